@@ -1,0 +1,102 @@
+//! What the runner says while it runs. Terminal, JSON lines and tests are observers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Ending;
+use crate::plan::PlannedTrial;
+use crate::units::Nanos;
+
+/// Something happened in a run. `--json` prints one a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// The run begins or goes on.
+    RunBegan {
+        /// Its number in the results database.
+        run: i64,
+        /// The experiment's title.
+        title: String,
+        /// Variants.
+        variants: usize,
+        /// Blocks planned.
+        blocks: u32,
+        /// Trials planned.
+        trials: u32,
+        /// Trials that an earlier session of this run has finished.
+        done: u32,
+    },
+    /// The machine is being looked at: `fsync`, `memory`, `disk` ...
+    HostProbe {
+        /// What is being measured.
+        what: String,
+    },
+    /// A trial begins.
+    TrialBegan {
+        /// Which.
+        trial: PlannedTrial,
+        /// The variant's levels as text.
+        variant: String,
+    },
+    /// A phase begins.
+    PhaseBegan {
+        /// Position of its trial.
+        position: u32,
+        /// Its name.
+        phase: String,
+    },
+    /// A phase is under way.
+    Progress {
+        /// Position of its trial.
+        position: u32,
+        /// Its phase.
+        phase: String,
+        /// Operations so far.
+        operations: u64,
+        /// Operations in all, where they are counted.
+        total: Option<u64>,
+    },
+    /// A phase ended.
+    PhaseEnded {
+        /// Position of its trial.
+        position: u32,
+        /// Its name.
+        phase: String,
+        /// Its time.
+        time: Nanos,
+    },
+    /// A trial ended and is on disk.
+    TrialEnded {
+        /// Which.
+        trial: PlannedTrial,
+        /// The variant's levels as text.
+        variant: String,
+        /// How.
+        ending: Ending,
+        /// From launch to clean-up.
+        took: Nanos,
+        /// Phase name and time of each phase that ended.
+        phases: Vec<(String, Nanos)>,
+        /// Trials that have ended.
+        done: u32,
+        /// Trials planned now.
+        trials: u32,
+    },
+    /// Something a user should know.
+    Notice {
+        /// The text; what to do stands after it.
+        text: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The run ended.
+    RunEnded {
+        /// Its number.
+        run: i64,
+        /// Trials that ended well.
+        ok: u32,
+        /// Trials that ended otherwise.
+        failed: u32,
+        /// Whether it was interrupted.
+        interrupted: bool,
+    },
+}

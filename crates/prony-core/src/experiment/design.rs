@@ -1,0 +1,231 @@
+//! What is compared: factors, variants, blocks, the comparison, the report's tables.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::spec::TrialSpec;
+use crate::metric::MetricName;
+use crate::units::{Fraction, Nanos};
+
+/// An experiment that can run: everything in it has been checked.
+///
+/// Made by `experiment::check` only; its fields cannot be changed from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    pub(crate) title: String,
+    pub(crate) source: String,
+    pub(crate) seed: u64,
+    pub(crate) factors: Vec<Factor>,
+    pub(crate) variants: Vec<Variant>,
+    pub(crate) compare: Compare,
+    pub(crate) observe: Observe,
+    pub(crate) tables: Vec<TableSpec>,
+}
+
+impl Experiment {
+    /// The title, or the file's name where it has none.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+    /// The file's text, byte for byte.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+    /// The seed of everything drawn at random in it.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+    /// What is varied, in the file's order.
+    pub fn factors(&self) -> &[Factor] {
+        &self.factors
+    }
+    /// Every combination that runs.
+    pub fn variants(&self) -> &[Variant] {
+        &self.variants
+    }
+    /// What is compared with what, and how often it runs.
+    pub fn compare(&self) -> &Compare {
+        &self.compare
+    }
+    /// How trials are observed.
+    pub fn observe(&self) -> &Observe {
+        &self.observe
+    }
+    /// The tables asked for; empty for the derived layout.
+    pub fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+}
+
+/// What is varied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Its name.
+    pub name: String,
+    /// Its levels, in the file's order.
+    pub levels: Vec<Level>,
+}
+
+impl Factor {
+    /// Whether every level is a number.
+    pub fn is_numeric(&self) -> bool {
+        !self.levels.is_empty() && self.levels.iter().all(|level| level.number.is_some())
+    }
+}
+
+/// One value of a factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// As shown: the key of a table, or the value's text.
+    pub label: String,
+    /// The value; whole tables for table factors.
+    pub value: Value,
+    /// The value as a number (quantities in bytes or nanoseconds), where it is one.
+    pub number: Option<f64>,
+}
+
+/// One combination of levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Index into [`Experiment::variants`].
+    pub id: usize,
+    /// The level of each factor, by index, in the order of [`Experiment::factors`].
+    pub levels: Vec<usize>,
+    /// What it does.
+    pub spec: TrialSpec,
+    /// The stratum: variants of one stratum are compared with that stratum's baseline.
+    pub stratum: usize,
+    /// Whether it is its stratum's baseline, which runs twice a block under two labels.
+    pub baseline: bool,
+    /// How many blocks it runs in.
+    pub blocks: Blocks,
+}
+
+/// How many blocks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocks {
+    /// At least.
+    pub min: u32,
+    /// At most; equal to `min` where the number is fixed. Between, looks decide.
+    pub max: u32,
+}
+
+/// What is compared with what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compare {
+    /// Factor name -> label of the level, for the factors that the baseline names; empty for no comparison.
+    pub baseline: BTreeMap<String, String>,
+    /// The one metric that gets verdicts. The first timed phase's `time` unless told.
+    pub primary: Option<MetricName>,
+    /// Further metrics declared for verdicts; they count in the family.
+    pub metrics: Vec<MetricName>,
+    /// Differences below this share do not matter.
+    pub margin: Fraction,
+    /// Family-wise error rate.
+    pub alpha: Fraction,
+    /// Blocks, unless a variant says otherwise.
+    pub blocks: Blocks,
+    /// Run the baseline a second time in each block (A/A).
+    pub twice: bool,
+}
+
+/// How trials are observed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observe {
+    /// Samples of the process tree per second, 1 to 100.
+    pub hertz: u32,
+    /// Interval of the throughput series.
+    pub throughput: Nanos,
+}
+
+impl Default for Observe {
+    fn default() -> Self {
+        Self { hertz: 10, throughput: Nanos::from_millis(100) }
+    }
+}
+
+/// A table asked for by `[[report.table]]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableSpec {
+    /// Above the table.
+    pub title: Option<String>,
+    /// Factor -> labels to keep; empty keeps all.
+    pub select: BTreeMap<String, Vec<String>>,
+    /// Factors whose levels make the rows (joined where several).
+    pub rows: Vec<String>,
+    /// Factors that make one table each.
+    pub tables: Vec<String>,
+    /// Factors whose levels make groups of columns.
+    pub columns_by: Vec<String>,
+    /// The columns of figures, in order.
+    pub columns: Vec<Column>,
+    /// How trials become one figure.
+    pub statistic: Statistic,
+}
+
+/// A column: a heading and its text with figures in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// The heading.
+    pub title: String,
+    /// Literal text and expressions in turn.
+    pub parts: Vec<CellPart>,
+}
+
+/// A part of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellPart {
+    /// As it stands.
+    Text(String),
+    /// A figure with its format.
+    Figure {
+        /// What is computed.
+        expr: Expr,
+        /// How it is printed; `None` by its unit.
+        format: Option<String>,
+    },
+}
+
+/// Sums and quotients of figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expr {
+    /// A figure.
+    Metric(MetricName),
+    /// A constant.
+    Number(f64),
+    /// Left and right, by the operator.
+    Binary(Box<Expr>, Operator, Box<Expr>),
+}
+
+/// An operator of cell expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operator {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+}
+
+/// How trials become one figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// The median, with the spread beside it where there are several trials.
+    #[default]
+    Median,
+    /// The arithmetic mean.
+    Mean,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+}

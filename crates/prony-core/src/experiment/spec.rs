@@ -1,0 +1,449 @@
+//! What one variant does: subject, data, phases, limits. No factor is left open in here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Fraction, Nanos, PerSecond};
+
+/// One variant's whole trial, ready to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialSpec {
+    /// What is measured.
+    pub subject: Subject,
+    /// The records that phases work on; `None` for subjects without data of ours.
+    pub data: Option<DataSpec>,
+    /// The phases of this variant, in order (`when` has been applied).
+    pub phases: Vec<PhaseSpec>,
+    /// Limits on the whole process tree and on time.
+    pub limits: Limits,
+}
+
+/// What is measured. Programs and services join here.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Subject {
+    /// An engine driven by prony's worker.
+    Store(StoreSpec),
+}
+
+/// An engine and how it is opened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StoreSpec {
+    /// The driver's name.
+    pub engine: String,
+    /// The promise class asked for; `None` leaves it to the engine's default or to `options`.
+    pub durability: Option<Durability>,
+    /// The driver's own options, checked by the driver.
+    pub options: BTreeMap<String, OptionValue>,
+}
+
+/// The name derived from a store's three promises (METHOD 5.2), strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Durability {
+    /// A power cut loses nothing acknowledged.
+    Strict,
+    /// A power cut loses at most the last commit.
+    Bounded,
+    /// A power cut loses a tail; what remains is a prefix of commit order.
+    Relaxed,
+    /// A process crash loses a tail.
+    Volatile,
+    /// Anything may be lost, integrity too.
+    None,
+}
+
+impl Durability {
+    /// Every class, strongest first.
+    pub const ALL: [Self; 5] = [Self::Strict, Self::Bounded, Self::Relaxed, Self::Volatile, Self::None];
+
+    /// The name as written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Strict => "strict",
+            Self::Bounded => "bounded",
+            Self::Relaxed => "relaxed",
+            Self::Volatile => "volatile",
+            Self::None => "none",
+        }
+    }
+}
+
+/// A driver option's value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A number.
+    Float(f64),
+    /// A text: a mode's name, or a quantity such as `"1 GiB"`.
+    Text(String),
+}
+
+/// Records by number: pure functions of record number and seed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DataSpec {
+    /// How many records `put` writes over one pass; their numbers are `0..records`.
+    pub records: u64,
+    /// How a number becomes a key.
+    pub key: KeySpec,
+    /// How a number becomes a value.
+    pub value: ValueSpec,
+}
+
+/// How a record's number becomes its key.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeySpec {
+    /// Text with the number in decimal at each `{i}`; `pad` digits at least.
+    Template {
+        /// The text before, between and after the numbers; the number stands between the parts.
+        parts: Vec<String>,
+        /// Least digits, filled with zeros; 0 for none.
+        pad: u8,
+    },
+    /// The number as a big-endian integer, so that key order is record order.
+    Integer {
+        /// 4 or 8.
+        bytes: u8,
+    },
+    /// A prefix and the hash of number and seed, cut or stretched to `bytes` in all (prefix included); unordered,
+    /// and distinct for every number below 2^64 where at least 8 bytes of hash remain.
+    Hashed {
+        /// Put before the hash.
+        prefix: String,
+        /// Whole length; at least the prefix and 8.
+        bytes: u16,
+        /// Lower-case hexadecimal (two characters a byte of hash) instead of raw bytes.
+        hex: bool,
+    },
+}
+
+/// How a record's number becomes its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ValueSpec {
+    /// The length.
+    pub bytes: Size,
+    /// The share by which a general compressor shrinks it: 0 stays as long, 0.6 leaves 40 %.
+    pub compressible: Fraction,
+    /// Text at the start of each value, `{i}` replaced by the number; empty for none. Counts in the length; where
+    /// the text is longer than the length, the value is the text.
+    pub prefix: Vec<String>,
+}
+
+/// A length in bytes, fixed or drawn per record.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Size {
+    /// Always the same.
+    Fixed(Bytes),
+    /// Every length from `min` to `max` equally likely.
+    Uniform {
+        /// Shortest.
+        min: Bytes,
+        /// Longest.
+        max: Bytes,
+    },
+    /// Zipfian between `min` and `max`, short ones likelier (YCSB's `fieldlengthdistribution=zipfian`).
+    Zipfian {
+        /// Shortest, the likeliest.
+        min: Bytes,
+        /// Longest.
+        max: Bytes,
+    },
+    /// Log-normal by median and the standard deviation of the logarithm, cut at `max`.
+    LogNormal {
+        /// The median.
+        median: Bytes,
+        /// Standard deviation of ln(length).
+        sigma: f64,
+        /// Longest.
+        max: Bytes,
+    },
+}
+
+/// A named part of a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseSpec {
+    /// Unique within the trial; no full stop.
+    pub name: String,
+    /// `false` keeps set-up out of every figure.
+    pub timed: bool,
+    /// What it does.
+    pub action: Action,
+    /// Time after which the trial has `timed out`.
+    pub limit: Option<Nanos>,
+}
+
+/// What a phase does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// Inserts records.
+    Put(Ops),
+    /// Reads records by key.
+    Get(Ops),
+    /// Overwrites existing records with a new version of their value.
+    Update(Ops),
+    /// Removes records.
+    Delete(Ops),
+    /// Reads ranges in key order.
+    Scan(ScanSpec),
+    /// A cache's `compute`: a get, and where it misses a put.
+    Compute(Ops),
+    /// Operations drawn by weight, as YCSB.
+    Mix(MixSpec),
+    /// Commits the transaction left open.
+    Commit,
+    /// Everything acknowledged so far is on the disk when this ends.
+    Persist,
+    /// Closes the store: what the engine does in its destructor is timed here.
+    Close,
+    /// Opens the closed store again; closes it first where it is open.
+    Reopen,
+    /// Makes the page cache cold for the store's files, and verifies it.
+    Evict,
+    /// Waits until the store is quiet.
+    Settle(SettleSpec),
+    /// Reads everything back and compares it with what the generator says.
+    Verify,
+    /// Does nothing for a time.
+    Pause(Nanos),
+}
+
+impl Action {
+    /// The action's name as written in the file.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Put(_) => "put",
+            Self::Get(_) => "get",
+            Self::Update(_) => "update",
+            Self::Delete(_) => "delete",
+            Self::Scan(_) => "scan",
+            Self::Compute(_) => "compute",
+            Self::Mix(_) => "mix",
+            Self::Commit => "commit",
+            Self::Persist => "persist",
+            Self::Close => "close",
+            Self::Reopen => "reopen",
+            Self::Evict => "evict",
+            Self::Settle(_) => "settle",
+            Self::Verify => "verify",
+            Self::Pause(_) => "pause",
+        }
+    }
+
+    /// The operations it repeats, for the actions that repeat any.
+    pub const fn ops(&self) -> Option<&Ops> {
+        match self {
+            Self::Put(ops) | Self::Get(ops) | Self::Update(ops) | Self::Delete(ops) | Self::Compute(ops) => Some(ops),
+            Self::Scan(scan) => Some(&scan.ops),
+            Self::Mix(mix) => Some(&mix.ops),
+            _ => None,
+        }
+    }
+
+    /// Whether it may change what is stored.
+    pub const fn changes_data(&self) -> bool {
+        matches!(
+            self,
+            Self::Put(_)
+                | Self::Update(_)
+                | Self::Delete(_)
+                | Self::Compute(_)
+                | Self::Mix(_)
+                | Self::Commit
+                | Self::Persist
+                | Self::Close
+        )
+    }
+}
+
+/// How operations are repeated.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ops {
+    /// How many.
+    pub amount: Amount,
+    /// How they are grouped into transactions.
+    pub transaction: Grouping,
+    /// Which record each touches.
+    pub order: Order,
+    /// Client threads; each has its own session and an equal share of the operations.
+    pub threads: u32,
+    /// A pause between groups of operations.
+    pub pause: Option<PauseEvery>,
+    /// Open loop at this rate over all clients; `None` is closed loop.
+    pub rate: Option<Arrivals>,
+    /// What is timed beside the phase itself.
+    pub sample: Sampling,
+    /// Reads touch every cache line of each value (METHOD 2.2).
+    pub touch: bool,
+}
+
+/// How many operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Amount {
+    /// One for each record of the data.
+    Records,
+    /// So many.
+    Count(u64),
+    /// As many as the time allows; the answer then depends on speed, and the record says so.
+    Duration(Nanos),
+}
+
+/// How operations are grouped into transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grouping {
+    /// One transaction an operation.
+    Each,
+    /// So many operations a transaction.
+    Batch(u64),
+    /// One transaction for the whole phase.
+    Single,
+    /// One transaction that stays open at the phase's end, until the next `commit` phase.
+    Open,
+}
+
+/// Which record an operation touches.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// By number: 0, 1, 2 ...
+    Record,
+    /// By the keys' byte order.
+    Key,
+    /// Each once, in a seeded random order (a bijection; no list in memory).
+    Shuffled,
+    /// Independent draws, all equally likely.
+    Uniform,
+    /// YCSB's scrambled zipfian.
+    Zipfian {
+        /// The exponent; YCSB uses 0.99.
+        theta: f64,
+    },
+    /// YCSB's latest: zipfian back from the newest record.
+    Latest {
+        /// The exponent; YCSB uses 0.99.
+        theta: f64,
+    },
+    /// A share of the operations goes to a share of the records.
+    Hotspot {
+        /// Share of the records that is hot.
+        records: Fraction,
+        /// Share of the operations that goes there.
+        operations: Fraction,
+    },
+}
+
+/// A pause between groups of operations; counts in `time`, being part of the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseEvery {
+    /// Operations between two pauses.
+    pub every: u64,
+    /// How long; zero yields the processor once.
+    pub time: Nanos,
+}
+
+/// An open loop's schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Arrivals {
+    /// Operations per second over all clients.
+    pub rate: PerSecond,
+    /// Exponential gaps instead of equal ones.
+    pub poisson: bool,
+}
+
+/// What is timed beside the phase itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampling {
+    /// Nothing: least cost. Throughput over time is kept per batch.
+    None,
+    /// Every operation's latency into a histogram.
+    Every,
+    /// Wall and CPU time of each group of so many operations, all kept.
+    Group(u64),
+    /// One operation in so many, into a histogram.
+    OneIn(u64),
+}
+
+/// Reads of ranges in key order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanSpec {
+    /// How the scans are repeated; `order` picks the first record of each.
+    pub ops: Ops,
+    /// Rows a scan; `None` reads to the end from the first key.
+    pub length: Option<ScanLength>,
+}
+
+/// How many rows a scan reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScanLength {
+    /// Always the same.
+    Fixed(u64),
+    /// Uniform from 1 to this (YCSB E).
+    UniformTo(u64),
+}
+
+/// Operations drawn by weight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MixSpec {
+    /// How they are repeated.
+    pub ops: Ops,
+    /// Weights, any scale.
+    pub weights: MixWeights,
+    /// Rows a scan.
+    pub scan_length: ScanLength,
+}
+
+/// Weights of a mix; at least one is above zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MixWeights {
+    /// Reads by key.
+    pub read: f64,
+    /// Overwrites.
+    pub update: f64,
+    /// New records, numbered on from the largest so far.
+    pub insert: f64,
+    /// Ranges.
+    pub scan: f64,
+    /// A read and an overwrite of one record, in one transaction.
+    pub read_modify_write: f64,
+    /// Removals.
+    pub delete: f64,
+}
+
+/// When the store counts as quiet (METHOD 2.6).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SettleSpec {
+    /// CPU, writes, size and dirty pages must stay under the thresholds for so long.
+    pub quiet: Nanos,
+    /// After so long the finding is `not settled`.
+    pub within: Nanos,
+    /// CPU of the tree, as a share of one core, below which it is quiet.
+    pub cpu: Fraction,
+    /// Bytes written per second, growth and dirty pages of the store below which it is quiet.
+    pub bytes: Bytes,
+}
+
+/// Limits on a trial's process tree; `None` is no limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Memory of the whole tree, page cache included, swap off.
+    pub memory: Option<Bytes>,
+    /// Processors' worth of CPU time.
+    pub cpus: Option<f64>,
+    /// Processes and threads.
+    pub pids: Option<u64>,
+    /// Time of the whole trial.
+    pub trial: Option<Nanos>,
+    /// Time of each phase.
+    pub phase: Option<Nanos>,
+}

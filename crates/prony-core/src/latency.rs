@@ -1,0 +1,1 @@
+//! Latency recorder over HdrHistogram.

@@ -1,0 +1,349 @@
+//! The names of figures: `phase[.instance].metric[.statistic]`, one grammar everywhere.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::units::Unit;
+
+/// Which end of a metric's scale is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// Less is better: time, memory.
+    Lower,
+    /// More is better: rates.
+    Higher,
+    /// Neither: counts that describe the work.
+    Neither,
+}
+
+macro_rules! metrics {
+    ($($variant:ident $name:literal $unit:ident $better:ident $gauge:literal $doc:literal;)*) => {
+        /// What is measured in a phase.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Metric {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Metric {
+            /// Every metric, in the order of the reference.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The name, as written in files, tables and on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The unit of the stored number.
+            pub const fn unit(self) -> Unit {
+                match self { $(Self::$variant => Unit::$unit,)* }
+            }
+
+            /// Which end of the scale is better.
+            pub const fn better(self) -> Better {
+                match self { $(Self::$variant => Better::$better,)* }
+            }
+
+            /// Whether it is a level at an instant (memory) rather than an amount over the phase;
+            /// only gauges take `mean`, `max`, `min`, `end` and `peak`.
+            pub const fn is_gauge(self) -> bool {
+                match self { $(Self::$variant => $gauge,)* }
+            }
+
+            /// One sentence for the reference and the schema.
+            pub const fn doc(self) -> &'static str {
+                match self { $(Self::$variant => $doc,)* }
+            }
+        }
+    };
+}
+
+metrics! {
+    Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); with several clients the slowest client's";
+    Wall "wall" Nanos Lower false "Wall time from the phase's begin to its end, gaps between batches included";
+    Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
+    Cpu "cpu" Nanos Lower false "CPU time, user and system, of the whole process tree";
+    CpuUser "cpu.user" Nanos Lower false "CPU time in user mode of the whole process tree";
+    CpuSystem "cpu.system" Nanos Lower false "CPU time in the kernel of the whole process tree";
+    OnCpu "cpu.on" Nanos Lower false "Time on a CPU as the scheduler counts it (schedstat)";
+    CpuWait "cpu.wait" Nanos Lower false "Time runnable but waiting for a CPU (schedstat run delay)";
+    Rate "rate" PerSecond Higher false "Operations that succeeded per second of `time`";
+    Operations "operations" Count Neither false "Operations that succeeded";
+    Errors "errors" Count Lower false "Operations that failed";
+    Transactions "transactions" Count Neither false "Transactions committed, or read transactions ended";
+    Rows "rows" Count Neither false "Rows that reads returned";
+    Misses "misses" Count Neither false "Reads that found no row";
+    Distinct "distinct" Count Neither false "Distinct keys touched";
+    Skipped "skipped" Count Lower false "Open-loop operations never started";
+    Lag "lag" Nanos Lower false "Largest lag of an open-loop start behind its schedule";
+    LatencyP50 "latency.p50" Nanos Lower false "Median latency of one operation";
+    LatencyP90 "latency.p90" Nanos Lower false "90th percentile of latency";
+    LatencyP95 "latency.p95" Nanos Lower false "95th percentile of latency";
+    LatencyP99 "latency.p99" Nanos Lower false "99th percentile of latency";
+    LatencyP999 "latency.p99.9" Nanos Lower false "99.9th percentile of latency";
+    LatencyMax "latency.max" Nanos Lower false "Largest latency";
+    Rss "rss" Bytes Lower true "Resident memory: anonymous, file-backed and shared together";
+    Anon "anon" Bytes Lower true "Anonymous memory: heaps and stacks, what the kernel cannot take back without swap";
+    File "file" Bytes Lower true "Resident file-backed pages: mapped stores, libraries";
+    Shared "shared" Bytes Lower true "Resident shared memory (shmem, tmpfs)";
+    Pss "pss" Bytes Lower true "Proportional set size, read at phase edges";
+    Vsz "vsz" Bytes Lower true "Address space";
+    Swap "swap" Bytes Lower true "Swapped-out anonymous memory";
+    Threads "threads" Count Neither true "Threads of the process tree";
+    Processes "processes" Count Neither true "Processes of the process tree";
+    HeapUsed "heap.used" Bytes Lower true "Heap in use, as the language runtime reports it";
+    HeapTotal "heap.total" Bytes Lower true "Heap reserved, as the language runtime reports it";
+    External "external" Bytes Lower true "Memory outside the heap that the runtime accounts for";
+    Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
+    Written "written" Bytes Lower false "Bytes handed to the block layer for writing (io write_bytes)";
+    Fsyncs "fsyncs" Count Lower false "Calls of fsync, fdatasync, msync and sync_file_range together";
+    Fsync "fsync" Count Lower false "Calls of fsync";
+    Fdatasync "fdatasync" Count Lower false "Calls of fdatasync";
+    Msync "msync" Count Lower false "Calls of msync";
+    SyncFileRange "sync_file_range" Count Lower false "Calls of sync_file_range";
+    Flushes "flushes" Count Lower false "Flush requests the device of the store completed, whoever asked";
+    DeviceWritten "device.written" Bytes Lower false "Bytes the device of the store wrote, whoever asked";
+    MajorFaults "faults.major" Count Lower false "Page faults that waited for a disk";
+    MinorFaults "faults.minor" Count Lower false "Page faults served from memory";
+    SwitchesVoluntary "switches.voluntary" Count Lower false "Context switches by waiting";
+    SwitchesForced "switches.forced" Count Lower false "Context switches by preemption";
+    Disk "disk" Bytes Lower false "Blocks allocated to the store's files at the phase's end";
+    DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
+    UserBytes "user.bytes" Bytes Neither false "Bytes of keys and values handed to or taken from the engine";
+    Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
+    SettleTime "settle.time" Nanos Lower false "From the begin of `settle` to the last activity above its thresholds";
+    PressureCpu "pressure.cpu" Ratio Lower false "Share of the phase in which some task of the machine waited for a CPU (PSI)";
+    PressureIo "pressure.io" Ratio Lower false "Share of the phase in which some task of the machine waited for I/O (PSI)";
+    PressureMemory "pressure.memory" Ratio Lower false "Share of the phase in which some task of the machine waited for memory (PSI)";
+}
+
+impl Serialize for Metric {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Metric {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|m| m.name() == name)
+            .ok_or_else(|| serde::de::Error::custom(format!("`{name}` is not a metric")))
+    }
+}
+
+/// How a gauge's samples within a phase become one number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stat {
+    /// Mean over time.
+    Mean,
+    /// Largest sample.
+    Max,
+    /// Smallest sample.
+    Min,
+    /// At the phase's end.
+    End,
+    /// Exact peak where the kernel keeps one (`rss`: `VmHWM` after `clear_refs`), else missing; never a sampled figure.
+    Peak,
+}
+
+impl Stat {
+    /// Every statistic.
+    pub const ALL: [Self; 5] = [Self::Mean, Self::Max, Self::Min, Self::End, Self::Peak];
+
+    /// The name as written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mean => "mean",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::End => "end",
+            Self::Peak => "peak",
+        }
+    }
+}
+
+/// A metric within a phase, with the statistic where it is a gauge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MetricKey {
+    /// What is measured.
+    pub metric: Metric,
+    /// Which figure of the gauge; `None` for amounts.
+    pub stat: Option<Stat>,
+}
+
+impl MetricKey {
+    /// An amount over the phase.
+    pub const fn amount(metric: Metric) -> Self {
+        Self { metric, stat: None }
+    }
+
+    /// A gauge's figure.
+    pub const fn gauge(metric: Metric, stat: Stat) -> Self {
+        Self { metric, stat: Some(stat) }
+    }
+}
+
+impl fmt::Display for MetricKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.metric.name())?;
+        match self.stat {
+            Some(stat) => write!(f, ".{}", stat.name()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A figure's whole name: `source.rss.end`, `load.api.0.cpu.user`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MetricName {
+    /// The phase's name; may hold spaces, no full stop.
+    pub phase: String,
+    /// The instance within the phase (a worker, a service), where there are several.
+    pub instance: Option<String>,
+    /// What of it.
+    pub key: MetricKey,
+}
+
+/// Why a text is not a metric's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MetricError {
+    /// No phase before the metric.
+    #[error("`{0}` names no phase; write `phase.metric`, for example `write.time`")]
+    NoPhase(String),
+    /// No such metric.
+    #[error("`{name}` is not a metric{}", .near.as_ref().map(|n| format!("; did you mean `{n}`?")).unwrap_or_default())]
+    Unknown {
+        /// As written.
+        name: String,
+        /// The nearest known name.
+        near: Option<String>,
+    },
+    /// A statistic on a metric that is no gauge.
+    #[error("`{metric}` is one number a phase and takes no `.{stat}`")]
+    NotAGauge {
+        /// The metric's name.
+        metric: &'static str,
+        /// The statistic's name.
+        stat: &'static str,
+    },
+}
+
+impl FromStr for MetricKey {
+    type Err = MetricError;
+
+    /// A gauge without a statistic means its value at the phase's end.
+    fn from_str(text: &str) -> Result<Self, MetricError> {
+        let find = |name: &str| Metric::ALL.iter().copied().find(|m| m.name() == name);
+        if let Some(metric) = find(text) {
+            let stat = metric.is_gauge().then_some(Stat::End);
+            return Ok(Self { metric, stat });
+        }
+        let cut = text.rsplit_once('.').and_then(|(head, tail)| {
+            let stat = Stat::ALL.into_iter().find(|s| s.name() == tail)?;
+            Some((find(head)?, stat))
+        });
+        match cut {
+            Some((metric, stat)) if metric.is_gauge() => Ok(Self::gauge(metric, stat)),
+            Some((metric, stat)) => Err(MetricError::NotAGauge { metric: metric.name(), stat: stat.name() }),
+            None => Err(MetricError::Unknown { name: text.to_owned(), near: nearest(text) }),
+        }
+    }
+}
+
+fn nearest(text: &str) -> Option<String> {
+    Metric::ALL
+        .iter()
+        .map(|m| (strsim::jaro_winkler(text, m.name()), m.name()))
+        .filter(|(score, _)| *score > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, name)| name.to_owned())
+}
+
+impl FromStr for MetricName {
+    type Err = MetricError;
+
+    /// The phase ends at the first full stop; what follows is a metric, or an instance
+    /// (which may hold one full stop, as `api.0`) and a metric.
+    fn from_str(text: &str) -> Result<Self, MetricError> {
+        let Some((phase, rest)) = text.trim().split_once('.') else {
+            return Err(MetricError::NoPhase(text.to_owned()));
+        };
+        let phase = phase.trim();
+        if phase.is_empty() {
+            return Err(MetricError::NoPhase(text.to_owned()));
+        }
+        let first = match rest.parse() {
+            Ok(key) => return Ok(Self { phase: phase.to_owned(), instance: None, key }),
+            Err(error) => error,
+        };
+        if matches!(first, MetricError::NotAGauge { .. }) {
+            return Err(first);
+        }
+        for (at, _) in rest.match_indices('.') {
+            if let Ok(key) = rest[at + 1..].parse() {
+                let instance = Some(rest[..at].to_owned());
+                return Ok(Self { phase: phase.to_owned(), instance, key });
+            }
+        }
+        Err(first)
+    }
+}
+
+impl fmt::Display for MetricName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.instance {
+            Some(instance) => write!(f, "{}.{instance}.{}", self.phase, self.key),
+            None => write!(f, "{}.{}", self.phase, self.key),
+        }
+    }
+}
+
+impl Serialize for MetricName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MetricName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_reads_back_as_itself() {
+        for metric in Metric::ALL.iter().copied() {
+            let stats: &[Option<Stat>] = if metric.is_gauge() {
+                &[Some(Stat::Mean), Some(Stat::Max), Some(Stat::Min), Some(Stat::End), Some(Stat::Peak)]
+            } else {
+                &[None]
+            };
+            for stat in stats.iter().copied() {
+                for instance in [None, Some("mongo".to_owned()), Some("mongo.0".to_owned())] {
+                    let name = MetricName { phase: "page queries".into(), instance, key: MetricKey { metric, stat } };
+                    assert_eq!(name.to_string().parse::<MetricName>(), Ok(name));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        assert_eq!(
+            "write.tiem".parse::<MetricName>().unwrap_err().to_string(),
+            "`tiem` is not a metric; did you mean `time`?"
+        );
+        assert!(matches!("time".parse::<MetricName>(), Err(MetricError::NoPhase(_))));
+        assert!(matches!("write.time.max".parse::<MetricName>(), Err(MetricError::NotAGauge { .. })));
+        assert_eq!("write.rss".parse::<MetricName>().unwrap().to_string(), "write.rss.end");
+    }
+}

@@ -1,0 +1,103 @@
+//! How a trial ended. A trial that does not finish is a result (METHOD 1.3).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Nanos;
+
+/// Who ended a trial for lack of memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutOfMemory {
+    /// The limit that the experiment set.
+    Limit,
+    /// The machine had no more.
+    Host,
+    /// The language runtime reached its own heap limit.
+    Runtime,
+}
+
+/// How a trial ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Outcome {
+    /// Every phase ended as it should.
+    Ok,
+    /// Memory ran out.
+    OutOfMemory {
+        /// Whose limit it was.
+        by: OutOfMemory,
+    },
+    /// A declared time ran out.
+    TimedOut,
+    /// A signal that nothing here sent.
+    Crashed {
+        /// The signal's number.
+        signal: i32,
+    },
+    /// The subject said no: an exit code or an error.
+    Failed {
+        /// The exit code, where there is one.
+        code: Option<i32>,
+    },
+    /// Data read back is not what was written, or what the oracle says.
+    WrongAnswer,
+    /// An open-loop rate was not sustained.
+    Saturated,
+    /// The engine or machine does not offer what the trial needs.
+    Unsupported,
+    /// SIGKILL without evidence of who sent it or why.
+    Killed,
+    /// The run was interrupted; the trial is not a result and runs again on resume.
+    Interrupted,
+}
+
+impl Outcome {
+    /// The outcome's name in tables, files and on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::OutOfMemory { .. } => "out of memory",
+            Self::TimedOut => "timed out",
+            Self::Crashed { .. } => "crashed",
+            Self::Failed { .. } => "failed",
+            Self::WrongAnswer => "wrong answer",
+            Self::Saturated => "saturated",
+            Self::Unsupported => "unsupported",
+            Self::Killed => "killed, cause unknown",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Whether every phase ended as it should.
+    pub const fn is_ok(self) -> bool {
+        matches!(self, Self::Ok)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OutOfMemory { by: OutOfMemory::Limit } => f.write_str("out of memory (limit)"),
+            Self::OutOfMemory { by: OutOfMemory::Host } => f.write_str("out of memory (host)"),
+            Self::OutOfMemory { by: OutOfMemory::Runtime } => f.write_str("out of memory (runtime's heap)"),
+            Self::Crashed { signal } => write!(f, "crashed (signal {signal})"),
+            Self::Failed { code: Some(code) } => write!(f, "failed (exit code {code})"),
+            other => f.write_str(other.name()),
+        }
+    }
+}
+
+/// What is known of a trial's end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ending {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The phase in which it ended, unless it ended well.
+    pub phase: Option<String>,
+    /// From the start of that phase (of the trial where no phase had begun) to the end.
+    pub after: Nanos,
+    /// What shows it: `oom_kill` rises, signals, messages, last lines of output.
+    pub evidence: Vec<String>,
+}

@@ -1,0 +1,28 @@
+//! Which trial runs when: blocks, order, seeds. A pure function of the experiment and its seed.
+
+use serde::{Deserialize, Serialize};
+
+/// One trial of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PlannedTrial {
+    /// The block, from 0.
+    pub block: u32,
+    /// The position within the whole plan, from 0; unique within a run.
+    pub position: u32,
+    /// Index into the experiment's variants.
+    pub variant: usize,
+    /// Which of the two labels of a baseline; `A` for everything else.
+    pub label: Label,
+    /// Seeds data and operation order. Equal for all trials of one block and stratum, so that they do the same work.
+    pub seed: u64,
+}
+
+/// The two labels of a baseline that runs twice a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Label {
+    /// The baseline, and every other variant.
+    A,
+    /// The baseline again.
+    A2,
+}

@@ -1,0 +1,77 @@
+//! A value that was measured, or is missing with its reason. Never a zero that means "don't know".
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// A value measured, or the reason why it is missing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reading<T> {
+    /// The value, as observed.
+    Measured(T),
+    /// Not measured, and why.
+    Missing(Why),
+}
+
+/// Why a reading is missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Why {
+    /// This machine or user may not read it; the text says what would allow it.
+    NotPermitted(String),
+    /// The kernel, engine or runtime does not offer it.
+    NotSupported(String),
+    /// The phase was never reached, or did not end.
+    NotReached,
+    /// It was not asked for, or has no meaning here.
+    NotApplicable,
+    /// Too few samples to state it.
+    TooFew {
+        /// How many there are.
+        have: u64,
+        /// How many it takes.
+        need: u64,
+    },
+    /// The attempt to read it failed; the text is the cause.
+    Failed(String),
+}
+
+impl<T> Reading<T> {
+    /// The value, where there is one.
+    pub fn measured(&self) -> Option<&T> {
+        match self {
+            Self::Measured(value) => Some(value),
+            Self::Missing(_) => None,
+        }
+    }
+
+    /// The same reading in another form.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Self::Measured(value) => Reading::Measured(f(value)),
+            Self::Missing(why) => Reading::Missing(why),
+        }
+    }
+
+    /// Two readings as one: measured where both are, else the first reason.
+    pub fn and<U, V>(self, other: Reading<U>, f: impl FnOnce(T, U) -> V) -> Reading<V> {
+        match (self, other) {
+            (Self::Measured(a), Reading::Measured(b)) => Reading::Measured(f(a, b)),
+            (Self::Missing(why), _) | (_, Reading::Missing(why)) => Reading::Missing(why),
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPermitted(text) => write!(f, "not permitted: {text}"),
+            Self::NotSupported(text) => write!(f, "not supported: {text}"),
+            Self::NotReached => f.write_str("not reached"),
+            Self::NotApplicable => f.write_str("not applicable"),
+            Self::TooFew { have, need } => write!(f, "too few samples: {have} of {need}"),
+            Self::Failed(text) => write!(f, "failed: {text}"),
+        }
+    }
+}

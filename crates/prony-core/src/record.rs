@@ -1,0 +1,274 @@
+//! What a trial leaves behind. Everything a table or plot shows is a function of these.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::guard::Finding;
+use crate::metric::MetricKey;
+use crate::outcome::Ending;
+use crate::plan::PlannedTrial;
+use crate::reading::Reading;
+use crate::units::{Bytes, Nanos};
+
+/// A finished trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Which trial of the plan.
+    pub trial: PlannedTrial,
+    /// Unix time at launch, milliseconds.
+    pub started_unix_ms: u64,
+    /// From launch to clean-up.
+    pub took: Nanos,
+    /// How it ended.
+    pub ending: Ending,
+    /// Every phase of the variant, in order; those not reached too.
+    pub phases: Vec<PhaseRecord>,
+    /// Engine, version, settings read back from the engine, promises (METHOD 1.6).
+    pub effective: Value,
+    /// Canaries, pressure, steal, load before and after (METHOD 4.10).
+    pub conditions: Value,
+    /// Samples of each process of the tree, for timelines.
+    pub series: Vec<ProcessSeries>,
+    /// What the sampler cost: CPU time of its thread over the trial.
+    pub sampler_cpu: Reading<Nanos>,
+    /// What guards found.
+    pub findings: Vec<Finding>,
+}
+
+/// What was measured in one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseRecord {
+    /// The phase's name.
+    pub name: String,
+    /// What it does: `put`, `get` ...
+    pub action: String,
+    /// `false` for set-up.
+    pub timed: bool,
+    /// How far it got.
+    pub completion: Completion,
+    /// `CLOCK_MONOTONIC` at its begin; `None` where it was not reached.
+    pub begin: Option<Nanos>,
+    /// `CLOCK_MONOTONIC` at its end, or at the trial's end where it did not end.
+    pub end: Option<Nanos>,
+    /// Figures of the whole tree (`""`) and of instances.
+    pub readings: BTreeMap<String, BTreeMap<MetricKeyText, Reading<f64>>>,
+    /// Latency histograms.
+    pub histograms: Vec<HistogramRecord>,
+    /// Wall and CPU time of each group of operations, where groups were sampled.
+    pub groups: Option<Groups>,
+    /// Operations that ended in each interval, for throughput over time.
+    pub throughput: Option<Throughput>,
+    /// What reads answered.
+    pub answer: Option<Answer>,
+    /// First few error texts with their counts.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl PhaseRecord {
+    /// A figure of the whole tree; `NotReached`-style absence is for the caller to state.
+    pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
+        self.readings.get("")?.get(&MetricKeyText(key))
+    }
+}
+
+/// A metric key that serialises as its text, so that it can be a JSON key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MetricKeyText(pub MetricKey);
+
+impl Serialize for MetricKeyText {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for MetricKeyText {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// How far a phase got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Completion {
+    /// It ended.
+    Complete,
+    /// It began and did not end; its figures are partial.
+    Partial,
+    /// It never began.
+    NotReached,
+}
+
+/// A latency histogram.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistogramRecord {
+    /// The operation: `put`, `read`, `update` ...
+    pub operation: String,
+    /// What the time is.
+    pub kind: LatencyKind,
+    /// HdrHistogram V2 encoding, nanoseconds, base64 in JSON.
+    #[serde(with = "base64_text")]
+    pub v2: Vec<u8>,
+    /// Failed operations, which count as +infinity in percentiles (METHOD 1.4).
+    pub failed: u64,
+}
+
+/// What a latency is measured from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyKind {
+    /// Closed loop: from the start of the operation.
+    Service,
+    /// Open loop: from the scheduled start.
+    Intended,
+    /// Open loop: from the real start.
+    Actual,
+}
+
+/// Wall and CPU time of each group of operations, in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Groups {
+    /// Operations a group.
+    pub operations: u64,
+    /// Wall nanoseconds of each group.
+    pub wall: Vec<u64>,
+    /// CPU nanoseconds (of the whole process) of each group.
+    pub cpu: Vec<u64>,
+}
+
+/// Operations that ended in each interval since the phase's begin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Length of an interval.
+    pub interval: Nanos,
+    /// Operations that ended in each.
+    pub operations: Vec<u64>,
+}
+
+/// What reads answered, for comparison between variants (METHOD 1.5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Rows returned.
+    pub rows: u64,
+    /// Order-independent digest of the rows, hexadecimal.
+    pub digest: String,
+    /// Whether it may be compared: `false` for phases bounded by time.
+    pub comparable: bool,
+}
+
+/// Samples of one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSeries {
+    /// Process id.
+    pub pid: u32,
+    /// `worker`, or a service's or program's role.
+    pub role: String,
+    /// Command name.
+    pub command: String,
+    /// In time order.
+    pub samples: Vec<ProcessSample>,
+}
+
+/// One process at one instant. Counters are cumulative since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSample {
+    /// `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// User CPU time.
+    pub cpu_user: Nanos,
+    /// System CPU time.
+    pub cpu_system: Nanos,
+    /// Time on a CPU (schedstat of all threads), where readable.
+    pub on_cpu: Option<Nanos>,
+    /// Time waiting for a CPU (schedstat of all threads), where readable.
+    pub cpu_wait: Option<Nanos>,
+    /// Anonymous resident memory.
+    pub anon: Bytes,
+    /// File-backed resident memory.
+    pub file: Bytes,
+    /// Shared resident memory.
+    pub shared: Bytes,
+    /// Address space.
+    pub vsz: Bytes,
+    /// Swapped out.
+    pub swap: Bytes,
+    /// Threads.
+    pub threads: u32,
+    /// Bytes read from the block layer, where readable.
+    pub read: Option<Bytes>,
+    /// Bytes written to the block layer, where readable.
+    pub written: Option<Bytes>,
+    /// Page faults without disk.
+    pub minor_faults: u64,
+    /// Page faults with disk.
+    pub major_faults: u64,
+    /// Voluntary context switches of all threads seen.
+    pub switches_voluntary: u64,
+    /// Involuntary context switches.
+    pub switches_forced: u64,
+}
+
+impl ProcessSample {
+    /// Resident memory in all.
+    pub fn rss(&self) -> Bytes {
+        self.anon + self.file + self.shared
+    }
+}
+
+mod base64_text {
+    //! Bytes as standard base64 in JSON; small, and no dependency for 30 lines.
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+        for chunk in bytes.chunks(3) {
+            let word = chunk.iter().fold(0u32, |w, b| w << 8 | u32::from(*b)) << (8 * (3 - chunk.len()));
+            for place in 0..4 {
+                let digit = ALPHABET[(word >> (18 - 6 * place) & 63) as usize];
+                out.push(if place <= chunk.len() { digit as char } else { '=' });
+            }
+        }
+        serializer.serialize_str(&out)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let digits = text.trim_end_matches('=');
+        let mut out = Vec::with_capacity(digits.len() * 3 / 4);
+        let (mut word, mut bits) = (0u32, 0);
+        for c in digits.bytes() {
+            let digit = ALPHABET.iter().position(|a| *a == c);
+            let digit = digit.ok_or_else(|| serde::de::Error::custom("not base64"))?;
+            word = word << 6 | digit as u32;
+            bits += 6;
+            if bits >= 8 {
+                bits -= 8;
+                out.push((word >> bits & 255) as u8);
+            }
+        }
+        Ok(out)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        #[test]
+        fn bytes_survive_json() {
+            #[derive(serde::Serialize, serde::Deserialize)]
+            struct Holder(#[serde(with = "super")] Vec<u8>);
+            for n in 0..70u8 {
+                let bytes: Vec<u8> = (0..n).map(|i| i.wrapping_mul(37) ^ 0xa5).collect();
+                let text = serde_json::to_string(&Holder(bytes.clone())).unwrap();
+                assert_eq!(serde_json::from_str::<Holder>(&text).unwrap().0, bytes);
+            }
+            assert_eq!(
+                serde_json::to_string(&Holder(b"any carnal pleas".to_vec())).unwrap(),
+                "\"YW55IGNhcm5hbCBwbGVhcw==\""
+            );
+        }
+    }
+}

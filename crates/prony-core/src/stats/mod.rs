@@ -1,0 +1,1 @@
+//! Statistics of METHOD 4: estimates, intervals, tests, corrections, looks.

@@ -1,0 +1,1 @@
+//! Records, key orders, mixes, arrival schedules: pure functions of number and seed.

@@ -1,0 +1,324 @@
+//! The contract that every engine's driver fulfils.
+//!
+//! Called in this order: [`Driver::describe`] (any time, no store), [`Driver::check`] (plan time),
+//! [`Driver::open`], then from each client thread [`Store::session`], then [`Session::read`] and
+//! [`Session::write`] any number of times, and last [`Store::close`]. After `close` the same
+//! directory can be opened again.
+//!
+//! Everything per operation is a direct, generic call: the worker picks the engine once per trial.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use prony_core::experiment::spec::{Durability, OptionValue, StoreSpec};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A storage engine.
+pub trait Driver: 'static {
+    /// An open store of this engine.
+    type Store: Store;
+
+    /// What the engine is and promises; the version is asked from the engine.
+    fn describe() -> Description;
+
+    /// The settings that `spec` amounts to, or all that is wrong with it.
+    ///
+    /// # Errors
+    /// An unknown option, a value that does not fit, or a durability class that is not offered.
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>>;
+
+    /// Opens the store in `dir`, which exists; creates it where `dir` is empty.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<Self::Store, EngineError>;
+}
+
+/// An open store, shared by the client threads.
+pub trait Store: Sync + Sized {
+    /// One client's way in.
+    type Session<'s>: Session
+    where
+        Self: 's;
+
+    /// A session for one client thread.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn session(&self) -> Result<Self::Session<'_>, EngineError>;
+
+    /// Pragmas, flags and options in force, read back from the engine where it can be asked.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn in_force(&self) -> Result<Value, EngineError>;
+
+    /// Everything committed is on the disk when this returns; the memory engine writes its snapshot.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn persist(&self) -> Result<(), EngineError>;
+
+    /// The engine's own counters, by name; may be empty.
+    fn counters(&self) -> BTreeMap<String, f64> {
+        BTreeMap::new()
+    }
+
+    /// Closes the store; what the engine does in its destructor happens before this returns.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn close(self) -> Result<(), EngineError>;
+}
+
+/// One client's session.
+pub trait Session {
+    /// A read transaction: one consistent snapshot where the engine offers one.
+    type Read<'t>: Read
+    where
+        Self: 't;
+    /// A write transaction.
+    type Write<'t>: Write
+    where
+        Self: 't;
+
+    /// Begins a read transaction; never takes a writer's lock.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn read(&mut self) -> Result<Self::Read<'_>, EngineError>;
+
+    /// Begins a write transaction.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn write(&mut self) -> Result<Self::Write<'_>, EngineError>;
+}
+
+/// What can be read, in a read transaction or in a write transaction (which sees its own writes).
+pub trait Read: Sized {
+    /// Hands the value to `found`, without a copy where the engine can; `false` where there is none.
+    ///
+    /// # Errors
+    /// Whatever the engine says; `Unsupported` in a write transaction without [`Capabilities::reads_own_writes`].
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError>;
+
+    /// Hands at most `limit` rows with keys from `from` on, in key order, to `row`; returns their number.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError>;
+
+    /// Ends a read transaction; discards a write transaction.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn finish(self) -> Result<(), EngineError>;
+}
+
+/// What can be written.
+pub trait Write: Read {
+    /// Stores a value, in place of an older one where there is one.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError>;
+
+    /// Stores a value whose key is above all stored keys; engines with such a path take it.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        self.put(key, value)
+    }
+
+    /// Removes a value; whether there was one, where the engine can tell at no extra cost (else `true`).
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError>;
+
+    /// Commits with the durability of the store's settings.
+    ///
+    /// # Errors
+    /// Whatever the engine says.
+    fn commit(self) -> Result<(), EngineError>;
+}
+
+/// What an engine is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// The driver's name, as in `engine = "lmdb"`.
+    pub name: String,
+    /// As the engine itself tells.
+    pub version: String,
+    /// The library it is driven through, with its version.
+    pub library: String,
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// The durability classes it offers, with the settings behind each.
+    pub promises: Vec<Promise>,
+    /// The options it takes.
+    pub options: Vec<OptionSpec>,
+    /// What idiomatic use this driver makes of it: statement preparation, transactions, append flags.
+    pub idiom: String,
+}
+
+/// What an engine can do. The planner refuses what it cannot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// Several operations in one atomic transaction.
+    pub batches: bool,
+    /// A write transaction sees its own writes, so that `get` works inside it.
+    pub reads_own_writes: bool,
+    /// A write transaction can stay open over several phases.
+    pub open_transactions: bool,
+    /// Rows can be read in key order.
+    pub ordered: bool,
+    /// What is stored survives `close` and `reopen`.
+    pub persistent: bool,
+    /// Several processes can have one store open.
+    pub processes: bool,
+    /// Several threads make write transactions at the same time.
+    pub concurrent_writers: bool,
+    /// Longest key in bytes, where there is a bound.
+    pub max_key: Option<u64>,
+}
+
+/// A durability class and what it rests on: three promises and a name derived from them (METHOD 5.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// The name.
+    pub class: Durability,
+    /// After a process crash.
+    pub process_crash: ProcessCrash,
+    /// After a power cut.
+    pub power_cut: PowerCut,
+    /// Whether integrity is kept after a power cut.
+    pub integrity: bool,
+    /// The settings behind it, as the engine names them.
+    pub settings: String,
+    /// Whether it is what the driver uses when nothing is asked for.
+    pub default: bool,
+}
+
+/// What a process crash loses of what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessCrash {
+    /// Nothing.
+    Keeps,
+    /// A tail of commits.
+    LosesTail,
+}
+
+/// What a power cut loses of what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PowerCut {
+    /// Nothing.
+    Nothing,
+    /// At most the last commit.
+    LastCommit,
+    /// A tail of any length; what remains is a prefix of commit order.
+    Tail,
+    /// Anything.
+    Anything,
+}
+
+/// An option a driver takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OptionSpec {
+    /// Its name.
+    pub name: String,
+    /// What values it takes.
+    pub kind: OptionKind,
+    /// One sentence.
+    pub doc: String,
+    /// What is used when it is not given, as text.
+    pub default: String,
+}
+
+/// What values an option takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OptionKind {
+    /// `true` or `false`.
+    Bool,
+    /// A whole number in this range.
+    Int {
+        /// Least.
+        min: i64,
+        /// Greatest.
+        max: i64,
+    },
+    /// An amount of memory or storage, such as `"1 GiB"`.
+    Bytes,
+    /// One of these words.
+    OneOf(Vec<String>),
+}
+
+/// What a spec amounts to on an engine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The class that the settings amount to, whether it was asked for or follows from options.
+    pub class: Durability,
+    /// Each setting in force by name, defaults included.
+    pub values: BTreeMap<String, Value>,
+}
+
+/// An option that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct OptionFault {
+    /// The option's name; `None` where the durability class or the engine itself is at fault.
+    pub option: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, where something can be said.
+    pub hint: Option<String>,
+}
+
+/// An engine said no.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// No such driver in this build.
+    #[error("no engine `{0}` in this build")]
+    Unknown(String),
+    /// The engine does not offer it.
+    #[error("`{engine}` does not offer {what}")]
+    Unsupported {
+        /// The driver's name.
+        engine: &'static str,
+        /// What was asked for.
+        what: String,
+    },
+    /// The engine could not get memory.
+    #[error("`{engine}` ran out of memory while {doing}")]
+    OutOfMemory {
+        /// The driver's name.
+        engine: &'static str,
+        /// What was being done.
+        doing: &'static str,
+    },
+    /// The engine's own error.
+    #[error("`{engine}` failed while {doing}")]
+    Engine {
+        /// The driver's name.
+        engine: &'static str,
+        /// What was being done: `opening the store`, `committing`.
+        doing: &'static str,
+        /// The engine's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// A value that a driver's option cannot take, as a fault.
+pub fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> OptionFault {
+    OptionFault {
+        option: Some(option.to_owned()),
+        message: format!("`{option}` cannot be {value:?}; it takes {wanted}"),
+        hint: None,
+    }
+}

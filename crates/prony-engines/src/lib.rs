@@ -1,0 +1,5 @@
+//! Storage engines behind one contract, and the loop that times them.
+
+#![deny(unsafe_code)]
+
+pub mod driver;
