@@ -30,7 +30,9 @@ impl From<rusqlite::Error> for Fault {
 
 /// Whether the file is ours and of a schema that is known here; changes nothing.
 pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
-    standing(connection, MIGRATIONS.len()).map(|_| ())
+    // One state of the file: another process may be making its tables right now.
+    let snapshot = connection.unchecked_transaction()?;
+    standing(&snapshot, MIGRATIONS.len()).map(|_| ())
 }
 
 /// Brings a file to the newest schema; several processes may try at once.
@@ -39,7 +41,8 @@ pub(super) fn migrate(connection: &mut Connection) -> Result<(), Fault> {
 }
 
 fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> Result<(), Fault> {
-    if standing(connection, migrations.len())? == migrations.len() {
+    let known = migrations.len() as i64;
+    if pragma(connection, "user_version")? == known && pragma(connection, "application_id")? == APPLICATION_ID {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -49,7 +52,7 @@ fn migrate_by(connection: &mut Connection, migrations: &[&str]) -> Result<(), Fa
         transaction.execute_batch(migration)?;
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", migrations.len() as i64)?;
+    transaction.pragma_update(None, "user_version", known)?;
     transaction.commit()?;
     Ok(())
 }
