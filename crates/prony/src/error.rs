@@ -43,6 +43,12 @@ pub enum Error {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// The database holds no run at all.
+    #[error("no runs in `{}`", .path.display())]
+    NoRuns {
+        /// The database's path.
+        path: PathBuf,
+    },
     /// The run is not in the database.
     #[error("no run `{run}` in `{}`", .path.display())]
     NoRun {
@@ -75,6 +81,14 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// Input could not be read.
+    #[error("cannot read {what}")]
+    Read {
+        /// What was being read.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Output could not be turned into JSON.
     #[error("cannot write {what} as JSON")]
     Json {
@@ -103,6 +117,7 @@ impl Error {
             Self::NoDatabase { .. } => {
                 Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
             }
+            Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
             Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
             Self::Arguments { hint, .. } => Some(hint.clone()),
