@@ -3,3 +3,5 @@
 #![deny(unsafe_code)]
 
 pub mod driver;
+pub mod phases;
+pub mod timed_loop;

@@ -149,6 +149,22 @@ impl Tally {
         self.in_a_row = 0;
     }
 
+    /// Adds what another client counted.
+    pub fn merge(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.errors += other.errors;
+        self.transactions += other.transactions;
+        for (text, count) in other.texts {
+            if self.texts.len() < ERROR_TEXTS || self.texts.contains_key(&text) {
+                *self.texts.entry(text).or_default() += count;
+            }
+        }
+        self.reads.rows += other.reads.rows;
+        self.reads.misses += other.reads.misses;
+        self.reads.bytes += other.reads.bytes;
+        self.reads.digest = self.reads.digest.wrapping_add(other.reads.digest);
+    }
+
     /// Counts a failure; gives the error back where the phase cannot go on.
     #[cold]
     fn failed(&mut self, operations: u64, error: EngineError) -> Result<(), EngineError> {
@@ -184,7 +200,7 @@ pub struct Reads {
     pub rows: u64,
     /// Reads by key, and removals, that found nothing.
     pub misses: u64,
-    /// Bytes of keys and values returned.
+    /// Bytes of keys and values returned, and of those that `compute` stored.
     pub bytes: u64,
     /// Sum over the rows of a hash of number (or key, in scans), length and, where touched, [`fold`] of the value.
     pub digest: u64,
@@ -204,6 +220,11 @@ impl Reads {
         let found = txn.get(op.key, |value| self.row(mix(op.number), op.key.len(), value))?;
         self.misses += u64::from(!found);
         Ok(found)
+    }
+
+    #[inline(always)]
+    fn stored(&mut self, op: Op<'_>) {
+        self.bytes += (op.key.len() + op.value.len()) as u64;
     }
 
     #[inline(always)]
@@ -230,6 +251,8 @@ pub fn fold(value: &[u8]) -> u64 {
     for (lane, line) in lanes.iter_mut().zip(blocks.remainder().chunks(64)) {
         *lane = (*lane ^ word(line)).wrapping_mul(ODD).rotate_left(29);
     }
+    // A value that begins within a line may end on one line more.
+    lanes[0] ^= value.last().copied().map_or(0, u64::from) << 56;
     lanes[0] ^ lanes[1].rotate_left(17) ^ lanes[2].rotate_left(31) ^ lanes[3].rotate_left(47)
 }
 
@@ -251,8 +274,9 @@ fn mix(mut x: u64) -> u64 {
     x ^ x >> 33
 }
 
+/// A hash of a key, for sums over rows whose number is not known.
 #[inline(always)]
-fn hash_key(key: &[u8]) -> u64 {
+pub(crate) fn hash_key(key: &[u8]) -> u64 {
     key.chunks(8).fold(key.len() as u64, |hash, part| mix(hash ^ word(part)).wrapping_add(ODD))
 }
 
@@ -272,7 +296,10 @@ fn write_step<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<()
         Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
         Kind::Read | Kind::Scan => read_step(txn, op, reads),
         Kind::Compute if reads.get(txn, op)? => Ok(()),
-        Kind::Compute => txn.put(op.key, op.value),
+        Kind::Compute => {
+            reads.stored(op);
+            txn.put(op.key, op.value)
+        }
         Kind::ReadModifyWrite => {
             reads.get(txn, op)?;
             txn.put(op.key, op.value)
@@ -293,6 +320,7 @@ fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: 
             if read_alone(session, op, reads)? {
                 return Ok(1);
             }
+            reads.stored(op);
             write_alone(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
         }
         Kind::ReadModifyWrite if !own_reads => {

@@ -1,7 +1,7 @@
 //! What is timed beside the section as a whole. Stamps are left in plain arrays while the clock runs; histograms and
 //! series are filled from them between two chunks.
 
-use prony_core::latency::Recorder;
+use prony_core::latency::{LatencyError, Recorder};
 use prony_core::record::{HistogramRecord, LatencyKind};
 use prony_core::units::Nanos;
 
@@ -50,13 +50,11 @@ impl Samples {
         }
     }
 
-    pub(super) fn histograms(&self) -> Vec<HistogramRecord> {
-        let mut records = Vec::new();
-        for label in Label::ALL {
-            let same = self.recorders.iter().filter(|(l, ..)| *l == label);
-            records.extend(same.map(|(_, kind, recorder)| recorder.to_record(label.name(), *kind)));
-        }
-        records
+    /// In the order of [`Label::ALL`].
+    pub(super) fn histograms(&self) -> Result<Vec<HistogramRecord>, LatencyError> {
+        let of = |label| self.recorders.iter().filter(move |(l, ..)| *l == label);
+        let all = Label::ALL.into_iter().flat_map(of);
+        all.map(|(label, kind, recorder)| recorder.to_record(label.name(), *kind)).collect()
     }
 }
 
@@ -66,6 +64,10 @@ pub(super) trait Sampler: Timing {
     fn collect(&mut self, _chunk: &Chunk, _samples: &mut Samples) {}
     /// Learns when each operation of the next chunk is to start, as instants of the monotonic clock.
     fn schedule(&mut self, _intended: &[u64]) {}
+    /// Largest and last lag of a start behind its schedule, in an open loop.
+    fn lag(&self) -> Option<(u64, u64)> {
+        None
+    }
     /// The phase is over.
     fn finish(&mut self, _samples: &mut Samples) {}
 }
@@ -242,10 +244,8 @@ pub(super) struct Paced {
     from_intended: Vec<u64>,
     from_actual: Vec<u64>,
     commits: Vec<u64>,
-    /// Largest lag of a start behind its schedule.
-    pub(super) lag: u64,
-    /// Lag of the last operation's start.
-    pub(super) last_lag: u64,
+    lag: u64,
+    last_lag: u64,
 }
 
 impl Paced {
@@ -314,6 +314,10 @@ impl Sampler for Paced {
         self.intended.clear();
         self.intended.extend_from_slice(intended);
     }
+
+    fn lag(&self) -> Option<(u64, u64)> {
+        Some((self.lag, self.last_lag))
+    }
 }
 
 /// How long before an intended start sleeping gives way to spinning: the kernel wakes a thread up to 50 us late by its
@@ -344,7 +348,7 @@ mod tests {
         let mut chunk = Chunk::default();
         for number in 0..operations {
             let draft = Draft { kind: Kind::Put, label: Label::Put, number, rows: 0 };
-            chunk.push(draft, |_| (), |_| ());
+            chunk.push(draft, &[], &[]);
         }
         chunk
     }
@@ -438,7 +442,7 @@ mod tests {
         let mut samples = Samples::default();
         sampler.collect(&chunk(2), &mut samples);
         sampler.collect(&chunk(2), &mut samples);
-        let records = samples.histograms();
+        let records = samples.histograms().unwrap();
         let names: Vec<_> = records.iter().map(|r| (r.operation.as_str(), r.failed)).collect();
         assert_eq!(names, [("put", 1), ("commit", 0)]);
     }
