@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_core::experiment::spec::{
-    Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, OptionValue, Ops, Order, PhaseSpec, Sampling, Size,
-    StoreSpec, Subject, TrialSpec, ValueSpec,
+    Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec, Sampling,
+    Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_core::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_core::units::{Bytes, Fraction, Nanos};
@@ -32,6 +33,7 @@ struct State {
 }
 
 pub(super) struct FakeStore {
+    dir: PathBuf,
     state: Mutex<State>,
     lie: Option<String>,
     fail_every: Option<u64>,
@@ -48,8 +50,10 @@ fn refused() -> EngineError {
     EngineError::Engine { engine: "fake", doing: "storing a value", source: "the disk is full".into() }
 }
 
+static STORES: AtomicU64 = AtomicU64::new(0);
+
 /// Rows of closed stores, by directory, so that `reopen` finds them.
-static CLOSED: Mutex<BTreeMap<std::path::PathBuf, Rows>> = Mutex::new(BTreeMap::new());
+static CLOSED: Mutex<BTreeMap<PathBuf, Rows>> = Mutex::new(BTreeMap::new());
 
 impl<const FULL: bool> Driver for Fake<FULL> {
     type Store = FakeStore;
@@ -92,7 +96,13 @@ impl<const FULL: bool> Driver for Fake<FULL> {
         };
         let rows = CLOSED.lock().unwrap().remove(dir).unwrap_or_default();
         let state = Mutex::new(State { rows, puts: 0 });
-        Ok(FakeStore { state, lie, fail_every: number("fail_every"), fail_from: number("fail_from") })
+        Ok(FakeStore {
+            dir: dir.to_owned(),
+            state,
+            lie,
+            fail_every: number("fail_every"),
+            fail_from: number("fail_from"),
+        })
     }
 }
 
@@ -130,6 +140,8 @@ impl Store for FakeStore {
     }
 
     fn close(self) -> Result<(), EngineError> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        CLOSED.lock().unwrap().insert(self.dir, state.rows);
         Ok(())
     }
 }
@@ -266,7 +278,8 @@ pub(super) fn ops(order: Order) -> Ops {
 
 /// A plan over so many records whose phases are named by their place.
 pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> Plan {
-    let phase = |(at, action): (usize, Action)| PhaseSpec { name: format!("phase {at}"), timed: true, action, limit: None };
+    let phase =
+        |(at, action): (usize, Action)| PhaseSpec { name: format!("phase {at}"), timed: true, action, limit: None };
     let store = StoreSpec { engine: "fake".to_owned(), durability: None, options: BTreeMap::new() };
     Plan {
         spec: TrialSpec {
@@ -276,7 +289,7 @@ pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> P
             limits: Limits::default(),
         },
         seed: 7,
-        dir: Path::new("nowhere").to_owned(),
+        dir: PathBuf::from(format!("store {}", STORES.fetch_add(1, Relaxed))),
         throughput: Nanos::from_millis(100),
     }
 }

@@ -76,7 +76,10 @@ impl<'h> Host<'h> {
 
     fn next_phase(&mut self) -> Result<Option<usize>, Trouble> {
         match self.link.next()? {
-            ToWorker::Phase { index } if index < self.plan.spec.phases.len() => Ok(Some(index)),
+            ToWorker::Phase { index } if index < self.plan.spec.phases.len() => {
+                self.progress.begin(index);
+                Ok(Some(index))
+            }
             ToWorker::Phase { index } => Err(Trouble::Protocol(format!("phase {index}"))),
             ToWorker::Stop => Ok(None),
             ToWorker::Plan { .. } => Err(Trouble::Protocol("a second plan".to_owned())),
@@ -200,7 +203,7 @@ impl<'h> Host<'h> {
     ) -> Result<PhaseReport, Trouble> {
         let spec = self.spec(index);
         let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Trouble::NoData) };
-        let (link, progress) = (&mut *self.link, self.progress);
+        let link = &mut *self.link;
         let job = Job {
             action: &spec.action,
             ops,
@@ -212,9 +215,9 @@ impl<'h> Host<'h> {
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
             engine: &self.engine.name,
-            shared: &Shared { operations: &progress.operations, stop: AtomicBool::new(false) },
+            shared: &Shared { operations: &self.progress.operations, stop: AtomicBool::new(false) },
         };
-        let ended = run(&job, &mut || began(link, progress, index))?;
+        let ended = run(&job, &mut || began(link, index))?;
         self.ledger.note(&ended.done(&spec.action), records);
         Ok(ended.report)
     }
@@ -276,7 +279,7 @@ impl<'h> Host<'h> {
     }
 
     fn verify(&mut self, index: usize, txn: &mut impl Read) -> Result<PhaseReport, Trouble> {
-        began(self.link, self.progress, index)?;
+        began(self.link, index)?;
         let records = self.records.as_ref().ok_or(Trouble::NoData)?;
         let ordered = self.engine.capabilities.ordered;
         let started = now();
@@ -285,12 +288,8 @@ impl<'h> Host<'h> {
     }
 
     /// A phase of one operation.
-    fn clocked(
-        &mut self,
-        index: usize,
-        work: impl FnOnce() -> Result<(), Trouble>,
-    ) -> Result<PhaseReport, Trouble> {
-        began(self.link, self.progress, index)?;
+    fn clocked(&mut self, index: usize, work: impl FnOnce() -> Result<(), Trouble>) -> Result<PhaseReport, Trouble> {
+        began(self.link, index)?;
         let started = now();
         work()?;
         Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..PhaseReport::default() })
@@ -304,8 +303,7 @@ impl<'h> Host<'h> {
     }
 }
 
-fn began(link: &mut dyn Link, progress: &Progress, index: usize) -> Result<(), Trouble> {
-    progress.begin(index);
+fn began(link: &mut dyn Link, index: usize) -> Result<(), Trouble> {
     Ok(link.send(FromWorker::Began { index, at: Nanos::from_nanos(now()) })?)
 }
 

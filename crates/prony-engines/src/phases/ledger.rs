@@ -181,6 +181,9 @@ impl Ledger {
     /// Notes a phase.
     pub(super) fn note(&mut self, done: &Done<'_>, records: &Records) {
         let records = records.count();
+        if done.counts.iter().all(|count| *count == 0) {
+            return;
+        }
         let version = self.next_version();
         let change = match done.action {
             Action::Put(_) => Change::Put,

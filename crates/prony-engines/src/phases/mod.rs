@@ -17,6 +17,8 @@ mod operate;
 mod sampling;
 mod series;
 mod source;
+#[cfg(test)]
+mod tests;
 mod trouble;
 mod verify;
 

@@ -9,12 +9,12 @@ use prony_core::record::Answer;
 use prony_core::units::Nanos;
 use prony_core::workload::{Distinct, Records, Schedule, Share};
 
-use super::trouble::Trouble;
 use super::client::{Client, Rules, Sections, Shared};
 use super::ledger::{Done, Ledger};
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler, Samples};
 use super::series::Series;
 use super::source::Source;
+use super::trouble::Trouble;
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
 
@@ -178,9 +178,7 @@ impl Job<'_> {
             let prepared = prepared.and_then(|session| Ok((way(session), self.client(Share { index, of })?)));
             ready.wait();
             go.wait();
-            let end = prepared.and_then(|(mut way, client)| {
-                self.sampled(&mut way, client).map_err(Trouble::from)
-            });
+            let end = prepared.and_then(|(mut way, client)| self.sampled(&mut way, client).map_err(Trouble::from));
             if end.is_err() {
                 self.shared.stop.store(true, Relaxed);
             }
@@ -208,7 +206,10 @@ impl Job<'_> {
         let reads = matches!(self.action, Action::Compute(_)) || matches!(self.action, Action::Mix(m) if mix_reads(m));
         let shared = self.ops.transaction != Grouping::Each && writes(self.action);
         if shared && reads && !self.own_reads {
-            return unsupported(format!("`{}` in shared transactions, which do not see their own writes", self.action.name()));
+            return unsupported(format!(
+                "`{}` in shared transactions, which do not see their own writes",
+                self.action.name()
+            ));
         }
         Ok(())
     }
@@ -234,7 +235,9 @@ impl Job<'_> {
             (None, Sampling::None) => self.driven(way, client, Untimed),
             (None, Sampling::Every) => self.driven(way, client, Every::new()),
             (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1))),
-            (None, Sampling::Group(size)) => self.driven(way, client, Grouped::new(size.max(1), self.ops.threads.max(1))),
+            (None, Sampling::Group(size)) => {
+                self.driven(way, client, Grouped::new(size.max(1), self.ops.threads.max(1)))
+            }
         }
     }
 
@@ -254,7 +257,8 @@ impl Job<'_> {
         Ok(End {
             sections: client.sections,
             lag: lag.map(|(largest, _)| largest),
-            saturated: lag.is_some_and(|(_, last)| saturated(last, client.last_intended(), client.skipped, client.drawn())),
+            saturated: lag
+                .is_some_and(|(_, last)| saturated(last, client.last_intended(), client.skipped, client.drawn())),
             drawn: client.drawn(),
             inserted: client.inserted(),
             skipped: client.skipped,
