@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::spec::{Action, PhaseSpec, Sampling};
+use prony_core::experiment::spec::PhaseSpec;
 use prony_core::latency::Recorder;
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::protocol::PhaseReport;
@@ -12,14 +12,6 @@ use prony_core::units::Nanos;
 
 /// Figures by metric.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
-
-const PERCENTILES: [(Metric, f64); 5] = [
-    (Metric::LatencyP50, 0.50),
-    (Metric::LatencyP90, 0.90),
-    (Metric::LatencyP95, 0.95),
-    (Metric::LatencyP99, 0.99),
-    (Metric::LatencyP999, 0.999),
-];
 
 /// A phase that was never begun.
 pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
@@ -86,7 +78,7 @@ fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
         set(readings, Metric::Skipped, measured(report.skipped));
     }
     set(readings, Metric::Rate, rate(report));
-    latencies(spec, report, readings);
+    latencies(report, readings);
 }
 
 fn rate(report: &PhaseReport) -> Reading<f64> {
@@ -97,33 +89,26 @@ fn rate(report: &PhaseReport) -> Reading<f64> {
 }
 
 /// Percentiles over all operations; in an open loop of the intended latency (METHOD 2.3).
-fn latencies(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
+fn latencies(report: &PhaseReport, readings: &mut Readings) {
     let open = report.histograms.iter().any(|h| h.kind == LatencyKind::Intended);
     let kind = if open { LatencyKind::Intended } else { LatencyKind::Service };
-    let mut all: Option<Recorder> = None;
+    let mut all = Recorder::new();
+    let mut kinds = 0;
     for histogram in report.histograms.iter().filter(|h| h.kind == kind) {
-        match (Recorder::from_record(histogram), &mut all) {
-            (Ok(recorder), Some(sum)) => sum.merge(&recorder),
-            (Ok(recorder), none) => *none = Some(recorder),
-            (Err(_), _) => return,
-        }
-    }
-    let Some(all) = all else {
-        if !matches!(spec.action, Action::Commit) && !matches!(sampling(spec), Some(Sampling::Every)) {
-            for (metric, _) in PERCENTILES {
-                set(readings, metric, Reading::Missing(Why::NotApplicable));
+        match Recorder::from_record(histogram) {
+            Ok(recorder) => all.merge(&recorder),
+            Err(error) => {
+                let why = Why::Failed(format!("the histogram of `{}`: {error}", histogram.operation));
+                all.metrics().iter().for_each(|(metric, _)| set(readings, *metric, Reading::Missing(why.clone())));
+                return;
             }
         }
-        return;
-    };
-    for (metric, q) in PERCENTILES {
-        set(readings, metric, all.percentile(q));
+        kinds += 1;
     }
-    set(readings, Metric::LatencyMax, all.max());
-}
-
-fn sampling(spec: &PhaseSpec) -> Option<Sampling> {
-    spec.action.ops().map(|ops| ops.sample)
+    let nothing = Reading::Missing(Why::NotApplicable);
+    for (metric, reading) in all.metrics() {
+        set(readings, metric, if kinds > 0 { reading } else { nothing.clone() });
+    }
 }
 
 /// Sets an amount over the phase.
