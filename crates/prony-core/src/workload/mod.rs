@@ -5,6 +5,8 @@
 //! logarithms or powers (zipfian, log-normal, Poisson) use the platform's mathematics library and
 //! may differ in a rare last place between platforms.
 
+#[cfg(test)]
+mod chi;
 mod digest;
 mod distinct;
 mod key;
