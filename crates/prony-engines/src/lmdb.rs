@@ -72,7 +72,11 @@ struct Config {
 const FLAGS: [(&str, EnvFlags, &str); 6] = [
     ("no_sync", EnvFlags::NO_SYNC, "commits leave writing to the system (MDB_NOSYNC); amounts to `none`"),
     ("no_meta_sync", EnvFlags::NO_META_SYNC, "the meta page waits for the next commit (MDB_NOMETASYNC)"),
-    ("write_map", EnvFlags::WRITE_MAP, "writes through the map (MDB_WRITEMAP); the file grows to the map's size, sparse"),
+    (
+        "write_map",
+        EnvFlags::WRITE_MAP,
+        "writes through the map (MDB_WRITEMAP); the file grows to the map's size, sparse",
+    ),
     ("map_async", EnvFlags::MAP_ASYNC, "with `write_map`, commits do not wait (MDB_MAPASYNC); amounts to `none`"),
     ("no_read_ahead", EnvFlags::NO_READ_AHEAD, "no read-ahead on the map (MDB_NORDAHEAD)"),
     ("no_mem_init", EnvFlags::NO_MEM_INIT, "pages are not zeroed before they are written (MDB_NOMEMINIT)"),
