@@ -3,3 +3,14 @@
 #![deny(unsafe_code)]
 
 pub mod driver;
+mod failure;
+#[cfg(feature = "lmdb")]
+pub mod lmdb;
+pub mod memory;
+mod options;
+#[cfg(feature = "redb")]
+pub mod redb;
+pub mod registry;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
+mod versions;
