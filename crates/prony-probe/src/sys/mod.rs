@@ -1,0 +1,3 @@
+//! Raw system calls, a few lines each; the only module with unsafe code.
+
+pub(crate) mod process;

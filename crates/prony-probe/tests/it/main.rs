@@ -1,0 +1,5 @@
+//! Integration tests of the crate, in one binary.
+
+mod launch;
+mod launch_roles;
+mod launch_tree;
