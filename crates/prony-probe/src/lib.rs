@@ -1,1 +1,10 @@
-//! x
+//! What prony asks of the operating system: launch, limits, samples, counters, the machine.
+
+pub mod cache;
+pub mod clock;
+pub mod fixture;
+pub mod host;
+pub mod sample;
+pub mod settle;
+mod sys;
+mod why;
