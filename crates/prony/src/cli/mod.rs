@@ -64,12 +64,15 @@ enum Command {
     Engines(engines::Arguments),
     /// Measure fixtures of known truth and print the error of each reading
     Calibrate(calibrate::Arguments),
+    /// Host one store; prony starts this itself
     #[command(hide = true)]
-    Worker(hidden::SocketArguments),
+    Worker,
+    /// Hold one subject and end its tree; prony starts this itself
     #[command(hide = true)]
-    Supervise(hidden::SocketArguments),
+    Supervise,
+    /// Be a subject of known truth; `prony calibrate` starts this
     #[command(hide = true)]
-    Fixture(hidden::FixtureArguments),
+    Fixture(calibrate::FixtureArguments),
 }
 
 /// Where results are kept.
@@ -102,6 +105,11 @@ pub struct Output<'a> {
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    match arguments.command {
+        Command::Worker => return hidden::worker(),
+        Command::Supervise => return hidden::supervise(),
+        _ => {}
+    }
     let stdout = io::stdout();
     let terminal = stdout.is_terminal();
     let colour = match arguments.color {
@@ -139,9 +147,8 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Engines(arguments) => engines::run(&arguments, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),
-        Command::Worker(arguments) => hidden::worker(&arguments),
-        Command::Supervise(arguments) => hidden::supervise(&arguments),
-        Command::Fixture(arguments) => hidden::fixture(&arguments, output),
+        Command::Fixture(arguments) => calibrate::fixture(&arguments, output),
+        Command::Worker | Command::Supervise => Ok(Answer::Yes),
     }
 }
 

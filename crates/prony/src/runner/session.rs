@@ -1,5 +1,6 @@
 //! A worker from its launch to its end: the runner leads, one phase at a time.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -11,7 +12,7 @@ use prony_core::plan::PlannedTrial;
 use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{End, Finished, LaunchSpec, Running, Scratch};
+use prony_probe::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
 use prony_probe::sample::{Edge, Root, Sampled, Sampler, Settings};
 use serde_json::Value;
 
@@ -20,9 +21,6 @@ use super::lab::Lab;
 use super::observer::Observer;
 use super::settling;
 use crate::error::Error;
-
-/// The number under which a worker finds its socket.
-pub const WORKER_SOCKET: u8 = 3;
 
 /// How often a wait looks whether the user asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -281,8 +279,9 @@ impl<'a> Session<'a> {
 fn worker_spec(socket: OwnedFd, dir: &Path) -> LaunchSpec {
     // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
     let mut spec = LaunchSpec::new("/proc/self/exe", dir);
-    spec.args = vec!["worker".into(), "--socket".into(), WORKER_SOCKET.to_string().into()];
-    spec.fds = vec![(socket, WORKER_SOCKET)];
+    spec.args = vec!["worker".into()];
+    // The socket is its standard input: a descriptor that safe code can take over.
+    spec.stdin = Input::File(File::from(socket));
     spec.scratch = vec![dir.to_path_buf()];
     spec
 }

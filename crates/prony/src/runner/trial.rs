@@ -1,7 +1,5 @@
 //! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::outcome::{Ending, Outcome};
 use prony_core::plan::PlannedTrial;
@@ -16,6 +14,7 @@ use super::ending;
 use super::lab::Lab;
 use super::observer::Observer;
 use super::session::{Session, Stop, Visit};
+use super::unix_ms;
 use crate::error::Error;
 
 /// Runs one trial of the plan from launch to clean-up.
@@ -71,9 +70,4 @@ fn records(spec: &TrialSpec, visits: &[Visit], series: &[ProcessSeries]) -> Vec<
         }
     };
     spec.phases.iter().enumerate().map(record).collect()
-}
-
-fn unix_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
