@@ -4,6 +4,8 @@
 
 pub mod driver;
 mod failure;
+#[cfg(feature = "fjall")]
+pub mod fjall;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
 pub mod memory;

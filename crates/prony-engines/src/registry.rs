@@ -59,6 +59,7 @@ engines! {
     "lmdb" "lmdb" crate::lmdb::Lmdb;
     "sqlite" "sqlite" crate::sqlite::Sqlite;
     "redb" "redb" crate::redb::Redb;
+    "fjall" "fjall" crate::fjall::Fjall;
 }
 
 struct Check<'s>(&'s StoreSpec);

@@ -187,7 +187,7 @@ impl Store for SqliteStore {
     type Session<'s> = SqliteSession<'s>;
 
     fn session(&self) -> Result<SqliteSession<'_>, EngineError> {
-        let prepared = Prepared::try_new(self.lend()?, |connection| Statements::prepare(connection));
+        let prepared = Prepared::try_new(self.lend()?, Statements::prepare);
         let prepared = prepared.map_err(while_("preparing the statements"))?;
         Ok(SqliteSession { prepared: Some(prepared), store: self })
     }

@@ -10,3 +10,5 @@ contract_suite!(lmdb, prony_engines::lmdb::Lmdb);
 contract_suite!(sqlite, prony_engines::sqlite::Sqlite);
 #[cfg(feature = "redb")]
 contract_suite!(redb, prony_engines::redb::Redb);
+#[cfg(feature = "fjall")]
+contract_suite!(fjall, prony_engines::fjall::Fjall);

@@ -1,5 +1,8 @@
-//! Integration tests of the crate, in one binary.
+//! The probe against real processes, in one binary.
 
 mod launch;
 mod launch_roles;
 mod launch_tree;
+mod sample;
+mod sample_sync;
+mod subject;
