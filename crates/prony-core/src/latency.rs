@@ -154,7 +154,9 @@ impl Recorder {
         if rank > ok - self.saturated() {
             return Reading::Missing(Why::Failed(format!("above one hour: {} operations were", self.saturated())));
         }
-        Reading::Measured(self.histogram.value_at_quantile(rank as f64 / ok as f64) as f64)
+        // Half a rank less, so that rounding of the quotient cannot reach the next.
+        let quantile = (rank as f64 - 0.5) / ok as f64;
+        Reading::Measured(self.histogram.value_at_quantile(quantile) as f64)
     }
 }
 
@@ -171,4 +173,111 @@ pub fn percentile(recorder: &Recorder, q: f64) -> Reading<f64> {
         return Reading::Missing(Why::TooFew { have, need });
     }
     recorder.at_rank(((q * have as f64 - 1e-6).ceil() as u64).clamp(1, have))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn recorder(latencies: impl IntoIterator<Item = u64>) -> Recorder {
+        let mut recorder = Recorder::new();
+        latencies.into_iter().for_each(|n| recorder.record(Nanos::from_nanos(n)));
+        recorder
+    }
+
+    fn near(reading: Reading<f64>, should: f64) {
+        let is = *reading.measured().unwrap_or_else(|| panic!("{reading:?}, not {should}"));
+        assert!((is / should - 1.0).abs() <= 0.001, "{is}, not {should}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn percentiles_are_those_of_the_sorted_latencies(
+            mut latencies in prop::collection::vec(1u64..10_000_000_000, 1_000..1_500),
+            failed in 0u64..200,
+        ) {
+            let mut recorder = recorder(latencies.iter().copied());
+            (0..failed).for_each(|_| recorder.record_failed());
+            latencies.sort_unstable();
+            for (q, per_mille) in [(0.5, 500), (0.9, 900), (0.95, 950), (0.99, 990)] {
+                let rank = ((latencies.len() as u64 + failed) * per_mille).div_ceil(1_000) as usize;
+                match latencies.get(rank - 1) {
+                    Some(should) => near(percentile(&recorder, q), *should as f64),
+                    None => prop_assert!(matches!(percentile(&recorder, q), Reading::Missing(Why::Failed(_)))),
+                }
+            }
+        }
+
+        #[test]
+        fn records_keep_everything(
+            latencies in prop::collection::vec(0u64..=u64::MAX, 0..200), failed in 0u64..5,
+        ) {
+            let mut recorder = recorder(latencies);
+            (0..failed).for_each(|_| recorder.record_failed());
+            let record = recorder.to_record("read", LatencyKind::Service).unwrap();
+            prop_assert_eq!(record.failed, failed);
+            prop_assert_eq!(Recorder::from_record(&record).unwrap(), recorder);
+        }
+
+        #[test]
+        fn merging_is_recording_into_one(
+            a in prop::collection::vec(1u64..u64::MAX, 0..100), b in prop::collection::vec(1u64..u64::MAX, 0..100),
+        ) {
+            let mut merged = recorder(a.iter().copied());
+            let mut other = recorder(b.iter().copied());
+            other.record_failed();
+            merged.merge(&other);
+            let mut one = recorder(a.into_iter().chain(b));
+            one.record_failed();
+            prop_assert_eq!(merged, one);
+        }
+    }
+
+    #[test]
+    fn percentiles_need_ten_beyond_them() {
+        let few = |n: u64, q| percentile(&recorder(1..=n), q);
+        for (q, need) in [(0.5, 20), (0.9, 100), (0.95, 200), (0.99, 1_000), (0.999, 10_000)] {
+            assert_eq!(few(need - 1, q), Reading::Missing(Why::TooFew { have: need - 1, need }));
+            near(few(need, q), (need as f64 * q).round());
+        }
+    }
+
+    #[test]
+    fn failures_are_slower_than_everything() {
+        let mut recorder = recorder((1..=995).map(|n| n * 1_000));
+        (0..5).for_each(|_| recorder.record_failed());
+        near(percentile(&recorder, 0.99), 990_000.0);
+        let [.., (_, max)] = recorder.metrics();
+        assert_eq!(max, Reading::Missing(Why::Failed("infinite: 5 of 1000 operations failed".to_owned())));
+        (0..6).for_each(|_| recorder.record_failed());
+        assert!(matches!(percentile(&recorder, 0.99), Reading::Missing(Why::Failed(_))));
+    }
+
+    #[test]
+    fn beyond_an_hour_is_counted_not_stated() {
+        let recorder = recorder((1..=95).map(|n| n * 1_000).chain([u64::MAX; 5]));
+        assert_eq!((recorder.succeeded(), recorder.saturated()), (100, 5));
+        near(percentile(&recorder, 0.9), 90_000.0);
+        let [.., (_, max)] = recorder.metrics();
+        assert!(matches!(max, Reading::Missing(Why::Failed(text)) if text.starts_with("above one hour")));
+    }
+
+    #[test]
+    fn an_empty_recorder_states_nothing() {
+        for (metric, reading) in Recorder::new().metrics() {
+            assert!(matches!(reading, Reading::Missing(Why::TooFew { have: 0, .. })), "{metric:?}");
+        }
+    }
+
+    #[test]
+    fn broken_bytes_are_an_error_with_its_noun() {
+        let mut record = recorder([1]).to_record("scan", LatencyKind::Actual).unwrap();
+        record.v2.truncate(10);
+        let error = Recorder::from_record(&record).unwrap_err();
+        assert_eq!(error.to_string(), "the latency histogram of `scan` cannot be decoded");
+        assert!(std::error::Error::source(&error).is_some());
+    }
 }

@@ -158,3 +158,80 @@ fn tau(mut x: f64) -> f64 {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn counted(numbers: impl IntoIterator<Item = u64>) -> Distinct {
+        let mut distinct = Distinct::new();
+        numbers.into_iter().for_each(|number| distinct.add(number));
+        distinct
+    }
+
+    fn assert_near(distinct: &Distinct, should: u64) {
+        let off = distinct.count() as f64 / should as f64 - 1.0;
+        assert!(off.abs() < 4.0 * distinct.relative_error(), "{} of {should}", distinct.count());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(50))]
+
+        #[test]
+        fn small_numbers_are_counted_exactly(
+            a in prop::collection::vec(0u64..100_000, 0..300), b in prop::collection::vec(0u64..1_000, 0..300),
+        ) {
+            let mut merged = counted(a.iter().copied());
+            merged.merge(&counted(b.iter().copied()));
+            let set: HashSet<u64> = a.into_iter().chain(b).collect();
+            prop_assert_eq!((merged.count(), merged.relative_error()), (set.len() as u64, 0.0));
+        }
+    }
+
+    #[test]
+    fn large_numbers_are_estimated_within_the_stated_error() {
+        for n in [10u64, 1_000, 20_000, 60_000, 500_000] {
+            for from in [EXACT, 1 << 40] {
+                let once = counted(from..from + n);
+                assert_near(&once, n);
+                let twice = counted((from..from + n).chain(from..from + n));
+                assert_eq!(twice, once);
+            }
+        }
+    }
+
+    #[test]
+    fn the_stated_error_is_the_real_one() {
+        let squares = (0..200u64).map(|round| {
+            let from = EXACT + round * 1_000_000;
+            (counted(from..from + 30_000).count() as f64 / 30_000.0 - 1.0).powi(2)
+        });
+        let deviation = (squares.sum::<f64>() / 200.0).sqrt();
+        let stated = counted([EXACT]).relative_error();
+        assert!((deviation / stated - 1.0).abs() < 0.25, "{deviation}, stated {stated}");
+    }
+
+    #[test]
+    fn what_was_exact_joins_the_estimate() {
+        let all = counted((0..50_000).chain([EXACT]));
+        assert!(all.relative_error() > 0.0);
+        assert_near(&all, 50_001);
+        let (small, large) = (counted(0..50_000), counted([EXACT]));
+        let mut one = small.clone();
+        one.merge(&large);
+        let mut other = large;
+        other.merge(&small);
+        assert_eq!(one, all);
+        assert_eq!(other, all);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let mut distinct = counted([EXACT - 1]);
+        assert!(matches!(&distinct.0, Kind::Bits(bits) if bits.len() * 8 == 8 << 20));
+        distinct.add(u64::MAX);
+        assert!(matches!(&distinct.0, Kind::Registers(registers) if registers.len() == 16 << 10));
+    }
+}

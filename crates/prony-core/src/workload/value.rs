@@ -94,3 +94,131 @@ fn repeat(unit: &mut [u8], period: usize) {
         filled += more;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::spec::Size;
+    use crate::units::{Bytes, Fraction};
+    use proptest::prelude::*;
+
+    fn values(bytes: u64, compressible: f64) -> Values {
+        values_with(Size::Fixed(Bytes::from_bytes(bytes)), compressible, &[])
+    }
+
+    fn values_with(bytes: Size, compressible: f64, prefix: &[&str]) -> Values {
+        let prefix = prefix.iter().map(|part| (*part).to_owned()).collect();
+        Values::new(&ValueSpec { bytes, compressible: Fraction::new(compressible).unwrap(), prefix }, 17)
+    }
+
+    fn value(values: &Values, number: u64, version: u32) -> Vec<u8> {
+        let mut out = vec![1, 2, 3];
+        values.write(number, version, &mut out);
+        out
+    }
+
+    /// The share by which deflate shrinks bytes.
+    fn shrinks(bytes: &[u8]) -> f64 {
+        1.0 - miniz_oxide::deflate::compress_to_vec(bytes, 6).len() as f64 / bytes.len() as f64
+    }
+
+    /// Values one after the other, as in a page or file.
+    fn concatenated(values: &Values, count: u64) -> Vec<u8> {
+        (0..count).flat_map(|number| value(values, number, 0)).collect()
+    }
+
+    fn assert_shrinks(bytes: &[u8], share: f64, tolerance: f64, what: &str) {
+        let is = shrinks(bytes);
+        assert!((is - share).abs() <= tolerance, "{what}: shrinks by {is:.4}, not {share}");
+    }
+
+    #[test]
+    fn values_shrink_by_their_share_together() {
+        for share in [0.0, 0.3, 0.6, 0.9] {
+            assert_shrinks(&concatenated(&values(128, share), 1_000), share, 0.03, "1000 of 128 B");
+            assert_shrinks(&concatenated(&values(1_000, share), 1_000), share, 0.02, "1000 of 1 kB");
+            assert_shrinks(&concatenated(&values(4_000, share), 1_000), share, 0.02, "1000 of 4 kB");
+            assert_shrinks(&concatenated(&values(40_000, share), 50), share, 0.02, "50 of 40 kB");
+        }
+    }
+
+    #[test]
+    fn values_shrink_by_their_share_alone() {
+        for share in [0.0, 0.3, 0.6, 0.9] {
+            for number in 0..20 {
+                // A single small value pays for the code tables.
+                assert_shrinks(&value(&values(4_000, share), number, 0), share, 0.04, "4 kB");
+                assert_shrinks(&value(&values(40_000, share), number, 0), share, 0.02, "40 kB");
+            }
+        }
+    }
+
+    #[test]
+    fn pages_that_cut_values_shrink_as_much() {
+        let bytes = concatenated(&values(40_000, 0.6), 20);
+        for page in bytes.chunks_exact(4_096).step_by(7) {
+            // A page pays for its code tables and for the units cut at its ends.
+            assert_shrinks(page, 0.6, 0.08, "a page");
+        }
+    }
+
+    #[test]
+    fn versions_of_a_value_share_nothing() {
+        for share in [0.0, 0.6] {
+            let values = values(1_000, share);
+            let bytes: Vec<u8> = (0..500).flat_map(|version| value(&values, 3, version)).collect();
+            assert_shrinks(&bytes, share, 0.02, "500 versions");
+        }
+    }
+
+    #[test]
+    fn what_repeats_is_not_zeros() {
+        let bytes = concatenated(&values(4_000, 0.9), 200);
+        for wanted in 0..=255u8 {
+            let share = bytes.iter().filter(|byte| **byte == wanted).count() as f64 / bytes.len() as f64;
+            assert!((0.002..0.008).contains(&share), "{wanted} is {share} of all bytes");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_value_is_a_function_of_number_and_version(
+            bytes in 0u64..3_000, share in 0.0f64..=1.0, number: u64, version: u32,
+        ) {
+            let values = values(bytes, share);
+            let once = value(&values, number, version);
+            prop_assert_eq!(once.len() as u64, bytes);
+            prop_assert_eq!(values.len(number, version) as u64, bytes);
+            prop_assert_eq!(&value(&values.clone(), number, version), &once);
+            if bytes >= 64 && share <= 0.5 {
+                prop_assert_ne!(&value(&values, number.wrapping_add(1), version), &once);
+                prop_assert_ne!(&value(&values, number, version.wrapping_add(1)), &once);
+            }
+        }
+
+        #[test]
+        fn drawn_lengths_are_known_beforehand(number: u64, version: u32) {
+            let size = Size::Uniform { min: Bytes::from_bytes(1), max: Bytes::from_bytes(900) };
+            let values = values_with(size, 0.3, &["n", ""]);
+            prop_assert_eq!(value(&values, number, version).len(), values.len(number, version));
+        }
+    }
+
+    #[test]
+    fn a_prefix_counts_in_the_length() {
+        let values = values_with(Size::Fixed(Bytes::from_bytes(16)), 0.0, &["id=", ";"]);
+        let short = value(&values, 42, 0);
+        assert_eq!((&short[..6], short.len()), (b"id=42;".as_slice(), 16));
+        assert_eq!(value(&values, 123_456_789_012_345, 0), b"id=123456789012345;");
+    }
+
+    #[test]
+    fn seeds_give_values_of_their_own() {
+        let spec = ValueSpec {
+            bytes: Size::Fixed(Bytes::from_bytes(100)),
+            compressible: Fraction::default(),
+            prefix: Vec::new(),
+        };
+        assert_ne!(value(&Values::new(&spec, 1), 0, 0), value(&Values::new(&spec, 2), 0, 0));
+    }
+}

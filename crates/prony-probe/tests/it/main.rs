@@ -1,0 +1,8 @@
+//! The probe against real processes, in one binary.
+
+mod launch;
+mod launch_roles;
+mod launch_tree;
+mod sample;
+mod sample_sync;
+mod subject;
