@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod launch;
+pub mod limits;
 mod owner;
 #[allow(unsafe_code)]
 mod sys;
