@@ -11,6 +11,7 @@ use super::channel::{Channel, Received};
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
 use super::wire::{End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, WireSpec, WireStream};
 use crate::error::Error;
+use crate::limits::Group;
 
 /// How supervisors are started: the program, and arguments that make it call [`super::supervise_stdin`].
 #[derive(Clone, Debug)]
@@ -41,8 +42,7 @@ impl Launcher {
     /// When no supervisor can be started or it cannot prepare the subject.
     pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
         let program = spec.command.to_string_lossy().into_owned();
-        let directory = spec.directory.clone();
-        let mut link = self.connect(program, directory)?;
+        let mut link = self.connect(program, spec.directory.clone(), spec.group.clone())?;
         let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
             program: link.program.clone(),
             what,
@@ -56,14 +56,14 @@ impl Launcher {
         }
     }
 
-    fn connect(&self, program: String, directory: PathBuf) -> Result<Link, Error> {
+    fn connect(&self, program: String, directory: PathBuf, group: Option<Group>) -> Result<Link, Error> {
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let (ours, theirs) = Channel::pair().map_err(failed)?;
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let process = command.spawn().map_err(failed)?;
-        Ok(Link { channel: Channel::new(ours), process, program, directory })
+        Ok(Link { channel: Channel::new(ours), process, program, directory, group })
     }
 }
 
@@ -74,6 +74,7 @@ struct Link {
     process: std::process::Child,
     program: String,
     directory: PathBuf,
+    group: Option<Group>,
 }
 
 impl Link {
@@ -119,6 +120,11 @@ impl Drop for Link {
         self.channel.close();
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
         let _ = self.process.wait();
+        // Nothing is left to do unless the supervisor itself was killed; what cannot be done now, a sweep will do.
+        if let Some(group) = &self.group {
+            group.kill();
+            let _ = group.remove();
+        }
     }
 }
 
@@ -255,6 +261,7 @@ impl LaunchSpec {
             directory: Text::new(self.directory),
             streams,
             targets,
+            group: self.group,
             scratch: self.scratch.into_iter().map(Text::new).collect(),
         };
         Ok((wire, fds))

@@ -9,6 +9,7 @@ use prony_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::capture::Captured;
+use crate::limits::{Group, MemoryEvidence};
 
 /// What the runner says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,6 +65,7 @@ pub(super) struct WireSpec {
     pub(super) streams: [WireStream; 3],
     pub(super) targets: Vec<u8>,
     pub(super) scratch: Vec<Text>,
+    pub(super) group: Option<Group>,
 }
 
 /// A standard stream as it travels.
@@ -131,6 +133,8 @@ pub struct End {
     pub cpu: Reading<CpuTime>,
     /// Processes of the tree that live on, such as daemons.
     pub leftover: u64,
+    /// What was seen of memory over the subject's life.
+    pub memory: MemoryEvidence,
     /// Standard output, where it was captured.
     pub stdout: Option<Captured>,
     /// Standard error, where it was captured.
