@@ -4,7 +4,7 @@ use std::path::Path;
 
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::{self, Overrides};
-use prony_engines::registry::Catalog;
+use prony_engines::catalog::Catalog;
 
 use crate::error::Error;
 

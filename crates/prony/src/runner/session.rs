@@ -13,6 +13,7 @@ use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
 use prony_probe::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
+use prony_probe::limits::Group;
 use prony_probe::sample::{Edge, Root, Sampled, Sampler, Settings};
 use serde_json::Value;
 
@@ -97,10 +98,13 @@ impl<'a> Session<'a> {
     /// Where the machine refuses what every trial needs.
     pub fn launch(lab: &'a Lab<'a>, spec: &'a TrialSpec, trial: &PlannedTrial) -> Result<Self, Error> {
         let scratch = Scratch::create(&lab.near)?;
+        let group = Group::create(&spec.limits)?;
+        let counting = group.directories().into_iter().find(|dir| counts_cpu(dir)).map(Path::to_path_buf);
         let (ours, theirs) = UnixStream::pair().map_err(Error::Socket)?;
-        let held = lab.launcher.start(worker_spec(theirs.into(), scratch.path()))?;
+        let held = lab.launcher.start(worker_spec(theirs.into(), scratch.path(), group))?;
         let settings = Settings {
             hertz: lab.experiment.observe().hertz,
+            group: counting,
             store: Some(scratch.path().to_path_buf()),
             ..Settings::default()
         };
@@ -276,12 +280,18 @@ impl<'a> Session<'a> {
     }
 }
 
-fn worker_spec(socket: OwnedFd, dir: &Path) -> LaunchSpec {
+/// Whether a control group's directory counts CPU time: children whose parent never waits are in no other count.
+fn counts_cpu(dir: &Path) -> bool {
+    dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
+}
+
+fn worker_spec(socket: OwnedFd, dir: &Path, group: Group) -> LaunchSpec {
     // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
     let mut spec = LaunchSpec::new("/proc/self/exe", dir);
     spec.args = vec!["worker".into()];
     // The socket is its standard input: a descriptor that safe code can take over.
     spec.stdin = Input::File(File::from(socket));
+    spec.group = Some(group);
     spec.scratch = vec![dir.to_path_buf()];
     spec
 }
