@@ -10,11 +10,15 @@ mod check;
 mod combine;
 mod decode;
 pub mod design;
+pub mod expr;
 mod factors;
+pub mod format;
 mod grammar;
 mod node;
 mod placeholder;
 mod problem;
+mod reference;
+mod schema;
 mod sequence;
 mod shape;
 pub mod spec;
@@ -26,6 +30,13 @@ pub use catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
 pub use check::check;
 pub use node::{RawExperiment, parse};
 pub use problem::{Label, Problem, render};
+pub use reference::reference;
+pub use schema::schema;
+
+/// A commented file to begin with, which passes [`check`] where the engines `memory` and `lmdb` are built in.
+pub fn template() -> &'static str {
+    include_str!("template.toml")
+}
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -68,7 +68,11 @@ pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(Str
             let hint = known_hint(&name.phase, phases.iter().map(|(phase, _)| phase.as_str()));
             Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
         }
-        Some((_, true)) => None,
+        Some((_, true)) => name.instance.as_ref().map(|instance| {
+            let message = format!("`{name}`: a store runs in one process, so there is no instance `{instance}`");
+            let minus = "put spaces around `-` where it is meant as minus".to_owned();
+            (message, instance.contains('-').then_some(minus))
+        }),
         Some((phase, false)) => Some((
             format!("`{name}`: phase `{phase}` has `timed = false`, which keeps it out of every figure"),
             Some("take `timed = false` out of the phase".to_owned()),

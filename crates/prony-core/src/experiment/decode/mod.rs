@@ -1,5 +1,6 @@
 //! From a tree that has passed the walk to plain data.
 
+mod cell;
 pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod ops;

@@ -62,6 +62,16 @@ impl EngineCatalog for Engines {
     }
 }
 
+/// Every sound file of these tests, by name.
+pub(crate) fn samples() -> [(&'static str, &'static str); 3] {
+    [("cache", sound::CACHE), ("sourcing", sound::SOURCING), ("template", super::template())]
+}
+
+/// A file's text as the JSON that editors see.
+pub(crate) fn as_json(text: &str) -> serde_json::Value {
+    toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// The experiment of a file without faults.
 fn sound(text: &str) -> Experiment {
     sound_with(text, &Overrides::default())
