@@ -134,6 +134,9 @@ fn ends_are_told_as_they_were() {
     let code = end("code");
     assert_eq!((code.status, code.killed, code.leftover), (Status::Exited(3), None, 0));
     assert_eq!(end("abort").status, Status::Signalled(libc::SIGABRT));
+    let mut running = launch("code", dir.path());
+    let since = running.since();
+    assert!(since > Nanos::ZERO && running.wait(None).unwrap().unwrap().at >= since);
 }
 
 #[test]
@@ -153,6 +156,7 @@ fn a_polite_subject_ends_by_sigterm() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = launch("sleep", dir.path());
     left_pid(dir.path(), "sleep");
+    assert!(matches!(running.signal(99), Err(Error::Signal { signal: 99 })));
     let end = running.terminate(Duration::from_secs(60)).unwrap();
     assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGTERM), None));
 }
