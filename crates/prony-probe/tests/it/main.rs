@@ -1,5 +1,6 @@
 //! The probe against real processes.
 
+mod host;
 mod sample;
 mod sample_sync;
 mod subject;
