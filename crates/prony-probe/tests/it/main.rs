@@ -1,5 +1,6 @@
 //! The probe against real processes, in one binary.
 
+mod host;
 mod launch;
 mod launch_limits;
 mod launch_roles;
