@@ -10,7 +10,8 @@ use prony_core::stats::{Looks, blocks_before_any_verdict};
 use prony_core::units::Bytes;
 
 use super::run::OverrideArguments;
-use super::{Answer, DatabaseArgument, Output};
+use super::choice::DatabaseArg;
+use super::{Answer, Output};
 use crate::error::Error;
 use crate::estimate::{self, Estimate};
 use crate::load;
@@ -24,7 +25,7 @@ pub struct Arguments {
     #[command(flatten)]
     overrides: OverrideArguments,
     #[command(flatten)]
-    database: DatabaseArgument,
+    database: DatabaseArg,
 }
 
 /// Prints the plan.
@@ -35,7 +36,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?)?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
-    write!(output.out, "{}", text(&experiment, &outline, &estimate, output.width)).map_err(Error::Output)?;
+    output.print(&text(&experiment, &outline, &estimate, output.width))?;
     Ok(Answer::Yes)
 }
 

@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     } else {
         overview(&engines, output.width)
     };
-    writeln!(output.out, "{}", text.trim_end()).map_err(Error::Output)?;
+    output.print(&format!("{}\n", text.trim_end()))?;
     Ok(Answer::Yes)
 }
 

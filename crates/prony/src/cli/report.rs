@@ -1,0 +1,1 @@
+//! `prony report`: a run as a document or as data.
