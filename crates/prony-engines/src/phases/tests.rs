@@ -9,7 +9,7 @@ use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, 
 use prony_core::record::LatencyKind;
 use prony_core::units::{Bytes, Fraction, Nanos, PerSecond};
 
-use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run};
+use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
 use super::{HostError, Progress, host};
 use crate::driver::Driver;
 use crate::registry::{KNOWN, Visitor, dispatch};
