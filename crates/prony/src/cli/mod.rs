@@ -61,7 +61,6 @@ enum Command {
     /// Hold one subject and end its tree; prony starts this itself
     #[command(hide = true)]
     Supervise,
-    #[command(hide = true)]
 }
 
 /// What a command ends with when nothing went wrong.
