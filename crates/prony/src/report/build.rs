@@ -1,19 +1,20 @@
 //! The report of a run: which tables there are, and each table's rows, columns and footnotes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::experiment::design::{CellPart, Statistic, TableSpec};
 use prony_core::experiment::spec::{Durability, Subject};
 use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::record::{Answer, TrialRecord};
 
-use super::cells::{Said, Source, fill};
+use super::cells::{Plan, Said, Source, fill, scales};
 use super::columns::{self, ColumnPlan};
 use super::figure::names;
 use super::layout::{Layout, Part, RowPart};
-use super::model::{Column, Label, Report, Row, Table};
+use super::model::{Align, Column, Label, Report, Row, Table};
 use super::notes::Notes;
 use super::preface;
+use super::scale::Scale;
 use super::words::count;
 use crate::results::RunData;
 
@@ -54,6 +55,12 @@ struct Sheet {
     by_phase: bool,
 }
 
+impl Sheet {
+    fn plan<'c>(&self, column: &'c ColumnPlan) -> Plan<'c> {
+        Plan { parts: &column.parts, statistic: self.statistic }
+    }
+}
+
 impl<'a> Maker<'a> {
     fn new(data: &'a RunData) -> Self {
         let mut trials: BTreeMap<usize, Vec<&TrialRecord>> = BTreeMap::new();
@@ -79,7 +86,7 @@ impl<'a> Maker<'a> {
             (_, false) => columns::derived(experiment, &self.data.trials),
         };
         let sheet = Sheet { title: None, columns, statistic: Statistic::Median, absent, by_phase };
-        layout.parts(experiment).iter().map(|part| self.table(&sheet, &layout, part)).collect()
+        self.sheet(&sheet, &layout)
     }
 
     fn of_spec(&self, spec: &TableSpec) -> Vec<Table> {
@@ -97,7 +104,7 @@ impl<'a> Maker<'a> {
         columns.extend(self.errors_of(&columns));
         let sheet =
             Sheet { title: spec.title.clone(), columns, statistic: spec.statistic, absent: vec![], by_phase: false };
-        layout.parts(&self.data.experiment).iter().map(|part| self.table(&sheet, &layout, part)).collect()
+        self.sheet(&sheet, &layout)
     }
 
     /// Errors stand beside the figures they flatter, whether asked for or not.
@@ -118,28 +125,34 @@ impl<'a> Maker<'a> {
             .collect()
     }
 
-    fn table(&self, sheet: &Sheet, layout: &Layout, part: &Part) -> Table {
+    /// The tables of one sheet; they share units, decimals and the footnotes of durability.
+    fn sheet(&self, sheet: &Sheet, layout: &Layout) -> Vec<Table> {
+        let parts = layout.parts(&self.data.experiment);
+        let rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(sheet, part)).collect();
+        let sources: Vec<Source<'_>> = rows.iter().flatten().flat_map(|row| self.sources(row)).collect();
+        let scales: Vec<Vec<Scale>> =
+            sheet.columns.iter().map(|column| scales(&sheet.plan(column), &sources)).collect();
+        parts.iter().zip(rows).map(|(part, rows)| self.table(sheet, &scales, layout, part, rows)).collect()
+    }
+
+    fn table(
+        &self,
+        sheet: &Sheet,
+        scales: &[Vec<Scale>],
+        layout: &Layout,
+        part: &Part,
+        mut rows: Vec<Working>,
+    ) -> Table {
         let mut notes = Notes::default();
-        let mut rows = self.rows(sheet, part);
         self.row_marks(&mut rows, &mut notes);
         let mut columns = Vec::new();
         for (at, group) in part.groups.iter().enumerate() {
             let sources: Vec<Source<'_>> = rows.iter().map(|row| self.source(row, at)).collect();
             let mut said = vec![Said::default(); rows.len()];
-            for plan in &sheet.columns {
-                let filled = fill(&plan.parts, sheet.statistic, &sources, &mut said, &mut notes);
-                let marks = self.column_marks(plan, &rows, &mut notes);
-                let joined =
-                    [group.as_str(), plan.group.as_str()].iter().filter(|g| !g.is_empty()).copied().collect::<Vec<_>>();
-                let unit = if plan.heading.ends_with(&format!(", {}", filled.unit)) { "" } else { filled.unit };
-                columns.push(Column {
-                    group: joined.join(": "),
-                    heading: plan.heading.clone(),
-                    unit: unit.to_owned(),
-                    align: filled.align,
-                    topic: plan.topic,
-                    marks,
-                });
+            for (column, scales) in sheet.columns.iter().zip(scales) {
+                let filled = fill(&sheet.plan(column), scales, &sources, &mut said, &mut notes);
+                let marks = self.column_marks(column, &rows, &mut notes);
+                columns.push(heading(column, group, filled.unit, filled.align, marks));
                 rows.iter_mut().zip(filled.cells).for_each(|(row, cell)| row.row.cells.push(cell));
             }
         }
@@ -182,6 +195,10 @@ impl<'a> Maker<'a> {
             .collect()
     }
 
+    fn sources(&self, row: &Working) -> Vec<Source<'a>> {
+        (0..row.variants.len()).map(|group| self.source(row, group)).collect()
+    }
+
     fn source(&self, row: &Working, group: usize) -> Source<'a> {
         let variants = &row.variants[group];
         Source {
@@ -216,7 +233,8 @@ impl<'a> Maker<'a> {
     /// Durability classes where they differ, and settings that are not as declared.
     fn row_marks(&self, rows: &mut [Working], notes: &mut Notes) {
         let classes: Vec<Vec<String>> = rows.iter().map(|row| self.of_row(row, class)).collect();
-        let differ = classes.iter().flatten().any(|c| classes.iter().flatten().any(|d| c != d));
+        // Sibling tables are compared too.
+        let differ = self.data.trials.iter().filter_map(class).collect::<BTreeSet<_>>().len() > 1;
         for (row, classes) in rows.iter_mut().zip(classes) {
             let declared = self.of_row(row, |trial| self.not_as_declared(trial));
             let Some(label) = row.row.labels.last_mut() else { continue };
@@ -286,6 +304,20 @@ struct Working {
     row: Row,
     variants: Vec<Vec<usize>>,
     phase: Option<String>,
+}
+
+fn heading(plan: &ColumnPlan, group: &str, unit: &str, align: Align, marks: Vec<usize>) -> Column {
+    let groups: Vec<&str> = [group, plan.group.as_str()].into_iter().filter(|g| !g.is_empty()).collect();
+    // An asked-for heading may hold its unit already.
+    let unit = if plan.heading.ends_with(&format!(", {unit}")) { "" } else { unit };
+    Column {
+        group: groups.join(": "),
+        heading: plan.heading.clone(),
+        unit: unit.to_owned(),
+        align,
+        topic: plan.topic,
+        marks,
+    }
 }
 
 fn read(columns: &[ColumnPlan]) -> Vec<&MetricName> {

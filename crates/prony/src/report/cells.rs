@@ -8,7 +8,7 @@ use super::figure::{Summary, in_phase, unit};
 use super::model::{Align, Cell, Figure};
 use super::notes::Notes;
 use super::scale::Scale;
-use super::words::{ended, short};
+use super::words::{ended, evidence, short};
 
 /// What stands behind one cell.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,15 @@ pub(super) struct Source<'a> {
     pub(super) exists: bool,
     /// The row's phase, where rows are phases: it takes the place of empty phase names.
     pub(super) phase: Option<String>,
+}
+
+/// What a column's cells say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan<'a> {
+    /// Literal text and expressions in turn.
+    pub(super) parts: &'a [CellPart],
+    /// How trials become one figure.
+    pub(super) statistic: Statistic,
 }
 
 /// A column's cells with what they have in common.
@@ -43,21 +52,20 @@ pub(super) struct Said {
 
 /// Fills one column; `said` has an entry a row and is carried from column to column.
 pub(super) fn fill(
-    parts: &[CellPart],
-    statistic: Statistic,
+    plan: &Plan<'_>,
+    scales: &[Scale],
     sources: &[Source<'_>],
     said: &mut [Said],
     notes: &mut Notes,
 ) -> Filled {
-    let figures: Vec<Vec<Summary<'_>>> = sources.iter().map(|s| summaries(parts, s)).collect();
-    let scales = scales(parts, statistic, &figures);
+    let Plan { parts, statistic } = *plan;
     let alone = is_alone(parts);
     let cells = sources
         .iter()
-        .zip(&figures)
         .zip(said)
-        .map(|((source, summaries), said)| {
-            let mut cell = Writer { parts, statistic, scales: &scales, summaries, alone }.cell(source, said, notes);
+        .map(|(source, said)| {
+            let summaries = &summaries(parts, source);
+            let mut cell = Writer { parts, statistic, scales, summaries, alone }.cell(source, said, notes);
             cell.figures = numbers(parts, statistic, summaries);
             cell
         })
@@ -67,6 +75,19 @@ pub(super) fn fill(
         _ => "",
     };
     Filled { cells, unit, align: Align::Right }
+}
+
+/// One scale a figure of the text, over all rows, also those of sibling tables.
+pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>]) -> Vec<Scale> {
+    let rows: Vec<Vec<Summary<'_>>> = sources.iter().map(|source| summaries(plan.parts, source)).collect();
+    expressions(plan.parts)
+        .enumerate()
+        .map(|(at, (expr, format))| {
+            let of_rows = rows.iter().flat_map(|row| row[at].value(plan.statistic).into_iter().chain(row[at].at_least));
+            let numbers: Vec<f64> = of_rows.collect();
+            Scale::choose(unit(expr), format, &numbers)
+        })
+        .collect()
 }
 
 /// Whether the cells hold one figure and no text, so that its unit can stand in the heading.
@@ -87,18 +108,6 @@ fn summaries<'a>(parts: &[CellPart], source: &Source<'a>) -> Vec<Summary<'a>> {
         None => Summary::of(expr, &source.trials),
     };
     expressions(parts).map(|(expr, _)| one(expr)).collect()
-}
-
-/// One scale a figure of the text, over all rows.
-fn scales(parts: &[CellPart], statistic: Statistic, rows: &[Vec<Summary<'_>>]) -> Vec<Scale> {
-    expressions(parts)
-        .enumerate()
-        .map(|(at, (expr, format))| {
-            let of_rows = rows.iter().flat_map(|row| row[at].value(statistic).into_iter().chain(row[at].at_least));
-            let numbers: Vec<f64> = of_rows.collect();
-            Scale::choose(unit(expr), format, &numbers)
-        })
-        .collect()
 }
 
 fn numbers(parts: &[CellPart], statistic: Statistic, summaries: &[Summary<'_>]) -> Vec<Figure> {
@@ -151,7 +160,7 @@ impl Writer<'_> {
     fn figure(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
         match summary.value(self.statistic) {
             Some(value) => cell.main += &self.with_unit(scale, scale.print(value)),
-            None if !summary.ended.is_empty() => self.outcome(summary, scale, cell, said),
+            None if !summary.ended.is_empty() => self.outcome(summary, scale, cell, said, notes),
             None => cell.main.push('-'),
         }
         if summary.value(self.statistic).is_some() && !summary.ended.is_empty() {
@@ -169,7 +178,7 @@ impl Writer<'_> {
     }
 
     /// The first cell of a row tells the whole story, the others its name or what is known at least.
-    fn outcome(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said) {
+    fn outcome(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
         cell.outcome = true;
         let first = summary.ended.first().map(|t| t.ending.outcome);
         cell.main += &match (summary.at_least, first) {
@@ -177,6 +186,7 @@ impl Writer<'_> {
             (None, Some(outcome)) if said.outcome => short(outcome),
             (None, _) => {
                 said.outcome = true;
+                cell.marks.extend(evidence(&summary.ended).map(|text| notes.mark(text)));
                 ended(&summary.ended)
             }
         };

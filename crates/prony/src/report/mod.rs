@@ -6,6 +6,7 @@ mod build;
 mod cells;
 mod columns;
 mod escape;
+pub mod export;
 mod figure;
 mod layout;
 mod model;

@@ -57,6 +57,18 @@ fn counted(trials: &[&TrialRecord]) -> String {
     kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect::<Vec<_>>().join(", ")
 }
 
+/// Evidence is quoted up to so many characters.
+const QUOTED: usize = 200;
+
+/// What shows how the trials ended: the first that has any evidence.
+pub(super) fn evidence(trials: &[&TrialRecord]) -> Option<String> {
+    let trial = trials.iter().find(|t| !t.ending.evidence.is_empty())?;
+    let text = trial.ending.evidence.join("; ");
+    let quoted: String = text.chars().take(QUOTED).collect();
+    let cut = if quoted.len() < text.len() { " ..." } else { "" };
+    Some(format!("{}: {quoted}{cut}", short(trial.ending.outcome)))
+}
+
 /// Three significant digits and the unit, seconds above one: `48.3 s`, `1500 s`, `12.0 ms`.
 pub(super) fn time(time: Nanos) -> String {
     let nanos = time.as_nanos() as f64;

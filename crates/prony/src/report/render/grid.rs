@@ -37,7 +37,7 @@ pub(super) struct Laid {
 }
 
 /// Whole texts are broken so that they do not make a column much wider than its figures.
-const WHOLE: usize = 22;
+const WHOLE: usize = 26;
 
 /// Lays out a column; `least` is the least width.
 pub(super) fn lay(heading: &str, fields: &[Field], left: bool, least: usize) -> Laid {
@@ -46,7 +46,7 @@ pub(super) fn lay(heading: &str, fields: &[Field], left: bool, least: usize) -> 
     let figures = heads + tails + usize::from(tails > 0);
     let room = figures.max(width(heading)).max(if left { usize::MAX } else { WHOLE });
     let broken: Vec<Option<Vec<String>>> =
-        fields.iter().map(|f| f.whole.as_ref().map(|text| wrap(text, room))).collect();
+        fields.iter().map(|f| f.whole.as_ref().map(|text| wrap_clauses(text, room))).collect();
     let wholes = broken.iter().flatten().flatten().map(|line| width(line)).max().unwrap_or(0);
     let all = figures.max(width(heading)).max(wholes).max(least);
     let pad = |text: &str| if left { pad_right(text, all) } else { pad_left(text, all) };
@@ -77,6 +77,14 @@ pub(super) fn pad_right(text: &str, to: usize) -> String {
 
 fn pad_left(text: &str, to: usize) -> String {
     format!("{}{text}", " ".repeat(to.saturating_sub(width(text))))
+}
+
+/// Breaks a text at its commas, and between words only where that is not enough.
+fn wrap_clauses(text: &str, to: usize) -> Vec<String> {
+    if width(text) <= to {
+        return vec![text.to_owned()];
+    }
+    text.split_inclusive(", ").flat_map(|clause| wrap(clause.trim_end(), to)).collect()
 }
 
 /// Breaks a text between words; a word that is too long stands alone.
@@ -112,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_broken_between_words() {
+    fn outcomes_are_broken_at_their_commas() {
         let fields = [figure("1.5", ""), Field::whole("OOM in persist at 48.3 s, >= 16.0 GB")];
         let laid = lay("time, s", &fields, false, 0);
         assert_eq!(
