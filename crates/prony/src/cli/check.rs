@@ -53,7 +53,7 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
 
 fn variants(outline: &Outline, width: Option<usize>) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(120));
     table.set_header(["variant", "stratum", "trials", "records", "data", "phases", "note"]);
     for column in [2, 3, 4] {

@@ -67,7 +67,9 @@ impl OverrideArguments {
     /// # Errors
     /// Where one is not `factor=levels`.
     pub fn read(&self) -> Result<Overrides, Error> {
-        let pairs = |option: &str, texts: &[String]| texts.iter().map(|text| pair(option, text)).collect();
+        let pairs = |option: &str, texts: &[String]| {
+            texts.iter().map(|text| pair(option, text)).collect::<Result<Vec<_>, Error>>()
+        };
         Ok(Overrides {
             set: pairs("--set", &self.set)?,
             only: pairs("--only", &self.only)?,

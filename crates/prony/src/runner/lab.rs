@@ -8,7 +8,7 @@ use prony_core::experiment::spec::Limits;
 use prony_core::units::Bytes;
 use prony_probe::host::{Canaries, Facts, MachineLimits, warm_memory};
 use prony_probe::launch::{Launcher, Scratch};
-use prony_probe::limits;
+use prony_probe::limits::{self, Ability};
 use prony_probe::sample::Tracepoints;
 use serde_json::{Value, json};
 
@@ -86,8 +86,11 @@ fn enforceable(experiment: &Experiment) -> Result<(), Error> {
     match missing.into_iter().find(|(_, wanted, ability)| *wanted && !ability.works()) {
         None => Ok(()),
         Some((name, _, ability)) => Err(Error::Arguments {
-            message: format!("the experiment limits `{name}`, and this machine cannot: {ability}"),
-            hint: "`prony doctor` tells how to allow it".to_owned(),
+            message: format!("the experiment limits `{name}`, which cannot be enforced here"),
+            hint: match ability {
+                Ability::Missing { why } => why.clone(),
+                Ability::Works => "`prony doctor` tells more".to_owned(),
+            },
         }),
     }
 }

@@ -1,6 +1,6 @@
 //! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
 
-use prony_core::experiment::spec::TrialSpec;
+use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
 use prony_core::plan::PlannedTrial;
 use prony_core::record::{PhaseRecord, ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
@@ -63,7 +63,7 @@ fn last_begin(visits: &[Visit]) -> Option<Nanos> {
 
 /// Every phase of the variant: those visited with their figures, the rest as not reached.
 fn records(spec: &TrialSpec, visits: &[Visit], series: &[ProcessSeries]) -> Vec<PhaseRecord> {
-    let record = |(index, phase)| match visits.get(index) {
+    let record = |(index, phase): (usize, &PhaseSpec)| match visits.get(index) {
         None => assemble::not_reached(phase),
         Some(visit) => {
             let outside = visit.end.as_ref().map(|end| phase_readings(&visit.begin, end, series, ""));
