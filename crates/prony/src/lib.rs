@@ -2,5 +2,9 @@
 
 pub mod cli;
 pub mod error;
+pub mod estimate;
+pub mod load;
 pub mod report;
 pub mod results;
+pub mod runner;
+pub mod worker;

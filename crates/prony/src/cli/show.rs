@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::report::render::Render;
 use crate::report::render::terminal::Terminal;
 use crate::report::{Options, build};
-use crate::results::Database;
+use crate::results::{Database, RunId};
 
 /// Show a run's tables
 #[derive(Clone, Debug, clap::Args)]
@@ -29,6 +29,13 @@ pub struct ShowArgs {
     /// Width of the tables in characters; the terminal's unless told
     #[arg(long, value_name = "N")]
     pub width: Option<usize>,
+}
+
+impl ShowArgs {
+    /// To show this run as it is shown unless told otherwise.
+    pub const fn of_run(run: RunId, database: DatabaseArg) -> Self {
+        Self { run: RunChoice::Number(run.0), database, metric: Vec::new(), all_metrics: false, width: None }
+    }
 }
 
 /// Shows a run. `terminal` says what the output can take; `--width` goes before its width.
