@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use prony_core::experiment::spec::Limits;
 use prony_core::outcome::{OutOfMemory, Outcome};
@@ -85,7 +86,7 @@ fn the_parent_of_a_killed_process_does_not_limp_on() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (_, spec) = limited("eat-in-child", dir.path(), &memory_limit(100));
-    let end = run(spec).wait(None).unwrap().unwrap();
+    let end = run(spec).wait(Some(Duration::from_secs(60))).unwrap().expect("the parent is ended too");
     assert_eq!(end.status, Status::Signalled(libc::SIGKILL));
     assert!(end.memory.oom_kills.measured().is_some_and(|kills| *kills >= 1), "{end:?}");
     assert!(matches!(end.killed, Some(KilledFor::OutOfMemory) | None));
@@ -188,7 +189,7 @@ fn what_killed_runners_and_supervisors_leave_is_swept() {
     sweep().unwrap();
     assert!(!dirs.iter().any(|dir| dir.exists()), "{dirs:?}");
     if dirs.is_empty() {
-        assert!(!lacking("any control group", |can| can.cpu_time.clone()), "a machine with groups made none");
+        assert!(lacking("any control group", |can| can.cpu_time.clone()), "a machine with groups made none");
     }
 }
 
