@@ -4,6 +4,7 @@ pub mod cache;
 pub mod clock;
 pub mod fixture;
 pub mod host;
+pub mod mount;
 pub mod sample;
 pub mod settle;
 mod sys;

@@ -28,8 +28,7 @@ pub struct Settings {
     pub group: Option<PathBuf>,
     /// Directory of the store: its size, page cache and device are read at edges.
     pub store: Option<PathBuf>,
-    /// Whether each edge makes the kernel's peaks of resident memory begin anew. It clears the
-    /// processes' accessed bits, which costs about as much as `smaps_rollup`.
+    /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
 }
 

@@ -3,4 +3,5 @@
 mod host;
 mod sample;
 mod sample_sync;
+mod settle;
 mod subject;
