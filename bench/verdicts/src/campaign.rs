@@ -29,11 +29,16 @@ impl Setting {
     }
 }
 
-/// The ln values of a campaign: `[block][arm]`, arms 0 and 1 being the two labels of the baseline.
-pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, rng: &mut Rng) -> Vec<Vec<f64>> {
+/// A place in the recording from which a campaign fits in.
+pub fn start(noise: &Noise, setting: &Setting, blocks: u32, rng: &mut Rng) -> usize {
+    rng.below(noise.len() - blocks as usize * (setting.variants.len() + 2))
+}
+
+/// The ln values of a campaign on the runs from `start` on: `[block][arm]`, arms 0 and 1 being the two labels of the
+/// baseline.
+pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &mut Rng) -> Vec<Vec<f64>> {
     let width = setting.variants.len() + 2;
     let trials = blocks as usize * width;
-    let start = rng.below(noise.len() - trials);
     let arm = |k: usize| if k < 2 { setting.baseline } else { setting.variants[k - 2] };
     let block = |b: usize, rng: &mut Rng| {
         let mut values = vec![0.0; width];
@@ -66,7 +71,8 @@ pub fn family(values: &[Vec<f64>], looks: &Looks) -> Family {
 /// Runs a campaign: at each look, stop where every comparison is settled.
 pub fn run(noise: &Noise, setting: &Setting, looks: &Looks, rng: &mut Rng) -> Vec<Comparison> {
     let most = looks.at().last().copied().unwrap_or(0);
-    let values = draw(noise, setting, most, rng);
+    let start = start(noise, setting, most, rng);
+    let values = draw(noise, setting, most, start, rng);
     let mut found = Vec::new();
     for at in looks.at() {
         found = compare_family(&family(&values[..*at as usize], looks));

@@ -5,7 +5,7 @@ use std::fmt;
 use prony_core::stats::sign::{Bracket, SignTest};
 use prony_core::stats::{Comparison, Looks, Verdict, binomial_interval, compare_family};
 
-use crate::campaign::{ALPHA, Setting, draw, family, run};
+use crate::campaign::{ALPHA, Setting, draw, family, run, start};
 use crate::noise::{Arm, Noise};
 use crate::rivals;
 use crate::rng::Rng;
@@ -92,7 +92,7 @@ pub fn nulls(noise: &Noise) -> Vec<Null> {
 pub struct Campaigns {
     /// Campaigns with at least one claim of a difference.
     pub any_difference: Rate,
-    /// First comparisons judged worse, by however much.
+    /// First comparisons in which a difference was claimed and the variant is the slower.
     pub worse: Rate,
     /// First comparisons judged worse by more than the margin.
     pub beyond_margin: Rate,
@@ -111,11 +111,16 @@ impl Campaigns {
     fn add(&mut self, found: &[Comparison]) {
         self.any_difference.count(found.iter().any(|c| c.verdict.is_difference()));
         let first = &found[0];
-        self.worse.count(first.verdict.is_worse());
+        self.worse.count(seen_slower(first));
         self.beyond_margin.count(first.verdict == Verdict::Worse);
         self.no_difference.count(first.verdict == Verdict::NoDifference);
         self.blocks += u64::from(first.blocks);
     }
+}
+
+/// Whether a difference is claimed and the variant is the slower; it may lie within the margin.
+fn seen_slower(c: &Comparison) -> bool {
+    c.verdict.is_difference() && c.ratio.measured().is_none_or(|ratio| *ratio > 1.0)
 }
 
 /// Runs many campaigns.
@@ -127,19 +132,20 @@ pub fn campaigns(noise: &Noise, setting: &Setting, looks: &Looks, many: u32, rng
     all
 }
 
-/// How often the smallest effect that one campaign on identical arms advertises is seen by another; and the median of
-/// what was advertised.
-pub fn advertised(noise: &Noise, size: usize, blocks: u32, many: u32, rng: &mut Rng) -> (Rate, f64) {
+/// How often the smallest effect that one campaign on identical arms advertises is seen by a second: on the same
+/// runs in a new random order, or anywhere in the recording; and the median of what was advertised.
+pub fn advertised(noise: &Noise, size: usize, blocks: u32, same: bool, many: u32, rng: &mut Rng) -> (Rate, f64) {
     let looks = Looks::new(blocks, blocks);
     let (mut seen, mut effects) = (Rate::default(), Vec::new());
     for _ in 0..many {
-        let same = Setting::of(Arm::PLAIN, Arm::PLAIN, size);
-        let pilot = compare_family(&family(&draw(noise, &same, blocks, rng), &looks));
+        let mut setting = Setting::of(Arm::PLAIN, Arm::PLAIN, size);
+        let here = start(noise, &setting, blocks, rng);
+        let pilot = compare_family(&family(&draw(noise, &setting, blocks, here, rng), &looks));
         let Some(effect) = pilot[0].smallest_effect.measured().copied() else { continue };
-        let mut slower = same;
-        slower.variants[0] = Arm::PLAIN.slower(effect);
-        let found = compare_family(&family(&draw(noise, &slower, blocks, rng), &looks));
-        seen.count(found[0].verdict.is_worse());
+        setting.variants[0] = Arm::PLAIN.slower(effect);
+        let there = if same { here } else { start(noise, &setting, blocks, rng) };
+        let found = compare_family(&family(&draw(noise, &setting, blocks, there, rng), &looks));
+        seen.count(seen_slower(&found[0]));
         effects.push(effect);
     }
     (seen, if effects.is_empty() { f64::NAN } else { crate::noise::median(&effects) })
@@ -154,7 +160,8 @@ pub fn inside(noise: &Noise, setting: &Setting, blocks: u32, many: u32, rng: &mu
     let mut rates = [Rate::default(); 5];
     let looks = Looks::new(blocks, blocks);
     for _ in 0..many {
-        let values = draw(noise, setting, blocks, rng);
+        let start = start(noise, setting, blocks, rng);
+        let values = draw(noise, setting, blocks, start, rng);
         let found = compare_family(&family(&values, &looks));
         rates[0].count(found.iter().any(|c| c.verdict.is_difference()));
         // The first step of Holm's correction decides whether anything is claimed at all.
