@@ -130,12 +130,19 @@ pub enum LatencyKind {
 /// Wall and CPU time of each group of operations, in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Groups {
-    /// Operations a group.
+    /// Operations a group. A last group with fewer is not kept.
     pub operations: u64,
+    /// One in so many groups was kept: 1 unless there were more than two million.
+    #[serde(default = "every_one")]
+    pub kept_one_in: u64,
     /// Wall nanoseconds of each group.
     pub wall: Vec<u64>,
-    /// CPU nanoseconds (of the whole process) of each group.
+    /// CPU nanoseconds of each group: of the whole process where there is one client, else of the client's thread.
     pub cpu: Vec<u64>,
+}
+
+fn every_one() -> u64 {
+    1
 }
 
 /// Operations that ended in each interval since the phase's begin.
@@ -152,7 +159,9 @@ pub struct Throughput {
 pub struct Answer {
     /// Rows returned.
     pub rows: u64,
-    /// Order-independent digest of the rows, hexadecimal.
+    /// Order-independent digest of the rows, hexadecimal, after what was digested: `lines:` for number, length and
+    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything. Only digests of one
+    /// kind can be compared.
     pub digest: String,
     /// Whether it may be compared: `false` for phases bounded by time.
     pub comparable: bool,

@@ -316,9 +316,15 @@ pub enum EngineError {
 
 /// A value that a driver's option cannot take, as a fault.
 pub fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> OptionFault {
+    let shown = match value {
+        OptionValue::Bool(on) => on.to_string(),
+        OptionValue::Int(n) => n.to_string(),
+        OptionValue::Float(n) => n.to_string(),
+        OptionValue::Text(text) => text.clone(),
+    };
     OptionFault {
         option: Some(option.to_owned()),
-        message: format!("`{option}` cannot be {value:?}; it takes {wanted}"),
+        message: format!("`{option}` cannot be `{shown}`; it takes {wanted}"),
         hint: None,
     }
 }

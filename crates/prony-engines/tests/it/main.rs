@@ -1,0 +1,14 @@
+//! The contract suite, run over every engine of this build.
+
+mod contract;
+mod oracle;
+
+contract_suite!(memory, prony_engines::memory::Memory);
+#[cfg(feature = "lmdb")]
+contract_suite!(lmdb, prony_engines::lmdb::Lmdb);
+#[cfg(feature = "sqlite")]
+contract_suite!(sqlite, prony_engines::sqlite::Sqlite);
+#[cfg(feature = "redb")]
+contract_suite!(redb, prony_engines::redb::Redb);
+#[cfg(feature = "fjall")]
+contract_suite!(fjall, prony_engines::fjall::Fjall);

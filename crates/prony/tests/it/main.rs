@@ -1,0 +1,5 @@
+//! The one integration binary of this crate.
+
+mod results_speed;
+mod results_store;
+mod synthetic;
