@@ -1,7 +1,16 @@
 //! Each check of validity: data in, finding out. A guard may refuse a comparison, never delete data.
+//!
+//! [`trial`] looks at one trial, [`arms`] at a variant beside its stratum's baseline, [`run`] at a whole run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub mod arms;
+pub mod run;
+#[cfg(test)]
+mod tests;
+pub mod trial;
+pub mod weather;
 
 /// What a guard found, kept in the record and printed with the result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,4 +39,24 @@ pub enum Severity {
     Warning,
     /// The comparison is refused.
     Refusal,
+}
+
+impl Finding {
+    fn of(guard: &str, severity: Severity, message: String, hint: &str) -> Self {
+        Self { guard: guard.into(), severity, phase: None, message, hint: hint.into(), data: Value::Null }
+    }
+
+    fn in_phase(self, phase: &str) -> Self {
+        Self { phase: Some(phase.to_owned()), ..self }
+    }
+
+    fn with(self, data: Value) -> Self {
+        Self { data, ..self }
+    }
+}
+
+/// `12 %`, `0.3 %`.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent.abs() >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
