@@ -4,15 +4,23 @@
 
 pub mod driver;
 mod failure;
+#[cfg(any(feature = "sled", feature = "leveldb"))]
+mod files;
 #[cfg(feature = "fjall")]
 pub mod fjall;
+#[cfg(feature = "leveldb")]
+pub mod leveldb;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
 pub mod memory;
 mod options;
+#[cfg(feature = "persy")]
+pub mod persy;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod registry;
+#[cfg(feature = "sled")]
+pub mod sled;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod versions;

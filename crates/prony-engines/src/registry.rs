@@ -60,6 +60,9 @@ engines! {
     "sqlite" "sqlite" crate::sqlite::Sqlite;
     "redb" "redb" crate::redb::Redb;
     "fjall" "fjall" crate::fjall::Fjall;
+    "sled" "sled" crate::sled::Sled;
+    "persy" "persy" crate::persy::Persy;
+    "leveldb" "leveldb" crate::leveldb::LevelDb;
 }
 
 struct Check<'s>(&'s StoreSpec);
