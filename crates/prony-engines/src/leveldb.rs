@@ -88,8 +88,9 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
         block_size: given.bytes("block_size").unwrap_or(4 << 10),
         snappy: given.word("compression") == Some("snappy"),
     };
-    if config.block_size == 0 || config.write_buffer == 0 {
-        let message = "`block_size` and `write_buffer` must be above zero".to_owned();
+    // The library panics on a cache that holds no block.
+    if config.block_size == 0 || config.cache < config.block_size {
+        let message = "`block_size` must be above zero and at most `cache`".to_owned();
         faults.push(options::out_of_range("block_size", message));
     }
     if faults.is_empty() { Ok(config) } else { Err(faults) }

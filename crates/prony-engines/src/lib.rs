@@ -12,6 +12,8 @@ pub mod fjall;
 pub mod leveldb;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
+#[cfg(feature = "libmdbx")]
+pub mod mdbx;
 pub mod memory;
 mod options;
 #[cfg(feature = "persy")]
@@ -19,6 +21,8 @@ pub mod persy;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod registry;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
 #[cfg(feature = "sled")]
 pub mod sled;
 #[cfg(feature = "sqlite")]

@@ -97,6 +97,10 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
         flush_every: given.int("flush_every").and_then(|ms| u64::try_from(ms).ok()).unwrap_or(500),
         small: given.word("mode") != Some("high_throughput"),
     };
+    // sled panics on less.
+    if config.cache < 256 {
+        faults.push(options::out_of_range("cache", "`cache` must be at least 256 bytes".to_owned()));
+    }
     if faults.is_empty() { Ok(config) } else { Err(faults) }
 }
 

@@ -18,3 +18,7 @@ contract_suite!(sled, prony_engines::sled::Sled);
 contract_suite!(persy, prony_engines::persy::Persy);
 #[cfg(feature = "leveldb")]
 contract_suite!(leveldb, prony_engines::leveldb::LevelDb);
+#[cfg(feature = "libmdbx")]
+contract_suite!(libmdbx, prony_engines::mdbx::Mdbx);
+#[cfg(feature = "rocksdb")]
+contract_suite!(rocksdb, prony_engines::rocksdb::RocksDb);
