@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod catalog;
 pub mod driver;
 mod failure;
 #[cfg(any(feature = "sled", feature = "leveldb"))]
@@ -18,6 +19,7 @@ pub mod memory;
 mod options;
 #[cfg(feature = "persy")]
 pub mod persy;
+pub mod phases;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod registry;
@@ -27,4 +29,5 @@ pub mod rocksdb;
 pub mod sled;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod timed_loop;
 mod versions;

@@ -1,11 +1,18 @@
-//! What prony asks of the operating system. The only crate with unsafe code, all of it in `sys`.
-#![deny(unsafe_code)]
-#![warn(missing_docs, unreachable_pub)]
+//! What prony asks of the operating system: launch, limits, samples, counters, the machine.
+//!
+//! The only crate with unsafe code of its own, all of it in `sys`.
 
+pub mod cache;
+pub mod clock;
 pub mod error;
+pub mod fixture;
+pub mod host;
 pub mod launch;
+pub mod limits;
 mod owner;
-#[allow(unsafe_code)]
+pub mod sample;
+pub mod settle;
 mod sys;
+mod why;
 
 pub use error::Error;

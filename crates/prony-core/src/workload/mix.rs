@@ -1,7 +1,9 @@
 //! Operations drawn by weight.
 
+use super::positions::Positions;
 use super::random::{Purpose, Stream, derive};
-use super::{Positions, Records, Share};
+use super::records::Records;
+use super::share::Share;
 use crate::experiment::spec::{Amount, MixSpec, MixWeights, ScanLength};
 
 /// One operation of a mix, with the number of its record.
@@ -289,7 +291,7 @@ mod tests {
     fn ycsb_d_reads_the_latest() {
         let (_, shares, order) = ycsb()[3];
         let mut newest = RECORDS - 1;
-        let mut back = vec![0u64; 20];
+        let mut back = [0u64; 20];
         for operation in operations(&ycsb_spec(shares, order)) {
             match operation {
                 Operation::Insert(number) => {

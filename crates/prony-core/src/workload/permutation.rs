@@ -4,7 +4,7 @@
 //! n (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Since a b exceeds n
 //! by less than a, walking is rare.
 
-use super::random::{mix, scale};
+use super::random::{Stream, mix, scale};
 
 const ROUNDS: usize = 6;
 
@@ -18,7 +18,7 @@ pub(super) struct Feistel {
 
 impl Feistel {
     fn new(a: u64, b: u64, seed: u64) -> Self {
-        let mut stream = super::random::Stream::new(seed);
+        let mut stream = Stream::new(seed);
         Self { a, b, keys: std::array::from_fn(|_| stream.word()) }
     }
 

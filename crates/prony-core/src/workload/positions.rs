@@ -3,8 +3,9 @@
 use super::key_order::KeyOrder;
 use super::permutation::Shuffle;
 use super::random::{Purpose, Stream, derive};
+use super::records::Records;
+use super::share::Share;
 use super::zipf::{Scrambled, Zipfian};
-use super::{Records, Share};
 use crate::experiment::spec::Order;
 
 /// Draws of a zipfian record that is not there yet, before it is folded onto those that are.

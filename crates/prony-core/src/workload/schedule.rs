@@ -1,7 +1,7 @@
 //! When the operations of an open loop are meant to start.
 
-use super::Share;
 use super::random::{Purpose, Stream, derive};
+use super::share::Share;
 use crate::experiment::spec::Arrivals;
 use crate::units::Nanos;
 

@@ -1,5 +1,10 @@
-//! Integration tests of the crate, in one binary.
+//! The probe against real processes, in one binary.
 
+mod host;
 mod launch;
+mod launch_limits;
 mod launch_roles;
 mod launch_tree;
+mod sample;
+mod sample_sync;
+mod subject;

@@ -1,5 +1,6 @@
 //! The one integration binary of this crate.
 
+mod report_tables;
 mod results_speed;
 mod results_store;
 mod synthetic;

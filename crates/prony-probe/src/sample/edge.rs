@@ -1,0 +1,152 @@
+//! Everything known at the border between two phases.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use prony_core::reading::Reading;
+use prony_core::record::ProcessSample;
+use prony_core::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::device::DeviceCounters;
+use super::parse::{self, GroupCpu};
+use super::sync::SyncCounts;
+use crate::cache::DiskUsage;
+use crate::why::{parse_with, read_text};
+
+/// The state of a trial at one instant: cumulative counters, so that two edges give exact amounts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// `CLOCK_MONOTONIC` when the cheap figures were read; the dear ones follow.
+    pub at: Nanos,
+    /// How long taking it took, dear figures included.
+    pub took: Nanos,
+    /// Processes alive.
+    pub processes: Vec<EdgeProcess>,
+    /// Counters of each role, and of the whole tree under `""`, since the sampler began.
+    pub totals: BTreeMap<String, Counters>,
+    /// CPU time of the trial's control group.
+    pub group: Reading<GroupCpu>,
+    /// Sync calls of each role whose processes are followed.
+    pub syncs: BTreeMap<String, SyncCounts>,
+    /// How long some task of the machine has waited for each resource since it started.
+    pub pressure: Pressure,
+    /// What the store's device has done since the machine started.
+    pub device: Reading<DeviceCounters>,
+    /// Size of the store.
+    pub disk: Reading<DiskUsage>,
+    /// Share of the store's pages in the page cache.
+    pub cached: Reading<f64>,
+}
+
+/// One process at an edge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EdgeProcess {
+    /// Its pid.
+    pub pid: u32,
+    /// Its role.
+    pub role: String,
+    /// Its figures.
+    pub sample: ProcessSample,
+    /// Proportional set size.
+    pub pss: Reading<Bytes>,
+    /// The kernel's own peak of resident memory (`VmHWM`) since the edge before, where it was reset
+    /// there or the process began later; since the process began otherwise.
+    pub peak: Bytes,
+    /// Whether the peak began anew at this edge.
+    pub peak_reset: bool,
+}
+
+/// Total times during which some task of the machine waited (PSI `some`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// For a CPU.
+    pub cpu: Reading<Nanos>,
+    /// For I/O.
+    pub io: Reading<Nanos>,
+    /// For memory.
+    pub memory: Reading<Nanos>,
+}
+
+impl Pressure {
+    /// Of the whole machine, now.
+    pub fn now() -> Self {
+        let of = |name: &str| {
+            let path = format!("/proc/pressure/{name}");
+            parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
+        };
+        Self { cpu: of("cpu"), io: of("io"), memory: of("memory") }
+    }
+
+    /// Time added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let each = |now: &Reading<Nanos>, then: &Reading<Nanos>| now.clone().and(then.clone(), Nanos::since);
+        Self {
+            cpu: each(&self.cpu, &earlier.cpu),
+            io: each(&self.io, &earlier.io),
+            memory: each(&self.memory, &earlier.memory),
+        }
+    }
+}
+
+/// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.
+pub fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
+    if directory.join("cpuacct.usage").exists() {
+        return group_cpu_v1(directory);
+    }
+    let path = directory.join("cpu.stat");
+    parse_with(read_text(&path), &format!("`{}`", path.display()), parse::cpu_stat_v2)
+}
+
+fn group_cpu_v1(directory: &Path) -> Reading<GroupCpu> {
+    let one = |name: &str| {
+        let text = fs::read_to_string(directory.join(name)).ok();
+        text.and_then(|text| text.trim().parse().ok()).map(Nanos::from_nanos)
+    };
+    let all = (one("cpuacct.usage"), one("cpuacct.usage_user"), one("cpuacct.usage_sys"));
+    let parts = match all {
+        (Some(total), Some(user), Some(system)) => Some(GroupCpu { total, user, system }),
+        _ => None,
+    };
+    crate::why::parsed(parts, &format!("`{}`", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_of_groups_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        assert!(matches!(group_cpu(dir.path()), Reading::Missing(_)));
+        write("cpu.stat", "usage_usec 5\nuser_usec 3\nsystem_usec 2\n");
+        let micros = |total, user, system| GroupCpu {
+            total: Nanos::from_micros(total),
+            user: Nanos::from_micros(user),
+            system: Nanos::from_micros(system),
+        };
+        assert_eq!(group_cpu(dir.path()), Reading::Measured(micros(5, 3, 2)));
+        // A v1 hierarchy may hold a `cpu.stat` too, which counts something else.
+        write("cpuacct.usage", "9000\n");
+        assert!(matches!(group_cpu(dir.path()), Reading::Missing(_)));
+        write("cpuacct.usage_user", "7000\n");
+        write("cpuacct.usage_sys", "2000\n");
+        assert_eq!(group_cpu(dir.path()), Reading::Measured(micros(9, 7, 2)));
+    }
+
+    #[test]
+    fn pressure_is_a_difference_of_totals() {
+        let at = |us| Pressure {
+            cpu: Reading::Measured(Nanos::from_micros(us)),
+            io: Reading::Measured(Nanos::from_micros(2 * us)),
+            memory: Reading::Missing(prony_core::reading::Why::NotSupported("no PSI".into())),
+        };
+        let added = at(10).since(&at(4));
+        assert_eq!(added.cpu, Reading::Measured(Nanos::from_micros(6)));
+        assert_eq!(added.io, Reading::Measured(Nanos::from_micros(12)));
+        assert!(matches!(added.memory, Reading::Missing(_)));
+    }
+}

@@ -1,0 +1,255 @@
+//! What the sampler knows, and one round of looking.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use prony_core::reading::{Reading, Why};
+use prony_core::units::Nanos;
+
+use super::counters::{Counters, Ledger, Round};
+use super::device::Device;
+use super::edge::{Edge, EdgeProcess, Pressure, group_cpu};
+use super::parse::GroupCpu;
+use super::process::{Observation, Process, ended};
+use super::series::Store;
+use super::sync::{SyncCounters, SyncCounts};
+use super::tree::{Finder, Root};
+use crate::cache;
+use crate::clock::{monotonic, thread_cpu};
+
+/// How to sample.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Rounds a second, 1 to 100; others are brought into that range.
+    pub hertz: u32,
+    /// Samples of a process beyond which the resolution of all series is halved.
+    pub cap: usize,
+    /// Directory of the trial's control group that accounts CPU time (`cpuacct` in v1).
+    pub group: Option<PathBuf>,
+    /// Directory of the store: its size, page cache and device are read at edges.
+    pub store: Option<PathBuf>,
+    /// Whether each edge makes the kernel's peaks of resident memory begin anew. It clears the
+    /// processes' accessed bits, which costs about as much as `smaps_rollup`.
+    pub reset_peaks: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { hertz: 10, cap: 60_000, group: None, store: None, reset_peaks: true }
+    }
+}
+
+/// Why a round is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The sampler's instant of this number is due.
+    Round(u64),
+    /// A phase begins or ends: kept at any resolution.
+    Edge,
+    /// Someone wants to know how things stand; nothing is kept.
+    Glance,
+}
+
+/// All that the sampler's thread and its callers share.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) stop: bool,
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    /// CPU time that edges cost their callers.
+    pub(crate) edges_cpu: Nanos,
+    roots: Vec<Root>,
+    processes: BTreeMap<u32, Process>,
+    finder: Finder,
+    ledgers: BTreeMap<String, Ledger>,
+    syncs: BTreeMap<String, Vec<SyncCounters>>,
+    device: Reading<Device>,
+    tick: Nanos,
+    buffer: Vec<u8>,
+}
+
+impl State {
+    pub(crate) fn new(roots: Vec<Root>, settings: Settings) -> Self {
+        let device = match &settings.store {
+            Some(path) => Device::of(path),
+            None => Reading::Missing(Why::NotApplicable),
+        };
+        Self {
+            stop: false,
+            store: Store::new(settings.cap),
+            settings,
+            edges_cpu: Nanos::ZERO,
+            roots,
+            processes: BTreeMap::new(),
+            finder: Finder::default(),
+            ledgers: BTreeMap::new(),
+            syncs: BTreeMap::new(),
+            device,
+            tick: Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)),
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(crate) fn watch(&mut self, root: Root) {
+        self.roots.push(root);
+        self.finder = Finder::default();
+    }
+
+    pub(crate) fn count_syncs(&mut self, role: String, counters: SyncCounters) {
+        self.syncs.entry(role).or_default().push(counters);
+    }
+
+    /// Looks at every process and returns when it did.
+    pub(crate) fn round(&mut self, look: Look) -> Nanos {
+        self.find();
+        let at = monotonic();
+        let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
+        let mut gone = Vec::new();
+        for (pid, process) in &mut self.processes {
+            let before = process.last.as_ref().map(|last| last.inherited.minor_faults);
+            match process.observe(self.tick, &mut self.buffer) {
+                Ok(seen) => {
+                    let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
+                    let seen = seen.clone();
+                    add_live(&mut rounds, process, &seen, inherited);
+                    if process.itself && look != Look::Glance {
+                        keep(&mut self.store, process, &seen, look, at);
+                    }
+                }
+                Err(error) if ended(&error) => gone.push(*pid),
+                // Cut off while the process changed; the next round sees it whole.
+                Err(_) => {
+                    if let Some(last) = process.last.clone() {
+                        add_live(&mut rounds, process, &last, 0);
+                    }
+                }
+            }
+        }
+        for pid in gone {
+            self.bury(pid, &mut rounds);
+        }
+        for (scope, round) in rounds {
+            self.ledgers.entry(scope).or_default().take(round);
+        }
+        at
+    }
+
+    fn find(&mut self) {
+        if !self.finder.anything_new() {
+            return;
+        }
+        let known = self.processes.iter().map(|(pid, process)| (*pid, process.role.clone())).collect();
+        for (pid, role) in self.finder.find(&self.roots, &known) {
+            let itself = self.roots.iter().all(|root| root.pid != pid || root.itself);
+            let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone(), itself));
+            process.role = role;
+        }
+        // Those that the tree no longer holds are looked at until they end; they have new threads too.
+        self.processes.values_mut().for_each(Process::find_threads);
+    }
+
+    fn bury(&mut self, pid: u32, rounds: &mut BTreeMap<String, Round>) {
+        self.store.ended(pid);
+        let Some(process) = self.processes.remove(&pid) else { return };
+        let Some(last) = process.last.filter(|_| process.itself) else { return };
+        for scope in ["", process.role.as_str()] {
+            rounds.entry(scope.to_owned()).or_default().gone.push(last.counters.clone());
+        }
+    }
+
+    /// A round and all that is read at edges only. Counters come first, the dear figures after them,
+    /// and the peaks begin anew at the very end.
+    pub(crate) fn edge(&mut self) -> Edge {
+        let cpu = thread_cpu();
+        let at = self.round(Look::Edge);
+        let group = self.group();
+        let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
+        let pressure = Pressure::now();
+        let device = match &self.device {
+            Reading::Measured(device) => device.read(),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
+        };
+        let processes = self.processes_at_edge(at);
+        let (disk, cached) = self.store_at_edge();
+        let totals = self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect();
+        self.edges_cpu += thread_cpu().since(cpu);
+        let took = monotonic().since(at);
+        Edge { at, took, processes, totals, group, syncs, pressure, device, disk, cached }
+    }
+
+    fn group(&self) -> Reading<GroupCpu> {
+        match &self.settings.group {
+            Some(directory) => group_cpu(directory),
+            None => Reading::Missing(Why::NotApplicable),
+        }
+    }
+
+    /// Counters of the whole tree now, time on a CPU by its control group where there is one.
+    pub(crate) fn glance(&mut self) -> Counters {
+        self.round(Look::Glance);
+        let mut total = self.ledgers.get("").map(|ledger| ledger.total().clone()).unwrap_or_default();
+        if let Reading::Measured(group) = self.group() {
+            total.on_cpu = Reading::Measured(group.total);
+        }
+        total
+    }
+
+    fn processes_at_edge(&mut self, at: Nanos) -> Vec<EdgeProcess> {
+        let reset = self.settings.reset_peaks;
+        let alive = self.processes.values_mut().filter(|process| process.itself);
+        alive
+            .filter_map(|process| {
+                let last = process.last.as_ref()?;
+                let (sample, peak) = (last.sample(at)?, last.memory?.peak);
+                let pss = process.pss();
+                let peak_reset = reset && process.reset_peak();
+                Some(EdgeProcess { pid: process.pid, role: process.role.clone(), sample, pss, peak, peak_reset })
+            })
+            .collect()
+    }
+
+    fn store_at_edge(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
+        let Some(store) = &self.settings.store else {
+            return (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
+        };
+        let cached = match cache::resident(store) {
+            Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),
+            Reading::Missing(why) => Reading::Missing(why),
+        };
+        (cache::disk_usage(store), cached)
+    }
+}
+
+fn keep(store: &mut Store, process: &Process, seen: &Observation, look: Look, at: Nanos) {
+    let number = match look {
+        Look::Round(number) => Some(number),
+        Look::Edge | Look::Glance => None,
+    };
+    if let Some(sample) = seen.sample(at) {
+        store.push((process.pid, &process.role, &process.command), number, sample);
+    }
+}
+
+fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
+    counters.iter().map(SyncCounters::read).reduce(|a, b| a.plus(&b))
+}
+
+/// Adds a live process to the tree and to its role; of a supervisor only what its children left it, to the tree.
+fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, seen: &Observation, inherited: u64) {
+    let (scopes, counters) = if process.itself {
+        (vec!["", process.role.as_str()], seen.counters.clone())
+    } else {
+        // Bytes of a process and of its waited-for children are one figure; a supervisor's own are negligible.
+        let io = Counters {
+            read: seen.counters.read.clone(),
+            written: seen.counters.written.clone(),
+            ..seen.inherited.clone()
+        };
+        (vec![""], io)
+    };
+    for scope in scopes {
+        let round = rounds.entry(scope.to_owned()).or_default();
+        round.live = round.live.plus(&counters);
+        round.inherited_faults += inherited;
+    }
+}
