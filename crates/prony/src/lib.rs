@@ -2,3 +2,4 @@
 
 pub mod error;
 pub mod results;
+pub mod verdicts;

@@ -1,5 +1,7 @@
 //! The one integration binary of this crate.
 
+mod compared;
 mod results_speed;
 mod results_store;
 mod synthetic;
+mod verdicts;
