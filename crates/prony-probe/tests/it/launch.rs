@@ -1,4 +1,5 @@
 //! What a subject sees, and what is said of its end.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs;
 use std::io::Write;
