@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod catalog;
 pub mod driver;
 mod failure;
 #[cfg(feature = "fjall")]

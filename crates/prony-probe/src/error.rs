@@ -56,6 +56,12 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// A number that names no signal.
+    #[error("{signal} is not the number of a signal that can be sent")]
+    Signal {
+        /// The number.
+        signal: i32,
+    },
     /// A limit that was asked for cannot be enforced on this machine, so the experiment must not run as if it were.
     #[error("cannot limit {limit} of a process tree: {why}\nhint: {hint}")]
     Limit {

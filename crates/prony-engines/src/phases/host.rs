@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use prony_core::experiment::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
 use prony_core::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
-use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 use prony_core::workload::Records;
 use serde_json::{Value, json};
@@ -181,13 +180,12 @@ impl<'h> Host<'h> {
         let mut report = self.clocked(index, || {
             was_open.map_or(Ok(()), Store::close)?;
             if evicts {
-                let evicted = machine.evict(&plan.dir);
-                resident = Some(evicted.map_err(|source| Trouble::Machine { doing: "evicting the store", source })?);
+                resident = Some(machine.evict(&plan.dir));
             }
             opened = Some(D::open(&plan.dir, spec)?);
             Ok(())
         })?;
-        report.resident = resident.map(|share| Reading::Measured(share.get()));
+        report.resident = resident;
         if closes && !evicts {
             report.notes.push("the store was open: closing it is part of the time".to_owned());
         }

@@ -12,7 +12,7 @@ use prony_core::workload::{Distinct, Records, Schedule, Share};
 use super::client::{Client, Rules, Sections, Shared};
 use super::ledger::{Done, Ledger};
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler, Samples};
-use super::series::Series;
+use super::series::{GroupSeries, Series};
 use super::source::Source;
 use super::trouble::Trouble;
 use crate::driver::{EngineError, Session, Store};
@@ -292,6 +292,12 @@ impl Job<'_> {
             digest: format!("{}:{:016x}", if reads.touch { "lines" } else { "lengths" }, reads.digest),
             comparable: !timed_out && !races && all.tally.errors == 0,
         };
+        let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
+        let thinned = (one_in > 1).then(|| format!("too many groups to keep: one in {one_in} is"));
+        let estimated = all.distinct.relative_error();
+        let estimated = (estimated > 0.0)
+            .then(|| format!("distinct records are estimated, with a standard error of {:.1} %", estimated * 100.0));
+        let notes = thinned.into_iter().chain(estimated).collect();
         Ok(PhaseReport {
             time: Nanos::from_nanos(all.sections.time),
             gap: Nanos::from_nanos(all.sections.gap),
@@ -306,11 +312,12 @@ impl Job<'_> {
             skipped: all.skipped,
             lag: all.lag.map(Nanos::from_nanos),
             histograms: all.samples.histograms()?,
-            groups: all.samples.groups.map(super::series::GroupSeries::into_groups),
+            groups: all.samples.groups.map(GroupSeries::into_groups),
             throughput: Some(all.series.into_throughput()),
             answer: read.then_some(answer),
             error_texts: all.tally.texts,
             saturated: all.saturated,
+            notes,
             ..PhaseReport::default()
         })
     }

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use prony_core::units::{Bytes, Nanos};
+use rustix::process::Signal;
+
 use super::channel::{Channel, Received};
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
 use super::wire::{End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, WireSpec, WireStream};
@@ -149,8 +152,13 @@ impl Held {
     pub fn release(mut self) -> Result<Running, Error> {
         self.link.send(&ToSupervisor::Release, &[])?;
         match self.link.receive(None)? {
-            Some(FromSupervisor::Running) => Ok(Running { link: self.link, pid: self.pid, end: None }),
-            Some(FromSupervisor::Ended { end }) => Ok(Running { link: self.link, pid: self.pid, end: Some(*end) }),
+            Some(FromSupervisor::Running { at }) => {
+                Ok(Running { link: self.link, pid: self.pid, since: at, end: None })
+            }
+            // It was killed before it could begin.
+            Some(FromSupervisor::Ended { end }) => {
+                Ok(Running { link: self.link, pid: self.pid, since: end.at, end: Some(*end) })
+            }
             other => Err(self.link.unexpected(other)),
         }
     }
@@ -161,6 +169,7 @@ impl Held {
 pub struct Running {
     link: Link,
     pid: u32,
+    since: Nanos,
     end: Option<End>,
 }
 
@@ -168,6 +177,11 @@ impl Running {
     /// The subject's own process.
     pub const fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// When its program was seen to be executed, by `CLOCK_MONOTONIC`.
+    pub const fn since(&self) -> Nanos {
+        self.since
     }
 
     /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.
@@ -190,8 +204,9 @@ impl Running {
     /// Sends a signal to the subject's process group; nothing where the subject has ended.
     ///
     /// # Errors
-    /// When the supervisor is gone.
+    /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
+        Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
         self.link.send(&ToSupervisor::Signal { signal }, &[])
     }
 
@@ -276,7 +291,7 @@ fn wire_output(output: Output, fds: &mut Vec<OwnedFd>) -> WireStream {
             WireStream::Fd
         }
         Output::Capture { first, last } => {
-            let bound = |bytes: prony_core::units::Bytes| usize::try_from(bytes.as_bytes()).unwrap_or(usize::MAX);
+            let bound = |bytes: Bytes| usize::try_from(bytes.as_bytes()).unwrap_or(usize::MAX);
             WireStream::Capture { first: bound(first), last: bound(last) }
         }
     }

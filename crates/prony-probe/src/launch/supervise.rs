@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_core::reading::{Reading, Why};
+use prony_core::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process_group, set_child_subreaper, setsid};
+use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
@@ -81,7 +83,7 @@ struct Supervisor {
     /// Until when a kill for lack of memory, once announced, is looked for.
     alarm: Option<Instant>,
     /// How the subject's own process ended, until that is told.
-    status: Option<Status>,
+    status: Option<(Status, Nanos)>,
     killed: Option<KilledFor>,
     /// CPU time of everything reaped: orphans come here, others to parents whose figure holds theirs.
     cpu: CpuTime,
@@ -226,7 +228,7 @@ impl Supervisor {
             Report::Silent => {}
             Report::Closed if self.stage == Stage::Released => {
                 self.stage = Stage::Running;
-                self.say(&FromSupervisor::Running);
+                self.say(&FromSupervisor::Running { at: now() });
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
@@ -259,7 +261,7 @@ impl Supervisor {
                 // The report of a failed exec was written before the exit that we have just seen.
                 self.look_at_report();
                 if self.is_alive() {
-                    self.status = Some(status(reaped.status));
+                    self.status = Some((status(reaped.status), now()));
                 }
             }
         }
@@ -267,7 +269,7 @@ impl Supervisor {
 
     /// Tells how the subject ended, once.
     fn tell_end(&mut self) {
-        let Some(status) = self.status.take() else { return };
+        let Some((status, at)) = self.status.take() else { return };
         self.stage = Stage::Ended;
         let leftover = tree::living().count() as u64;
         let Some(child) = &mut self.child else { return };
@@ -278,7 +280,7 @@ impl Supervisor {
             0 => Reading::Measured(self.cpu),
             n => Reading::Missing(Why::NotSupported(format!("{n} processes of the tree live on"))),
         };
-        let end = Box::new(End { status, killed: self.killed, cpu, leftover, memory, stdout, stderr });
+        let end = Box::new(End { status, at, killed: self.killed, cpu, leftover, memory, stdout, stderr });
         self.say(&FromSupervisor::Ended { end });
     }
 
@@ -338,6 +340,13 @@ impl Supervisor {
         // A runner that is gone shows as the end of the socket in the next turn.
         let _ = self.channel.send(message, &[]);
     }
+}
+
+/// This instant of `CLOCK_MONOTONIC`.
+fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    let part = |n: i64| u64::try_from(n).unwrap_or(0);
+    Nanos::from_secs(part(time.tv_sec)) + Nanos::from_nanos(part(time.tv_nsec))
 }
 
 fn errno_of(error: &Error) -> i32 {

@@ -90,6 +90,21 @@ pub fn memory(text: &str) -> Option<Memory> {
     })
 }
 
+/// Which process a task belongs to, and that one's parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// The task's process; the task itself where it is the first thread.
+    pub process: u32,
+    /// The process's parent.
+    pub parent: u32,
+}
+
+/// Reads a task's identity from its `status`.
+pub fn ids(text: &str) -> Option<Ids> {
+    let number = |key| line(text, key)?.parse().ok();
+    Some(Ids { process: number("Tgid:")?, parent: number("PPid:")? })
+}
+
 /// Reads voluntary and forced context switches of one thread from its `status`.
 pub fn switches(text: &str) -> Option<(u64, u64)> {
     let number = |key| line(text, key)?.parse().ok();
@@ -226,6 +241,13 @@ mod tests {
         };
         assert_eq!(memory(text), Some(expected));
         assert_eq!(memory("Name:\tx\nState:\tZ (zombie)\nThreads:\t1\n"), None);
+    }
+
+    #[test]
+    fn a_task_names_its_process_and_parent() {
+        let text = "Name:\tTgid: 9\nUmask:\t0022\nTgid:\t13335\nNgid:\t0\nPid:\t13336\nPPid:\t13333\n";
+        assert_eq!(ids(text), Some(Ids { process: 13335, parent: 13333 }));
+        assert_eq!(ids("Tgid:\t13335\n"), None);
     }
 
     #[test]

@@ -13,8 +13,11 @@ use super::sync::SyncCounts;
 /// Figures by key.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
+/// A gauge's value in one sample.
+type Gauge = fn(&ProcessSample) -> f64;
+
 /// Gauges that every sample holds.
-const GAUGES: [(Metric, fn(&ProcessSample) -> f64); 8] = [
+const GAUGES: [(Metric, Gauge); 8] = [
     (Metric::Rss, |sample| bytes(sample.rss())),
     (Metric::Anon, |sample| bytes(sample.anon)),
     (Metric::File, |sample| bytes(sample.file)),
@@ -103,7 +106,7 @@ fn machine(begin: &Edge, end: &Edge, readings: &mut Readings) {
 fn share(time: Reading<Nanos>, wall: Nanos) -> Reading<f64> {
     match time {
         Reading::Measured(_) if wall == Nanos::ZERO => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
-        // The kernel brings its totals up to date every two seconds, so that a short phase may get more than its own.
+        // Totals and the edge's instant are read some microseconds apart.
         time => time.map(|time| (nanos(time) / nanos(wall)).min(1.0)),
     }
 }

@@ -9,7 +9,9 @@ use prony_core::units::Nanos;
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
 use super::edge::{Edge, EdgeProcess, Pressure, group_cpu};
-use super::process::{Observation, Process, ended};
+use super::parse::GroupCpu;
+use super::proc_file::ended;
+use super::process::{Ask, Observation, Process};
 use super::series::Store;
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
@@ -27,8 +29,7 @@ pub struct Settings {
     pub group: Option<PathBuf>,
     /// Directory of the store: its size, page cache and device are read at edges.
     pub store: Option<PathBuf>,
-    /// Whether each edge makes the kernel's peaks of resident memory begin anew. It clears the
-    /// processes' accessed bits, which costs about as much as `smaps_rollup`.
+    /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
 }
 
@@ -36,6 +37,17 @@ impl Default for Settings {
     fn default() -> Self {
         Self { hertz: 10, cap: 60_000, group: None, store: None, reset_peaks: true }
     }
+}
+
+/// Why a round is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The sampler's instant of this number is due.
+    Round(u64),
+    /// A phase begins or ends: kept at any resolution.
+    Edge,
+    /// Someone wants to know how things stand; nothing is kept.
+    Glance,
 }
 
 /// All that the sampler's thread and its callers share.
@@ -87,21 +99,22 @@ impl State {
         self.syncs.entry(role).or_default().push(counters);
     }
 
-    /// Looks at every process: round `number`, or an edge.
-    pub(crate) fn round(&mut self, number: Option<u64>) -> Nanos {
+    /// Looks at every process and returns when it did.
+    pub(crate) fn round(&mut self, look: Look) -> Nanos {
         self.find();
         let at = monotonic();
+        let ask = Ask { tick: self.tick, at, all: look == Look::Edge };
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
             let before = process.last.as_ref().map(|last| last.inherited.minor_faults);
-            match process.observe(self.tick, &mut self.buffer) {
+            match process.observe(ask, &mut self.buffer) {
                 Ok(seen) => {
                     let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
                     let seen = seen.clone();
                     add_live(&mut rounds, process, &seen, inherited);
-                    if let (true, Some(sample)) = (process.itself, seen.sample(at)) {
-                        self.store.push((*pid, &process.role, &process.command), number, sample);
+                    if process.itself && look != Look::Glance {
+                        keep(&mut self.store, process, &seen, look, at);
                     }
                 }
                 Err(error) if ended(&error) => gone.push(*pid),
@@ -123,17 +136,19 @@ impl State {
     }
 
     fn find(&mut self) {
-        if !self.finder.anything_new() {
-            return;
-        }
         let known = self.processes.iter().map(|(pid, process)| (*pid, process.role.clone())).collect();
-        for (pid, role) in self.finder.find(&self.roots, &known) {
+        let threads = self.processes.values().map(|process| process.threads.count()).sum();
+        let arrivals = self.finder.arrivals(&self.roots, &known, threads);
+        for (pid, role) in arrivals.processes {
             let itself = self.roots.iter().all(|root| root.pid != pid || root.itself);
             let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone(), itself));
             process.role = role;
         }
-        // Those that the tree no longer holds are looked at until they end; they have new threads too.
-        self.processes.values_mut().for_each(Process::find_threads);
+        for pid in arrivals.threaded {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.threads.find();
+            }
+        }
     }
 
     fn bury(&mut self, pid: u32, rounds: &mut BTreeMap<String, Round>) {
@@ -149,11 +164,8 @@ impl State {
     /// and the peaks begin anew at the very end.
     pub(crate) fn edge(&mut self) -> Edge {
         let cpu = thread_cpu();
-        let at = self.round(None);
-        let group = match &self.settings.group {
-            Some(directory) => group_cpu(directory),
-            None => Reading::Missing(Why::NotApplicable),
-        };
+        let at = self.round(Look::Edge);
+        let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = Pressure::now();
         let device = match &self.device {
@@ -166,6 +178,23 @@ impl State {
         self.edges_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
         Edge { at, took, processes, totals, group, syncs, pressure, device, disk, cached }
+    }
+
+    fn group(&self) -> Reading<GroupCpu> {
+        match &self.settings.group {
+            Some(directory) => group_cpu(directory),
+            None => Reading::Missing(Why::NotApplicable),
+        }
+    }
+
+    /// Counters of the whole tree now, time on a CPU by its control group where there is one.
+    pub(crate) fn glance(&mut self) -> Counters {
+        self.round(Look::Glance);
+        let mut total = self.ledgers.get("").map(|ledger| ledger.total().clone()).unwrap_or_default();
+        if let Reading::Measured(group) = self.group() {
+            total.on_cpu = Reading::Measured(group.total);
+        }
+        total
     }
 
     fn processes_at_edge(&mut self, at: Nanos) -> Vec<EdgeProcess> {
@@ -191,6 +220,16 @@ impl State {
             Reading::Missing(why) => Reading::Missing(why),
         };
         (cache::disk_usage(store), cached)
+    }
+}
+
+fn keep(store: &mut Store, process: &Process, seen: &Observation, look: Look, at: Nanos) {
+    let number = match look {
+        Look::Round(number) => Some(number),
+        Look::Edge | Look::Glance => None,
+    };
+    if let Some(sample) = seen.sample(at) {
+        store.push((process.pid, &process.role, &process.command), number, sample);
     }
 }
 

@@ -99,10 +99,13 @@ fn signals_are_as_at_birth() {
 fn only_given_descriptors_are_open() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
+    // One that the supervisor inherits, as a careless library would leave it.
+    let leaked = rustix::fs::open("/dev/full", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
     let mut spec = subject("show", dir.path());
     spec.stderr = Output::File(fs::File::create(&log).unwrap());
     spec.fds.push((OwnedFd::from(fs::File::open("/dev/zero").unwrap()), 9));
     let stdout = stdout_of(spec);
+    drop(leaked);
     let fds: Vec<&str> = stdout.lines().filter_map(|line| line.strip_prefix("fd ")).collect();
     let number = |line: &str| line.split(' ').next().unwrap().parse::<u32>().unwrap();
     assert!(fds.contains(&"9 /dev/zero") && fds.contains(&"0 /dev/null"), "{fds:?}");
@@ -134,6 +137,9 @@ fn ends_are_told_as_they_were() {
     let code = end("code");
     assert_eq!((code.status, code.killed, code.leftover), (Status::Exited(3), None, 0));
     assert_eq!(end("abort").status, Status::Signalled(libc::SIGABRT));
+    let mut running = launch("code", dir.path());
+    let since = running.since();
+    assert!(since > Nanos::ZERO && running.wait(None).unwrap().unwrap().at >= since);
 }
 
 #[test]
@@ -153,6 +159,7 @@ fn a_polite_subject_ends_by_sigterm() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = launch("sleep", dir.path());
     left_pid(dir.path(), "sleep");
+    assert!(matches!(running.signal(99), Err(Error::Signal { signal: 99 })));
     let end = running.terminate(Duration::from_secs(60)).unwrap();
     assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGTERM), None));
 }

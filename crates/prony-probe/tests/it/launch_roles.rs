@@ -97,7 +97,7 @@ fn role() {
         "eat-in-child" => eat_in_child(&dir),
         "runner" => runner(&dir, None),
         "runner-in-group" => runner(&dir, Some(group(&dir))),
-        "forgetful" => drop(group(&dir)),
+        "forgetful" => forgetful(&dir),
         other => panic!("no role `{other}`"),
     }
     exit(0);
@@ -231,6 +231,12 @@ fn group(dir: &Path) -> Group {
     let dirs: Vec<String> = group.directories().into_iter().map(|dir| dir.display().to_string()).collect();
     fs::write(dir.join("dirs"), dirs.join("\n")).unwrap();
     group
+}
+
+/// Leaves behind what a runner and a supervisor that were both killed leave.
+fn forgetful(dir: &Path) {
+    group(dir);
+    std::mem::forget(Scratch::create(dir).unwrap());
 }
 
 /// A runner with a trial under way.

@@ -1,6 +1,7 @@
 //! Processes to be observed: this test binary started again, with a task in its environment.
 //!
 //! A subject says `ready` when its task is done and then holds still until its input closes.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a subject speaks to its test by its output")]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -8,6 +9,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use prony_core::units::{Bytes, Nanos};
+use prony_probe::clock::monotonic;
 use prony_probe::fixture::{Allocation, MappedFile, burst};
 
 const TASK: &str = "PRONY_TEST_TASK";
@@ -47,9 +49,13 @@ impl Subject {
 
     /// Lets it do its task and returns what it said of it.
     pub(crate) fn go(&mut self) -> String {
+        self.let_go();
+        self.wait_for("ready")
+    }
+
+    fn let_go(&mut self) {
         let input = self.child.stdin.as_mut().expect("stdin was asked to be a pipe");
         input.write_all(b"go\n").expect("the subject reads");
-        self.wait_for("ready")
     }
 
     /// Lets it end, and waits for it.
@@ -57,6 +63,11 @@ impl Subject {
         drop(self.child.stdin.take());
         let status = self.child.wait().expect("a child can be waited for");
         assert!(status.success(), "{status}");
+    }
+
+    /// What it says after its task was done.
+    pub(crate) fn then(&mut self) -> String {
+        self.wait_for("then")
     }
 
     fn wait_for(&mut self, word: &str) -> String {
@@ -105,6 +116,12 @@ fn does_its_task() {
             hold("", file);
         }
         "burst" => hold(&burst(Nanos::from_millis(number(1))).as_nanos().to_string(), ()),
+        "answer-then-burst" => {
+            println!("<ready>");
+            let used = burst(Nanos::from_millis(number(1)));
+            println!("<then> {} {}", monotonic().as_nanos(), used.as_nanos());
+            hold("", ());
+        }
         "threads" => hold(&threads(number(1), number(2)).to_string(), ()),
         "children" => hold("", children(number(1), number(2))),
         "ended-child" => {

@@ -7,7 +7,6 @@ pub mod interrupt;
 pub mod lab;
 pub mod observer;
 pub mod session;
-pub mod settling;
 pub mod terminal;
 pub mod trial;
 
