@@ -14,7 +14,7 @@ use crate::metric::{Metric, MetricKey, MetricName};
 use crate::units::Fraction;
 
 /// Blocks where nothing is said: the least with which a verdict is possible (METHOD 4.7).
-const DEFAULT_BLOCKS: u32 = 6;
+const DEFAULT_BLOCKS: u32 = crate::stats::MIN_BLOCKS;
 
 /// Phases by name, in order, and whether they are timed.
 pub(crate) type PhaseNames = Vec<(String, bool)>;
