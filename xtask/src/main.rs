@@ -1,1 +1,53 @@
-fn main() {}
+//! Checks of the house: `cargo xtask check`, `cargo xtask engines`.
+
+mod cycles;
+mod engines;
+mod layers;
+mod sizes;
+mod source;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  check      layers between crates, cycles between sibling modules, sizes of files
+  engines    builds and tests the engines outside the default build; or only those named";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let root = root();
+    let outcome = match arguments.first().map(String::as_str) {
+        Some("check") => check(&root),
+        Some("engines") => engines::run(&root, &arguments[1..]),
+        _ => Err(USAGE.to_owned()),
+    };
+    match outcome {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(text) => {
+            eprintln!("{text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The workspace's root: the folder above this crate.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
+}
+
+fn check(root: &Path) -> Result<String, String> {
+    let files = source::rust_files(root).map_err(|e| format!("cannot read the sources: {e}"))?;
+    let mut faults = layers::check(root)?;
+    faults.extend(cycles::check(&files));
+    faults.extend(sizes::check(&files));
+    if faults.is_empty() {
+        Ok(format!("{} files: layers, module cycles and sizes are as they should be", files.len()))
+    } else {
+        Err(faults.join("\n"))
+    }
+}

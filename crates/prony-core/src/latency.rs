@@ -1,1 +1,283 @@
 //! Latency recorder over HdrHistogram.
+//!
+//! Failed operations have no latency and count as +infinity in percentiles (METHOD 1.4). Where a percentile falls
+//! among them it is missing, with that as its reason: no finite number would be true, and JSON knows no infinity.
+
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+
+use crate::metric::Metric;
+use crate::reading::{Reading, Why};
+use crate::record::{HistogramRecord, LatencyKind};
+use crate::units::Nanos;
+
+/// The shortest latency told apart, in nanoseconds.
+const SHORTEST: u64 = 1;
+/// The longest latency told apart: one hour, in nanoseconds.
+const LONGEST: u64 = 3_600_000_000_000;
+/// Significant decimal digits.
+const DIGITS: u8 = 3;
+
+/// Why a histogram cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LatencyError {
+    /// It cannot be encoded.
+    #[error("the latency histogram of `{operation}` cannot be encoded")]
+    Encode {
+        /// The operation.
+        operation: String,
+        /// What HdrHistogram says.
+        source: hdrhistogram::serialization::V2SerializeError,
+    },
+    /// It cannot be decoded.
+    #[error("the latency histogram of `{operation}` cannot be decoded")]
+    Decode {
+        /// The operation.
+        operation: String,
+        /// What HdrHistogram says.
+        source: hdrhistogram::serialization::DeserializeError,
+    },
+    /// It was recorded with other bounds.
+    #[error("the latency histogram of `{operation}` does not fit 1 ns to 1 h at 3 digits")]
+    Bounds {
+        /// The operation.
+        operation: String,
+        /// What HdrHistogram says.
+        source: hdrhistogram::AdditionError,
+    },
+}
+
+/// Records latencies of one kind of operation: nanoseconds, 3 significant digits, 1 ns to 1 h, about 270 kB.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recorder {
+    histogram: Histogram<u64>,
+    failed: u64,
+}
+
+impl Default for Recorder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Recorder {
+    /// Empty.
+    pub fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(SHORTEST, LONGEST, DIGITS);
+        Self { histogram: histogram.expect("the bounds are constants that HdrHistogram takes"), failed: 0 }
+    }
+
+    /// Records the latency of an operation that succeeded; above one hour it counts as one hour.
+    #[inline]
+    pub fn record(&mut self, latency: Nanos) {
+        self.histogram.saturating_record(latency.as_nanos().clamp(SHORTEST, LONGEST));
+    }
+
+    /// Counts an operation that failed.
+    #[inline]
+    pub fn record_failed(&mut self) {
+        self.failed += 1;
+    }
+
+    /// Adds what another recorder holds.
+    pub fn merge(&mut self, other: &Self) {
+        // Bounds are equal, so that adding cannot fail.
+        let added = self.histogram.add(&other.histogram);
+        debug_assert!(added.is_ok(), "all recorders have the same bounds");
+        self.failed += other.failed;
+    }
+
+    /// Operations that succeeded.
+    pub fn succeeded(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Operations that failed.
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Operations that took an hour or longer (within a thousandth), of which nothing more is known.
+    pub fn saturated(&self) -> u64 {
+        self.histogram.count_at(LONGEST)
+    }
+
+    /// For the record.
+    ///
+    /// # Errors
+    /// [`LatencyError::Encode`], which only a count beyond what V2 holds can bring about.
+    pub fn to_record(&self, operation: &str, kind: LatencyKind) -> Result<HistogramRecord, LatencyError> {
+        let mut v2 = Vec::new();
+        V2Serializer::new()
+            .serialize(&self.histogram, &mut v2)
+            .map_err(|source| LatencyError::Encode { operation: operation.to_owned(), source })?;
+        Ok(HistogramRecord { operation: operation.to_owned(), kind, v2, failed: self.failed })
+    }
+
+    /// From the record.
+    ///
+    /// # Errors
+    /// [`LatencyError::Decode`] where the bytes are no histogram, [`LatencyError::Bounds`] where it was recorded with
+    /// other bounds and holds what these cannot.
+    pub fn from_record(record: &HistogramRecord) -> Result<Self, LatencyError> {
+        let operation = || record.operation.clone();
+        let read: Histogram<u64> = Deserializer::new()
+            .deserialize(&mut record.v2.as_slice())
+            .map_err(|source| LatencyError::Decode { operation: operation(), source })?;
+        let mut recorder = Self { failed: record.failed, ..Self::new() };
+        recorder.histogram.add(&read).map_err(|source| LatencyError::Bounds { operation: operation(), source })?;
+        Ok(recorder)
+    }
+
+    /// The percentiles and the largest latency, as a trial's metrics; nanoseconds.
+    pub fn metrics(&self) -> [(Metric, Reading<f64>); 6] {
+        [
+            (Metric::LatencyP50, percentile(self, 0.5)),
+            (Metric::LatencyP90, percentile(self, 0.9)),
+            (Metric::LatencyP95, percentile(self, 0.95)),
+            (Metric::LatencyP99, percentile(self, 0.99)),
+            (Metric::LatencyP999, percentile(self, 0.999)),
+            (Metric::LatencyMax, self.at_rank(self.succeeded() + self.failed)),
+        ]
+    }
+
+    /// The latency at a rank from 1, failures last.
+    fn at_rank(&self, rank: u64) -> Reading<f64> {
+        let ok = self.succeeded();
+        if ok + self.failed == 0 {
+            return Reading::Missing(Why::TooFew { have: 0, need: 1 });
+        }
+        if rank > ok {
+            let text = format!("infinite: {} of {} operations failed", self.failed, ok + self.failed);
+            return Reading::Missing(Why::Failed(text));
+        }
+        if rank > ok - self.saturated() {
+            return Reading::Missing(Why::Failed(format!("above one hour: {} operations were", self.saturated())));
+        }
+        // Half a rank less, so that rounding of the quotient cannot reach the next.
+        let quantile = (rank as f64 - 0.5) / ok as f64;
+        Reading::Measured(self.histogram.value_at_quantile(quantile) as f64)
+    }
+}
+
+/// The latency in nanoseconds that a share `q` (0 to 1) of the operations did not exceed, failures counting as
+/// infinite.
+///
+/// Missing where there are fewer than `10 / (1 - q)` operations, and where it falls among the failures or above the
+/// hour at which the recorder saturates.
+pub fn percentile(recorder: &Recorder, q: f64) -> Reading<f64> {
+    let have = recorder.succeeded() + recorder.failed();
+    // Less a little, since 1 - 0.99 is not quite a hundredth.
+    let need = (10.0 / (1.0 - q) - 1e-6).ceil() as u64;
+    if have < need {
+        return Reading::Missing(Why::TooFew { have, need });
+    }
+    recorder.at_rank(((q * have as f64 - 1e-6).ceil() as u64).clamp(1, have))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn recorder(latencies: impl IntoIterator<Item = u64>) -> Recorder {
+        let mut recorder = Recorder::new();
+        latencies.into_iter().for_each(|n| recorder.record(Nanos::from_nanos(n)));
+        recorder
+    }
+
+    fn near(reading: Reading<f64>, should: f64) {
+        let is = *reading.measured().unwrap_or_else(|| panic!("{reading:?}, not {should}"));
+        assert!((is / should - 1.0).abs() <= 0.001, "{is}, not {should}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+
+        #[test]
+        fn percentiles_are_those_of_the_sorted_latencies(
+            mut latencies in prop::collection::vec(1u64..10_000_000_000, 1_000..1_500),
+            failed in 0u64..200,
+        ) {
+            let mut recorder = recorder(latencies.iter().copied());
+            (0..failed).for_each(|_| recorder.record_failed());
+            latencies.sort_unstable();
+            for (q, per_mille) in [(0.5, 500), (0.9, 900), (0.95, 950), (0.99, 990)] {
+                let rank = ((latencies.len() as u64 + failed) * per_mille).div_ceil(1_000) as usize;
+                match latencies.get(rank - 1) {
+                    Some(should) => near(percentile(&recorder, q), *should as f64),
+                    None => prop_assert!(matches!(percentile(&recorder, q), Reading::Missing(Why::Failed(_)))),
+                }
+            }
+        }
+
+        #[test]
+        fn records_keep_everything(
+            latencies in prop::collection::vec(0u64..=u64::MAX, 0..200), failed in 0u64..5,
+        ) {
+            let mut recorder = recorder(latencies);
+            (0..failed).for_each(|_| recorder.record_failed());
+            let record = recorder.to_record("read", LatencyKind::Service).unwrap();
+            prop_assert_eq!(record.failed, failed);
+            prop_assert_eq!(Recorder::from_record(&record).unwrap(), recorder);
+        }
+
+        #[test]
+        fn merging_is_recording_into_one(
+            a in prop::collection::vec(1u64..u64::MAX, 0..100), b in prop::collection::vec(1u64..u64::MAX, 0..100),
+        ) {
+            let mut merged = recorder(a.iter().copied());
+            let mut other = recorder(b.iter().copied());
+            other.record_failed();
+            merged.merge(&other);
+            let mut one = recorder(a.into_iter().chain(b));
+            one.record_failed();
+            prop_assert_eq!(merged, one);
+        }
+    }
+
+    #[test]
+    fn percentiles_need_ten_beyond_them() {
+        let few = |n: u64, q| percentile(&recorder(1..=n), q);
+        for (q, need) in [(0.5, 20), (0.9, 100), (0.95, 200), (0.99, 1_000), (0.999, 10_000)] {
+            assert_eq!(few(need - 1, q), Reading::Missing(Why::TooFew { have: need - 1, need }));
+            near(few(need, q), (need as f64 * q).round());
+        }
+    }
+
+    #[test]
+    fn failures_are_slower_than_everything() {
+        let mut recorder = recorder((1..=995).map(|n| n * 1_000));
+        (0..5).for_each(|_| recorder.record_failed());
+        near(percentile(&recorder, 0.99), 990_000.0);
+        let [.., (_, max)] = recorder.metrics();
+        assert_eq!(max, Reading::Missing(Why::Failed("infinite: 5 of 1000 operations failed".to_owned())));
+        (0..6).for_each(|_| recorder.record_failed());
+        assert!(matches!(percentile(&recorder, 0.99), Reading::Missing(Why::Failed(_))));
+    }
+
+    #[test]
+    fn beyond_an_hour_is_counted_not_stated() {
+        let recorder = recorder((1..=95).map(|n| n * 1_000).chain([u64::MAX; 5]));
+        assert_eq!((recorder.succeeded(), recorder.saturated()), (100, 5));
+        near(percentile(&recorder, 0.9), 90_000.0);
+        let [.., (_, max)] = recorder.metrics();
+        assert!(matches!(max, Reading::Missing(Why::Failed(text)) if text.starts_with("above one hour")));
+    }
+
+    #[test]
+    fn an_empty_recorder_states_nothing() {
+        for (metric, reading) in Recorder::new().metrics() {
+            assert!(matches!(reading, Reading::Missing(Why::TooFew { have: 0, .. })), "{metric:?}");
+        }
+    }
+
+    #[test]
+    fn broken_bytes_are_an_error_with_its_noun() {
+        let mut record = recorder([1]).to_record("scan", LatencyKind::Actual).unwrap();
+        record.v2.truncate(10);
+        let error = Recorder::from_record(&record).unwrap_err();
+        assert_eq!(error.to_string(), "the latency histogram of `scan` cannot be decoded");
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}

@@ -5,6 +5,7 @@
 
 pub mod event;
 pub mod experiment;
+pub mod finding;
 pub mod guard;
 pub mod latency;
 pub mod metric;

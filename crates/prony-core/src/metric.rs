@@ -8,7 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::units::Unit;
 
 /// Which end of a metric's scale is the better one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Less is better: time, memory.
     Lower,
@@ -63,6 +64,7 @@ metrics! {
     Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); with several clients the slowest client's";
     Wall "wall" Nanos Lower false "Wall time from the phase's begin to its end, gaps between batches included";
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
+    GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; contained in `cpu`";
     Cpu "cpu" Nanos Lower false "CPU time, user and system, of the whole process tree";
     CpuUser "cpu.user" Nanos Lower false "CPU time in user mode of the whole process tree";
     CpuSystem "cpu.system" Nanos Lower false "CPU time in the kernel of the whole process tree";

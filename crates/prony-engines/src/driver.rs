@@ -174,6 +174,8 @@ pub struct Capabilities {
     pub reads_own_writes: bool,
     /// A write transaction can stay open over several phases.
     pub open_transactions: bool,
+    /// A read transaction sees one consistent state from its beginning to its end.
+    pub snapshots: bool,
     /// Rows can be read in key order.
     pub ordered: bool,
     /// What is stored survives `close` and `reopen`.
@@ -316,9 +318,15 @@ pub enum EngineError {
 
 /// A value that a driver's option cannot take, as a fault.
 pub fn bad_value(option: &str, value: &OptionValue, wanted: &str) -> OptionFault {
+    let shown = match value {
+        OptionValue::Bool(on) => on.to_string(),
+        OptionValue::Int(n) => n.to_string(),
+        OptionValue::Float(n) => n.to_string(),
+        OptionValue::Text(text) => text.clone(),
+    };
     OptionFault {
         option: Some(option.to_owned()),
-        message: format!("`{option}` cannot be {value:?}; it takes {wanted}"),
+        message: format!("`{option}` cannot be `{shown}`; it takes {wanted}"),
         hint: None,
     }
 }

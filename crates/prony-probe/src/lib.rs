@@ -1,11 +1,19 @@
 //! What prony asks of the operating system: launch, limits, samples, counters, the machine.
+//!
+//! The only crate with unsafe code of its own, all of it in `sys`.
 
 pub mod cache;
 pub mod clock;
+pub mod error;
 pub mod fixture;
 pub mod host;
+pub mod launch;
+pub mod limits;
 pub mod mount;
+mod owner;
 pub mod sample;
 pub mod settle;
 mod sys;
 mod why;
+
+pub use error::Error;

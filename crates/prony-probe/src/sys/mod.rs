@@ -4,3 +4,4 @@
 pub(crate) mod cache;
 pub(crate) mod cpu_clock;
 pub(crate) mod perf;
+pub(crate) mod process;

@@ -1,0 +1,88 @@
+//! Binomial tails and exact intervals for counts.
+
+use super::special::{beta_cdf, beta_quantile};
+
+/// `P(B <= at_most)` of a binomial variable with `trials` fair tosses.
+pub fn fair_tail(at_most: u32, trials: u32) -> f64 {
+    if at_most >= trials {
+        return 1.0;
+    }
+    // 2^-n is a normal number up to here; beyond, the sum would lose its first terms.
+    if trials > 1000 {
+        return beta_cdf(f64::from(trials - at_most), f64::from(at_most) + 1.0, 0.5);
+    }
+    let mut term = 0.5f64.powi(trials as i32);
+    let mut sum = term;
+    for i in 0..at_most {
+        term *= f64::from(trials - i) / f64::from(i + 1);
+        sum += term;
+    }
+    sum
+}
+
+/// The exact (Clopper-Pearson) interval for a probability, from `successes` of `trials`, at `level` such as 0.95.
+///
+/// Covers the truth with at least `level`, whatever it is. With no trials it is 0 to 1.
+pub fn binomial_interval(successes: u32, trials: u32, level: f64) -> (f64, f64) {
+    let tail = 0.5 * (1.0 - level);
+    let (k, n) = (f64::from(successes), f64::from(trials));
+    let low = if successes == 0 { 0.0 } else { beta_quantile(tail, k, n - k + 1.0) };
+    let high = if successes >= trials { 1.0 } else { beta_quantile(1.0 - tail, k + 1.0, n - k) };
+    (low, high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By enumeration of all outcomes of `n` tosses.
+    fn enumerated(at_most: u32, n: u32) -> f64 {
+        let hits = (0u32..1 << n).filter(|word| word.count_ones() <= at_most).count();
+        hits as f64 / f64::from(1u32 << n)
+    }
+
+    #[test]
+    fn fair_tails_agree_with_enumeration() {
+        for n in 0..16 {
+            for k in 0..=n {
+                assert!((fair_tail(k, n) - enumerated(k, n)).abs() < 1e-14);
+            }
+        }
+    }
+
+    #[test]
+    fn both_ways_of_computing_a_tail_agree() {
+        let direct = fair_tail(480, 1000);
+        let beta = beta_cdf(520.0, 481.0, 0.5);
+        assert!((direct - beta).abs() < 1e-11, "{direct} {beta}");
+        assert!((fair_tail(600, 1200) - 0.5).abs() < 0.02);
+    }
+
+    #[test]
+    fn exact_intervals_cover_as_promised_by_enumeration() {
+        for n in [1u32, 5, 12, 30] {
+            let intervals: Vec<_> = (0..=n).map(|k| binomial_interval(k, n, 0.95)).collect();
+            for step in 1..100 {
+                let p = f64::from(step) / 100.0;
+                let mut covered = 0.0;
+                let mut choose = 1.0;
+                for k in 0..=n {
+                    let mass = choose * f64::powi(p, k as i32) * f64::powi(1.0 - p, (n - k) as i32);
+                    let (low, high) = intervals[k as usize];
+                    covered += if low <= p && p <= high { mass } else { 0.0 };
+                    choose *= f64::from(n - k) / f64::from(k + 1);
+                }
+                assert!(covered >= 0.95 - 1e-9, "n {n}, p {p}: {covered}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_interval_of_nothing_seen_is_the_rule_of_three() {
+        let (low, high) = binomial_interval(0, 100, 0.95);
+        assert_eq!(low, 0.0);
+        assert!((high - (1.0 - 0.025f64.powf(0.01))).abs() < 1e-9);
+        assert_eq!(binomial_interval(0, 0, 0.95), (0.0, 1.0));
+        assert_eq!(binomial_interval(7, 7, 0.95).1, 1.0);
+    }
+}

@@ -1,0 +1,187 @@
+//! What a trial says in a comparison: outcomes first (METHOD 4.9).
+
+use serde::{Deserialize, Serialize};
+
+use super::binomial::binomial_interval;
+use super::sign::Bracket;
+use crate::metric::{Better, Metric};
+use crate::outcome::{OutOfMemory, Outcome};
+use crate::units::Unit;
+
+/// One trial's figure of the metric that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observation {
+    /// Measured: the phase that yields it was completed.
+    Value(f64),
+    /// Did not finish, by our limit, the runtime's heap or the subject's own failure: worse than any value.
+    Unfinished,
+    /// Says nothing: the host ran out of memory, an unknown kill, an interruption, a missing reading.
+    Disturbed,
+    /// Read back what was not written: the comparison is refused.
+    WrongAnswer,
+    /// The engine does not offer it: never runs.
+    Unsupported,
+}
+
+impl Observation {
+    /// From how a trial ended and the figure, where its phase was completed.
+    ///
+    /// A figure of a completed phase stands, whatever happened later, except after a wrong answer. A time limit
+    /// says nothing of a memory figure.
+    pub fn of(outcome: Outcome, value: Option<f64>, metric: Metric) -> Self {
+        match (outcome, value) {
+            (Outcome::WrongAnswer, _) => Self::WrongAnswer,
+            (Outcome::Unsupported, _) => Self::Unsupported,
+            (Outcome::Interrupted, _) => Self::Disturbed,
+            (_, Some(value)) => Self::Value(value),
+            (Outcome::OutOfMemory { by: OutOfMemory::Limit | OutOfMemory::Runtime }, None) => Self::Unfinished,
+            (Outcome::Crashed { .. } | Outcome::Failed { .. } | Outcome::Saturated | Outcome::TimedOut, None) => {
+                if matches!(metric.unit(), Unit::Nanos | Unit::PerSecond) { Self::Unfinished } else { Self::Disturbed }
+            }
+            (Outcome::Ok | Outcome::Killed | Outcome::OutOfMemory { by: OutOfMemory::Host }, None) => Self::Disturbed,
+        }
+    }
+
+    /// The logarithm of the cost: a rate's is turned round, so that more is always worse. `None` says nothing.
+    pub(crate) fn log_cost(self, better: Better) -> Option<f64> {
+        match self {
+            Self::Value(value) if value.is_finite() && value >= 0.0 => {
+                Some(if better == Better::Higher { -value.ln() } else { value.ln() })
+            }
+            Self::Unfinished => Some(f64::INFINITY),
+            _ => None,
+        }
+    }
+}
+
+/// What one block holds for one comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockValues {
+    /// The baseline under its first label.
+    pub baseline: Observation,
+    /// The baseline under its second label; `None` where it runs once a block.
+    pub baseline2: Option<Observation>,
+    /// The variant.
+    pub variant: Observation,
+}
+
+impl BlockValues {
+    /// The bracket of the block; `None` where a trial of it says nothing.
+    pub(crate) fn bracket(&self, better: Better) -> Option<Bracket> {
+        let variant = self.variant.log_cost(better)?;
+        let first = self.baseline.log_cost(better)?;
+        match self.baseline2 {
+            Some(second) => Some(Bracket::of(variant, &[first, second.log_cost(better)?])),
+            None => Some(Bracket::of(variant, &[first])),
+        }
+    }
+
+    /// The bracket of the second label against the first.
+    pub(crate) fn aa(&self, better: Better) -> Option<Bracket> {
+        Some(Bracket::of(self.baseline2?.log_cost(better)?, &[self.baseline.log_cost(better)?]))
+    }
+
+    /// Every trial of the block.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Observation> {
+        [Some(self.baseline), self.baseline2, Some(self.variant)].into_iter().flatten()
+    }
+}
+
+/// How many of an arm's trials finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Trials with a figure.
+    pub finished: u32,
+    /// Trials that finished or did not; disturbances and interruptions are not among them.
+    pub trials: u32,
+}
+
+impl Counts {
+    /// Counts an arm's trials.
+    pub fn of(observations: impl Iterator<Item = Observation>) -> Self {
+        observations.fold(Self::default(), |so_far, one| match one {
+            Observation::Value(_) => Self { finished: so_far.finished + 1, trials: so_far.trials + 1 },
+            Observation::Unfinished => Self { trials: so_far.trials + 1, ..so_far },
+            _ => so_far,
+        })
+    }
+
+    /// The exact interval for the share that finishes.
+    pub fn interval(self, level: f64) -> (f64, f64) {
+        binomial_interval(self.finished, self.trials, level)
+    }
+
+    /// Whether there are trials and none finished.
+    pub const fn never(self) -> bool {
+        self.trials > 0 && self.finished == 0
+    }
+
+    /// Whether there are trials and all finished.
+    pub const fn always(self) -> bool {
+        self.trials > 0 && self.finished == self.trials
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_become_observations_as_the_method_says() {
+        let of = |outcome| Observation::of(outcome, None, Metric::Time);
+        assert_eq!(of(Outcome::OutOfMemory { by: OutOfMemory::Limit }), Observation::Unfinished);
+        assert_eq!(of(Outcome::OutOfMemory { by: OutOfMemory::Runtime }), Observation::Unfinished);
+        assert_eq!(of(Outcome::OutOfMemory { by: OutOfMemory::Host }), Observation::Disturbed);
+        assert_eq!(of(Outcome::TimedOut), Observation::Unfinished);
+        assert_eq!(of(Outcome::Crashed { signal: 11 }), Observation::Unfinished);
+        assert_eq!(of(Outcome::Killed), Observation::Disturbed);
+        assert_eq!(of(Outcome::Ok), Observation::Disturbed);
+        assert_eq!(of(Outcome::Unsupported), Observation::Unsupported);
+    }
+
+    #[test]
+    fn a_wrong_answer_outweighs_its_figure_and_a_later_failure_does_not() {
+        assert_eq!(Observation::of(Outcome::WrongAnswer, Some(1.0), Metric::Time), Observation::WrongAnswer);
+        assert_eq!(Observation::of(Outcome::TimedOut, Some(1.0), Metric::Time), Observation::Value(1.0));
+        assert_eq!(Observation::of(Outcome::Interrupted, Some(1.0), Metric::Time), Observation::Disturbed);
+    }
+
+    #[test]
+    fn a_time_limit_says_nothing_of_memory_but_a_memory_limit_does() {
+        assert_eq!(Observation::of(Outcome::TimedOut, None, Metric::Anon), Observation::Disturbed);
+        let by_limit = Outcome::OutOfMemory { by: OutOfMemory::Limit };
+        assert_eq!(Observation::of(by_limit, None, Metric::Anon), Observation::Unfinished);
+    }
+
+    #[test]
+    fn a_rate_is_turned_round() {
+        let cost = |o: Observation, better| o.log_cost(better);
+        assert_eq!(cost(Observation::Value(2.0), Better::Lower), Some(2f64.ln()));
+        assert_eq!(cost(Observation::Value(2.0), Better::Higher), Some(-2f64.ln()));
+        assert_eq!(cost(Observation::Unfinished, Better::Higher), Some(f64::INFINITY));
+        assert_eq!(cost(Observation::Value(-1.0), Better::Lower), None);
+        assert_eq!(cost(Observation::Disturbed, Better::Lower), None);
+    }
+
+    #[test]
+    fn a_block_with_a_disturbed_trial_is_not_paired() {
+        let value = Observation::Value(1.0);
+        let whole = BlockValues { baseline: value, baseline2: Some(value), variant: value };
+        assert!(whole.bracket(Better::Lower).is_some());
+        let broken = BlockValues { baseline2: Some(Observation::Disturbed), ..whole };
+        assert_eq!(broken.bracket(Better::Lower), None);
+        assert_eq!(broken.aa(Better::Lower), None);
+        assert!(BlockValues { baseline2: None, ..whole }.bracket(Better::Lower).is_some());
+    }
+
+    #[test]
+    fn counts_leave_disturbances_out() {
+        let arm = [Observation::Value(1.0), Observation::Unfinished, Observation::Disturbed];
+        let counts = Counts::of(arm.into_iter());
+        assert_eq!(counts, Counts { finished: 1, trials: 2 });
+        assert!(!counts.never() && !counts.always());
+        let (low, high) = counts.interval(0.95);
+        assert!(low > 0.0 && low < 0.02 && high > 0.98 && high < 1.0);
+    }
+}

@@ -1,0 +1,43 @@
+//! Chi-square for the tests of distributions.
+
+/// How far observed counts lie from probabilities (which sum to 1), as a standard normal deviate: the chi-square
+/// statistic by the cube-root approximation of Wilson and Hilferty (1931). Cells expected below 5 are pooled.
+pub(super) fn deviation(observed: &[u64], probabilities: &[f64]) -> f64 {
+    assert_eq!(observed.len(), probabilities.len());
+    let total: u64 = observed.iter().sum();
+    let sum: f64 = probabilities.iter().sum();
+    assert!((sum - 1.0).abs() < 1e-6, "probabilities sum to {sum}");
+    let (mut chi, mut cells) = (0.0, 0.0);
+    let (mut seen, mut expected) = (0.0, 0.0);
+    for (count, probability) in observed.iter().zip(probabilities) {
+        seen += *count as f64;
+        expected += probability * total as f64;
+        if expected >= 5.0 {
+            chi += (seen - expected).powi(2) / expected;
+            cells += 1.0;
+            (seen, expected) = (0.0, 0.0);
+        }
+    }
+    let freedom: f64 = cells - 1.0;
+    let spread = 2.0 / (9.0 * freedom);
+    ((chi / freedom).cbrt() - (1.0 - spread)) / spread.sqrt()
+}
+
+/// Counts of draws from `0..n`.
+pub(super) fn count(n: usize, draws: usize, mut draw: impl FnMut() -> u64) -> Vec<u64> {
+    let mut counts = vec![0; n];
+    for _ in 0..draws {
+        counts[draw() as usize] += 1;
+    }
+    counts
+}
+
+#[test]
+fn the_deviate_tells_fair_from_loaded() {
+    let fair = [0.25; 4];
+    // Chi-square 2 of 3 is the quantile 0.4276, 11.22 is 0.9894: normal deviates -0.18 and 2.30.
+    assert!((deviation(&[110, 100, 90, 100], &fair) + 0.18).abs() < 0.05);
+    assert!((deviation(&[129, 90, 90, 91], &fair) - 2.30).abs() < 0.05);
+    assert!(deviation(&[100, 100, 100, 100], &fair) < -2.0);
+    assert!(deviation(&[160, 80, 80, 80], &fair) > 5.0);
+}

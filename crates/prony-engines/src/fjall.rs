@@ -1,0 +1,397 @@
+//! fjall 3, an LSM tree.
+//!
+//! One keyspace in a `SingleWriterTxDatabase`: fjall's database type whose write transactions are
+//! real ones. They see their own writes, can be discarded, and run one at a time; read transactions
+//! are snapshots. fjall's plain database would let threads insert side by side and skips the
+//! transaction's own memtable, but has no transaction in which a read sees a write, which a cache's
+//! `compute` needs; every other engine here is measured with its transactions too.
+//!
+//! Durability, from fjall's `PersistMode`: a commit that syncs the journal is on the disk when it
+//! returns (strict); `Buffer` hands it to the system (relaxed: the journal is written in commit
+//! order, and recovery stops at the first broken batch); with `manual_journal_persist` it stays in
+//! the process's buffer of 8 KiB (volatile). Each new journal is preallocated as a sparse file of
+//! 64 MiB: compare blocks, not lengths.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ::fjall::config::{BlockSizePolicy, CompressionPolicy};
+use ::fjall::{
+    CompressionType, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable, SingleWriterTxDatabase,
+    SingleWriterTxKeyspace, SingleWriterWriteTx, Snapshot,
+};
+use prony_core::experiment::spec::{Durability, StoreSpec};
+use serde_json::{Value, json};
+
+use crate::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
+    Settings, Store, Write,
+};
+use crate::failure::{failed, refused};
+use crate::options::{self, one_of, option, promise};
+use crate::versions;
+
+const ENGINE: &str = "fjall";
+const KEYSPACE: &str = "records";
+/// fjall stores a key's length in 16 bits and panics on a longer one.
+const MAX_KEY: usize = 65_535;
+const LEAST_JOURNAL: u64 = 64 << 20;
+
+/// fjall.
+pub struct Fjall;
+
+/// A fjall database.
+pub struct FjallStore {
+    // Before the database, so that it is dropped before it.
+    keyspace: SingleWriterTxKeyspace,
+    db: SingleWriterTxDatabase,
+    config: Config,
+}
+
+/// A client of a fjall database.
+pub struct FjallSession<'s> {
+    store: &'s FjallStore,
+}
+
+/// A fjall snapshot.
+pub struct FjallRead<'t> {
+    snapshot: Snapshot,
+    store: &'t FjallStore,
+}
+
+/// A fjall write transaction.
+pub struct FjallWrite<'t> {
+    txn: SingleWriterWriteTx<'t>,
+    store: &'t FjallStore,
+}
+
+#[derive(Clone, Copy)]
+enum Compression {
+    Usual,
+    Off,
+    Lz4,
+}
+
+#[derive(Clone, Copy)]
+struct Config {
+    class: Durability,
+    sync_all: bool,
+    cache: u64,
+    memtable: u64,
+    journal: u64,
+    block_size: u64,
+    workers: Option<i64>,
+    compression: Compression,
+    separate_values: bool,
+}
+
+fn option_specs() -> Vec<OptionSpec> {
+    let workers = OptionKind::Int { min: 1, max: 64 };
+    let compression = "of data blocks and of journal entries above 4 KiB; usual: lz4 below the first levels";
+    vec![
+        option("sync", one_of(&["data", "all"]), "data", "what a strict commit calls: fdatasync or fsync"),
+        option("cache", OptionKind::Bytes, "32 MiB", "block cache (cache_size)"),
+        option("memtable", OptionKind::Bytes, "64 MiB", "size at which a memtable is flushed (max_memtable_size)"),
+        option("journal", OptionKind::Bytes, "512 MiB", "bound on all journals, 64 MiB or more (max_journaling_size)"),
+        option("block_size", OptionKind::Bytes, "4 KiB", "data block, 1 KiB to 1 MiB; of a new store only"),
+        option("workers", workers, "cores, at most 4", "threads that flush and compact (worker_threads)"),
+        option("compression", one_of(&["usual", "none", "lz4"]), "usual", compression),
+        option("separate_values", OptionKind::Bool, "false", "large values in files of their own (kv_separation)"),
+    ]
+}
+
+fn promises() -> Vec<Promise> {
+    vec![
+        promise(Durability::Strict, "PersistMode::SyncData (or SyncAll) with each commit", false),
+        promise(Durability::Relaxed, "PersistMode::Buffer with each commit", true),
+        promise(Durability::Volatile, "manual_journal_persist: commits stay in the journal's buffer", false),
+    ]
+}
+
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    let (given, mut faults) = options::read(spec, &option_specs());
+    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
+        faults.push(fault);
+        Durability::Strict
+    });
+    let config = Config {
+        class,
+        sync_all: given.word("sync") == Some("all"),
+        cache: given.bytes("cache").unwrap_or(32 << 20),
+        memtable: given.bytes("memtable").unwrap_or(64 << 20),
+        journal: given.bytes("journal").unwrap_or(512 << 20),
+        block_size: given.bytes("block_size").unwrap_or(4 << 10),
+        workers: given.int("workers"),
+        compression: match given.word("compression") {
+            Some("none") => Compression::Off,
+            Some("lz4") => Compression::Lz4,
+            _ => Compression::Usual,
+        },
+        separate_values: given.flag("separate_values").unwrap_or(false),
+    };
+    if given.word("sync").is_some() && class != Durability::Strict {
+        faults.push(options::out_of_range("sync", format!("`sync` has no effect under `{}`", class.name())));
+    }
+    if config.journal < LEAST_JOURNAL {
+        faults.push(options::out_of_range("journal", "`journal` must be at least 64 MiB".to_owned()));
+    }
+    if !(1 << 10..=1 << 20).contains(&config.block_size) {
+        faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 MiB".to_owned()));
+    }
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+impl Config {
+    fn persist_mode(self) -> Option<PersistMode> {
+        match self.class {
+            Durability::Strict if self.sync_all => Some(PersistMode::SyncAll),
+            Durability::Strict => Some(PersistMode::SyncData),
+            Durability::Volatile => None,
+            _ => Some(PersistMode::Buffer),
+        }
+    }
+
+    fn values(self) -> BTreeMap<String, Value> {
+        let compression = match self.compression {
+            Compression::Usual => "usual",
+            Compression::Off => "none",
+            Compression::Lz4 => "lz4",
+        };
+        let values = [
+            ("persist", json!(self.persist_mode().map_or("manual".to_owned(), |mode| format!("{mode:?}")))),
+            ("cache", json!(self.cache)),
+            ("memtable", json!(self.memtable)),
+            ("journal", json!(self.journal)),
+            ("block_size", json!(self.block_size)),
+            ("workers", self.workers.map_or(json!("cores, at most 4"), Value::from)),
+            ("compression", json!(compression)),
+            ("separate_values", json!(self.separate_values)),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn open(self, dir: &Path) -> ::fjall::Result<SingleWriterTxDatabase> {
+        let mut builder = SingleWriterTxDatabase::builder(dir)
+            .cache_size(self.cache)
+            .max_journaling_size(self.journal)
+            .manual_journal_persist(self.class == Durability::Volatile);
+        if let Some(workers) = self.workers {
+            builder = builder.worker_threads(usize::try_from(workers).unwrap_or(1));
+        }
+        match self.compression {
+            Compression::Usual => builder,
+            Compression::Off => builder.journal_compression(CompressionType::None),
+            Compression::Lz4 => builder.journal_compression(CompressionType::Lz4),
+        }
+        .open()
+    }
+
+    fn keyspace_options(self) -> KeyspaceCreateOptions {
+        let block = u32::try_from(self.block_size).unwrap_or(4 << 10);
+        let options = KeyspaceCreateOptions::default()
+            .max_memtable_size(self.memtable)
+            .data_block_size_policy(BlockSizePolicy::all(block))
+            .with_kv_separation(self.separate_values.then(KvSeparationOptions::default));
+        match self.compression {
+            Compression::Usual => options,
+            Compression::Off => options.data_block_compression_policy(CompressionPolicy::disabled()),
+            Compression::Lz4 => options.data_block_compression_policy(CompressionPolicy::all(CompressionType::Lz4)),
+        }
+    }
+}
+
+impl Driver for Fjall {
+    type Store = FjallStore;
+
+    fn describe() -> Description {
+        Description {
+            name: ENGINE.to_owned(),
+            version: versions::version("fjall").to_owned(),
+            library: versions::library("fjall"),
+            capabilities: Capabilities {
+                batches: true,
+                reads_own_writes: true,
+                open_transactions: true,
+                snapshots: true,
+                ordered: true,
+                persistent: true,
+                processes: false,
+                concurrent_writers: false,
+                max_key: Some(MAX_KEY as u64),
+            },
+            promises: promises(),
+            options: option_specs(),
+            idiom: "one keyspace of a SingleWriterTxDatabase: real transactions, one writer at a time; reads from \
+                    snapshots; removals do not look for what they remove; no path of its own for appends"
+                .to_owned(),
+        }
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<FjallStore, EngineError> {
+        let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
+        let db = config.open(dir).map_err(while_("opening the store"))?;
+        let keyspace = db.keyspace(KEYSPACE, || config.keyspace_options()).map_err(while_("opening the keyspace"))?;
+        Ok(FjallStore { keyspace, db, config })
+    }
+}
+
+fn while_(doing: &'static str) -> impl Fn(::fjall::Error) -> EngineError {
+    move |error| failed(ENGINE, doing, error)
+}
+
+fn check_key(key: &[u8]) -> Result<(), EngineError> {
+    match key.len() {
+        0..=MAX_KEY => Ok(()),
+        length => Err(failed(ENGINE, "storing a value", format!("the key has {length} bytes, at most {MAX_KEY} fit"))),
+    }
+}
+
+impl Store for FjallStore {
+    type Session<'s> = FjallSession<'s>;
+
+    fn session(&self) -> Result<FjallSession<'_>, EngineError> {
+        Ok(FjallSession { store: self })
+    }
+
+    /// fjall tells its cache's size and whether values are kept apart; the rest is as it was opened.
+    fn in_force(&self) -> Result<Value, EngineError> {
+        Ok(json!({
+            "durability": self.config.class.name(),
+            "cache_capacity": self.db.inner().cache_capacity(),
+            "separate_values": self.keyspace.inner().is_kv_separated(),
+            "as_set": self.config.values(),
+        }))
+    }
+
+    fn persist(&self) -> Result<(), EngineError> {
+        self.db.persist(PersistMode::SyncAll).map_err(while_("syncing the journal"))
+    }
+
+    fn counters(&self) -> BTreeMap<String, f64> {
+        let (db, keyspace) = (self.db.inner(), self.keyspace.inner());
+        let counters = [
+            ("write_buffer_bytes", db.write_buffer_size() as f64),
+            ("cache_bytes", db.cache_size() as f64),
+            ("journals", db.journal_count() as f64),
+            ("outstanding_flushes", db.outstanding_flushes() as f64),
+            ("active_compactions", db.active_compactions() as f64),
+            ("compactions", db.compactions_completed() as f64),
+            ("compacting_seconds", db.time_compacting().as_secs_f64()),
+            ("tables", keyspace.table_count() as f64),
+            ("tables_in_level_0", keyspace.l0_table_count() as f64),
+            ("sealed_memtables", keyspace.sealed_memtable_count() as f64),
+        ];
+        counters.into_iter().map(|(name, n)| (name.to_owned(), n)).collect()
+    }
+
+    /// Hands what is left in the journal's buffer to the system and ends fjall's threads.
+    fn close(self) -> Result<(), EngineError> {
+        self.db.persist(PersistMode::Buffer).map_err(while_("writing the journal"))?;
+        drop(self.keyspace);
+        drop(self.db);
+        Ok(())
+    }
+}
+
+impl Session for FjallSession<'_> {
+    type Read<'t>
+        = FjallRead<'t>
+    where
+        Self: 't;
+    type Write<'t>
+        = FjallWrite<'t>
+    where
+        Self: 't;
+
+    fn read(&mut self) -> Result<FjallRead<'_>, EngineError> {
+        Ok(FjallRead { snapshot: self.store.db.read_tx(), store: self.store })
+    }
+
+    fn write(&mut self) -> Result<FjallWrite<'_>, EngineError> {
+        let txn = self.store.db.write_tx().durability(self.store.config.persist_mode());
+        Ok(FjallWrite { txn, store: self.store })
+    }
+}
+
+fn get_in(
+    from: &impl Readable,
+    keyspace: &SingleWriterTxKeyspace,
+    key: &[u8],
+    mut found: impl FnMut(&[u8]),
+) -> Result<bool, EngineError> {
+    let value = from.get(keyspace, key).map_err(while_("reading a value"))?;
+    Ok(value.map(|value| found(&value)).is_some())
+}
+
+fn scan_in(
+    over: &impl Readable,
+    keyspace: &SingleWriterTxKeyspace,
+    from: &[u8],
+    limit: u64,
+    mut row: impl FnMut(&[u8], &[u8]),
+) -> Result<u64, EngineError> {
+    let mut rows = 0;
+    if limit == 0 {
+        return Ok(rows);
+    }
+    for guard in over.range::<&[u8], _>(keyspace, from..) {
+        let (key, value) = guard.into_inner().map_err(while_("scanning"))?;
+        row(&key, &value);
+        rows += 1;
+        if rows == limit {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+impl Read for FjallRead<'_> {
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        get_in(&self.snapshot, &self.store.keyspace, key, found)
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        scan_in(&self.snapshot, &self.store.keyspace, from, limit, row)
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+impl Read for FjallWrite<'_> {
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        get_in(&self.txn, &self.store.keyspace, key, found)
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        scan_in(&self.txn, &self.store.keyspace, from, limit, row)
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        self.txn.rollback();
+        Ok(())
+    }
+}
+
+impl Write for FjallWrite<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        check_key(key)?;
+        self.txn.insert(&self.store.keyspace, key, value);
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
+        check_key(key)?;
+        self.txn.remove(&self.store.keyspace, key);
+        Ok(true)
+    }
+
+    fn commit(self) -> Result<(), EngineError> {
+        self.txn.commit().map_err(while_("committing"))
+    }
+}

@@ -1,0 +1,384 @@
+//! LMDB, through `heed`.
+//!
+//! One unnamed database of byte keys and byte values. A read transaction is one LMDB read
+//! transaction (`MDB_NOTLS`, so that it belongs to the session and not to the thread); a write
+//! transaction is one LMDB write transaction, and LMDB lets one at a time run. Values are handed
+//! out from the map, without a copy.
+//!
+//! Durability, from `lmdb.h`: without flags a commit returns after data pages and meta page are on
+//! the disk (strict); `MDB_NOMETASYNC` leaves the meta page to the next commit, so that a power cut
+//! loses the last one (bounded); under `MDB_NOSYNC`, and under `MDB_WRITEMAP` with `MDB_MAPASYNC`,
+//! the system may write pages in any order, and a power cut may leave a broken tree (none).
+//! `MDB_NOSYNC` includes what `MDB_NOMETASYNC` leaves out.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::Path;
+
+use heed::types::Bytes;
+use heed::{Database, Env, EnvFlags, EnvOpenOptions, MdbError, PutFlags, RoTxn, RwTxn, WithoutTls};
+use prony_core::experiment::spec::{Durability, StoreSpec};
+use serde_json::{Value, json};
+
+use crate::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
+    Settings, Store, Write,
+};
+use crate::failure::{failed, refused};
+use crate::options::{self, option, promise};
+use crate::versions;
+
+const ENGINE: &str = "lmdb";
+const MAP_SIZE: u64 = 64 << 30;
+const MAX_KEY: u64 = 511;
+const PAGE: u64 = 4096;
+
+/// Lightning Memory-Mapped Database.
+pub struct Lmdb;
+
+/// An LMDB environment.
+pub struct LmdbStore {
+    env: Env<WithoutTls>,
+    db: Database<Bytes, Bytes>,
+    append: bool,
+}
+
+/// A client of an LMDB environment.
+pub struct LmdbSession<'s> {
+    store: &'s LmdbStore,
+}
+
+/// An LMDB read transaction.
+pub struct LmdbRead<'t> {
+    txn: RoTxn<'t, WithoutTls>,
+    db: Database<Bytes, Bytes>,
+}
+
+/// An LMDB write transaction.
+pub struct LmdbWrite<'t> {
+    txn: RwTxn<'t>,
+    db: Database<Bytes, Bytes>,
+    append: bool,
+}
+
+struct Config {
+    flags: EnvFlags,
+    map_size: u64,
+    max_readers: i64,
+    append: bool,
+}
+
+/// Options that are flags of the environment.
+const FLAGS: [(&str, EnvFlags, &str); 6] = [
+    ("no_sync", EnvFlags::NO_SYNC, "commits leave writing to the system (MDB_NOSYNC); amounts to `none`"),
+    ("no_meta_sync", EnvFlags::NO_META_SYNC, "the meta page waits for the next commit (MDB_NOMETASYNC)"),
+    (
+        "write_map",
+        EnvFlags::WRITE_MAP,
+        "writes through the map (MDB_WRITEMAP); the file grows to the map's size, sparse",
+    ),
+    ("map_async", EnvFlags::MAP_ASYNC, "with `write_map`, commits do not wait (MDB_MAPASYNC); amounts to `none`"),
+    ("no_read_ahead", EnvFlags::NO_READ_AHEAD, "no read-ahead on the map (MDB_NORDAHEAD)"),
+    ("no_mem_init", EnvFlags::NO_MEM_INIT, "pages are not zeroed before they are written (MDB_NOMEMINIT)"),
+];
+
+fn option_specs() -> Vec<OptionSpec> {
+    let mut specs: Vec<_> =
+        FLAGS.iter().map(|(name, _, doc)| option(name, OptionKind::Bool, "by the durability class", doc)).collect();
+    for spec in specs.iter_mut().skip(2) {
+        "false".clone_into(&mut spec.default);
+    }
+    specs.push(option("map_size", OptionKind::Bytes, "64 GiB", "size of the map: address space, not memory or disk"));
+    let readers = OptionKind::Int { min: 1, max: 65_536 };
+    specs.push(option("max_readers", readers, "126", "read transactions open at once, over all processes"));
+    specs.push(option("append", OptionKind::Bool, "false", "puts in key order go to the last page (MDB_APPEND)"));
+    specs
+}
+
+fn promises() -> Vec<Promise> {
+    vec![
+        promise(Durability::Strict, "no flags: data and meta page synced by each commit", true),
+        promise(Durability::Bounded, "MDB_NOMETASYNC", false),
+        promise(Durability::None, "MDB_NOSYNC, or MDB_WRITEMAP with MDB_MAPASYNC", false),
+    ]
+}
+
+/// What flags amount to.
+fn class_of(flags: EnvFlags) -> Durability {
+    if flags.intersects(EnvFlags::NO_SYNC | EnvFlags::MAP_ASYNC) {
+        Durability::None
+    } else if flags.contains(EnvFlags::NO_META_SYNC) {
+        Durability::Bounded
+    } else {
+        Durability::Strict
+    }
+}
+
+fn flags_of(class: Durability) -> EnvFlags {
+    match class {
+        Durability::None => EnvFlags::NO_SYNC,
+        Durability::Bounded => EnvFlags::NO_META_SYNC,
+        _ => EnvFlags::empty(),
+    }
+}
+
+fn names_of(flags: EnvFlags) -> Vec<&'static str> {
+    FLAGS.iter().filter(|(_, flag, _)| flags.contains(*flag)).map(|(name, ..)| *name).collect()
+}
+
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    let (given, mut faults) = options::read(spec, &option_specs());
+    let mut flags = EnvFlags::empty();
+    match options::class(spec, &promises()) {
+        Ok(class) => flags = flags_of(class),
+        Err(fault) => faults.push(fault),
+    }
+    // A class that is asked for and a flag that takes it away contradict each other; found below.
+    for (name, flag, _) in FLAGS {
+        if let Some(on) = given.flag(name) {
+            flags.set(flag, on);
+        }
+    }
+    if flags.contains(EnvFlags::MAP_ASYNC) && !flags.contains(EnvFlags::WRITE_MAP) {
+        faults.push(options::out_of_range("map_async", "`map_async` has no effect without `write_map`".to_owned()));
+    }
+    let map_size = given.bytes("map_size").unwrap_or(MAP_SIZE).next_multiple_of(PAGE);
+    if map_size < 256 * PAGE || usize::try_from(map_size).is_err() {
+        faults.push(options::out_of_range("map_size", "`map_size` must be at least 1 MiB".to_owned()));
+    }
+    faults.extend(options::contradiction(spec, class_of(flags)).filter(|_| faults.is_empty()));
+    let max_readers = given.int("max_readers").unwrap_or(126);
+    let config = Config { flags, map_size, max_readers, append: given.flag("append").unwrap_or(false) };
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+impl Config {
+    fn values(&self) -> BTreeMap<String, Value> {
+        let flags = FLAGS.iter().map(|(name, flag, _)| ((*name).to_owned(), json!(self.flags.contains(*flag))));
+        let others = [("map_size", json!(self.map_size)), ("max_readers", json!(self.max_readers))];
+        let others = others.into_iter().chain([("append", json!(self.append))]);
+        flags.chain(others.map(|(name, value)| (name.to_owned(), value))).collect()
+    }
+}
+
+impl Driver for Lmdb {
+    type Store = LmdbStore;
+
+    fn describe() -> Description {
+        Description {
+            name: ENGINE.to_owned(),
+            version: heed::lmdb_version().string.to_owned(),
+            library: versions::library("heed"),
+            capabilities: Capabilities {
+                batches: true,
+                reads_own_writes: true,
+                open_transactions: true,
+                snapshots: true,
+                ordered: true,
+                persistent: true,
+                processes: true,
+                concurrent_writers: false,
+                max_key: Some(MAX_KEY),
+            },
+            promises: promises(),
+            options: option_specs(),
+            idiom: "one unnamed database; one read or write transaction each time one is asked for; values read in \
+                    the map without a copy; MDB_NOTLS; MDB_APPEND where `append` is on and keys come in order"
+                .to_owned(),
+        }
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        configure(spec).map(|config| Settings { class: class_of(config.flags), values: config.values() })
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<LmdbStore, EngineError> {
+        let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
+        let env = open_env(dir, &config).map_err(while_("opening the store"))?;
+        let db = create_database(&env).map_err(while_("creating the database"))?;
+        Ok(LmdbStore { env, db, append: config.append })
+    }
+}
+
+#[allow(unsafe_code)]
+fn open_env(dir: &Path, config: &Config) -> heed::Result<Env<WithoutTls>> {
+    let mut options = EnvOpenOptions::new().read_txn_without_tls();
+    options.map_size(usize::try_from(config.map_size).unwrap_or(usize::MAX));
+    options.max_readers(u32::try_from(config.max_readers).unwrap_or(u32::MAX));
+    // SAFETY: the directory is the trial's own, so that nothing but LMDB changes the mapped file while it is open,
+    // and every process that opens it does so through LMDB's lock file. Of the flags that heed counts as unsafe,
+    // NO_SYNC and NO_META_SYNC risk what is on the disk after a power cut, not memory, and NO_LOCK is not offered.
+    unsafe { options.flags(config.flags).open(dir) }
+}
+
+fn create_database(env: &Env<WithoutTls>) -> heed::Result<Database<Bytes, Bytes>> {
+    let reader = env.read_txn()?;
+    if let Some(db) = env.open_database(&reader, None)? {
+        // Committed, so that the handle outlives the transaction.
+        reader.commit()?;
+        return Ok(db);
+    }
+    drop(reader);
+    let mut writer = env.write_txn()?;
+    let db = env.create_database(&mut writer, None)?;
+    writer.commit()?;
+    Ok(db)
+}
+
+fn while_(doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
+    move |error| {
+        let hint = match &error {
+            heed::Error::Mdb(MdbError::MapFull) => "raise the option `map_size`",
+            heed::Error::Mdb(MdbError::ReadersFull) => "raise the option `max_readers`",
+            heed::Error::Mdb(MdbError::KeyExist) => "`append` needs keys in ascending order",
+            heed::Error::Mdb(MdbError::BadValSize) => "LMDB's keys have 1 to 511 bytes",
+            _ => "",
+        };
+        match error {
+            heed::Error::Io(error) => failed(ENGINE, doing, error),
+            error if hint.is_empty() => failed(ENGINE, doing, error),
+            error => failed(ENGINE, doing, format!("{error}\nhint: {hint}")),
+        }
+    }
+}
+
+impl Store for LmdbStore {
+    type Session<'s> = LmdbSession<'s>;
+
+    fn session(&self) -> Result<LmdbSession<'_>, EngineError> {
+        Ok(LmdbSession { store: self })
+    }
+
+    fn in_force(&self) -> Result<Value, EngineError> {
+        let flags = EnvFlags::from_bits_truncate(self.env.get_flags().map_err(while_("reading the flags"))?);
+        let (info, stat) = (self.env.info(), self.env.stat());
+        Ok(json!({
+            "durability": class_of(flags).name(),
+            "flags": names_of(flags),
+            "map_size": info.map_size,
+            "max_readers": info.maximum_number_of_readers,
+            "page_size": stat.page_size,
+            "max_key": self.env.max_key_size(),
+            "as_set": { "append": self.append },
+        }))
+    }
+
+    fn persist(&self) -> Result<(), EngineError> {
+        self.env.force_sync().map_err(while_("syncing"))
+    }
+
+    fn counters(&self) -> BTreeMap<String, f64> {
+        let (info, stat) = (self.env.info(), self.env.stat());
+        let counters = [
+            ("depth", stat.depth as usize),
+            ("branch_pages", stat.branch_pages),
+            ("leaf_pages", stat.leaf_pages),
+            ("overflow_pages", stat.overflow_pages),
+            ("entries", stat.entries),
+            ("last_page", info.last_page_number),
+            ("last_transaction", info.last_txn_id),
+        ];
+        counters.into_iter().map(|(name, n)| (name.to_owned(), n as f64)).collect()
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        self.env.prepare_for_closing().wait();
+        Ok(())
+    }
+}
+
+impl Session for LmdbSession<'_> {
+    type Read<'t>
+        = LmdbRead<'t>
+    where
+        Self: 't;
+    type Write<'t>
+        = LmdbWrite<'t>
+    where
+        Self: 't;
+
+    fn read(&mut self) -> Result<LmdbRead<'_>, EngineError> {
+        let txn = self.store.env.read_txn().map_err(while_("beginning a read transaction"))?;
+        Ok(LmdbRead { txn, db: self.store.db })
+    }
+
+    fn write(&mut self) -> Result<LmdbWrite<'_>, EngineError> {
+        let txn = self.store.env.write_txn().map_err(while_("beginning a write transaction"))?;
+        Ok(LmdbWrite { txn, db: self.store.db, append: self.store.append })
+    }
+}
+
+fn get_in(db: Database<Bytes, Bytes>, txn: &RoTxn, key: &[u8], mut found: impl FnMut(&[u8])) -> heed::Result<bool> {
+    Ok(db.get(txn, key)?.map(&mut found).is_some())
+}
+
+fn scan_in(
+    db: Database<Bytes, Bytes>,
+    txn: &RoTxn,
+    from: &[u8],
+    limit: u64,
+    mut row: impl FnMut(&[u8], &[u8]),
+) -> heed::Result<u64> {
+    let mut rows = 0;
+    if limit == 0 {
+        return Ok(rows);
+    }
+    for entry in db.range(txn, &(Bound::Included(from), Bound::Unbounded))? {
+        let (key, value) = entry?;
+        row(key, value);
+        rows += 1;
+        if rows == limit {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+impl Read for LmdbRead<'_> {
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        get_in(self.db, &self.txn, key, found).map_err(while_("reading a value"))
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        scan_in(self.db, &self.txn, from, limit, row).map_err(while_("scanning"))
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        drop(self.txn);
+        Ok(())
+    }
+}
+
+impl Read for LmdbWrite<'_> {
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        get_in(self.db, &self.txn, key, found).map_err(while_("reading a value"))
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        scan_in(self.db, &self.txn, from, limit, row).map_err(while_("scanning"))
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        self.txn.abort();
+        Ok(())
+    }
+}
+
+impl Write for LmdbWrite<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        self.db.put(&mut self.txn, key, value).map_err(while_("storing a value"))
+    }
+
+    fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let flags = if self.append { PutFlags::APPEND } else { PutFlags::empty() };
+        self.db.put_with_flags(&mut self.txn, flags, key, value).map_err(while_("appending a value"))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
+        self.db.delete(&mut self.txn, key).map_err(while_("removing a value"))
+    }
+
+    fn commit(self) -> Result<(), EngineError> {
+        self.txn.commit().map_err(while_("committing"))
+    }
+}

@@ -1,0 +1,230 @@
+//! Reading a driver's options: unknown names, values that do not fit, and the class they amount to.
+
+use std::collections::BTreeMap;
+
+use prony_core::experiment::spec::{Durability, OptionValue, StoreSpec};
+use prony_core::units::parse_bytes;
+use serde_json::Value;
+
+use crate::driver::{OptionFault, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise, bad_value};
+
+/// The options a spec gives, each of the kind its driver declared.
+#[derive(Debug, Default)]
+pub(crate) struct Given(BTreeMap<String, Value>);
+
+impl Given {
+    /// A `Bool` option's value, where it is given.
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        self.0.get(name).and_then(Value::as_bool)
+    }
+
+    /// An `Int` option's value, where it is given.
+    #[allow(dead_code)] // no driver of a bare build takes a number
+    pub(crate) fn int(&self, name: &str) -> Option<i64> {
+        self.0.get(name).and_then(Value::as_i64)
+    }
+
+    /// A `Bytes` option's value in bytes, where it is given.
+    pub(crate) fn bytes(&self, name: &str) -> Option<u64> {
+        self.0.get(name).and_then(Value::as_u64)
+    }
+
+    /// A `OneOf` option's word, where it is given.
+    #[allow(dead_code)] // not every feature has a driver that offers a choice
+    pub(crate) fn word(&self, name: &str) -> Option<&str> {
+        self.0.get(name).and_then(Value::as_str)
+    }
+}
+
+/// Reads the options of `spec`; all that do not fit are faults.
+pub(crate) fn read(spec: &StoreSpec, known: &[OptionSpec]) -> (Given, Vec<OptionFault>) {
+    let mut given = Given::default();
+    let mut faults = Vec::new();
+    for (name, value) in &spec.options {
+        match known.iter().find(|option| option.name == *name) {
+            None => faults.push(unknown(&spec.engine, name, known)),
+            Some(option) => match fit(value, &option.kind) {
+                Some(value) => drop(given.0.insert(name.clone(), value)),
+                None => faults.push(bad_value(name, value, &wanted(&option.kind))),
+            },
+        }
+    }
+    (given, faults)
+}
+
+fn fit(value: &OptionValue, kind: &OptionKind) -> Option<Value> {
+    match (kind, value) {
+        (OptionKind::Bool, OptionValue::Bool(on)) => Some(Value::from(*on)),
+        (OptionKind::Int { min, max }, OptionValue::Int(n)) => (min..=max).contains(&n).then(|| Value::from(*n)),
+        (OptionKind::Bytes, OptionValue::Int(n)) => u64::try_from(*n).ok().map(Value::from),
+        (OptionKind::Bytes, OptionValue::Text(text)) => parse_bytes(text).ok().map(|b| Value::from(b.as_bytes())),
+        (OptionKind::OneOf(words), OptionValue::Text(word)) => words.contains(word).then(|| Value::from(word.as_str())),
+        _ => None,
+    }
+}
+
+fn wanted(kind: &OptionKind) -> String {
+    match kind {
+        OptionKind::Bool => "`true` or `false`".to_owned(),
+        OptionKind::Int { min, max } => format!("a whole number from {min} to {max}"),
+        OptionKind::Bytes => "an amount such as `\"1 GiB\"`".to_owned(),
+        OptionKind::OneOf(words) => format!("one of `{}`", words.join("`, `")),
+    }
+}
+
+fn unknown(engine: &str, name: &str, known: &[OptionSpec]) -> OptionFault {
+    let names: Vec<&str> = known.iter().map(|option| option.name.as_str()).collect();
+    OptionFault {
+        option: Some(name.to_owned()),
+        message: format!("`{engine}` has no option `{name}`"),
+        hint: Some(match nearest(name, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None if names.is_empty() => "it takes no options".to_owned(),
+            None => format!("it takes `{}`", names.join("`, `")),
+        }),
+    }
+}
+
+/// The name most like `name`, where one is like it.
+pub(crate) fn nearest<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let scored = names.iter().map(|other| (strsim::jaro_winkler(name, other), *other));
+    scored.filter(|(score, _)| *score > 0.8).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, other)| other)
+}
+
+/// The class to use: what is asked for where the engine offers it, else the default.
+///
+/// # Errors
+/// The class asked for is not among `promises`.
+pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability, OptionFault> {
+    let default = promises.iter().find(|promise| promise.default).map_or(Durability::None, |promise| promise.class);
+    let asked = spec.durability.unwrap_or(default);
+    if promises.iter().any(|promise| promise.class == asked) {
+        return Ok(asked);
+    }
+    let names: Vec<&str> = promises.iter().map(|promise| promise.class.name()).collect();
+    Err(OptionFault {
+        option: None,
+        message: format!("`{}` does not offer durability `{}`", spec.engine, asked.name()),
+        hint: Some(format!("it offers `{}`", names.join("`, `"))),
+    })
+}
+
+/// The fault of options that amount to another class than the one asked for.
+#[allow(dead_code)] // not every feature has a driver whose options override a class
+pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<OptionFault> {
+    let asked = spec.durability.filter(|asked| *asked != amounts_to)?;
+    Some(OptionFault {
+        option: None,
+        message: format!(
+            "durability `{}` is asked for, and the options amount to `{}`",
+            asked.name(),
+            amounts_to.name()
+        ),
+        hint: Some("give either the class or the options behind it".to_owned()),
+    })
+}
+
+/// An amount that is not what the engine can take, as a fault.
+pub(crate) fn out_of_range(option: &str, message: String) -> OptionFault {
+    OptionFault { option: Some(option.to_owned()), message, hint: None }
+}
+
+/// A promise with what METHOD 5.2's table says of its class.
+pub(crate) fn promise(class: Durability, settings: &str, default: bool) -> Promise {
+    let (process_crash, power_cut) = match class {
+        Durability::Strict => (ProcessCrash::Keeps, PowerCut::Nothing),
+        Durability::Bounded => (ProcessCrash::Keeps, PowerCut::LastCommit),
+        Durability::Relaxed => (ProcessCrash::Keeps, PowerCut::Tail),
+        Durability::Volatile => (ProcessCrash::LosesTail, PowerCut::Tail),
+        Durability::None => (ProcessCrash::Keeps, PowerCut::Anything),
+    };
+    let integrity = class != Durability::None;
+    Promise { class, process_crash, power_cut, integrity, settings: settings.to_owned(), default }
+}
+
+/// An option's description.
+pub(crate) fn option(name: &str, kind: OptionKind, default: &str, doc: &str) -> OptionSpec {
+    OptionSpec { name: name.to_owned(), kind, doc: doc.to_owned(), default: default.to_owned() }
+}
+
+/// A choice between words.
+#[allow(dead_code)] // not every feature has a driver that offers a choice
+pub(crate) fn one_of(words: &[&str]) -> OptionKind {
+    OptionKind::OneOf(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(options: &[(&str, OptionValue)]) -> StoreSpec {
+        let options = options.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+        StoreSpec { engine: "some".to_owned(), durability: None, options }
+    }
+
+    fn known() -> Vec<OptionSpec> {
+        vec![
+            option("no_sync", OptionKind::Bool, "false", ""),
+            option("pages", OptionKind::Int { min: 1, max: 8 }, "4", ""),
+            option("cache", OptionKind::Bytes, "1 GiB", ""),
+            option("mode", one_of(&["wal", "delete"]), "wal", ""),
+        ]
+    }
+
+    #[test]
+    fn values_that_fit_are_read_in_their_unit() {
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        let options = [
+            ("no_sync", OptionValue::Bool(true)),
+            ("pages", OptionValue::Int(8)),
+            ("cache", text("2 MiB")),
+            ("mode", text("delete")),
+        ];
+        let (given, faults) = read(&spec(&options), &known());
+        assert_eq!(faults, vec![]);
+        assert_eq!(given.flag("no_sync"), Some(true));
+        assert_eq!(given.int("pages"), Some(8));
+        assert_eq!(given.bytes("cache"), Some(2 << 20));
+        assert_eq!(given.word("mode"), Some("delete"));
+        assert_eq!(given.word("other"), None);
+    }
+
+    #[test]
+    fn every_misfit_is_a_fault_of_its_own() {
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        let options = [
+            ("no_sinc", OptionValue::Bool(true)),
+            ("pages", OptionValue::Int(9)),
+            ("cache", OptionValue::Int(-1)),
+            ("mode", text("wall")),
+        ];
+        let (_, faults) = read(&spec(&options), &known());
+        assert_eq!(faults.len(), 4);
+        let hints: Vec<_> = faults.iter().filter_map(|fault| fault.hint.clone()).collect();
+        assert_eq!(hints, ["did you mean `no_sync`?"]);
+        let mode = faults.iter().find(|fault| fault.option.as_deref() == Some("mode")).map(|fault| &fault.message);
+        assert_eq!(mode.map(String::as_str), Some("`mode` cannot be `wall`; it takes one of `wal`, `delete`"));
+    }
+
+    #[test]
+    fn a_class_that_is_not_offered_is_a_fault_and_never_approximated() {
+        let promises = [promise(Durability::Strict, "sync", true), promise(Durability::None, "no sync", false)];
+        let mut spec = spec(&[]);
+        assert_eq!(class(&spec, &promises), Ok(Durability::Strict));
+        spec.durability = Some(Durability::None);
+        assert_eq!(class(&spec, &promises), Ok(Durability::None));
+        spec.durability = Some(Durability::Bounded);
+        let fault = class(&spec, &promises).unwrap_err();
+        assert_eq!(fault.message, "`some` does not offer durability `bounded`");
+        assert_eq!(fault.hint.as_deref(), Some("it offers `strict`, `none`"));
+    }
+
+    #[test]
+    fn options_may_name_the_class_asked_for_but_not_another() {
+        let mut spec = spec(&[]);
+        assert_eq!(contradiction(&spec, Durability::None), None);
+        spec.durability = Some(Durability::None);
+        assert_eq!(contradiction(&spec, Durability::None), None);
+        assert!(contradiction(&spec, Durability::Strict).is_some());
+    }
+}

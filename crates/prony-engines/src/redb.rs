@@ -1,0 +1,320 @@
+//! redb.
+//!
+//! One table of byte keys and byte values, opened once per transaction: a read transaction is one
+//! redb read transaction, a write transaction one redb write transaction, of which one at a time
+//! runs. Values are handed out from redb's page cache, without a copy.
+//!
+//! Durability, from redb's `Durability`: an `Immediate` commit is on the disk when it returns
+//! (strict); a commit with `None` stays in the process until the next immediate one, so that even
+//! a process crash loses it (volatile). What remains is always the state after some commit.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use ::redb::{
+    Builder, Database, Durability as Commit, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Table,
+    TableDefinition, WriteTransaction,
+};
+use prony_core::experiment::spec::{Durability, StoreSpec};
+use self_cell::self_cell;
+use serde_json::{Value, json};
+
+use crate::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
+    Settings, Store, Write,
+};
+use crate::failure::{failed, refused};
+use crate::options::{self, option, promise};
+use crate::versions;
+
+const ENGINE: &str = "redb";
+const FILE: &str = "store.redb";
+const TABLE: TableDefinition<'static, &'static [u8], &'static [u8]> = TableDefinition::new("records");
+
+type Bytes = &'static [u8];
+type WriteTable<'t> = Table<'t, Bytes, Bytes>;
+
+/// redb.
+pub struct Redb;
+
+/// A redb database.
+pub struct RedbStore {
+    db: Database,
+    config: Config,
+}
+
+/// A client of a redb database.
+pub struct RedbSession<'s> {
+    store: &'s RedbStore,
+}
+
+/// A redb read transaction with its table open.
+pub struct RedbRead {
+    table: ReadOnlyTable<Bytes, Bytes>,
+    _txn: ReadTransaction,
+}
+
+self_cell!(
+    struct OpenTable {
+        owner: WriteTransaction,
+        #[not_covariant]
+        dependent: WriteTable,
+    }
+);
+
+/// A redb write transaction with its table open.
+pub struct RedbWrite(OpenTable);
+
+#[derive(Clone, Copy)]
+struct Config {
+    class: Durability,
+    cache: Option<u64>,
+    two_phase: bool,
+    quick_repair: bool,
+}
+
+fn option_specs() -> Vec<OptionSpec> {
+    let two_phase = "each commit syncs twice, against writers who forge checksums (set_two_phase_commit)";
+    vec![
+        option("cache", OptionKind::Bytes, "1 GiB", "size of the page cache (set_cache_size)"),
+        option("two_phase_commit", OptionKind::Bool, "false", two_phase),
+        option("quick_repair", OptionKind::Bool, "false", "commits store what makes recovery fast (set_quick_repair)"),
+    ]
+}
+
+fn promises() -> Vec<Promise> {
+    vec![
+        promise(Durability::Strict, "Durability::Immediate", true),
+        promise(Durability::Volatile, "Durability::None", false),
+    ]
+}
+
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    let (given, mut faults) = options::read(spec, &option_specs());
+    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
+        faults.push(fault);
+        Durability::Strict
+    });
+    let config = Config {
+        class,
+        cache: given.bytes("cache"),
+        two_phase: given.flag("two_phase_commit").unwrap_or(false),
+        quick_repair: given.flag("quick_repair").unwrap_or(false),
+    };
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+impl Config {
+    fn values(self) -> BTreeMap<String, Value> {
+        let values = [
+            ("commit", json!(if self.class == Durability::Strict { "immediate" } else { "none" })),
+            ("cache", json!(self.cache.unwrap_or(1 << 30))),
+            ("two_phase_commit", json!(self.two_phase)),
+            ("quick_repair", json!(self.quick_repair)),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+impl Driver for Redb {
+    type Store = RedbStore;
+
+    fn describe() -> Description {
+        Description {
+            name: ENGINE.to_owned(),
+            version: versions::version("redb").to_owned(),
+            library: versions::library("redb"),
+            capabilities: Capabilities {
+                batches: true,
+                reads_own_writes: true,
+                open_transactions: true,
+                snapshots: true,
+                ordered: true,
+                persistent: true,
+                processes: false,
+                concurrent_writers: false,
+                max_key: None,
+            },
+            promises: promises(),
+            options: option_specs(),
+            idiom: "one table, opened once per transaction; values read in the page cache without a copy; no path of \
+                    its own for appends"
+                .to_owned(),
+        }
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<RedbStore, EngineError> {
+        let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
+        let mut builder = Builder::new();
+        if let Some(cache) = config.cache {
+            builder.set_cache_size(usize::try_from(cache).unwrap_or(usize::MAX));
+        }
+        let db = builder.create(dir.join(FILE)).map_err(while_("opening the store"))?;
+        let store = RedbStore { db, config };
+        // The first commit is immediate in every class, so that the empty store itself lasts.
+        store.begin(Commit::Immediate)?.commit()?;
+        Ok(store)
+    }
+}
+
+/// redb's many error types, all of which turn into its one.
+fn while_<E: Into<::redb::Error>>(doing: &'static str) -> impl Fn(E) -> EngineError {
+    move |error| match error.into() {
+        ::redb::Error::Io(error) => failed(ENGINE, doing, error),
+        error => failed(ENGINE, doing, error),
+    }
+}
+
+impl RedbStore {
+    fn begin(&self, commit: Commit) -> Result<RedbWrite, EngineError> {
+        let mut txn = self.db.begin_write().map_err(while_("beginning a write transaction"))?;
+        txn.set_durability(commit).map_err(while_("setting the durability"))?;
+        txn.set_two_phase_commit(self.config.two_phase);
+        txn.set_quick_repair(self.config.quick_repair);
+        let open = OpenTable::try_new(txn, |txn| txn.open_table(TABLE));
+        open.map(RedbWrite).map_err(while_("opening the table"))
+    }
+}
+
+impl Store for RedbStore {
+    type Session<'s> = RedbSession<'s>;
+
+    fn session(&self) -> Result<RedbSession<'_>, EngineError> {
+        Ok(RedbSession { store: self })
+    }
+
+    /// redb tells its page size; how it was opened it does not.
+    fn in_force(&self) -> Result<Value, EngineError> {
+        let txn = self.db.begin_write().map_err(while_("reading the statistics"))?;
+        let page_size = txn.stats().map_err(while_("reading the statistics"))?.page_size();
+        txn.abort().map_err(while_("reading the statistics"))?;
+        Ok(json!({
+            "durability": self.config.class.name(),
+            "page_size": page_size,
+            "as_set": self.config.values(),
+        }))
+    }
+
+    fn persist(&self) -> Result<(), EngineError> {
+        self.begin(Commit::Immediate)?.commit()
+    }
+
+    fn counters(&self) -> BTreeMap<String, f64> {
+        let cache = self.db.cache_stats();
+        let counters = [
+            ("cache.evictions", cache.evictions()),
+            ("cache.read_hits", cache.read_hits()),
+            ("cache.read_misses", cache.read_misses()),
+            ("cache.write_hits", cache.write_hits()),
+            ("cache.write_misses", cache.write_misses()),
+            ("cache.used_bytes", cache.used_bytes() as u64),
+        ];
+        counters.into_iter().map(|(name, n)| (name.to_owned(), n as f64)).collect()
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        drop(self.db);
+        Ok(())
+    }
+}
+
+impl Session for RedbSession<'_> {
+    type Read<'t>
+        = RedbRead
+    where
+        Self: 't;
+    type Write<'t>
+        = RedbWrite
+    where
+        Self: 't;
+
+    fn read(&mut self) -> Result<RedbRead, EngineError> {
+        let txn = self.store.db.begin_read().map_err(while_("beginning a read transaction"))?;
+        let table = txn.open_table(TABLE).map_err(while_("opening the table"))?;
+        Ok(RedbRead { table, _txn: txn })
+    }
+
+    fn write(&mut self) -> Result<RedbWrite, EngineError> {
+        let strict = self.store.config.class == Durability::Strict;
+        self.store.begin(if strict { Commit::Immediate } else { Commit::None })
+    }
+}
+
+type Scanned = Result<u64, ::redb::StorageError>;
+
+fn get_in(
+    table: &impl ReadableTable<Bytes, Bytes>,
+    key: &[u8],
+    mut found: impl FnMut(&[u8]),
+) -> Result<bool, ::redb::StorageError> {
+    Ok(table.get(key)?.map(|value| found(value.value())).is_some())
+}
+
+fn scan_in(
+    table: &impl ReadableTable<Bytes, Bytes>,
+    from: &[u8],
+    limit: u64,
+    mut row: impl FnMut(&[u8], &[u8]),
+) -> Scanned {
+    let mut rows = 0;
+    if limit == 0 {
+        return Ok(rows);
+    }
+    for entry in table.range::<&[u8]>(from..)? {
+        let (key, value) = entry?;
+        row(key.value(), value.value());
+        rows += 1;
+        if rows == limit {
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+impl Read for RedbRead {
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        get_in(&self.table, key, found).map_err(while_("reading a value"))
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        scan_in(&self.table, from, limit, row).map_err(while_("scanning"))
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+impl Read for RedbWrite {
+    fn get(&mut self, key: &[u8], found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        self.0.with_dependent(|_, table| get_in(table, key, found)).map_err(while_("reading a value"))
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        self.0.with_dependent(|_, table| scan_in(table, from, limit, row)).map_err(while_("scanning"))
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        self.0.into_owner().abort().map_err(while_("discarding a transaction"))
+    }
+}
+
+impl Write for RedbWrite {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let put = |table: &mut WriteTable<'_>| table.insert(key, value).map(drop);
+        self.0.with_dependent_mut(|_, table| put(table)).map_err(while_("storing a value"))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
+        let delete = |table: &mut WriteTable<'_>| table.remove(key).map(|old| old.is_some());
+        self.0.with_dependent_mut(|_, table| delete(table)).map_err(while_("removing a value"))
+    }
+
+    fn commit(self) -> Result<(), EngineError> {
+        self.0.into_owner().commit().map_err(while_("committing"))
+    }
+}

@@ -1,0 +1,166 @@
+//! The engines of this build: the one place that lists them.
+
+use prony_core::experiment::spec::StoreSpec;
+
+use crate::driver::{Description, Driver, EngineError, OptionFault, Settings};
+use crate::options::nearest;
+
+/// An engine that a driver exists for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// The driver's name.
+    pub name: &'static str,
+    /// The feature that brings it; `None` where every build has it.
+    pub feature: Option<&'static str>,
+    /// Whether this build has it.
+    pub built: bool,
+}
+
+/// Work that is done with a driver chosen by name, once; inside, every call is direct.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it with the driver `D`.
+    fn visit<D: Driver>(self) -> Self::Output;
+}
+
+macro_rules! engines {
+    ($($name:literal $feature:literal $driver:path;)*) => {
+        /// Every engine that a driver exists for, in this build or not.
+        pub const KNOWN: &[Known] = &[
+            Known { name: "memory", feature: None, built: true },
+            $(Known { name: $name, feature: Some($feature), built: cfg!(feature = $feature) },)*
+        ];
+
+        /// The engines of this build; asks each for its version.
+        pub fn engines() -> Vec<Description> {
+            vec![
+                crate::memory::Memory::describe(),
+                $(#[cfg(feature = $feature)] <$driver>::describe(),)*
+            ]
+        }
+
+        /// Hands the driver named `engine` to `visitor`.
+        ///
+        /// # Errors
+        /// `Unknown` where this build has no such engine.
+        pub fn dispatch<V: Visitor>(engine: &str, visitor: V) -> Result<V::Output, EngineError> {
+            match engine {
+                "memory" => Ok(visitor.visit::<crate::memory::Memory>()),
+                $(#[cfg(feature = $feature)] $name => Ok(visitor.visit::<$driver>()),)*
+                other => Err(EngineError::Unknown(other.to_owned())),
+            }
+        }
+    };
+}
+
+engines! {
+    "lmdb" "lmdb" crate::lmdb::Lmdb;
+    "sqlite" "sqlite" crate::sqlite::Sqlite;
+    "redb" "redb" crate::redb::Redb;
+    "fjall" "fjall" crate::fjall::Fjall;
+    "libmdbx" "libmdbx" crate::mdbx::Mdbx;
+    "sled" "sled" crate::sled::Sled;
+    "persy" "persy" crate::persy::Persy;
+    "leveldb" "leveldb" crate::leveldb::LevelDb;
+    "rocksdb" "rocksdb" crate::rocksdb::RocksDb;
+}
+
+struct Check<'s>(&'s StoreSpec);
+
+impl Visitor for Check<'_> {
+    type Output = Result<Settings, Vec<OptionFault>>;
+
+    fn visit<D: Driver>(self) -> Self::Output {
+        D::check(self.0)
+    }
+}
+
+struct Describe;
+
+impl Visitor for Describe {
+    type Output = Description;
+
+    fn visit<D: Driver>(self) -> Description {
+        D::describe()
+    }
+}
+
+/// What `spec` amounts to on its engine, or all that is wrong with it.
+///
+/// # Errors
+/// An engine that this build does not have, an unknown option, a value that does not fit, or a
+/// durability class that is not offered.
+pub fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+    dispatch(&spec.engine, Check(spec)).unwrap_or_else(|_| Err(vec![missing(&spec.engine)]))
+}
+
+/// What the engine named `engine` is and promises.
+///
+/// # Errors
+/// `Unknown` where this build has no such engine.
+pub fn describe(engine: &str) -> Result<Description, EngineError> {
+    dispatch(engine, Describe)
+}
+
+/// The fault of an engine that this build does not have; its hint says how to get one that does.
+pub fn missing(engine: &str) -> OptionFault {
+    let known = KNOWN.iter().find(|known| known.name == engine).and_then(|known| known.feature);
+    let (message, hint) = match known {
+        Some(feature) => {
+            (format!("engine `{engine}` is not in this build"), format!("build with `--features {feature}`"))
+        }
+        None => (format!("there is no engine `{engine}`"), suggestion(engine)),
+    };
+    OptionFault { option: None, message, hint: Some(hint) }
+}
+
+fn suggestion(engine: &str) -> String {
+    let names: Vec<&str> = KNOWN.iter().map(|known| known.name).collect();
+    match nearest(engine, &names) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("known are `{}`", names.join("`, `")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn spec(engine: &str) -> StoreSpec {
+        StoreSpec { engine: engine.to_owned(), durability: None, options: BTreeMap::new() }
+    }
+
+    #[test]
+    fn every_engine_of_the_build_is_known_by_the_name_it_gives_itself() {
+        let described: Vec<String> = engines().into_iter().map(|engine| engine.name).collect();
+        let built: Vec<&str> = KNOWN.iter().filter(|known| known.built).map(|known| known.name).collect();
+        assert_eq!(described, built);
+        for name in built {
+            assert_eq!(describe(name).map(|engine| engine.name).ok().as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn engines_that_are_not_there_say_what_to_do() {
+        let faults = check(&spec("lmbd")).unwrap_err();
+        assert_eq!(faults[0].message, "there is no engine `lmbd`");
+        assert_eq!(faults[0].hint.as_deref(), Some("did you mean `lmdb`?"));
+        for known in KNOWN.iter().filter(|known| !known.built) {
+            let faults = check(&spec(known.name)).unwrap_err();
+            assert_eq!(faults[0].hint, known.feature.map(|feature| format!("build with `--features {feature}`")));
+        }
+    }
+
+    #[test]
+    fn every_engine_runs_as_it_comes() {
+        for engine in engines() {
+            let settings = check(&spec(&engine.name)).unwrap();
+            let default = engine.promises.iter().find(|promise| promise.default).map(|promise| promise.class);
+            assert_eq!(Some(settings.class), default, "{}", engine.name);
+        }
+    }
+}

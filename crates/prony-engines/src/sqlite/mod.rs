@@ -1,0 +1,322 @@
+//! SQLite, bundled, through `rusqlite`.
+//!
+//! One table `records(k BLOB PRIMARY KEY, v BLOB) WITHOUT ROWID` (or a rowid table, by option: what
+//! SQLite advises for rows above a twentieth of a page). Every session is a connection of its own
+//! with its statements prepared once. A read transaction is `BEGIN DEFERRED`, a write transaction
+//! `BEGIN IMMEDIATE`, so that a read never takes the writer's lock and a write never has to wait in
+//! its middle. Values are handed out from the page, without a copy where they fit one.
+//!
+//! [`settings`] holds the options and what journal and synchronous amount to.
+
+pub mod settings;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use prony_core::experiment::spec::StoreSpec;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Rows, Statement, params};
+use self_cell::self_cell;
+use serde_json::Value;
+
+use self::settings::Config;
+use crate::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
+};
+use crate::failure::{failed, refused};
+use crate::versions;
+
+const ENGINE: &str = "sqlite";
+const FILE: &str = "store.sqlite";
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// SQLite.
+pub struct Sqlite;
+
+/// An SQLite database.
+pub struct SqliteStore {
+    /// Kept for the store itself; lent to the one session under `locking_mode = exclusive`.
+    control: Mutex<Option<Connection>>,
+    config: Config,
+    in_force: Value,
+    path: PathBuf,
+    /// Open as long as any connection is: closing a file drops every POSIX lock that the process holds on it.
+    file: File,
+}
+
+/// A connection with its statements.
+pub struct SqliteSession<'s> {
+    prepared: Option<Prepared>,
+    store: &'s SqliteStore,
+}
+
+/// A transaction of one connection, of either kind.
+pub struct SqliteTransaction<'t> {
+    prepared: &'t mut Prepared,
+    open: bool,
+}
+
+struct Statements<'c> {
+    get: Statement<'c>,
+    scan: Statement<'c>,
+    put: Statement<'c>,
+    delete: Statement<'c>,
+    begin_read: Statement<'c>,
+    begin_write: Statement<'c>,
+    commit: Statement<'c>,
+    rollback: Statement<'c>,
+}
+
+self_cell!(
+    struct Prepared {
+        owner: Connection,
+        #[not_covariant]
+        dependent: Statements,
+    }
+);
+
+impl Driver for Sqlite {
+    type Store = SqliteStore;
+
+    fn describe() -> Description {
+        Description {
+            name: ENGINE.to_owned(),
+            version: rusqlite::version().to_owned(),
+            library: versions::library("rusqlite"),
+            capabilities: Capabilities {
+                batches: true,
+                reads_own_writes: true,
+                open_transactions: true,
+                snapshots: true,
+                ordered: true,
+                persistent: true,
+                processes: true,
+                concurrent_writers: false,
+                max_key: None,
+            },
+            promises: settings::promises(),
+            options: settings::option_specs(),
+            idiom: "one WITHOUT ROWID table; a connection per session, its statements prepared once; BEGIN DEFERRED \
+                    for reads, BEGIN IMMEDIATE for writes; an upsert for puts; no path of its own for appends"
+                .to_owned(),
+        }
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        settings::configure(spec).map(|config| Settings { class: config.class(), values: config.values() })
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<SqliteStore, EngineError> {
+        let config = settings::configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
+        let path = dir.join(FILE);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(|error| failed(ENGINE, "opening the store", error))?;
+        let (control, in_force) = first_connection(&path, &config).map_err(while_("opening the store"))?;
+        Ok(SqliteStore { control: Mutex::new(Some(control)), config, in_force, path, file })
+    }
+}
+
+fn connect(path: &Path, config: &Config) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    connection.busy_timeout(PATIENCE)?;
+    config.apply(&connection)?;
+    Ok(connection)
+}
+
+fn first_connection(path: &Path, config: &Config) -> rusqlite::Result<(Connection, Value)> {
+    let connection = connect(path, config)?;
+    let rowid = if config.rowid() { "" } else { " WITHOUT ROWID" };
+    connection.execute_batch(&format!(
+        "CREATE TABLE IF NOT EXISTS records(k BLOB NOT NULL PRIMARY KEY, v BLOB NOT NULL){rowid}"
+    ))?;
+    let in_force = settings::in_force(&connection)?;
+    Ok((connection, in_force))
+}
+
+/// SQLite's errors as ours.
+fn while_(doing: &'static str) -> impl Fn(rusqlite::Error) -> EngineError {
+    move |error| match error.sqlite_error_code() {
+        Some(ErrorCode::OutOfMemory) => EngineError::OutOfMemory { engine: ENGINE, doing },
+        Some(ErrorCode::DiskFull) => {
+            failed(ENGINE, doing, format!("{error}\nhint: free space on the file system of the store"))
+        }
+        _ => failed(ENGINE, doing, error),
+    }
+}
+
+impl Statements<'_> {
+    fn prepare(connection: &Connection) -> rusqlite::Result<Statements<'_>> {
+        let prepare = |sql| connection.prepare(sql);
+        Ok(Statements {
+            get: prepare("SELECT v FROM records WHERE k = ?1")?,
+            scan: prepare("SELECT k, v FROM records WHERE k >= ?1 ORDER BY k LIMIT ?2")?,
+            put: prepare("INSERT INTO records(k, v) VALUES(?1, ?2) ON CONFLICT(k) DO UPDATE SET v = excluded.v")?,
+            delete: prepare("DELETE FROM records WHERE k = ?1")?,
+            begin_read: prepare("BEGIN DEFERRED")?,
+            begin_write: prepare("BEGIN IMMEDIATE")?,
+            commit: prepare("COMMIT")?,
+            rollback: prepare("ROLLBACK")?,
+        })
+    }
+}
+
+impl SqliteStore {
+    fn lend(&self) -> Result<Connection, EngineError> {
+        if !self.config.exclusive() {
+            return connect(&self.path, &self.config).map_err(while_("opening a connection"));
+        }
+        let what = "a second session under `locking_mode = exclusive`";
+        let lent = self.control.lock().unwrap_or_else(PoisonError::into_inner).take();
+        lent.ok_or_else(|| EngineError::Unsupported { engine: ENGINE, what: what.to_owned() })
+    }
+
+    /// The file beside the database with this ending, synced where there is one.
+    fn sync_beside(&self, ending: &str) -> io::Result<()> {
+        let mut name = self.path.clone().into_os_string();
+        name.push(ending);
+        match File::open(name) {
+            Ok(file) => file.sync_all(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    type Session<'s> = SqliteSession<'s>;
+
+    fn session(&self) -> Result<SqliteSession<'_>, EngineError> {
+        let prepared = Prepared::try_new(self.lend()?, Statements::prepare);
+        let prepared = prepared.map_err(while_("preparing the statements"))?;
+        Ok(SqliteSession { prepared: Some(prepared), store: self })
+    }
+
+    fn in_force(&self) -> Result<Value, EngineError> {
+        Ok(self.in_force.clone())
+    }
+
+    /// Syncs the log or journal, the database and their directory; moves nothing out of the log.
+    fn persist(&self) -> Result<(), EngineError> {
+        let sync = || {
+            self.sync_beside("-wal")?;
+            self.sync_beside("-journal")?;
+            self.file.sync_all()?;
+            self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        };
+        sync().map_err(|error: io::Error| failed(ENGINE, "syncing the files", error))
+    }
+
+    /// The last connection to close moves the log's pages into the database and removes the log.
+    fn close(self) -> Result<(), EngineError> {
+        let control = self.control.into_inner().unwrap_or_else(PoisonError::into_inner);
+        control.map_or(Ok(()), |control| control.close().map_err(|(_, error)| while_("closing the store")(error)))
+    }
+}
+
+impl Drop for SqliteSession<'_> {
+    fn drop(&mut self) {
+        let connection = self.prepared.take().map(Prepared::into_owner);
+        if self.store.config.exclusive() {
+            *self.store.control.lock().unwrap_or_else(PoisonError::into_inner) = connection;
+        }
+    }
+}
+
+impl SqliteSession<'_> {
+    fn begin(&mut self, write: bool) -> Result<SqliteTransaction<'_>, EngineError> {
+        let closed = || EngineError::Unsupported { engine: ENGINE, what: "a session that is closed".to_owned() };
+        let prepared = self.prepared.as_mut().ok_or_else(closed)?;
+        let begun = prepared.with_dependent_mut(|_, statements| match write {
+            true => statements.begin_write.execute([]),
+            false => statements.begin_read.execute([]),
+        });
+        begun.map_err(while_("beginning a transaction"))?;
+        Ok(SqliteTransaction { prepared, open: true })
+    }
+}
+
+impl Session for SqliteSession<'_> {
+    type Read<'t>
+        = SqliteTransaction<'t>
+    where
+        Self: 't;
+    type Write<'t>
+        = SqliteTransaction<'t>
+    where
+        Self: 't;
+
+    fn read(&mut self) -> Result<SqliteTransaction<'_>, EngineError> {
+        self.begin(false)
+    }
+
+    fn write(&mut self) -> Result<SqliteTransaction<'_>, EngineError> {
+        self.begin(true)
+    }
+}
+
+impl SqliteTransaction<'_> {
+    fn with<T>(
+        &mut self,
+        doing: &'static str,
+        act: impl FnOnce(&mut Statements<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, EngineError> {
+        self.prepared.with_dependent_mut(|_, statements| act(statements)).map_err(while_(doing))
+    }
+}
+
+impl Drop for SqliteTransaction<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            // Nobody is left to hear of an error; the next `BEGIN` would report a transaction still open.
+            let _ = self.with("discarding a transaction", |statements| statements.rollback.execute([]));
+        }
+    }
+}
+
+fn scan_rows(mut rows: Rows<'_>, mut row: impl FnMut(&[u8], &[u8])) -> rusqlite::Result<u64> {
+    let mut count = 0;
+    while let Some(found) = rows.next()? {
+        row(found.get_ref(0)?.as_blob()?, found.get_ref(1)?.as_blob()?);
+        count += 1;
+    }
+    Ok(count)
+}
+
+impl Read for SqliteTransaction<'_> {
+    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        self.with("reading a value", |statements| {
+            let mut rows = statements.get.query(params![key])?;
+            let Some(row) = rows.next()? else { return Ok(false) };
+            found(row.get_ref(0)?.as_blob()?);
+            Ok(true)
+        })
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.with("scanning", |statements| scan_rows(statements.scan.query(params![from, limit])?, row))
+    }
+
+    fn finish(mut self) -> Result<(), EngineError> {
+        self.open = false;
+        self.with("ending a transaction", |statements| statements.rollback.execute([])).map(drop)
+    }
+}
+
+impl Write for SqliteTransaction<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        self.with("storing a value", |statements| statements.put.execute(params![key, value])).map(drop)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
+        self.with("removing a value", |statements| statements.delete.execute(params![key])).map(|rows| rows > 0)
+    }
+
+    fn commit(mut self) -> Result<(), EngineError> {
+        self.with("committing", |statements| statements.commit.execute([]))?;
+        self.open = false;
+        Ok(())
+    }
+}

@@ -1,0 +1,283 @@
+//! SQLite's options, and what its journal and `synchronous` amount to together.
+//!
+//! The table, from SQLite's documentation of both pragmas and from `pager.c` (3.5x):
+//!
+//! - `wal`: FULL and EXTRA sync the log with each commit (strict); NORMAL syncs it at checkpoints
+//!   (relaxed: a tail is lost, what remains is a prefix); OFF syncs nothing (none).
+//! - `delete`: a commit is the removal of the journal. EXTRA syncs the directory after it (strict);
+//!   FULL does not, and the journal may be back after a power cut and undo the last commit (bounded).
+//! - `truncate`, `persist`: the journal is cut or its header zeroed and then synced under FULL and
+//!   EXTRA (`pager_end_transaction`, `zeroJournalHdr`): strict.
+//! - NORMAL with a journal file: the documentation grants a chance of corruption (none); OFF: none.
+//! - `memory`, `off`: there is no journal on the disk to repair a half-written commit with (none).
+
+use std::collections::BTreeMap;
+
+use prony_core::experiment::spec::{Durability, StoreSpec};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::driver::{OptionFault, OptionKind, OptionSpec, Promise};
+use crate::options::{self, Given, one_of, option, promise};
+
+const JOURNALS: [&str; 6] = ["wal", "delete", "truncate", "persist", "memory", "off"];
+/// In the order of SQLite's numbers for them.
+const SYNCHRONOUS: [&str; 4] = ["off", "normal", "full", "extra"];
+const LOCKING: [&str; 2] = ["normal", "exclusive"];
+
+/// How a database is opened.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    journal: &'static str,
+    synchronous: usize,
+    cache: Option<u64>,
+    mmap: Option<u64>,
+    page_size: Option<u64>,
+    autocheckpoint: Option<i64>,
+    locking: &'static str,
+    rowid: bool,
+}
+
+pub(super) fn option_specs() -> Vec<OptionSpec> {
+    let pages = OptionKind::Int { min: 0, max: i64::from(i32::MAX) };
+    vec![
+        option("journal", one_of(&JOURNALS), "wal", "journal_mode"),
+        option("synchronous", one_of(&SYNCHRONOUS), "by the durability class", "when to sync"),
+        option("cache", OptionKind::Bytes, "2 MB", "page cache of each connection (cache_size)"),
+        option("mmap", OptionKind::Bytes, "0", "how much of the file is read through a map (mmap_size)"),
+        option("page_size", OptionKind::Bytes, "4096", "a power of two from 512 to 65536; of a new database only"),
+        option("wal_autocheckpoint", pages, "1000", "pages in the log after which a commit moves them; 0 is never"),
+        option("locking_mode", one_of(&LOCKING), "normal", "exclusive: one session, and no shared memory for the log"),
+        option("rowid", OptionKind::Bool, "false", "a rowid table with an index on the key, for large values"),
+    ]
+}
+
+pub(super) fn promises() -> Vec<Promise> {
+    vec![
+        promise(Durability::Strict, "wal, truncate or persist with synchronous full; delete with extra", true),
+        promise(Durability::Bounded, "journal delete with synchronous full", false),
+        promise(Durability::Relaxed, "journal wal with synchronous normal", false),
+        promise(Durability::None, "synchronous off; normal without wal; journal memory or off", false),
+    ]
+}
+
+/// What a journal and a `synchronous` (0 to 3) amount to.
+fn class_of(journal: &str, synchronous: usize) -> Durability {
+    match (journal, synchronous) {
+        ("wal", 2..) => Durability::Strict,
+        ("wal", 1) => Durability::Relaxed,
+        ("delete", 3) => Durability::Strict,
+        ("delete", 2) => Durability::Bounded,
+        ("truncate" | "persist", 2..) => Durability::Strict,
+        _ => Durability::None,
+    }
+}
+
+/// The least `synchronous` with which `journal` is of a class.
+fn synchronous_for(class: Durability, journal: &str) -> Option<usize> {
+    let start = if class == Durability::None { 0 } else { 1 };
+    (start..SYNCHRONOUS.len()).find(|synchronous| class_of(journal, *synchronous) == class)
+}
+
+fn chosen(given: &Given, name: &str, words: &[&'static str]) -> Option<usize> {
+    given.word(name).and_then(|word| words.iter().position(|known| *known == word))
+}
+
+fn journal_and_synchronous(spec: &StoreSpec, given: &Given) -> Result<(&'static str, usize), OptionFault> {
+    let class = options::class(spec, &promises())?;
+    let journal = chosen(given, "journal", &JOURNALS).map(|at| JOURNALS[at]);
+    let asked = chosen(given, "synchronous", &SYNCHRONOUS);
+    let usual = if class == Durability::Bounded { "delete" } else { "wal" };
+    let journal = journal.unwrap_or(usual);
+    let synchronous = asked.or_else(|| synchronous_for(class, journal));
+    match synchronous {
+        Some(synchronous) => match options::contradiction(spec, class_of(journal, synchronous)) {
+            None => Ok((journal, synchronous)),
+            Some(fault) => Err(fault),
+        },
+        // Without a class asked for, a journal that cannot be strict is taken as it comes in SQLite.
+        None if spec.durability.is_none() => Ok((journal, 2)),
+        None => Err(OptionFault {
+            option: Some("journal".to_owned()),
+            message: format!("journal `{journal}` cannot be `{}`", class.name()),
+            hint: Some("leave the journal to the class, or the class to the journal".to_owned()),
+        }),
+    }
+}
+
+pub(super) fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    let (given, mut faults) = options::read(spec, &option_specs());
+    let (journal, synchronous) = journal_and_synchronous(spec, &given).unwrap_or_else(|fault| {
+        faults.push(fault);
+        ("wal", 2)
+    });
+    let page_size = given.bytes("page_size");
+    if page_size.is_some_and(|size| !size.is_power_of_two() || !(512..=65_536).contains(&size)) {
+        let message = "`page_size` must be a power of two from 512 to 65536".to_owned();
+        faults.push(options::out_of_range("page_size", message));
+    }
+    let config = Config {
+        journal,
+        synchronous,
+        cache: given.bytes("cache"),
+        mmap: given.bytes("mmap"),
+        page_size,
+        autocheckpoint: given.int("wal_autocheckpoint"),
+        locking: chosen(&given, "locking_mode", &LOCKING).map_or("normal", |at| LOCKING[at]),
+        rowid: given.flag("rowid").unwrap_or(false),
+    };
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+impl Config {
+    pub(super) fn class(&self) -> Durability {
+        class_of(self.journal, self.synchronous)
+    }
+
+    pub(super) fn exclusive(&self) -> bool {
+        self.locking == "exclusive"
+    }
+
+    pub(super) fn rowid(&self) -> bool {
+        self.rowid
+    }
+
+    pub(super) fn values(&self) -> BTreeMap<String, Value> {
+        let values = [
+            ("journal", json!(self.journal)),
+            ("synchronous", json!(SYNCHRONOUS[self.synchronous])),
+            ("cache", json!(self.cache.unwrap_or(2000 << 10))),
+            ("mmap", json!(self.mmap.unwrap_or(0))),
+            ("page_size", json!(self.page_size.unwrap_or(4096))),
+            ("wal_autocheckpoint", json!(self.autocheckpoint.unwrap_or(1000))),
+            ("locking_mode", json!(self.locking)),
+            ("rowid", json!(self.rowid)),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Sets what belongs to a connection, and what a new database gets from its first one.
+    pub(super) fn apply(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let set = |name: &str, value: &dyn std::fmt::Display| {
+            connection.pragma_update_and_check(None, name, value.to_string(), |_| Ok(())).or_else(no_answer)
+        };
+        if let Some(size) = self.page_size {
+            set("page_size", &size)?;
+        }
+        set("locking_mode", &self.locking)?;
+        set("journal_mode", &self.journal)?;
+        set("synchronous", &self.synchronous)?;
+        if let Some(cache) = self.cache {
+            // A negative number is KiB, a positive one pages.
+            set("cache_size", &-i64::try_from(cache.div_ceil(1024)).unwrap_or(i64::MAX))?;
+        }
+        if let Some(mmap) = self.mmap {
+            set("mmap_size", &mmap)?;
+        }
+        self.autocheckpoint.map_or(Ok(()), |pages| set("wal_autocheckpoint", &pages))
+    }
+}
+
+/// Some pragmas answer with what is now in force and some do not; neither is an error.
+fn no_answer(error: rusqlite::Error) -> rusqlite::Result<()> {
+    match error {
+        rusqlite::Error::QueryReturnedNoRows => Ok(()),
+        error => Err(error),
+    }
+}
+
+/// What SQLite says is in force on a connection; which sync call it was built with it does not say.
+pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<Value> {
+    let text = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, String>(0));
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let journal = text("journal_mode")?;
+    let synchronous = usize::try_from(number("synchronous")?).unwrap_or(0);
+    let mut compiled = connection.prepare("PRAGMA compile_options")?;
+    let compiled: Vec<String> = compiled.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
+    let source: String = connection.query_row("SELECT sqlite_source_id()", [], |row| row.get(0))?;
+    Ok(json!({
+        "durability": class_of(&journal, synchronous).name(),
+        "journal_mode": journal,
+        "synchronous": SYNCHRONOUS.get(synchronous),
+        "cache_size": number("cache_size")?,
+        "mmap_size": number("mmap_size")?,
+        "page_size": number("page_size")?,
+        "wal_autocheckpoint": number("wal_autocheckpoint")?,
+        "locking_mode": text("locking_mode")?,
+        "table": connection.query_row("SELECT sql FROM sqlite_schema WHERE name = 'records'", [], |row| {
+            row.get::<_, String>(0)
+        })?,
+        "source_id": source,
+        "compile_options": compiled,
+        "as_set": { "sync_call": sync_call() },
+    }))
+}
+
+/// The call behind a sync: decided when SQLite was compiled, and not among what it tells.
+fn sync_call() -> &'static str {
+    match option_env!("LIBSQLITE3_FLAGS") {
+        Some(flags) if flags.contains("HAVE_FDATASYNC") || flags.contains("fdatasync=fdatasync") => "fdatasync",
+        _ => "fsync",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::experiment::spec::OptionValue;
+
+    use super::*;
+
+    fn spec(durability: Option<Durability>, options: &[(&str, &str)]) -> StoreSpec {
+        let options = options.iter().map(|(name, word)| ((*name).to_owned(), OptionValue::Text((*word).to_owned())));
+        StoreSpec { engine: "sqlite".to_owned(), durability, options: options.collect() }
+    }
+
+    fn settled(durability: Option<Durability>, options: &[(&str, &str)]) -> (&'static str, &'static str, Durability) {
+        let config = configure(&spec(durability, options)).unwrap();
+        (config.journal, SYNCHRONOUS[config.synchronous], config.class())
+    }
+
+    #[test]
+    fn the_table_of_journals_is_that_of_the_method() {
+        use Durability::{Bounded, None, Relaxed, Strict};
+        let rows = [
+            ("wal", [None, Relaxed, Strict, Strict]),
+            ("delete", [None, None, Bounded, Strict]),
+            ("truncate", [None, None, Strict, Strict]),
+            ("persist", [None, None, Strict, Strict]),
+            ("memory", [None; 4]),
+            ("off", [None; 4]),
+        ];
+        for (journal, classes) in rows {
+            assert_eq!([0, 1, 2, 3].map(|synchronous| class_of(journal, synchronous)), classes, "{journal}");
+        }
+    }
+
+    #[test]
+    fn a_class_brings_its_settings() {
+        use Durability::{Bounded, None, Relaxed, Strict};
+        assert_eq!(settled(Option::None, &[]), ("wal", "full", Strict));
+        assert_eq!(settled(Some(Strict), &[("journal", "delete")]), ("delete", "extra", Strict));
+        assert_eq!(settled(Some(Bounded), &[]), ("delete", "full", Bounded));
+        assert_eq!(settled(Some(Relaxed), &[]), ("wal", "normal", Relaxed));
+        assert_eq!(settled(Some(None), &[]), ("wal", "off", None));
+    }
+
+    #[test]
+    fn options_bring_their_class() {
+        use Durability::{None, Relaxed, Strict};
+        assert_eq!(settled(Option::None, &[("synchronous", "normal")]), ("wal", "normal", Relaxed));
+        assert_eq!(settled(Option::None, &[("journal", "delete")]), ("delete", "extra", Strict));
+        assert_eq!(settled(Option::None, &[("journal", "off")]), ("off", "full", None));
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let refused = |durability, options: &[(&str, &str)]| configure(&spec(durability, options)).is_err();
+        assert!(refused(Some(Durability::Volatile), &[]));
+        assert!(refused(Some(Durability::Strict), &[("synchronous", "normal")]));
+        assert!(refused(Some(Durability::Relaxed), &[("journal", "delete")]));
+        assert!(refused(Some(Durability::Strict), &[("journal", "memory")]));
+        assert!(refused(None, &[("page_size", "5000")]));
+    }
+}

@@ -1,0 +1,472 @@
+//! What every driver must do, whatever its engine. The random part, against the oracle, is in
+//! [`crate::oracle`].
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use prony_core::experiment::spec::{Durability, OptionValue, StoreSpec};
+use prony_engines::driver::{Capabilities, Driver, EngineError, OptionKind, Read, Session, Store, Write};
+use tempfile::TempDir;
+
+/// One test per clause of the contract, in a module named after the engine.
+#[macro_export]
+macro_rules! contract_suite {
+    ($engine:ident, $driver:ty) => {
+        mod $engine {
+            $crate::clauses!($driver;
+                it_says_what_it_is
+                values_of_every_length_come_back
+                keys_of_every_kind_come_back
+                scans_begin_at_or_after_their_key
+                overwriting_and_removing
+                appended_rows_are_rows
+                what_is_committed_survives_a_reopening
+                what_is_discarded_or_dropped_is_not_there
+                a_transaction_reads_its_own_writes_or_says_that_it_does_not
+                readers_see_one_commit_at_a_time
+                writers_wait_for_each_other
+                every_class_offered_is_in_force
+                classes_that_are_not_offered_are_refused
+                options_that_do_not_fit_are_refused
+                every_switch_works_on_its_own
+                extreme_values_are_refused_or_work
+                a_place_where_no_store_can_be_is_an_error
+            );
+
+            #[test]
+            fn agrees_with_the_oracle() {
+                $crate::oracle::agrees_with_the_oracle::<$driver>();
+            }
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! clauses {
+    ($driver:ty; $($clause:ident)*) => {
+        $(#[test]
+        fn $clause() {
+            $crate::contract::$clause::<$driver>();
+        })*
+    };
+}
+
+pub(crate) fn scratch() -> TempDir {
+    tempfile::Builder::new().prefix("prony-engines-").tempdir().unwrap()
+}
+
+/// The engine as it comes.
+pub(crate) fn plain<D: Driver>() -> StoreSpec {
+    StoreSpec { engine: D::describe().name, durability: None, options: BTreeMap::new() }
+}
+
+/// The engine with the weakest promises it offers: what is tested here is not what a power cut leaves.
+pub(crate) fn fast<D: Driver>() -> StoreSpec {
+    let weakest = D::describe().promises.iter().map(|promise| promise.class).max();
+    StoreSpec { durability: weakest, ..plain::<D>() }
+}
+
+pub(crate) fn open<D: Driver>(dir: &TempDir, spec: &StoreSpec) -> D::Store {
+    D::open(dir.path(), spec).unwrap()
+}
+
+fn put<S: Store>(store: &S, rows: &[(&[u8], &[u8])]) {
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    for (key, value) in rows {
+        txn.put(key, value).unwrap();
+    }
+    txn.commit().unwrap();
+}
+
+fn get<S: Store>(store: &S, key: &[u8]) -> Option<Vec<u8>> {
+    let mut session = store.session().unwrap();
+    let mut txn = session.read().unwrap();
+    let value = get_in(&mut txn, key);
+    txn.finish().unwrap();
+    value
+}
+
+fn get_in<R: Read>(txn: &mut R, key: &[u8]) -> Option<Vec<u8>> {
+    let mut found = None;
+    let there = txn.get(key, |value| found = Some(value.to_vec())).unwrap();
+    assert_eq!(there, found.is_some(), "the answer and the visit disagree");
+    found
+}
+
+fn keys_from<S: Store>(store: &S, from: &[u8], limit: u64) -> Vec<Vec<u8>> {
+    let mut session = store.session().unwrap();
+    let mut txn = session.read().unwrap();
+    let mut keys = Vec::new();
+    let count = txn.scan(from, limit, |key, _| keys.push(key.to_vec())).unwrap();
+    txn.finish().unwrap();
+    assert_eq!(count, keys.len() as u64, "the count and the visits disagree");
+    keys
+}
+
+fn capabilities<D: Driver>() -> Capabilities {
+    D::describe().capabilities
+}
+
+pub(crate) fn it_says_what_it_is<D: Driver>() {
+    let engine = D::describe();
+    assert!(engine.version.chars().any(|c| c.is_ascii_digit()), "no version: {:?}", engine.version);
+    assert!(!engine.library.contains("unknown"));
+    assert!(!engine.idiom.is_empty());
+    assert_eq!(engine.promises.iter().filter(|promise| promise.default).count(), 1);
+    let classes: BTreeSet<_> = engine.promises.iter().map(|promise| promise.class).collect();
+    assert_eq!(classes.len(), engine.promises.len());
+    assert!(engine.promises.iter().all(|promise| !promise.settings.is_empty()));
+    let names: BTreeSet<_> = engine.options.iter().map(|option| &option.name).collect();
+    assert_eq!(names.len(), engine.options.len());
+    assert!(engine.options.iter().all(|option| !option.doc.is_empty() && !option.default.is_empty()));
+}
+
+pub(crate) fn values_of_every_length_come_back<D: Driver>() {
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    let lengths = [0, 1, 100, 511, 4_096, 40_000, 1_000_000, 5_000_000];
+    let value = |length: usize, salt: usize| (0..length).map(|i| (i * 31 + salt + i / 251) as u8).collect::<Vec<u8>>();
+    for salt in [1, 2] {
+        for length in lengths {
+            put(&store, &[(format!("of {length}").as_bytes(), &value(length, salt))]);
+        }
+        for length in lengths {
+            let read = get(&store, format!("of {length}").as_bytes());
+            assert!(read == Some(value(length, salt)), "a value of {length} bytes is not what was stored");
+        }
+    }
+    put(&store, &[(b"of 1000000", b"short")]);
+    assert_eq!(get(&store, b"of 1000000").as_deref(), Some(b"short".as_slice()));
+    store.close().unwrap();
+}
+
+pub(crate) fn keys_of_every_kind_come_back<D: Driver>() {
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    let longest = capabilities::<D>().max_key.unwrap_or(2_000).min(2_000) as usize;
+    let mut keys: Vec<Vec<u8>> = (0..=255).map(|byte| vec![byte]).collect();
+    keys.extend([vec![0, 0], vec![0, 0, 0], vec![255, 255], vec![b'a', 0], vec![b'a', 0, 1], vec![b'k'; longest]]);
+    let rows: Vec<(&[u8], &[u8])> = keys.iter().map(|key| (key.as_slice(), key.as_slice())).collect();
+    put(&store, &rows);
+    for key in &keys {
+        assert_eq!(get(&store, key).as_ref(), Some(key));
+    }
+    keys.sort();
+    assert_eq!(keys_from(&store, &[0], u64::MAX), keys, "keys are not in byte order");
+    if let Some(longest) = capabilities::<D>().max_key.filter(|longest| *longest < 100_000) {
+        let mut session = store.session().unwrap();
+        let mut txn = session.write().unwrap();
+        let stored = txn.put(&vec![b'k'; longest as usize + 1], b"v");
+        assert!(matches!(stored, Err(EngineError::Engine { .. })), "a key above the limit was taken");
+    }
+    store.close().unwrap();
+}
+
+pub(crate) fn scans_begin_at_or_after_their_key<D: Driver>() {
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    assert_eq!(keys_from(&store, b"a", 10), Vec::<Vec<u8>>::new());
+    let names: Vec<String> = (0..100).map(|i| format!("k{:03}", i * 2)).collect();
+    let rows: Vec<(&[u8], &[u8])> = names.iter().map(|name| (name.as_bytes(), b"v".as_slice())).collect();
+    put(&store, &rows);
+    let named = |numbers: &[u32]| numbers.iter().map(|n| format!("k{n:03}").into_bytes()).collect::<Vec<_>>();
+    assert_eq!(keys_from(&store, b"k010", 3), named(&[10, 12, 14]));
+    assert_eq!(keys_from(&store, b"k011", 3), named(&[12, 14, 16]));
+    assert_eq!(keys_from(&store, b"a", 1), named(&[0]));
+    assert_eq!(keys_from(&store, b"k196", 10), named(&[196, 198]));
+    assert_eq!(keys_from(&store, b"l", 10), named(&[]));
+    assert_eq!(keys_from(&store, b"k000", 0), named(&[]));
+    assert_eq!(keys_from(&store, b"k000", u64::MAX).len(), 100);
+    store.close().unwrap();
+}
+
+pub(crate) fn overwriting_and_removing<D: Driver>() {
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    put(&store, &[(b"a", b"1"), (b"b", b"2"), (b"a", b"3")]);
+    assert_eq!(get(&store, b"a").as_deref(), Some(b"3".as_slice()));
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    assert!(txn.delete(b"a").unwrap(), "there was one to remove");
+    txn.delete(b"never there").unwrap();
+    txn.commit().unwrap();
+    drop(session);
+    assert_eq!(get(&store, b"a"), None);
+    assert_eq!(keys_from(&store, b"a", 9), [b"b".to_vec()]);
+    store.close().unwrap();
+}
+
+pub(crate) fn appended_rows_are_rows<D: Driver>() {
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    put(&store, &[(&0_u64.to_be_bytes(), b"first")]);
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    for number in 1..500_u64 {
+        txn.append(&number.to_be_bytes(), &number.to_le_bytes()).unwrap();
+    }
+    txn.commit().unwrap();
+    drop(session);
+    let keys: Vec<Vec<u8>> = (0..500_u64).map(|number| number.to_be_bytes().to_vec()).collect();
+    assert_eq!(keys_from(&store, &[0], u64::MAX), keys);
+    assert_eq!(get(&store, &499_u64.to_be_bytes()), Some(499_u64.to_le_bytes().to_vec()));
+    store.close().unwrap();
+}
+
+pub(crate) fn what_is_committed_survives_a_reopening<D: Driver>() {
+    for promise in D::describe().promises {
+        let spec = StoreSpec { durability: Some(promise.class), ..plain::<D>() };
+        let dir = scratch();
+        let store = open::<D>(&dir, &spec);
+        put(&store, &[(b"a", b"1")]);
+        store.persist().unwrap();
+        if capabilities::<D>().persistent {
+            put(&store, &[(b"b", b"2")]);
+        }
+        let mut session = store.session().unwrap();
+        let mut txn = session.write().unwrap();
+        txn.put(b"c", b"3").unwrap();
+        drop(txn);
+        drop(session);
+        store.close().unwrap();
+        let store = open::<D>(&dir, &spec);
+        let kept =
+            if capabilities::<D>().persistent { vec![b"a".to_vec(), b"b".to_vec()] } else { vec![b"a".to_vec()] };
+        assert_eq!(keys_from(&store, b"a", 9), kept, "durability {}", promise.class.name());
+        store.close().unwrap();
+    }
+}
+
+pub(crate) fn what_is_discarded_or_dropped_is_not_there<D: Driver>() {
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    put(&store, &[(b"a", b"1")]);
+    let mut session = store.session().unwrap();
+    for dropped in [false, true] {
+        let mut txn = session.write().unwrap();
+        txn.put(b"a", b"2").unwrap();
+        txn.put(b"b", b"2").unwrap();
+        txn.delete(b"a").unwrap();
+        if dropped {
+            drop(txn)
+        } else {
+            txn.finish().unwrap()
+        }
+        assert_eq!(get_in(&mut session.read().unwrap(), b"a").as_deref(), Some(b"1".as_slice()));
+        assert_eq!(get_in(&mut session.read().unwrap(), b"b"), None);
+    }
+    // The session is still good for a transaction that is kept.
+    let mut txn = session.write().unwrap();
+    txn.put(b"b", b"3").unwrap();
+    txn.commit().unwrap();
+    drop(session);
+    assert_eq!(get(&store, b"b").as_deref(), Some(b"3".as_slice()));
+    store.close().unwrap();
+}
+
+pub(crate) fn a_transaction_reads_its_own_writes_or_says_that_it_does_not<D: Driver>() {
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    put(&store, &[(b"a", b"1"), (b"b", b"1")]);
+    let mut session = store.session().unwrap();
+    let mut txn = session.write().unwrap();
+    txn.put(b"c", b"2").unwrap();
+    txn.delete(b"a").unwrap();
+    if capabilities::<D>().reads_own_writes {
+        assert_eq!(get_in(&mut txn, b"c").as_deref(), Some(b"2".as_slice()));
+        assert_eq!(get_in(&mut txn, b"a"), None);
+        let mut keys = Vec::new();
+        txn.scan(b"a", 9, |key, _| keys.push(key.to_vec())).unwrap();
+        assert_eq!(keys, [b"b".to_vec(), b"c".to_vec()]);
+    } else {
+        assert!(matches!(txn.get(b"c", |_| {}), Err(EngineError::Unsupported { .. })));
+        assert!(matches!(txn.scan(b"a", 9, |_, _| {}), Err(EngineError::Unsupported { .. })));
+    }
+    txn.commit().unwrap();
+    drop(session);
+    assert_eq!(keys_from(&store, b"a", 9), [b"b".to_vec(), b"c".to_vec()]);
+    store.close().unwrap();
+}
+
+const ROWS: u8 = 40;
+const COMMITS: u64 = 60;
+
+/// Writes the same number into every row, commit after commit.
+fn write_generations<S: Store>(store: &S) {
+    let mut session = store.session().unwrap();
+    for generation in 1..=COMMITS {
+        let mut txn = session.write().unwrap();
+        for row in 0..ROWS {
+            txn.put(&[row], &generation.to_le_bytes()).unwrap();
+        }
+        txn.commit().unwrap();
+    }
+}
+
+/// Reads all rows in one transaction, over and over: all of one number, and never an older one.
+fn read_generations<S: Store>(store: &S, done: &AtomicBool) -> u64 {
+    let mut session = store.session().unwrap();
+    let mut latest = 0;
+    loop {
+        let last = done.load(Ordering::Acquire);
+        let mut txn = session.read().unwrap();
+        let mut seen: BTreeSet<Vec<u8>> = (0..ROWS / 2).filter_map(|row| get_in(&mut txn, &[row])).collect();
+        txn.scan(&[ROWS / 2], u64::MAX, |_, value| _ = seen.insert(value.to_vec())).unwrap();
+        txn.finish().unwrap();
+        assert_eq!(seen.len(), 1, "a reader saw parts of two commits");
+        let number = seen.pop_first().and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).unwrap();
+        assert!(number >= latest, "a reader went back from {latest} to {number}");
+        latest = number;
+        if last {
+            return latest;
+        }
+    }
+}
+
+pub(crate) fn readers_see_one_commit_at_a_time<D: Driver>() {
+    if !capabilities::<D>().snapshots {
+        return;
+    }
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    let rows: Vec<[u8; 1]> = (0..ROWS).map(|row| [row]).collect();
+    let rows: Vec<(&[u8], &[u8])> = rows.iter().map(|row| (row.as_slice(), [0; 8].as_slice())).collect();
+    put(&store, &rows);
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..3).map(|_| scope.spawn(|| read_generations(&store, &done))).collect();
+        write_generations(&store);
+        done.store(true, Ordering::Release);
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), COMMITS);
+        }
+    });
+    store.close().unwrap();
+}
+
+pub(crate) fn writers_wait_for_each_other<D: Driver>() {
+    if !capabilities::<D>().reads_own_writes || capabilities::<D>().concurrent_writers {
+        return;
+    }
+    let dir = scratch();
+    let store = open::<D>(&dir, &fast::<D>());
+    put(&store, &[(b"n", &0_u64.to_le_bytes())]);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut session = store.session().unwrap();
+                for _ in 0..40 {
+                    let mut txn = session.write().unwrap();
+                    let number = u64::from_le_bytes(get_in(&mut txn, b"n").unwrap().try_into().unwrap());
+                    txn.put(b"n", &(number + 1).to_le_bytes()).unwrap();
+                    txn.commit().unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(get(&store, b"n"), Some(120_u64.to_le_bytes().to_vec()), "an increment was lost");
+    store.close().unwrap();
+}
+
+pub(crate) fn every_class_offered_is_in_force<D: Driver>() {
+    for promise in D::describe().promises {
+        let spec = StoreSpec { durability: Some(promise.class), ..plain::<D>() };
+        assert_eq!(D::check(&spec).unwrap().class, promise.class);
+        let dir = scratch();
+        let store = open::<D>(&dir, &spec);
+        assert_eq!(store.in_force().unwrap()["durability"], promise.class.name());
+        put(&store, &[(b"a", b"1")]);
+        store.persist().unwrap();
+        assert!(store.counters().values().all(|counter| counter.is_finite()));
+        store.close().unwrap();
+    }
+}
+
+pub(crate) fn classes_that_are_not_offered_are_refused<D: Driver>() {
+    let offered: Vec<Durability> = D::describe().promises.iter().map(|promise| promise.class).collect();
+    for class in Durability::ALL.into_iter().filter(|class| !offered.contains(class)) {
+        let spec = StoreSpec { durability: Some(class), ..plain::<D>() };
+        let faults = D::check(&spec).unwrap_err();
+        assert!(faults.iter().any(|fault| fault.hint.is_some()), "no hint for `{}`", class.name());
+        assert!(D::open(scratch().path(), &spec).is_err());
+    }
+}
+
+pub(crate) fn options_that_do_not_fit_are_refused<D: Driver>() {
+    let with = |name: &str, value: OptionValue| StoreSpec {
+        options: BTreeMap::from([(name.to_owned(), value)]),
+        ..plain::<D>()
+    };
+    let faults = D::check(&with("no_such_option", OptionValue::Bool(true))).unwrap_err();
+    assert_eq!(faults[0].option.as_deref(), Some("no_such_option"));
+    for option in D::describe().options {
+        let misfit = match option.kind {
+            OptionKind::Bool | OptionKind::Bytes => OptionValue::Float(0.5),
+            OptionKind::Int { max, .. } => OptionValue::Float(max as f64 + 0.5),
+            OptionKind::OneOf(_) => OptionValue::Text("no such word".to_owned()),
+        };
+        let faults = D::check(&with(&option.name, misfit)).unwrap_err();
+        assert_eq!(faults[0].option.as_ref(), Some(&option.name));
+    }
+}
+
+/// Every value of an option that is a choice, every one that is allowed on its own.
+pub(crate) fn every_switch_works_on_its_own<D: Driver>() {
+    let mut tried = 0;
+    for option in D::describe().options {
+        let values = match option.kind {
+            OptionKind::Bool => vec![OptionValue::Bool(false), OptionValue::Bool(true)],
+            OptionKind::OneOf(words) => words.into_iter().map(OptionValue::Text).collect(),
+            OptionKind::Bytes => vec![OptionValue::Text("64 MiB".to_owned())],
+            OptionKind::Int { min, .. } => vec![OptionValue::Int(min.max(2))],
+        };
+        for value in values {
+            let spec = StoreSpec { options: BTreeMap::from([(option.name.clone(), value)]), ..plain::<D>() };
+            let Ok(settings) = D::check(&spec) else { continue };
+            let dir = scratch();
+            let store = open::<D>(&dir, &spec);
+            assert_eq!(store.in_force().unwrap()["durability"], settings.class.name(), "{spec:?}");
+            put(&store, &[(b"a", b"1")]);
+            assert_eq!(get(&store, b"a").as_deref(), Some(b"1".as_slice()), "{spec:?}");
+            store.close().unwrap();
+            tried += 1;
+        }
+    }
+    assert!(tried > 0 || D::describe().options.is_empty());
+}
+
+/// The ends of every range: a fault, an error or a store, never a panic.
+pub(crate) fn extreme_values_are_refused_or_work<D: Driver>() {
+    for option in D::describe().options {
+        let values = match option.kind {
+            OptionKind::Bytes => vec![0, 1, 1 << 20],
+            OptionKind::Int { min, max } => vec![min, max],
+            OptionKind::Bool | OptionKind::OneOf(_) => continue,
+        };
+        for value in values.into_iter().map(OptionValue::Int) {
+            let spec = StoreSpec { options: BTreeMap::from([(option.name.clone(), value)]), ..fast::<D>() };
+            let dir = scratch();
+            if D::check(&spec).is_err() {
+                assert!(D::open(dir.path(), &spec).is_err());
+            } else if let Ok(store) = D::open(dir.path(), &spec) {
+                put(&store, &[(b"a", b"1"), (b"b", &[7; 20_000])]);
+                assert_eq!(get(&store, b"b").map(|value| value.len()), Some(20_000), "{spec:?}");
+                store.close().unwrap();
+            }
+        }
+    }
+}
+
+pub(crate) fn a_place_where_no_store_can_be_is_an_error<D: Driver>() {
+    let dir = scratch();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "not a directory").unwrap();
+    let inside: &Path = &file.join("store");
+    // An engine that opens nothing before it writes says so when it writes.
+    let said = D::open(inside, &plain::<D>()).and_then(|store| store.persist());
+    assert!(matches!(said, Err(EngineError::Engine { .. })), "no error for {}", inside.display());
+}

@@ -1,0 +1,24 @@
+//! The contract suite, run over every engine of this build.
+
+mod contract;
+mod oracle;
+
+contract_suite!(memory, prony_engines::memory::Memory);
+#[cfg(feature = "lmdb")]
+contract_suite!(lmdb, prony_engines::lmdb::Lmdb);
+#[cfg(feature = "sqlite")]
+contract_suite!(sqlite, prony_engines::sqlite::Sqlite);
+#[cfg(feature = "redb")]
+contract_suite!(redb, prony_engines::redb::Redb);
+#[cfg(feature = "fjall")]
+contract_suite!(fjall, prony_engines::fjall::Fjall);
+#[cfg(feature = "sled")]
+contract_suite!(sled, prony_engines::sled::Sled);
+#[cfg(feature = "persy")]
+contract_suite!(persy, prony_engines::persy::Persy);
+#[cfg(feature = "leveldb")]
+contract_suite!(leveldb, prony_engines::leveldb::LevelDb);
+#[cfg(feature = "libmdbx")]
+contract_suite!(libmdbx, prony_engines::mdbx::Mdbx);
+#[cfg(feature = "rocksdb")]
+contract_suite!(rocksdb, prony_engines::rocksdb::RocksDb);

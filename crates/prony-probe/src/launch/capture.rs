@@ -1,0 +1,126 @@
+//! Output in bounded memory: the first and last bytes are kept, the rest is counted.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+
+use serde::{Deserialize, Serialize};
+
+/// What was kept of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    /// The beginning; bytes that are no UTF-8 are replaced.
+    pub first: String,
+    /// The end, where the stream was longer than what `first` holds.
+    pub last: String,
+    /// Bytes between the two that were not kept.
+    pub omitted: u64,
+    /// Bytes in all.
+    pub total: u64,
+}
+
+impl Captured {
+    /// Beginning and end as one text, with a line that counts what lies between.
+    pub fn text(&self) -> String {
+        match self.omitted {
+            0 => format!("{}{}", self.first, self.last),
+            n => format!("{}\n[... {n} bytes not kept ...]\n{}", self.first, self.last),
+        }
+    }
+}
+
+/// A stream under capture.
+#[derive(Debug)]
+pub(super) struct Capture {
+    first: Vec<u8>,
+    first_bound: usize,
+    last: VecDeque<u8>,
+    last_bound: usize,
+    total: u64,
+}
+
+impl Capture {
+    /// Keeps so many bytes of the beginning and of the end.
+    pub(super) fn new(first: usize, last: usize) -> Self {
+        Self { first: Vec::new(), first_bound: first, last: VecDeque::new(), last_bound: last, total: 0 }
+    }
+
+    /// Takes in more of the stream.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.total += bytes.len() as u64;
+        let room = (self.first_bound - self.first.len()).min(bytes.len());
+        let (head, rest) = bytes.split_at(room);
+        self.first.extend_from_slice(head);
+        let rest = &rest[rest.len().saturating_sub(self.last_bound)..];
+        let excess = (self.last.len() + rest.len()).saturating_sub(self.last_bound);
+        self.last.drain(..excess);
+        self.last.extend(rest);
+    }
+
+    /// Takes in what a non-blocking stream holds now, at most `rounds` buffers; `false` at its end.
+    pub(super) fn drain(&mut self, stream: &mut impl Read, rounds: usize) -> bool {
+        let mut buffer = [0; 65_536];
+        for _ in 0..rounds {
+            match stream.read(&mut buffer) {
+                Ok(0) => return false,
+                Ok(n) => self.push(&buffer[..n]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+
+    /// What was kept so far.
+    pub(super) fn captured(&self) -> Captured {
+        let last: Vec<u8> = self.last.iter().copied().collect();
+        Captured {
+            first: String::from_utf8_lossy(&self.first).into_owned(),
+            last: String::from_utf8_lossy(&last).into_owned(),
+            omitted: self.total - (self.first.len() + self.last.len()) as u64,
+            total: self.total,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capture(pieces: &[&str]) -> Captured {
+        let mut capture = Capture::new(4, 3);
+        for piece in pieces {
+            capture.push(piece.as_bytes());
+        }
+        capture.captured()
+    }
+
+    fn expected(first: &str, last: &str, omitted: u64) -> Captured {
+        let total = (first.len() + last.len()) as u64 + omitted;
+        Captured { first: first.into(), last: last.into(), omitted, total }
+    }
+
+    #[test]
+    fn short_streams_are_kept_whole() {
+        assert_eq!(capture(&[]), expected("", "", 0));
+        assert_eq!(capture(&["ab", "cd"]), expected("abcd", "", 0));
+        assert_eq!(capture(&["abcdefg"]).text(), "abcdefg");
+    }
+
+    #[test]
+    fn long_streams_keep_both_ends_however_they_are_cut() {
+        let stream = "abcdefghijklmnop";
+        for cut in 0..stream.len() {
+            let (a, b) = stream.split_at(cut);
+            assert_eq!(capture(&[a, b]), expected("abcd", "nop", 9), "cut at {cut}");
+        }
+        assert_eq!(capture(&[stream]).text(), "abcd\n[... 9 bytes not kept ...]\nnop");
+    }
+
+    #[test]
+    fn a_stream_ends_and_a_failing_one_ends_too() {
+        let mut capture = Capture::new(2, 2);
+        assert!(!capture.drain(&mut &b"xyz"[..], 10));
+        assert!(capture.drain(&mut &b"123"[..], 1));
+        assert_eq!(capture.captured().total, 6);
+    }
+}

@@ -1,0 +1,205 @@
+//! JSON lines over a socket, with descriptors beside them.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, Shutdown, SocketFlags, SocketType, recvmsg, sendmsg, shutdown, socketpair,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Descriptors that one message may carry.
+const MOST_FDS: usize = 64;
+
+/// One end of the conversation. Descriptors arrive in the order in which they were sent, not later than the line
+/// they were sent with.
+#[derive(Debug)]
+pub(super) struct Channel {
+    socket: OwnedFd,
+    inbox: Vec<u8>,
+    fds: VecDeque<OwnedFd>,
+    ended: bool,
+}
+
+/// What reading brought.
+#[derive(Debug)]
+pub(super) enum Received<T> {
+    /// A message.
+    Message(T),
+    /// Nothing yet.
+    Nothing,
+    /// The other end has closed, and everything it said has been read.
+    Closed,
+}
+
+impl Channel {
+    /// One end around a connected stream socket.
+    pub(super) const fn new(socket: OwnedFd) -> Self {
+        Self { socket, inbox: Vec::new(), fds: VecDeque::new(), ended: false }
+    }
+
+    /// Two connected sockets, neither inherited by children.
+    pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+        Ok(socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?)
+    }
+
+    /// Sends a message; the descriptors go with its first byte.
+    pub(super) fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+        }
+        let mut sent = 0;
+        while sent < line.len() {
+            match sendmsg(&self.socket, &[IoSlice::new(&line[sent..])], &mut control, SendFlags::NOSIGNAL) {
+                Ok(n) => {
+                    sent += n;
+                    control.clear();
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the conversation in both directions, while the descriptor lives on.
+    pub(super) fn close(&self) {
+        // An end that is closed already needs no closing.
+        let _ = shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// Takes the oldest descriptor received.
+    pub(super) fn take_fd(&mut self) -> Option<OwnedFd> {
+        self.fds.pop_front()
+    }
+
+    /// Reads what is there without waiting.
+    pub(super) fn receive_now<T: DeserializeOwned>(&mut self) -> io::Result<Received<T>> {
+        loop {
+            if let Some(end) = self.inbox.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.inbox.drain(..=end).collect();
+                return Ok(Received::Message(serde_json::from_slice(&line)?));
+            }
+            if self.ended {
+                return Ok(Received::Closed);
+            }
+            if !self.fill()? {
+                return Ok(Received::Nothing);
+            }
+        }
+    }
+
+    /// Waits for a message until the deadline; forever without one.
+    pub(super) fn receive<T: DeserializeOwned>(&mut self, deadline: Option<Instant>) -> io::Result<Received<T>> {
+        loop {
+            match self.receive_now()? {
+                Received::Nothing => {}
+                other => return Ok(other),
+            }
+            let left = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            if left == Some(Duration::ZERO) {
+                return Ok(Received::Nothing);
+            }
+            wait_readable(&self.socket, left)?;
+        }
+    }
+
+    /// Reads once without waiting; `false` where there was nothing to read.
+    fn fill(&mut self) -> io::Result<bool> {
+        let mut buffer = [0; 16_384];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let n = match recvmsg(&self.socket, &mut [IoSliceMut::new(&mut buffer)], &mut control, flags) {
+            Ok(message) => message.bytes,
+            Err(rustix::io::Errno::AGAIN) => return Ok(false),
+            Err(rustix::io::Errno::INTR) => return Ok(true),
+            Err(rustix::io::Errno::CONNRESET) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                self.fds.extend(fds);
+            }
+        }
+        self.ended = n == 0;
+        self.inbox.extend_from_slice(&buffer[..n]);
+        Ok(true)
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Waits until there is something to read or the time is over.
+fn wait_readable(fd: &impl AsFd, left: Option<Duration>) -> io::Result<()> {
+    let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
+    match poll(&mut [PollFd::new(fd, PollFlags::IN)], left.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    fn channels() -> (Channel, Channel) {
+        let (a, b) = Channel::pair().unwrap();
+        (Channel::new(a), Channel::new(b))
+    }
+
+    #[test]
+    fn messages_arrive_in_order_and_then_the_end() {
+        let (a, mut b) = channels();
+        assert!(matches!(b.receive_now::<u32>().unwrap(), Received::Nothing));
+        a.send(&1u32, &[]).unwrap();
+        a.send(&2u32, &[]).unwrap();
+        drop(a);
+        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Message(1)));
+        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Message(2)));
+        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Closed));
+    }
+
+    #[test]
+    fn a_message_larger_than_the_socket_arrives_whole_with_its_descriptor() {
+        let (a, mut b) = channels();
+        let (reader, writer) = rustix::pipe::pipe().unwrap();
+        let text = "x".repeat(3 << 20);
+        let sender = std::thread::spawn({
+            let text = text.clone();
+            move || a.send(&text, &[writer.as_fd()])
+        });
+        let Received::Message(got) = b.receive::<String>(None).unwrap() else { panic!("no message") };
+        sender.join().unwrap().unwrap();
+        assert_eq!(got, text);
+        File::from(b.take_fd().unwrap()).write_all(b"through").unwrap();
+        let mut through = String::new();
+        File::from(reader).read_to_string(&mut through).unwrap();
+        assert_eq!(through, "through");
+        assert!(b.take_fd().is_none());
+    }
+
+    #[test]
+    fn nonsense_is_an_error() {
+        let (a, mut b) = channels();
+        a.send(&"text", &[]).unwrap();
+        assert!(b.receive::<u32>(None).is_err());
+    }
+}

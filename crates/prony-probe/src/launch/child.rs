@@ -1,0 +1,250 @@
+//! A subject from fork to exec, as its supervisor sees it.
+
+use std::collections::VecDeque;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, write};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::Pid;
+
+use super::capture::{Capture, Captured};
+use super::spec::TARGETS_END;
+use super::wire::{Refusal, Text, WireSpec, WireStream};
+use crate::sys::process::{ChildPlan, REPORT_LENGTH, Step, fork_held};
+
+/// Buffers of a captured stream taken in one go, so that a flood does not starve the rest.
+const ROUNDS: usize = 32;
+
+/// Where programs are looked for when the subject's environment has no `PATH`.
+const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+/// A forked subject.
+#[derive(Debug)]
+pub(super) struct Child {
+    /// Its process id.
+    pub(super) pid: Pid,
+    release: Option<OwnedFd>,
+    report: Option<File>,
+    /// Captured standard output and error.
+    streams: [Option<Stream>; 2],
+}
+
+/// A captured stream and what was kept of it.
+#[derive(Debug)]
+struct Stream {
+    source: Option<File>,
+    capture: Capture,
+}
+
+/// What the report pipe says of a released child.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// Nothing yet, or nothing more.
+    Silent,
+    /// The pipe closed: the program was executed, or the child is gone.
+    Closed,
+    /// It could not be prepared or executed.
+    Failed(Refusal, i32),
+}
+
+/// Why a subject could not be forked.
+#[derive(Debug)]
+pub(super) struct Unprepared(pub(super) String, pub(super) i32);
+
+fn unprepared(what: &str) -> impl FnOnce(Errno) -> Unprepared {
+    move |errno| Unprepared(what.to_owned(), errno.raw_os_error())
+}
+
+impl Child {
+    /// Forks the subject, held.
+    pub(super) fn fork(spec: WireSpec, mut fds: VecDeque<OwnedFd>) -> Result<Self, Unprepared> {
+        let (hold, release) = cloexec_pipe()?;
+        let (report_reader, report) = cloexec_pipe()?;
+        set_nonblocking(&report_reader)?;
+        let (hold, release, report) = (lift(hold)?, lift(release)?, lift(report)?);
+        let mut arranged = Vec::new();
+        let mut streams = [None, None];
+        for (target, stream) in (0..3u8).zip(spec.streams) {
+            let (fd, source) = open_stream(stream, &mut fds)?;
+            arranged.push((fd, target));
+            if target > 0 {
+                streams[usize::from(target) - 1] = source;
+            }
+        }
+        for target in &spec.targets {
+            arranged.push((lift(next_fd(&mut fds)?)?, *target));
+        }
+        let fds: Vec<(RawFd, RawFd)> = arranged.iter().map(|(fd, to)| (fd.as_raw_fd(), RawFd::from(*to))).collect();
+        let texts = ExecTexts::new(spec)?;
+        let plan = ChildPlan {
+            candidates: &texts.candidates,
+            args: &texts.args,
+            env: &texts.env,
+            directory: &texts.directory,
+            fds: &fds,
+            hold: hold.as_raw_fd(),
+            release: release.as_raw_fd(),
+            report: report.as_raw_fd(),
+        };
+        let pid = fork_held(&plan).map_err(|e| Unprepared("fork".into(), e.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(Self { pid, release: Some(release), report: Some(File::from(report_reader)), streams })
+    }
+
+    /// Lets it execute its program; `false` where that was done before.
+    pub(super) fn release(&mut self) -> bool {
+        // A child that was killed meanwhile has closed its end: it will be reaped.
+        self.release.take().is_some_and(|release| write(&release, &[1]).is_ok())
+    }
+
+    /// What has become of its preparation.
+    pub(super) fn read_report(&mut self) -> Report {
+        let Some(report) = &mut self.report else { return Report::Silent };
+        let mut message = [0; REPORT_LENGTH];
+        match report.read(&mut message) {
+            Ok(REPORT_LENGTH) => {
+                let errno = i32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
+                Report::Failed(refusal(message[0]), errno)
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Report::Silent
+            }
+            _ => {
+                self.report = None;
+                Report::Closed
+            }
+        }
+    }
+
+    /// Takes in what the captured streams hold now.
+    pub(super) fn drain(&mut self) {
+        for stream in self.streams.iter_mut().flatten() {
+            if let Some(source) = &mut stream.source
+                && !stream.capture.drain(source, ROUNDS)
+            {
+                stream.source = None;
+            }
+        }
+    }
+
+    /// What was kept of standard output and error.
+    pub(super) fn captured(&self) -> [Option<Captured>; 2] {
+        self.streams.each_ref().map(|stream| stream.as_ref().map(|stream| stream.capture.captured()))
+    }
+
+    /// What to watch for something to read.
+    pub(super) fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let streams = self.streams.iter().flatten().filter_map(|stream| stream.source.as_ref());
+        self.report.iter().chain(streams).map(AsFd::as_fd)
+    }
+}
+
+fn refusal(step: u8) -> Refusal {
+    match Step::from_byte(step) {
+        Some(Step::Exec) => Refusal::Exec,
+        Some(Step::Directory) => Refusal::Directory,
+        Some(Step::Descriptors) => Refusal::Other("descriptors".into()),
+        None => Refusal::Other("an unknown step".into()),
+    }
+}
+
+fn cloexec_pipe() -> Result<(OwnedFd, OwnedFd), Unprepared> {
+    pipe_with(PipeFlags::CLOEXEC).map_err(unprepared("make a pipe"))
+}
+
+/// Moves a descriptor above every target, so that arranging targets overwrites no source.
+fn lift(fd: OwnedFd) -> Result<OwnedFd, Unprepared> {
+    fcntl_dupfd_cloexec(&fd, RawFd::from(TARGETS_END)).map_err(unprepared("descriptors"))
+}
+
+fn next_fd(fds: &mut VecDeque<OwnedFd>) -> Result<OwnedFd, Unprepared> {
+    fds.pop_front().ok_or_else(|| Unprepared("a descriptor did not arrive".into(), libc::EBADF))
+}
+
+/// The descriptor for the subject, and where its bytes are read if they are captured.
+fn open_stream(stream: WireStream, fds: &mut VecDeque<OwnedFd>) -> Result<(OwnedFd, Option<Stream>), Unprepared> {
+    match stream {
+        WireStream::Fd => Ok((lift(next_fd(fds)?)?, None)),
+        WireStream::Null => {
+            let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+            Ok((lift(null.map_err(unprepared("open `/dev/null`"))?)?, None))
+        }
+        WireStream::Capture { first, last } => {
+            let (reader, writer) = cloexec_pipe()?;
+            set_nonblocking(&reader)?;
+            let stream = Stream { source: Some(File::from(reader)), capture: Capture::new(first, last) };
+            Ok((lift(writer)?, Some(stream)))
+        }
+    }
+}
+
+fn set_nonblocking(fd: &OwnedFd) -> Result<(), Unprepared> {
+    rustix::io::ioctl_fionbio(fd, true).map_err(unprepared("make a pipe non-blocking"))
+}
+
+/// Every text that exec needs, in C's form.
+struct ExecTexts {
+    candidates: Vec<CString>,
+    args: Vec<CString>,
+    env: Vec<CString>,
+    directory: CString,
+}
+
+impl ExecTexts {
+    fn new(spec: WireSpec) -> Result<Self, Unprepared> {
+        let command = spec.command.into_bytes();
+        let env: Vec<(Vec<u8>, Vec<u8>)> =
+            spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
+        let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
+        let candidates = candidates(&command, path).into_iter().map(c_string).collect::<Result<_, _>>()?;
+        let args = [command].into_iter().chain(spec.args.into_iter().map(Text::into_bytes));
+        let args = args.map(c_string).collect::<Result<_, _>>()?;
+        let env = env.into_iter().map(|(name, value)| c_string([name, value].join(&b'=')));
+        let env = env.collect::<Result<_, _>>()?;
+        Ok(Self { candidates, args, env, directory: c_string(spec.directory.into_bytes())? })
+    }
+}
+
+fn c_string(bytes: Vec<u8>) -> Result<CString, Unprepared> {
+    CString::new(bytes).map_err(|error| {
+        let text = String::from_utf8_lossy(&error.into_vec()).replace('\0', "\\0");
+        Unprepared(format!("`{text}` holds a zero byte"), libc::EINVAL)
+    })
+}
+
+/// Programs to try for a command, in order; a command with a slash is a path, an empty entry of `path` the directory.
+fn candidates(command: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
+    if command.contains(&b'/') || command.is_empty() {
+        return vec![command.to_vec()];
+    }
+    let join = |directory: &[u8]| match directory {
+        b"" => [b".", command].join(&b'/'),
+        directory => [directory, command].join(&b'/'),
+    };
+    path.split(|byte| *byte == b':').map(join).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_looked_up_and_paths_are_not() {
+        let found = |command: &str, path: &str| -> Vec<String> {
+            let all = candidates(command.as_bytes(), path.as_bytes());
+            all.into_iter().map(|candidate| String::from_utf8(candidate).unwrap()).collect()
+        };
+        assert_eq!(found("node", "/a:/b"), ["/a/node", "/b/node"]);
+        assert_eq!(found("node", ":/b"), ["./node", "/b/node"]);
+        assert_eq!(found("./node", "/a"), ["./node"]);
+        assert_eq!(found("", "/a"), [""]);
+    }
+
+    #[test]
+    fn a_zero_byte_is_named() {
+        assert_eq!(c_string(b"a\0b".to_vec()).unwrap_err().0, "`a\\0b` holds a zero byte");
+    }
+}

@@ -1,0 +1,323 @@
+//! The runner's side: start a subject held, release it, wait for it, end it.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use prony_core::units::{Bytes, Nanos};
+use rustix::process::Signal;
+
+use super::channel::{Channel, Received};
+use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
+use super::wire::{End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, WireSpec, WireStream};
+use crate::error::Error;
+use crate::limits::Group;
+
+/// How supervisors are started: the program, and arguments that make it call [`super::supervise_stdin`].
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    program: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
+}
+
+impl Launcher {
+    /// This very program, though its file be replaced meanwhile, with these arguments (`supervise`).
+    pub fn this_program(args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
+        let args = args.into_iter().map(Into::into).collect();
+        Self { program: "/proc/self/exe".into(), args, env: Vec::new() }
+    }
+
+    /// The same with a variable added to the supervisor's environment; the subject does not see it.
+    #[must_use]
+    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.env.push((name.into(), value.into()));
+        self
+    }
+
+    /// Forks the subject under a new supervisor, held before its program is executed. The subject dies, with its
+    /// whole tree, when the handle goes or this process ends in whatever way.
+    ///
+    /// # Errors
+    /// When no supervisor can be started or it cannot prepare the subject.
+    pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
+        let program = spec.command.to_string_lossy().into_owned();
+        let mut link = self.connect(program, spec.directory.clone(), spec.group.clone())?;
+        let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
+            program: link.program.clone(),
+            what,
+            source: io::ErrorKind::InvalidInput.into(),
+        })?;
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        link.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
+        match link.receive(None)? {
+            Some(FromSupervisor::Held { pid }) => Ok(Held { link, pid: pid.unsigned_abs() }),
+            other => Err(link.unexpected(other)),
+        }
+    }
+
+    fn connect(&self, program: String, directory: PathBuf, group: Option<Group>) -> Result<Link, Error> {
+        let failed = |source| Error::Supervisor { program: self.program.clone(), source };
+        let (ours, theirs) = Channel::pair().map_err(failed)?;
+        let mut command = Command::new(&self.program);
+        command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        let process = command.spawn().map_err(failed)?;
+        Ok(Link { channel: Channel::new(ours), process, program, directory, group })
+    }
+}
+
+/// A supervisor at the other end. When this goes, the supervisor ends the tree, and is waited for.
+#[derive(Debug)]
+struct Link {
+    channel: Channel,
+    process: std::process::Child,
+    program: String,
+    directory: PathBuf,
+    group: Option<Group>,
+}
+
+impl Link {
+    fn gone(&self) -> Error {
+        Error::SupervisorGone { program: self.program.clone() }
+    }
+
+    fn send(&self, message: &ToSupervisor, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        self.channel.send(message, fds).map_err(|source| match source.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.gone(),
+            _ => Error::Channel { program: self.program.clone(), source },
+        })
+    }
+
+    fn receive(&mut self, deadline: Option<Instant>) -> Result<Option<FromSupervisor>, Error> {
+        match self.channel.receive(deadline) {
+            Ok(Received::Message(message)) => Ok(Some(message)),
+            Ok(Received::Nothing) => Ok(None),
+            Ok(Received::Closed) => Err(self.gone()),
+            Err(source) => Err(Error::Channel { program: self.program.clone(), source }),
+        }
+    }
+
+    /// The error that a message stands for where another was expected.
+    fn unexpected(&self, message: Option<FromSupervisor>) -> Error {
+        let program = self.program.clone();
+        match message {
+            Some(FromSupervisor::Refused { refusal, errno }) => {
+                let source = io::Error::from_raw_os_error(errno);
+                match refusal {
+                    Refusal::Exec => Error::Exec { program, source },
+                    Refusal::Directory => Error::Directory { program, directory: self.directory.clone(), source },
+                    Refusal::Other(what) => Error::Prepare { program, what, source },
+                }
+            }
+            other => Error::Channel { program, source: io::Error::other(format!("it said {other:?} out of turn")) },
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.channel.close();
+        // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
+        let _ = self.process.wait();
+        // Nothing is left to do unless the supervisor itself was killed; what cannot be done now, a sweep will do.
+        if let Some(group) = &self.group {
+            group.kill();
+            let _ = group.remove();
+        }
+    }
+}
+
+/// A subject before its first instruction: limits and counters can be attached to its process.
+#[derive(Debug)]
+pub struct Held {
+    link: Link,
+    pid: u32,
+}
+
+impl Held {
+    /// The process that will execute the program.
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Lets the program begin, and waits until it is executed.
+    ///
+    /// # Errors
+    /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory
+    /// cannot be entered.
+    pub fn release(mut self) -> Result<Running, Error> {
+        self.link.send(&ToSupervisor::Release, &[])?;
+        match self.link.receive(None)? {
+            Some(FromSupervisor::Running { at }) => {
+                Ok(Running { link: self.link, pid: self.pid, since: at, end: None })
+            }
+            // It was killed before it could begin.
+            Some(FromSupervisor::Ended { end }) => {
+                Ok(Running { link: self.link, pid: self.pid, since: end.at, end: Some(*end) })
+            }
+            other => Err(self.link.unexpected(other)),
+        }
+    }
+}
+
+/// A subject under way, or ended and not yet cleaned up.
+#[derive(Debug)]
+pub struct Running {
+    link: Link,
+    pid: u32,
+    since: Nanos,
+    end: Option<End>,
+}
+
+impl Running {
+    /// The subject's own process.
+    pub const fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// When its program was seen to be executed, by `CLOCK_MONOTONIC`.
+    pub const fn since(&self) -> Nanos {
+        self.since
+    }
+
+    /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.
+    /// `None` when the time was over first; the same end again when asked again.
+    ///
+    /// # Errors
+    /// When the supervisor is gone.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<End>, Error> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
+        while self.end.is_none() {
+            match self.link.receive(deadline)? {
+                Some(FromSupervisor::Ended { end }) => self.end = Some(*end),
+                Some(other) => return Err(self.link.unexpected(Some(other))),
+                None => return Ok(None),
+            }
+        }
+        Ok(self.end.clone())
+    }
+
+    /// Sends a signal to the subject's process group; nothing where the subject has ended.
+    ///
+    /// # Errors
+    /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
+    pub fn signal(&self, signal: i32) -> Result<(), Error> {
+        Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
+        self.link.send(&ToSupervisor::Signal { signal }, &[])
+    }
+
+    /// Kills the whole tree, whatever it ignores, and returns how the subject's own process ended.
+    ///
+    /// # Errors
+    /// When the supervisor is gone, or the subject cannot be ended.
+    pub fn kill_tree(&mut self) -> Result<End, Error> {
+        self.link.send(&ToSupervisor::Kill, &[])?;
+        self.wait(None)?.ok_or_else(|| self.link.gone())
+    }
+
+    /// Asks the subject to end by SIGTERM and kills the tree when the grace is over.
+    ///
+    /// # Errors
+    /// As [`Running::kill_tree`].
+    pub fn terminate(&mut self, grace: Duration) -> Result<End, Error> {
+        self.signal(libc::SIGTERM)?;
+        match self.wait(Some(grace))? {
+            Some(end) => Ok(end),
+            None => self.kill_tree(),
+        }
+    }
+
+    /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor.
+    ///
+    /// # Errors
+    /// When the supervisor is gone.
+    pub fn finish(mut self) -> Result<Finished, Error> {
+        self.link.send(&ToSupervisor::Finish, &[])?;
+        loop {
+            match self.link.receive(None)? {
+                Some(FromSupervisor::Finished { finished }) => return Ok(finished),
+                Some(FromSupervisor::Ended { .. }) => {}
+                other => return Err(self.link.unexpected(other)),
+            }
+        }
+    }
+}
+
+/// Readable when [`Running::wait`] has something to say, for polling beside other sources.
+impl AsFd for Running {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.channel.as_fd()
+    }
+}
+
+impl LaunchSpec {
+    /// As it travels, and the descriptors that go beside it; the text says what cannot.
+    fn into_wire(self) -> Result<(WireSpec, Vec<OwnedFd>), String> {
+        let mut fds = Vec::new();
+        let stdin = match self.stdin {
+            Input::Null => WireStream::Null,
+            Input::File(file) => {
+                fds.push(file.into());
+                WireStream::Fd
+            }
+        };
+        let streams = [stdin, wire_output(self.stdout, &mut fds), wire_output(self.stderr, &mut fds)];
+        let targets: Vec<u8> = self.fds.iter().map(|(_, target)| *target).collect();
+        check_targets(&targets)?;
+        fds.extend(self.fds.into_iter().map(|(fd, _)| fd));
+        let wire = WireSpec {
+            command: Text::new(self.command),
+            args: self.args.into_iter().map(Text::new).collect(),
+            env: self.env.into_iter().map(|(name, value)| (Text::new(name), Text::new(value))).collect(),
+            directory: Text::new(self.directory),
+            streams,
+            targets,
+            group: self.group,
+            scratch: self.scratch.into_iter().map(Text::new).collect(),
+        };
+        Ok((wire, fds))
+    }
+}
+
+fn wire_output(output: Output, fds: &mut Vec<OwnedFd>) -> WireStream {
+    match output {
+        Output::Null => WireStream::Null,
+        Output::File(file) => {
+            fds.push(file.into());
+            WireStream::Fd
+        }
+        Output::Capture { first, last } => {
+            let bound = |bytes: Bytes| usize::try_from(bytes.as_bytes()).unwrap_or(usize::MAX);
+            WireStream::Capture { first: bound(first), last: bound(last) }
+        }
+    }
+}
+
+fn check_targets(targets: &[u8]) -> Result<(), String> {
+    for (at, target) in targets.iter().enumerate() {
+        if !(3..TARGETS_END).contains(target) {
+            return Err(format!("descriptor number {target} is not in 3 to {}", TARGETS_END - 1));
+        }
+        if targets[..at].contains(target) {
+            return Err(format!("descriptor number {target} is given twice"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptor_numbers_are_checked() {
+        assert_eq!(check_targets(&[3, 63, 4]), Ok(()));
+        assert_eq!(check_targets(&[3, 2]).unwrap_err(), "descriptor number 2 is not in 3 to 63");
+        assert_eq!(check_targets(&[64]).unwrap_err(), "descriptor number 64 is not in 3 to 63");
+        assert_eq!(check_targets(&[5, 5]).unwrap_err(), "descriptor number 5 is given twice");
+    }
+}

@@ -1,0 +1,23 @@
+//! A subject is started held, observed, released, and its whole process tree is ended whatever happens.
+//!
+//! Each subject has a supervisor: this same program started afresh, in a session of its own, which adopts every
+//! orphan of the tree. It speaks JSON lines with the runner over a socket, and when the runner's end closes, for
+//! whatever reason, it kills the tree, removes the subject's control groups and scratch directories, and exits.
+
+mod capture;
+mod channel;
+mod child;
+pub mod classify;
+mod handle;
+mod scratch;
+mod spec;
+mod supervise;
+mod tree;
+mod wire;
+
+pub use capture::Captured;
+pub use handle::{Held, Launcher, Running};
+pub use scratch::Scratch;
+pub use spec::{Input, LaunchSpec, Output};
+pub use supervise::{supervise, supervise_stdin};
+pub use wire::{CpuTime, End, Finished, KilledFor, Status};

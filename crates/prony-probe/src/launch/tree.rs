@@ -1,0 +1,91 @@
+//! The process tree below a supervisor, and how all of it is ended.
+
+use std::collections::{HashMap, HashSet};
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+use crate::owner::{Place, ProcessId, all_places, place};
+
+/// Scans after which stopping gives way to killing, should a tree fork faster than it is stopped.
+const MOST_STOP_SCANS: usize = 64;
+
+/// Everything below `root`, which is not in it; parents before children where the list allows.
+fn below(root: i32, places: &[Place]) -> Vec<Place> {
+    let mut children: HashMap<i32, Vec<Place>> = HashMap::new();
+    for place in places {
+        children.entry(place.parent).or_default().push(*place);
+    }
+    let (mut found, mut next) = (Vec::new(), vec![root]);
+    while let Some(parent) = next.pop() {
+        for child in children.remove(&parent).unwrap_or_default() {
+            next.push(child.id.pid);
+            found.push(child);
+        }
+    }
+    found
+}
+
+/// All processes below the calling one, ended ones that nobody reaped yet included.
+pub(super) fn descendants() -> Vec<Place> {
+    below(getpid().as_raw_nonzero().get(), &all_places())
+}
+
+/// Processes below the calling one that still run.
+pub(super) fn living() -> impl Iterator<Item = ProcessId> {
+    descendants().into_iter().filter(|place| !place.zombie).map(|place| place.id)
+}
+
+/// Sends a signal to this very process, never to another that got its number since.
+fn signal(id: ProcessId, signal: Signal) {
+    let Some(pid) = Pid::from_raw(id.pid) else { return };
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if place(id.pid).is_some_and(|place| place.id == id) {
+        // A process that has ended meanwhile needs no signal.
+        let _ = pidfd_send_signal(&handle, signal);
+    }
+}
+
+/// Stops everything below the calling process until a scan finds nothing that still runs free, so that nothing forks
+/// while it is killed; then kills it all. Returns how many were alive.
+pub(super) fn kill_all() -> usize {
+    let mut stopped = HashSet::new();
+    for _ in 0..MOST_STOP_SCANS {
+        let free: Vec<ProcessId> = living().filter(|id| !stopped.contains(id)).collect();
+        if free.is_empty() {
+            break;
+        }
+        for id in free {
+            signal(id, Signal::STOP);
+            stopped.insert(id);
+        }
+    }
+    let alive: Vec<ProcessId> = living().collect();
+    for id in &alive {
+        signal(*id, Signal::KILL);
+    }
+    alive.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(pid: i32, parent: i32) -> Place {
+        Place { id: ProcessId { pid, start: 0 }, parent, zombie: false }
+    }
+
+    #[test]
+    fn the_tree_holds_all_generations_and_nobody_else() {
+        let places =
+            [place(1, 0), place(10, 1), place(11, 10), place(12, 11), place(13, 10), place(20, 1), place(21, 20)];
+        let mut pids: Vec<i32> = below(10, &places).iter().map(|place| place.id.pid).collect();
+        pids.sort_unstable();
+        assert_eq!(pids, [11, 12, 13]);
+        assert!(below(13, &places).is_empty());
+    }
+
+    #[test]
+    fn a_circle_in_a_torn_scan_ends() {
+        assert_eq!(below(1, &[place(2, 1), place(3, 2), place(2, 3)]).len(), 3);
+    }
+}

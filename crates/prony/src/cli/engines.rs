@@ -1,0 +1,166 @@
+//! `prony engines`: what each driver is, promises and takes.
+
+use comfy_table::{ContentArrangement, Table, presets};
+use prony_engines::driver::{Capabilities, Description, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise};
+use prony_engines::registry;
+
+use super::{Answer, Output};
+use crate::error::Error;
+
+/// Which engine, and how.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Only this engine, with its options and its idiomatic use
+    #[arg(value_name = "ENGINE")]
+    engine: Option<String>,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the table of drivers, or all about one.
+///
+/// # Errors
+/// Where there is no such engine, or the output cannot be written.
+pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let mut engines = registry::engines();
+    if let Some(name) = &arguments.engine {
+        engines.retain(|engine| engine.name == *name);
+        if engines.is_empty() {
+            return Err(unknown(name));
+        }
+    }
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&engines).map_err(|source| Error::Json { what: "the engines", source })?
+    } else if arguments.engine.is_some() {
+        engines.iter().map(|engine| detail(engine, output.width)).collect()
+    } else {
+        overview(&engines, output.width)
+    };
+    output.print(&format!("{}\n", text.trim_end()))?;
+    Ok(Answer::Yes)
+}
+
+fn unknown(name: &str) -> Error {
+    let known = registry::KNOWN.iter().find(|known| known.name == name);
+    let hint = match known.and_then(|known| known.feature) {
+        Some(feature) => format!("build with `--features {feature}` to have it"),
+        None => "`prony engines` lists those of this build".to_owned(),
+    };
+    Error::Arguments { message: format!("no engine `{name}` in this build"), hint }
+}
+
+fn table(width: Option<usize>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(120));
+    table
+}
+
+fn overview(engines: &[Description], width: Option<usize>) -> String {
+    let mut table = table(width);
+    table.set_header(["engine", "version", "through", "durability classes", "transactions"]);
+    for engine in engines {
+        let classes: Vec<String> = engine.promises.iter().map(class_name).collect();
+        table.add_row([
+            engine.name.clone(),
+            engine.version.clone(),
+            engine.library.clone(),
+            classes.join(", "),
+            transactions(engine.capabilities).to_owned(),
+        ]);
+    }
+    let absent: Vec<String> = registry::KNOWN
+        .iter()
+        .filter(|known| !known.built)
+        .filter_map(|known| Some(format!("{} (`--features {}`)", known.name, known.feature?)))
+        .collect();
+    let mut text = format!("{table}\n* what the driver uses when nothing is asked for\n");
+    if !absent.is_empty() {
+        text += &format!("not in this build: {}\n", absent.join(", "));
+    }
+    text + "`prony engines ENGINE` tells the settings behind each class, the options, and how the driver uses it\n"
+}
+
+fn class_name(promise: &Promise) -> String {
+    format!("{}{}", promise.class.name(), if promise.default { "*" } else { "" })
+}
+
+const fn transactions(capabilities: Capabilities) -> &'static str {
+    match (capabilities.batches, capabilities.reads_own_writes) {
+        (false, _) => "one operation",
+        (true, false) => "batches",
+        (true, true) => "full",
+    }
+}
+
+fn detail(engine: &Description, width: Option<usize>) -> String {
+    let mut promises = table(width);
+    promises.set_header(["class", "process crash", "power cut loses", "integrity after it", "settings"]);
+    for promise in &engine.promises {
+        promises.add_row([
+            class_name(promise),
+            crash(promise.process_crash).to_owned(),
+            cut(promise.power_cut).to_owned(),
+            if promise.integrity { "kept" } else { "not promised" }.to_owned(),
+            promise.settings.clone(),
+        ]);
+    }
+    let mut options = table(width);
+    options.set_header(["option", "takes", "unless given", "what it does"]);
+    for option in &engine.options {
+        options.add_row([option.name.clone(), takes(option), option.default.clone(), option.doc.clone()]);
+    }
+    let Description { name, version, library, idiom, .. } = engine;
+    let key = engine.capabilities.max_key.map(|most| format!("longest key: {most} bytes\n")).unwrap_or_default();
+    format!("{name} {version}, through {library}\n\n{idiom}\n\n{promises}\n* the default\n\n{options}\n{key}")
+}
+
+const fn crash(crash: ProcessCrash) -> &'static str {
+    match crash {
+        ProcessCrash::Keeps => "keeps",
+        ProcessCrash::LosesTail => "loses a tail",
+    }
+}
+
+const fn cut(cut: PowerCut) -> &'static str {
+    match cut {
+        PowerCut::Nothing => "nothing acknowledged",
+        PowerCut::LastCommit => "at most the last commit",
+        PowerCut::Tail => "a tail of any length",
+        PowerCut::Anything => "anything",
+    }
+}
+
+fn takes(option: &OptionSpec) -> String {
+    match &option.kind {
+        OptionKind::Bool => "true, false".to_owned(),
+        OptionKind::Int { min, max } => format!("{min} to {max}"),
+        OptionKind::Bytes => "an amount, as \"1 GiB\"".to_owned(),
+        OptionKind::OneOf(words) => words.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_engine_of_the_build_is_listed_with_its_default_class() {
+        let text = overview(&registry::engines(), Some(120));
+        for known in registry::KNOWN {
+            assert!(text.contains(known.name), "{} is missing in:\n{text}", known.name);
+        }
+        for engine in registry::engines() {
+            let defaults = engine.promises.iter().filter(|promise| promise.default).count();
+            assert_eq!(defaults, 1, "{} has one default class", engine.name);
+        }
+    }
+
+    #[test]
+    fn an_engine_that_was_not_built_names_its_feature() {
+        for known in registry::KNOWN.iter().filter(|known| !known.built) {
+            assert!(unknown(known.name).text().contains("--features"));
+        }
+    }
+}

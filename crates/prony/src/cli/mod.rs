@@ -1,0 +1,168 @@
+//! The command line: what was typed -> a command's own function. One file per command.
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::Error;
+use crate::report::render::terminal::Terminal;
+
+pub mod check;
+pub mod choice;
+pub mod engines;
+pub mod hidden;
+pub mod ls;
+pub mod new;
+pub mod rm;
+pub mod run;
+pub mod schema;
+pub mod show;
+
+/// Measures data stores and the programs built on them, and refuses to mislead.
+#[derive(Debug, Parser)]
+#[command(name = "prony", version, max_term_width = 100, disable_help_subcommand = true)]
+struct Arguments {
+    /// Colour: on a terminal only, always, or never (NO_COLOR is respected)
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto)]
+    color: Colour,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an experiment: every trial in fresh processes, in randomised blocks
+    Run(run::Arguments),
+    /// Show what an experiment would do; run nothing
+    Check(check::Arguments),
+    /// Write a commented starting file
+    New(new::Arguments),
+    /// Print the JSON Schema of the experiment file
+    Schema(schema::Arguments),
+    /// Print the tables of a run
+    Show(show::ShowArgs),
+    /// List the runs in the results database
+    Ls(ls::LsArgs),
+    /// Remove a run from the results database
+    Rm(rm::RmArgs),
+    /// The engines of this build: versions, promises, settings
+    Engines(engines::Arguments),
+    /// Host one store; prony starts this itself
+    #[command(hide = true)]
+    Worker,
+    /// Hold one subject and end its tree; prony starts this itself
+    #[command(hide = true)]
+    Supervise,
+}
+
+/// What a command ends with when nothing went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Done: exit code 0.
+    Yes,
+    /// Done, and the answer is no: exit code 1.
+    No,
+}
+
+/// What a command prints to, and how.
+pub struct Output<'a> {
+    /// Data.
+    pub out: &'a mut dyn Write,
+    /// Columns, where the output is a terminal.
+    pub width: Option<usize>,
+    /// Whether colour may be used.
+    pub colour: bool,
+}
+
+impl Output<'_> {
+    /// What the tables' printer must know.
+    pub const fn terminal(&self) -> Terminal {
+        Terminal { width: self.width, colour: self.colour }
+    }
+
+    /// Writes a text.
+    ///
+    /// # Errors
+    /// Where it cannot be written; a broken pipe among them.
+    pub fn print(&mut self, text: &str) -> Result<(), Error> {
+        self.out.write_all(text.as_bytes()).map_err(|source| Error::Write { what: "the output".to_owned(), source })
+    }
+}
+
+const fn yes((): ()) -> Answer {
+    Answer::Yes
+}
+
+/// Runs the command that was typed.
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match arguments.command {
+        Command::Worker => return hidden::worker(),
+        Command::Supervise => return hidden::supervise(),
+        _ => {}
+    }
+    let stdout = io::stdout();
+    let terminal = stdout.is_terminal();
+    let colour = match arguments.color {
+        Colour::Always => true,
+        Colour::Never => false,
+        Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
+    };
+    let mut out = io::BufWriter::new(stdout.lock());
+    let mut output = Output { out: &mut out, width: terminal.then(terminal_width), colour };
+    let answer = dispatch(arguments.command, &mut output).and_then(|answer| {
+        let flushed = output.out.flush();
+        flushed.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
+        Ok(answer)
+    });
+    match answer {
+        Ok(Answer::Yes) => ExitCode::SUCCESS,
+        Ok(Answer::No) => ExitCode::from(1),
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            report_error(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> {
+    match command {
+        Command::Run(arguments) => run::run(&arguments, output),
+        Command::Check(arguments) => check::run(&arguments, output),
+        Command::New(arguments) => new::run(&arguments, output),
+        Command::Schema(arguments) => schema::run(&arguments, output),
+        Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
+        Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
+        Command::Rm(arguments) => remove(&arguments),
+        Command::Engines(arguments) => engines::run(&arguments, output),
+        Command::Worker | Command::Supervise => Ok(Answer::Yes),
+    }
+}
+
+/// Asks on standard error, so that standard output stays clean.
+fn remove(arguments: &rm::RmArgs) -> Result<Answer, Error> {
+    let stdin = io::stdin();
+    let mut answers = stdin.lock();
+    let answers = stdin.is_terminal().then_some(&mut answers as &mut dyn io::BufRead);
+    rm::rm(arguments, answers, &mut io::stderr()).map(yes)
+}
+
+/// The terminal's width, for tables; 100 where it cannot be asked.
+pub fn terminal_width() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
+    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 40).unwrap_or(100)
+}
+
+#[expect(clippy::print_stderr, reason = "the one place where the binary speaks of its own failure")]
+fn report_error(error: &Error) {
+    eprint!("{}", error.text());
+}

@@ -1,0 +1,29 @@
+//! `prony new`: a commented starting file.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+
+use super::{Answer, Output};
+use crate::error::Error;
+
+/// Where to.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The file to write; must not exist
+    #[arg(value_name = "FILE", default_value = "experiment.toml")]
+    file: PathBuf,
+}
+
+/// Writes the starting file; never over another.
+///
+/// # Errors
+/// Where the file exists or cannot be written.
+pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let text = prony_core::experiment::template();
+    let write = |path: &PathBuf| OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes());
+    write(&arguments.file).map_err(|source| Error::Write { what: format!("`{}`", arguments.file.display()), source })?;
+    let path = arguments.file.display();
+    output.print(&format!("wrote `{path}`; `prony check {path}` shows its plan\n"))?;
+    Ok(Answer::Yes)
+}

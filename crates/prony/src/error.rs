@@ -1,0 +1,181 @@
+//! What can go wrong in the binary; every variant names its noun and keeps its source.
+
+use std::io;
+use std::path::PathBuf;
+
+use prony_core::experiment::{Problem, render};
+use prony_core::metric::MetricError;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no results database at the path.
+    #[error("no results database at `{}`", .path.display())]
+    NoDatabase {
+        /// The database's path.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("`{}` is not a results database of prony", .path.display())]
+    NotADatabase {
+        /// The file's path.
+        path: PathBuf,
+        /// What SQLite says, where it cannot read the file at all.
+        source: Option<rusqlite::Error>,
+    },
+    /// A later prony wrote it.
+    #[error("`{}` has schema {found}; this prony knows schemas up to {known}", .path.display())]
+    NewerDatabase {
+        /// The database's path.
+        path: PathBuf,
+        /// The file's schema.
+        found: i64,
+        /// The newest schema that is known here.
+        known: i64,
+    },
+    /// SQLite refused.
+    #[error("cannot {doing} in `{}`", .path.display())]
+    Database {
+        /// The database's path.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The database holds no run at all.
+    #[error("no runs in `{}`", .path.display())]
+    NoRuns {
+        /// The database's path.
+        path: PathBuf,
+    },
+    /// The run is not in the database.
+    #[error("no run `{run}` in `{}`", .path.display())]
+    NoRun {
+        /// The run as asked for.
+        run: String,
+        /// The database's path.
+        path: PathBuf,
+    },
+    /// The trial is not in the run.
+    #[error("no trial at position {position} in run {run}")]
+    NoTrial {
+        /// The run's number.
+        run: i64,
+        /// The trial's position in the plan.
+        position: u32,
+    },
+    /// A trial is never rewritten.
+    #[error("run {run} already holds a trial at position {position}")]
+    TrialExists {
+        /// The run's number.
+        run: i64,
+        /// The trial's position in the plan.
+        position: u32,
+    },
+    /// Output could not be written.
+    #[error("cannot write {what}")]
+    Write {
+        /// What was being written: `the tables`, a file's name ...
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Input could not be read.
+    #[error("cannot read {what}")]
+    Read {
+        /// What was being read.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Output could not be turned into JSON.
+    #[error("cannot write {what} as JSON")]
+    Json {
+        /// What was being written.
+        what: &'static str,
+        /// The cause.
+        source: serde_json::Error,
+    },
+    /// A metric's name on the command line is wrong.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+    /// An experiment file cannot be read.
+    #[error("cannot read `{}`", .path.display())]
+    ReadFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An experiment file has faults.
+    #[error("`{file}` has {} problem{}; nothing was run", .problems.len(), if .problems.len() == 1 { "" } else { "s" })]
+    Experiment {
+        /// The file, as named.
+        file: String,
+        /// Its text.
+        text: String,
+        /// All of them.
+        problems: Vec<Problem>,
+    },
+    /// The operating system refused what every trial needs.
+    #[error(transparent)]
+    Probe(#[from] prony_probe::Error),
+    /// What a trial needs could not be made: a socket, a thread, a signal handler.
+    #[error("cannot {doing}")]
+    Setup {
+        /// What was attempted.
+        doing: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Arguments that do not go together.
+    #[error("{message}")]
+    Arguments {
+        /// What does not go together.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+impl Error {
+    /// What to do about it, where there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoDatabase { .. } => {
+                Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
+            }
+            Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
+            Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
+            Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
+            Self::Arguments { hint, .. } => Some(hint.clone()),
+            _ => None,
+        }
+    }
+
+    /// The whole message: cause chain, excerpts, hint; ends with a newline.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Self::Experiment { file, text: source, problems } = self {
+            problems.iter().for_each(|problem| text += &format!("{}\n", render(problem, file, source)));
+        }
+        text += &format!("error: {self}");
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text += &format!(": {error}");
+            cause = error.source();
+        }
+        text.push('\n');
+        if let Some(hint) = self.hint() {
+            text += &format!("hint: {hint}\n");
+        }
+        text
+    }
+
+    /// Whether the reader of our output went away, which is no failure (exit code 0).
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

@@ -1,0 +1,139 @@
+//! The file: created, opened, brought to the newest schema.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::schema::{self, Fault, VERSION};
+use crate::error::Error;
+
+/// How long to wait for another process's write.
+const BUSY: Duration = Duration::from_secs(60);
+
+/// A results database.
+#[derive(Debug)]
+pub struct Database {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl Database {
+    /// Opens the database at the path, creating it where there is none.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`], [`Error::NewerDatabase`], [`Error::Database`].
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// Opens the database at the path, which must exist.
+    ///
+    /// # Errors
+    /// As [`Self::create`], and [`Error::NoDatabase`].
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if !path.exists() {
+            return Err(Error::NoDatabase { path: path.to_owned() });
+        }
+        Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open_with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Connection::open_with_flags(path, flags)
+            .map_err(Fault::Sql)
+            .and_then(|mut connection| {
+                connection.busy_timeout(BUSY)?;
+                schema::check(&connection)?;
+                prepare(&connection)?;
+                schema::migrate(&mut connection)?;
+                Ok(Self { path: path.to_owned(), connection })
+            })
+            .map_err(|fault| refused(path, fault))
+    }
+
+    /// Reads with the closure, which sees one state of the file whatever others append meanwhile.
+    pub(super) fn read<T>(
+        &self,
+        doing: &'static str,
+        f: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        self.connection
+            .unchecked_transaction()
+            .and_then(|snapshot| f(&snapshot))
+            .map_err(|source| self.failed(doing, source))
+    }
+
+    /// Gives the pages of deleted runs back to the file system.
+    pub(super) fn shrink(&self) -> Result<(), Error> {
+        let vacuum = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare("PRAGMA incremental_vacuum")?;
+            let mut rows = statement.query([])?;
+            while rows.next()?.is_some() {}
+            Ok(())
+        };
+        vacuum().map_err(|source| self.failed("give space back", source))
+    }
+
+    /// Writes with the closure, in one transaction: all of it or nothing.
+    pub(super) fn write<T>(
+        &mut self,
+        doing: &'static str,
+        f: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        let result =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
+                let value = f(&transaction)?;
+                transaction.commit()?;
+                Ok(value)
+            });
+        result.map_err(|source| self.failed(doing, source))
+    }
+
+    fn failed(&self, doing: &'static str, source: rusqlite::Error) -> Error {
+        Error::Database { path: self.path.clone(), doing, source }
+    }
+}
+
+/// Settings of a connection; the first one also lays out an empty file.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(64);
+    // Only takes effect in an empty file: deleted runs then give their pages back.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    write_ahead(connection)?;
+    // A finished trial survives a power cut.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+/// Turns on the write-ahead log. SQLite does not wait for others here, whatever the busy timeout.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        let result = connection.pragma_update(None, "journal_mode", "WAL");
+        match result {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && tries < 200 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn refused(path: &Path, fault: Fault) -> Error {
+    let path = path.to_owned();
+    match fault {
+        Fault::Foreign => Error::NotADatabase { path, source: None },
+        Fault::Newer(found) => Error::NewerDatabase { path, found, known: VERSION },
+        Fault::Sql(source) if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            Error::NotADatabase { path, source: Some(source) }
+        }
+        Fault::Sql(source) => Error::Database { path, doing: "open the results", source },
+    }
+}

@@ -1,0 +1,138 @@
+-- Schema 1. Times are nanoseconds, instants CLOCK_MONOTONIC unless they end in unix_ms.
+-- Unsigned 64-bit numbers are stored as the signed number of the same bits.
+
+CREATE TABLE runs (
+    id              INTEGER PRIMARY KEY AUTOINCREMENT,
+    title           TEXT    NOT NULL,
+    source          TEXT    NOT NULL,               -- the experiment's text, byte for byte
+    experiment      TEXT    NOT NULL,               -- the checked experiment, JSON
+    hash            TEXT    NOT NULL,               -- XXH3-128 of `experiment`
+    seed            INTEGER NOT NULL,
+    host            TEXT    NOT NULL,               -- JSON
+    limits          TEXT    NOT NULL,               -- JSON
+    version         TEXT    NOT NULL,
+    started_unix_ms INTEGER NOT NULL,
+    ended_unix_ms   INTEGER,
+    status          TEXT    NOT NULL,               -- unfinished, done, interrupted
+    planned         INTEGER NOT NULL                -- trials
+);
+
+CREATE TABLE variants (
+    run      INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    variant  INTEGER NOT NULL,
+    levels   TEXT    NOT NULL,                      -- JSON: factor -> label
+    stratum  INTEGER NOT NULL,
+    baseline INTEGER NOT NULL,
+    PRIMARY KEY (run, variant)
+) WITHOUT ROWID;
+
+-- What engines say of themselves is the same in most trials: kept once a run.
+CREATE TABLE effective (
+    id   INTEGER PRIMARY KEY,
+    run  INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    hash INTEGER NOT NULL,
+    body TEXT    NOT NULL                           -- JSON
+);
+CREATE INDEX effective_by_hash ON effective (run, hash);
+
+CREATE TABLE trials (
+    id              INTEGER PRIMARY KEY,
+    run             INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    position        INTEGER NOT NULL,
+    block           INTEGER NOT NULL,
+    sub_block       INTEGER NOT NULL,
+    variant         INTEGER NOT NULL,
+    label           TEXT    NOT NULL,               -- JSON
+    seed            INTEGER NOT NULL,
+    started_unix_ms INTEGER NOT NULL,
+    took            INTEGER NOT NULL,
+    outcome         TEXT    NOT NULL,               -- the name, for queries by hand
+    ending          TEXT    NOT NULL,               -- JSON: outcome, phase, after, evidence
+    effective       INTEGER NOT NULL REFERENCES effective,
+    conditions      TEXT    NOT NULL,               -- JSON
+    sampler_cpu     TEXT    NOT NULL                -- JSON: a reading
+);
+CREATE UNIQUE INDEX trials_by_position ON trials (run, position);
+CREATE INDEX trials_by_effective ON trials (effective);
+
+CREATE TABLE phases (
+    id                   INTEGER PRIMARY KEY,
+    trial                INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
+    ord                  INTEGER NOT NULL,
+    name                 TEXT    NOT NULL,
+    action               TEXT    NOT NULL,
+    timed                INTEGER NOT NULL,
+    completion           TEXT    NOT NULL,          -- JSON
+    begin_at             INTEGER,
+    end_at               INTEGER,
+    answer               TEXT,                      -- JSON: rows, digest, comparable
+    errors               TEXT    NOT NULL,          -- JSON: text -> count
+    throughput_interval  INTEGER,
+    throughput           BLOB                       -- packed u64
+);
+CREATE UNIQUE INDEX phases_by_order ON phases (trial, ord);
+
+CREATE TABLE metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TEXT NOT NULL);
+CREATE TABLE instances (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE reasons (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);   -- JSON
+
+CREATE TABLE readings (
+    phase    INTEGER NOT NULL REFERENCES phases ON DELETE CASCADE,
+    instance INTEGER NOT NULL REFERENCES instances,
+    metric   INTEGER NOT NULL REFERENCES metrics,
+    value    REAL,                                  -- in the metric's unit; NULL where missing
+    missing  INTEGER REFERENCES reasons,
+    PRIMARY KEY (phase, instance, metric),
+    CHECK ((value IS NULL) <> (missing IS NULL))
+) WITHOUT ROWID;
+
+CREATE TABLE histograms (
+    phase     INTEGER NOT NULL REFERENCES phases ON DELETE CASCADE,
+    ord       INTEGER NOT NULL,
+    operation TEXT    NOT NULL,
+    kind      TEXT    NOT NULL,                     -- JSON
+    failed    INTEGER NOT NULL,
+    v2        BLOB    NOT NULL,                     -- HdrHistogram V2, nanoseconds
+    PRIMARY KEY (phase, ord)
+);
+
+CREATE TABLE groups (
+    phase      INTEGER PRIMARY KEY REFERENCES phases ON DELETE CASCADE,
+    operations INTEGER NOT NULL,                    -- in a group
+    wall       BLOB    NOT NULL,                    -- packed u64, nanoseconds
+    cpu        BLOB    NOT NULL
+);
+
+CREATE TABLE series (
+    trial   INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
+    ord     INTEGER NOT NULL,
+    pid     INTEGER NOT NULL,
+    role    TEXT    NOT NULL,
+    command TEXT    NOT NULL,
+    samples BLOB    NOT NULL,                       -- packed
+    PRIMARY KEY (trial, ord)
+);
+
+CREATE TABLE findings (
+    trial    INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
+    ord      INTEGER NOT NULL,
+    guard    TEXT    NOT NULL,
+    severity TEXT    NOT NULL,                      -- JSON
+    phase    TEXT,
+    message  TEXT    NOT NULL,
+    hint     TEXT    NOT NULL,
+    data     TEXT    NOT NULL,                      -- JSON
+    PRIMARY KEY (trial, ord)
+);
+
+-- For queries by hand: one row a figure, all names spelled out.
+CREATE VIEW figures AS
+SELECT t.run, t.block, t.position, t.variant, v.levels, t.outcome,
+       p.name AS phase, i.name AS instance, m.name AS metric, r.value, m.unit, w.name AS missing
+FROM trials t
+JOIN variants v ON v.run = t.run AND v.variant = t.variant
+JOIN phases p ON p.trial = t.id
+JOIN readings r ON r.phase = p.id
+JOIN instances i ON i.id = r.instance
+JOIN metrics m ON m.id = r.metric
+LEFT JOIN reasons w ON w.id = r.missing;

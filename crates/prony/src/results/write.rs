@@ -1,0 +1,455 @@
+//! What a runner writes: a run's beginning, each finished trial, its end.
+
+use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::guard::Finding;
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{HistogramRecord, MetricKeyText, PhaseRecord, ProcessSeries, TrialRecord};
+use prony_core::units::Nanos;
+use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
+use serde::Serialize;
+use serde_json::Value;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use super::codec::{pack, pack_samples};
+use super::open::Database;
+use super::run::{RunId, RunStart, RunStatus};
+use crate::error::Error;
+
+impl Database {
+    /// Begins a run.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn begin_run(&mut self, start: &RunStart<'_>) -> Result<RunId, Error> {
+        self.write("begin a run", |tx| {
+            let experiment = json(start.experiment)?;
+            tx.prepare_cached(
+                "INSERT INTO runs (title, source, experiment, hash, seed, host, limits, version, started_unix_ms,
+                                   status, planned)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+            )?
+            .execute(params![
+                start.experiment.title(),
+                start.experiment.source(),
+                experiment,
+                hash(&experiment),
+                start.seed as i64,
+                json(start.host)?,
+                json(start.limits)?,
+                start.version,
+                start.started_unix_ms as i64,
+                RunStatus::Unfinished.name(),
+                start.planned,
+            ])?;
+            let run = RunId(tx.last_insert_rowid());
+            start.experiment.variants().iter().try_for_each(|v| insert_variant(tx, run, start.experiment, v))?;
+            Ok(run)
+        })
+    }
+
+    /// Takes a run up again, with a newly planned number of trials; also after looks that add blocks.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::Database`].
+    pub fn reopen_run(&mut self, run: RunId, planned: u32) -> Result<(), Error> {
+        let changed = self.write("resume a run", |tx| {
+            tx.execute(
+                "UPDATE runs SET status = ?2, ended_unix_ms = NULL, planned = ?3 WHERE id = ?1",
+                params![run.0, RunStatus::Unfinished.name(), planned],
+            )
+        })?;
+        self.must_have_run(run, changed)
+    }
+
+    /// Ends a run.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::Database`].
+    pub fn end_run(&mut self, run: RunId, status: RunStatus, ended_unix_ms: u64) -> Result<(), Error> {
+        let changed = self.write("end a run", |tx| {
+            tx.execute(
+                "UPDATE runs SET status = ?2, ended_unix_ms = ?3 WHERE id = ?1",
+                params![run.0, status.name(), ended_unix_ms as i64],
+            )
+        })?;
+        self.must_have_run(run, changed)
+    }
+
+    /// Keeps a finished trial: all of it, or on any error nothing.
+    ///
+    /// # Errors
+    /// [`Error::TrialExists`], [`Error::NoRun`], [`Error::Database`] (also where the disk is full).
+    pub fn append_trial(&mut self, run: RunId, record: &TrialRecord) -> Result<(), Error> {
+        let position = record.trial.position;
+        let state = self.write("keep a trial", |tx| {
+            let state = standing(tx, run, position)?;
+            if state == Standing::Free {
+                insert_record(tx, run, record)?;
+            }
+            Ok(state)
+        })?;
+        match state {
+            Standing::Free => Ok(()),
+            Standing::Taken => Err(Error::TrialExists { run: run.0, position }),
+            Standing::NoRun => self.must_have_run(run, 0),
+        }
+    }
+
+    /// Deletes a run and everything it holds, and gives the space back.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::Database`].
+    pub fn delete_run(&mut self, run: RunId) -> Result<(), Error> {
+        let changed = self.write("delete a run", |tx| tx.execute("DELETE FROM runs WHERE id = ?1", [run.0]))?;
+        self.must_have_run(run, changed)?;
+        self.shrink()
+    }
+
+    fn must_have_run(&self, run: RunId, changed: usize) -> Result<(), Error> {
+        if changed > 0 {
+            return Ok(());
+        }
+        Err(Error::NoRun { run: run.to_string(), path: self.path().to_owned() })
+    }
+}
+
+/// Whether a trial can be appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Free,
+    Taken,
+    NoRun,
+}
+
+fn standing(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<Standing> {
+    let has_run: bool =
+        tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1)")?.query_row([run.0], |row| row.get(0))?;
+    let taken: bool = tx
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM trials WHERE run = ?1 AND position = ?2)")?
+        .query_row(params![run.0, position], |row| row.get(0))?;
+    Ok(match (has_run, taken) {
+        (false, _) => Standing::NoRun,
+        (true, true) => Standing::Taken,
+        (true, false) => Standing::Free,
+    })
+}
+
+fn insert_variant(
+    tx: &Transaction<'_>,
+    run: RunId,
+    experiment: &Experiment,
+    variant: &Variant,
+) -> rusqlite::Result<()> {
+    let levels: serde_json::Map<String, Value> = experiment
+        .factors()
+        .iter()
+        .zip(&variant.levels)
+        .filter_map(|(factor, level)| {
+            Some((factor.name.clone(), Value::from(factor.levels.get(*level)?.label.clone())))
+        })
+        .collect();
+    tx.prepare_cached("INSERT INTO variants (run, variant, levels, stratum, baseline) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![run.0, variant.id as i64, json(&levels)?, variant.stratum as i64, variant.baseline])?;
+    Ok(())
+}
+
+fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord) -> rusqlite::Result<()> {
+    let effective = intern_effective(tx, run, &json(&record.effective)?)?;
+    tx.prepare_cached(
+        "INSERT INTO trials (run, position, block, variant, label, seed, started_unix_ms, took, outcome, ending,
+                             effective, conditions, sampler_cpu, sub_block)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?
+    .execute(params![
+        run.0,
+        record.trial.position,
+        record.trial.block,
+        record.trial.variant as i64,
+        json(&record.trial.label)?,
+        record.trial.seed as i64,
+        record.started_unix_ms as i64,
+        nanos(record.took),
+        record.ending.outcome.name(),
+        json(&record.ending)?,
+        effective,
+        json(&record.conditions)?,
+        json(&record.sampler_cpu)?,
+        record.trial.sub_block,
+    ])?;
+    let trial = tx.last_insert_rowid();
+    let mut phases = Vec::with_capacity(record.phases.len());
+    for (ord, phase) in record.phases.iter().enumerate() {
+        phases.push(insert_phase(tx, trial, ord, phase)?);
+    }
+    insert_readings(tx, &phases, &record.phases)?;
+    record.series.iter().enumerate().try_for_each(|(ord, series)| insert_series(tx, trial, ord, series))?;
+    record.findings.iter().enumerate().try_for_each(|(ord, finding)| insert_finding(tx, trial, ord, finding))
+}
+
+/// The number of an `effective` text, equal for equal texts of a run.
+fn intern_effective(tx: &Transaction<'_>, run: RunId, body: &str) -> rusqlite::Result<i64> {
+    let hash = xxh3_64(body.as_bytes()) as i64;
+    let known = tx
+        .prepare_cached("SELECT id FROM effective WHERE run = ?1 AND hash = ?2 AND body = ?3")?
+        .query_row(params![run.0, hash, body], |row| row.get(0))
+        .optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    tx.prepare_cached("INSERT INTO effective (run, hash, body) VALUES (?1, ?2, ?3)")?
+        .execute(params![run.0, hash, body])?;
+    Ok(tx.last_insert_rowid())
+}
+
+fn insert_phase(tx: &Transaction<'_>, trial: i64, ord: usize, phase: &PhaseRecord) -> rusqlite::Result<i64> {
+    tx.prepare_cached(
+        "INSERT INTO phases (trial, ord, name, action, timed, completion, begin_at, end_at, answer, errors,
+                             throughput_interval, throughput)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?
+    .execute(params![
+        trial,
+        ord as i64,
+        phase.name,
+        phase.action,
+        phase.timed,
+        json(&phase.completion)?,
+        phase.begin.map(nanos),
+        phase.end.map(nanos),
+        phase.answer.as_ref().map(json).transpose()?,
+        json(&phase.errors)?,
+        phase.throughput.as_ref().map(|t| nanos(t.interval)),
+        phase.throughput.as_ref().map(|t| pack(&t.operations)),
+    ])?;
+    let id = tx.last_insert_rowid();
+    phase.histograms.iter().enumerate().try_for_each(|(ord, histogram)| insert_histogram(tx, id, ord, histogram))?;
+    if let Some(groups) = &phase.groups {
+        tx.prepare_cached("INSERT INTO groups (phase, operations, wall, cpu) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![id, groups.operations as i64, pack(&groups.wall), pack(&groups.cpu)])?;
+    }
+    Ok(id)
+}
+
+fn insert_histogram(tx: &Transaction<'_>, phase: i64, ord: usize, histogram: &HistogramRecord) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO histograms (phase, ord, operation, kind, failed, v2) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        phase,
+        ord as i64,
+        histogram.operation,
+        json(&histogram.kind)?,
+        histogram.failed as i64,
+        histogram.v2
+    ])?;
+    Ok(())
+}
+
+fn insert_readings(tx: &Transaction<'_>, ids: &[i64], phases: &[PhaseRecord]) -> rusqlite::Result<()> {
+    let mut names = Names::default();
+    let mut insert = tx
+        .prepare_cached("INSERT INTO readings (phase, instance, metric, value, missing) VALUES (?1, ?2, ?3, ?4, ?5)")?;
+    for (phase, record) in ids.iter().zip(phases) {
+        for (instance, readings) in &record.readings {
+            let instance = names.instance(tx, instance)?;
+            for (key, reading) in readings {
+                let metric = names.metric(tx, *key)?;
+                let (value, missing) = match reading {
+                    Reading::Measured(value) if value.is_finite() => (Some(*value), None),
+                    // SQLite has no NaN; a figure that is none was not measured.
+                    Reading::Measured(_) => (None, Some(names.reason(tx, &Why::Failed("not a number".to_owned()))?)),
+                    Reading::Missing(why) => (None, Some(names.reason(tx, why)?)),
+                };
+                insert.execute(params![phase, instance, metric, value, missing])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn insert_series(tx: &Transaction<'_>, trial: i64, ord: usize, series: &ProcessSeries) -> rusqlite::Result<()> {
+    tx.prepare_cached("INSERT INTO series (trial, ord, pid, role, command, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute(params![trial, ord as i64, series.pid, series.role, series.command, pack_samples(&series.samples)])?;
+    Ok(())
+}
+
+fn insert_finding(tx: &Transaction<'_>, trial: i64, ord: usize, finding: &Finding) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO findings (trial, ord, guard, severity, phase, message, hint, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute(params![
+        trial,
+        ord as i64,
+        finding.guard,
+        json(&finding.severity)?,
+        finding.phase,
+        finding.message,
+        finding.hint,
+        json(&finding.data)?
+    ])?;
+    Ok(())
+}
+
+/// Numbers of names already met in this trial.
+#[derive(Default)]
+struct Names {
+    instances: Vec<(String, i64)>,
+    metrics: Vec<(MetricKeyText, i64)>,
+    reasons: Vec<(Why, i64)>,
+}
+
+impl Names {
+    fn instance(&mut self, tx: &Transaction<'_>, name: &str) -> rusqlite::Result<i64> {
+        remember(
+            &mut self.instances,
+            |n| n == name,
+            || name.to_owned(),
+            || {
+                number(
+                    tx,
+                    "SELECT id FROM instances WHERE name = ?1",
+                    "INSERT INTO instances (name) VALUES (?1)",
+                    &[&name],
+                )
+            },
+        )
+    }
+
+    fn metric(&mut self, tx: &Transaction<'_>, key: MetricKeyText) -> rusqlite::Result<i64> {
+        remember(
+            &mut self.metrics,
+            |k| *k == key,
+            || key,
+            || {
+                let unit = serde_json::to_value(key.0.metric.unit()).unwrap_or_default();
+                let unit = unit.as_str().unwrap_or_default();
+                number(
+                    tx,
+                    "SELECT id FROM metrics WHERE name = ?1",
+                    "INSERT INTO metrics (name, unit) VALUES (?1, ?2)",
+                    &[&key.0.to_string(), &unit],
+                )
+            },
+        )
+    }
+
+    fn reason(&mut self, tx: &Transaction<'_>, why: &Why) -> rusqlite::Result<i64> {
+        remember(
+            &mut self.reasons,
+            |w| w == why,
+            || why.clone(),
+            || {
+                let text = json(why)?;
+                number(tx, "SELECT id FROM reasons WHERE name = ?1", "INSERT INTO reasons (name) VALUES (?1)", &[&text])
+            },
+        )
+    }
+}
+
+fn remember<K>(
+    known: &mut Vec<(K, i64)>,
+    is: impl Fn(&K) -> bool,
+    key: impl FnOnce() -> K,
+    find: impl FnOnce() -> rusqlite::Result<i64>,
+) -> rusqlite::Result<i64> {
+    if let Some((_, id)) = known.iter().find(|(k, _)| is(k)) {
+        return Ok(*id);
+    }
+    let id = find()?;
+    known.push((key(), id));
+    Ok(id)
+}
+
+/// The number of a name, given one where it has none. The name is the first value.
+fn number(tx: &Transaction<'_>, find: &str, insert: &str, values: &[&dyn ToSql]) -> rusqlite::Result<i64> {
+    let known = tx.prepare_cached(find)?.query_row(&values[..1], |row| row.get(0)).optional()?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    tx.prepare_cached(insert)?.execute(values)?;
+    Ok(tx.last_insert_rowid())
+}
+
+fn json(value: &impl Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
+}
+
+fn hash(experiment: &str) -> String {
+    format!("{:032x}", xxh3_128(experiment.as_bytes()))
+}
+
+/// The digest by which a run and an experiment are known to be the same (`RunHead::hash`).
+///
+/// # Errors
+/// [`Error::Json`] where the experiment holds what JSON cannot.
+pub fn experiment_hash(experiment: &Experiment) -> Result<String, Error> {
+    let text = serde_json::to_string(experiment).map_err(|source| Error::Json { what: "the experiment", source })?;
+    Ok(hash(&text))
+}
+
+fn nanos(time: Nanos) -> i64 {
+    time.as_nanos() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn experiment() -> Experiment {
+        let share = 0.05;
+        let blocks = json!({"min": 1, "max": 1});
+        serde_json::from_value(json!({
+            "title": "t", "source": "", "seed": 1, "factors": [], "variants": [], "tables": [],
+            "compare": {"baseline": {}, "primary": null, "metrics": [], "margin": share, "alpha": share,
+                        "blocks": blocks, "twice": false},
+            "observe": {"hertz": 10, "throughput": 100},
+        }))
+        .unwrap()
+    }
+
+    fn record(position: u32, evidence: &str) -> TrialRecord {
+        serde_json::from_value(json!({
+            "trial": {"block": 0, "position": position, "variant": 0, "label": "a", "seed": 1},
+            "started_unix_ms": 1, "took": 1, "effective": {}, "conditions": {}, "series": [], "findings": [],
+            "ending": {"outcome": {"kind": "ok"}, "phase": null, "after": 1, "evidence": [evidence]},
+            "sampler_cpu": {"measured": 1},
+            "phases": [{"name": "write", "action": "put", "timed": true, "completion": "complete", "begin": 1, "end": 2,
+                        "readings": {"": {"time": {"measured": 1.0}}}, "histograms": [], "groups": null,
+                        "throughput": null, "answer": null, "errors": {evidence: 1}}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_full_disk_keeps_nothing_half_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut database = Database::create(&dir.path().join("prony.db")).unwrap();
+        let experiment = experiment();
+        let null = Value::Null;
+        let start = RunStart {
+            experiment: &experiment,
+            seed: 1,
+            host: &null,
+            limits: &null,
+            version: "0",
+            started_unix_ms: 1,
+            planned: 2,
+        };
+        let run = database.begin_run(&start).unwrap();
+        database.append_trial(run, &record(0, "small")).unwrap();
+        let large = record(1, &"x".repeat(1 << 20));
+        let limit = |database: &Database, pages: u32| {
+            let set = format!("PRAGMA max_page_count = {pages}");
+            database.read("limit pages", |c| c.query_row(&set, [], |r| r.get::<_, i64>(0))).unwrap()
+        };
+        assert_eq!(limit(&database, 100), 100);
+        let error = database.append_trial(run, &large).unwrap_err();
+        assert!(matches!(&error, Error::Database { source, .. } if source.to_string().contains("full")), "{error:?}");
+        assert_eq!(database.load_run(run).unwrap().trials, [record(0, "small")]);
+        limit(&database, 1 << 20);
+        database.append_trial(run, &large).unwrap();
+        assert_eq!(database.finished_positions(run).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,148 @@
+//! The runner's end of the socket to a worker: JSON lines, with deadlines.
+
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use prony_core::protocol::{FromWorker, ToWorker};
+
+/// A message longer than this is a worker gone wild: groups of 2,000,000 pairs take about 60 MB.
+const LONGEST: usize = 256 << 20;
+
+/// What came, or why nothing did.
+#[derive(Debug)]
+pub enum Received {
+    /// A message.
+    Message(Box<FromWorker>),
+    /// Nothing by the deadline.
+    Nothing,
+    /// The worker's end is closed: it exited, or closed it.
+    Closed,
+    /// What came is not of the protocol.
+    Garbled(String),
+}
+
+/// The runner's end.
+pub struct Channel {
+    stream: UnixStream,
+    pending: Vec<u8>,
+    /// How much of `pending` has been searched for a line's end.
+    searched: usize,
+}
+
+impl Channel {
+    /// Over this socket.
+    pub fn new(stream: UnixStream) -> Self {
+        Self { stream, pending: Vec::new(), searched: 0 }
+    }
+
+    /// Sends one message; `false` where the worker's end is closed.
+    pub fn send(&mut self, message: &ToWorker) -> bool {
+        let Ok(mut line) = serde_json::to_vec(message) else { return false };
+        line.push(b'\n');
+        self.stream.write_all(&line).is_ok()
+    }
+
+    /// Waits for a message until `deadline`.
+    pub fn receive(&mut self, deadline: Instant) -> Received {
+        loop {
+            if let Some(line) = self.take_line() {
+                return match serde_json::from_slice(&line) {
+                    Ok(message) => Received::Message(Box::new(message)),
+                    Err(error) => Received::Garbled(error.to_string()),
+                };
+            }
+            if self.pending.len() > LONGEST {
+                return Received::Garbled(format!("a message of more than {LONGEST} bytes"));
+            }
+            match self.fill(deadline) {
+                Some(received) => return received,
+                None => continue,
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Vec<u8>> {
+        let Some(at) = self.pending[self.searched..].iter().position(|b| *b == b'\n') else {
+            self.searched = self.pending.len();
+            return None;
+        };
+        let rest = self.pending.split_off(self.searched + at + 1);
+        let mut line = std::mem::replace(&mut self.pending, rest);
+        line.pop();
+        self.searched = 0;
+        Some(line)
+    }
+
+    /// Reads once; `Some` where there is no more to wait for.
+    fn fill(&mut self, deadline: Instant) -> Option<Received> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Some(Received::Nothing);
+        }
+        // A timeout of zero would mean forever.
+        let timeout = left.max(Duration::from_micros(100));
+        if self.stream.set_read_timeout(Some(timeout)).is_err() {
+            return Some(Received::Closed);
+        }
+        let mut chunk = [0; 65536];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => Some(Received::Closed),
+            Ok(n) => {
+                self.pending.extend_from_slice(&chunk[..n]);
+                None
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => Some(Received::Nothing),
+                ErrorKind::Interrupted => None,
+                _ => Some(Received::Closed),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(20)
+    }
+
+    fn progress(operations: u64) -> FromWorker {
+        FromWorker::Progress { index: 1, operations }
+    }
+
+    #[test]
+    fn lines_come_out_whole_however_they_went_in() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut channel = Channel::new(ours);
+        let mut text = serde_json::to_vec(&progress(1)).unwrap();
+        text.push(b'\n');
+        text.extend(serde_json::to_vec(&progress(2)).unwrap());
+        let (head, tail) = text.split_at(9);
+        theirs.write_all(head).unwrap();
+        theirs.write_all(tail).unwrap();
+        assert!(matches!(channel.receive(soon()), Received::Message(m) if *m == progress(1)));
+        assert!(matches!(channel.receive(Instant::now()), Received::Nothing));
+        theirs.write_all(b"\n").unwrap();
+        assert!(matches!(channel.receive(soon()), Received::Message(m) if *m == progress(2)));
+        drop(theirs);
+        assert!(matches!(channel.receive(soon()), Received::Closed));
+    }
+
+    #[test]
+    fn what_is_not_the_protocol_is_named() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let mut channel = Channel::new(ours);
+        theirs.write_all(b"hello\n").unwrap();
+        assert!(matches!(channel.receive(soon()), Received::Garbled(_)));
+    }
+
+    #[test]
+    fn sending_to_a_closed_worker_says_so() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        assert!(!Channel::new(ours).send(&ToWorker::Phase { index: 0 }));
+    }
+}

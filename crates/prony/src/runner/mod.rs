@@ -1,0 +1,150 @@
+//! Runs a plan: trial order, phases, outcomes, resume. Emits events; prints nothing.
+
+pub mod assemble;
+pub mod channel;
+pub mod ending;
+pub mod interrupt;
+pub mod lab;
+pub mod observer;
+pub mod session;
+pub mod terminal;
+pub mod trial;
+
+use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prony_core::event::Event;
+use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::outcome::Outcome;
+use prony_core::plan::PlannedTrial;
+use prony_core::record::{PhaseRecord, TrialRecord};
+use prony_core::metric::{Metric, MetricKey};
+use prony_core::units::Nanos;
+
+use crate::error::Error;
+use crate::results::{Database, RunId, RunStatus};
+use lab::Lab;
+use observer::Observer;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Trials that ended well, in this session.
+    pub ok: u32,
+    /// Trials that ended otherwise, in this session.
+    pub failed: u32,
+    /// Whether it was interrupted.
+    pub interrupted: bool,
+}
+
+/// A run in the database and what of its plan is left.
+pub struct Campaign<'a> {
+    /// Where finished trials go.
+    pub database: &'a mut Database,
+    /// The run's number there.
+    pub run: RunId,
+    /// The whole plan.
+    pub plan: &'a [PlannedTrial],
+    /// Positions that an earlier session finished.
+    pub done: BTreeSet<u32>,
+}
+
+/// Runs what is left of the plan; each trial is on disk when its event says so.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
+    let mut summary = Summary::default();
+    observer.event(&began(&campaign, lab.experiment));
+    for trial in campaign.plan {
+        if campaign.done.contains(&trial.position) {
+            continue;
+        }
+        if lab.interrupt.asked() {
+            summary.interrupted = true;
+            break;
+        }
+        if !one(&mut campaign, lab, trial, &mut summary, observer)? {
+            summary.interrupted = true;
+            break;
+        }
+    }
+    let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
+    campaign.database.end_run(campaign.run, status, unix_ms())?;
+    let Summary { ok, failed, interrupted } = summary;
+    observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
+    Ok(summary)
+}
+
+/// Runs and keeps one trial; `false` where the user interrupted it, and nothing of it is kept.
+fn one(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<bool, Error> {
+    let variant = variant_text(lab.experiment, &lab.experiment.variants()[trial.variant]);
+    observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
+    let record = trial::run(lab, trial, observer)?;
+    if record.ending.outcome == Outcome::Interrupted {
+        return Ok(false);
+    }
+    campaign.database.append_trial(campaign.run, &record)?;
+    campaign.done.insert(trial.position);
+    match record.ending.outcome {
+        Outcome::Ok => summary.ok += 1,
+        _ => summary.failed += 1,
+    }
+    observer.event(&ended(campaign, record, variant));
+    Ok(true)
+}
+
+fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
+    Event::RunBegan {
+        run: campaign.run.0,
+        title: experiment.title().to_owned(),
+        variants: experiment.variants().len(),
+        blocks: campaign.plan.iter().map(|trial| trial.block + 1).max().unwrap_or(0),
+        trials: count(campaign.plan.len()),
+        done: count(campaign.done.len()),
+    }
+}
+
+fn ended(campaign: &Campaign<'_>, record: TrialRecord, variant: String) -> Event {
+    Event::TrialEnded {
+        trial: record.trial,
+        variant,
+        took: record.took,
+        phases: record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect(),
+        ending: record.ending,
+        done: count(campaign.done.len()),
+        trials: count(campaign.plan.len()),
+    }
+}
+
+fn time_of(phase: &PhaseRecord) -> Option<Nanos> {
+    let time = phase.reading(MetricKey::amount(Metric::Time))?.measured()?;
+    phase.timed.then(|| Nanos::from_nanos(*time as u64))
+}
+
+/// A variant's levels as text: `store=lmdb, transaction=each`; empty factors are left out.
+pub fn variant_text(experiment: &Experiment, variant: &Variant) -> String {
+    let levels: Vec<String> = experiment
+        .factors()
+        .iter()
+        .zip(&variant.levels)
+        .filter_map(|(factor, level)| Some(format!("{}={}", factor.name, factor.levels.get(*level)?.label)))
+        .collect();
+    if levels.is_empty() { "the subject".to_owned() } else { levels.join(", ") }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Unix time now, milliseconds.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,224 @@
+//! The observer for people: a line per finished trial and, on a terminal, one live line below.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use prony_core::event::Event;
+use prony_core::outcome::{Ending, Outcome};
+use prony_core::units::Nanos;
+
+use super::observer::Observer;
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// The output is a terminal: one line is rewritten in place.
+    pub live: bool,
+    /// Only what needs attention.
+    pub quiet: bool,
+    /// Columns of the terminal.
+    pub width: usize,
+}
+
+/// Prints to the standard error stream, so that tables on standard output stay clean.
+pub struct Terminal<W: Write> {
+    out: W,
+    manner: Manner,
+    began: Instant,
+    drawn: Instant,
+    shown: usize,
+    done: u32,
+    done_before: u32,
+    trials: u32,
+    blocks: u32,
+    current: String,
+    block: u32,
+}
+
+impl<W: Write> Terminal<W> {
+    /// Prints to `out`.
+    pub fn new(out: W, manner: Manner) -> Self {
+        let now = Instant::now();
+        Self {
+            out,
+            manner,
+            began: now,
+            drawn: now,
+            shown: 0,
+            done: 0,
+            done_before: 0,
+            trials: 0,
+            blocks: 0,
+            current: String::new(),
+            block: 0,
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.clear();
+        let _ = writeln!(self.out, "{text}");
+    }
+
+    fn clear(&mut self) {
+        if self.shown > 0 {
+            let _ = write!(self.out, "\r{}\r", " ".repeat(self.shown));
+            self.shown = 0;
+        }
+    }
+
+    fn live(&mut self, tail: &str, force: bool) {
+        if !self.manner.live || self.manner.quiet || (!force && self.drawn.elapsed() < Duration::from_millis(100)) {
+            return;
+        }
+        let left = remaining(self.began.elapsed(), self.done - self.done_before, self.trials - self.done);
+        let text = format!(
+            "[{}/{}] block {} of {}, {} {tail}{left}",
+            self.done,
+            self.trials,
+            self.block + 1,
+            self.blocks,
+            self.current
+        );
+        let text: String = text.chars().take(self.manner.width.saturating_sub(1)).collect();
+        self.clear();
+        let _ = write!(self.out, "{text}");
+        let _ = self.out.flush();
+        self.shown = text.chars().count();
+        self.drawn = Instant::now();
+    }
+}
+
+impl<W: Write> Observer for Terminal<W> {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::RunBegan { run, title, variants, blocks, trials, done } => {
+                (self.trials, self.done, self.done_before, self.blocks) = (*trials, *done, *done, *blocks);
+                self.began = Instant::now();
+                if !self.manner.quiet {
+                    let again = if *done > 0 { format!(", {done} already done") } else { String::new() };
+                    let plan = format!("{variants} variants, {blocks} blocks, {trials} trials{again}");
+                    self.line(&format!("run {run}: {title}: {plan}"));
+                }
+            }
+            Event::HostProbe { what } => {
+                if self.manner.live && !self.manner.quiet {
+                    self.clear();
+                    let text = format!("looking at the machine: {what}");
+                    let _ = write!(self.out, "{text}");
+                    let _ = self.out.flush();
+                    self.shown = text.chars().count();
+                }
+            }
+            Event::TrialBegan { trial, variant } => {
+                self.current.clone_from(variant);
+                self.block = trial.block;
+                self.live("", true);
+            }
+            Event::PhaseBegan { phase, .. } => self.live(&format!("| {phase} "), true),
+            Event::Progress { phase, operations, total, .. } => {
+                let share = total.filter(|t| *t > 0).map(|t| format!(" {} %", operations * 100 / t));
+                self.live(&format!("| {phase}{} ", share.unwrap_or_default()), false);
+            }
+            Event::PhaseEnded { .. } => {}
+            Event::TrialEnded { trial, variant, ending, took, phases, done, trials } => {
+                (self.done, self.trials) = (*done, *trials);
+                if !self.manner.quiet || !ending.outcome.is_ok() {
+                    let text = trial_line(trial.block, variant, ending, *took, phases);
+                    self.line(&format!("[{done}/{trials}] {text}"));
+                }
+            }
+            Event::Notice { text, hint } => {
+                self.line(text);
+                if let Some(hint) = hint {
+                    self.line(&format!("hint: {hint}"));
+                }
+            }
+            Event::RunEnded { run, ok, failed, interrupted } => {
+                if !self.manner.quiet {
+                    let how = if *interrupted { "interrupted" } else { "done" };
+                    let ended = if *failed > 0 { format!(", {failed} ended otherwise") } else { String::new() };
+                    self.line(&format!("run {run} {how}: {ok} trials ok{ended}"));
+                }
+            }
+        }
+    }
+}
+
+fn trial_line(block: u32, variant: &str, ending: &Ending, took: Nanos, phases: &[(String, Nanos)]) -> String {
+    let times: Vec<String> = phases.iter().map(|(name, time)| format!("{name} {time}")).collect();
+    let what = match ending.outcome {
+        Outcome::Ok => times.join(", "),
+        outcome => {
+            let place = ending.phase.as_ref().map(|phase| format!(" in {phase} after {}", ending.after));
+            format!("{outcome}{}", place.unwrap_or_default())
+        }
+    };
+    format!("block {} {variant}: {what} (trial {took})", block + 1)
+}
+
+fn remaining(elapsed: Duration, done: u32, left: u32) -> String {
+    if done == 0 || left == 0 {
+        return String::new();
+    }
+    let seconds = elapsed.as_secs_f64() / f64::from(done) * f64::from(left);
+    format!("| about {} left", Nanos::from_secs(seconds.ceil() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_core::plan::{Label, PlannedTrial};
+
+    const PLAIN: Manner = Manner { live: false, quiet: false, width: 80 };
+
+    fn trial() -> PlannedTrial {
+        PlannedTrial { block: 2, position: 7, variant: 1, label: Label::A, seed: 3 }
+    }
+
+    fn ended(outcome: Outcome) -> Event {
+        Event::TrialEnded {
+            trial: trial(),
+            variant: "engine=lmdb".into(),
+            ending: Ending { outcome, phase: Some("write".into()), after: Nanos::from_millis(20), evidence: vec![] },
+            took: Nanos::from_millis(130),
+            phases: vec![("write".into(), Nanos::from_millis(12))],
+            done: 8,
+            trials: 12,
+        }
+    }
+
+    fn said(manner: Manner, events: &[Event]) -> String {
+        let mut out = Vec::new();
+        let mut terminal = Terminal::new(&mut out, manner);
+        events.iter().for_each(|event| terminal.event(event));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_finished_trial_is_one_plain_line() {
+        assert_eq!(
+            said(PLAIN, &[ended(Outcome::Ok)]),
+            "[8/12] block 3 engine=lmdb: write 12.00 ms (trial 130.00 ms)\n"
+        );
+        assert_eq!(
+            said(PLAIN, &[ended(Outcome::TimedOut)]),
+            "[8/12] block 3 engine=lmdb: timed out in write after 20.00 ms (trial 130.00 ms)\n"
+        );
+    }
+
+    #[test]
+    fn quiet_says_only_what_needs_attention() {
+        let quiet = Manner { quiet: true, ..PLAIN };
+        assert_eq!(said(quiet, &[ended(Outcome::Ok)]), "");
+        assert!(said(quiet, &[ended(Outcome::Killed)]).contains("killed, cause unknown"));
+    }
+
+    #[test]
+    fn a_live_line_is_taken_back_before_the_next() {
+        let live = Manner { live: true, ..PLAIN };
+        let text = said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
+        let (before, after) = text.rsplit_once('\r').unwrap();
+        assert!(before.contains("block 3 of 0, engine=lmdb"), "{before}");
+        assert!(after.starts_with("[8/12] block 3"), "{after}");
+    }
+}

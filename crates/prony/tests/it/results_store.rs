@@ -1,0 +1,235 @@
+//! What goes in comes out; what cannot be read says why.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use prony::error::Error;
+use prony::results::{Database, RunId, RunStatus, SCHEMA_VERSION, experiment_hash};
+use prony_core::record::TrialRecord;
+use serde_json::{Value, json};
+
+use crate::synthetic::{NOON, experiment, full_trial, start, texts, trial};
+
+struct Fixture {
+    _dir: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn fixture() -> Fixture {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("prony.db");
+    Fixture { _dir: dir, path }
+}
+
+fn begin(database: &mut Database) -> RunId {
+    let experiment = experiment("Two", &[texts("engine", &["a", "b"])], &[("write", true)], 3);
+    database.begin_run(&start(&experiment, &json!({"cores": 2}), 6)).unwrap()
+}
+
+/// The trial as `load_run` gives it: without the heavy parts.
+fn light(mut record: TrialRecord) -> TrialRecord {
+    record.series.clear();
+    for phase in &mut record.phases {
+        phase.histograms.clear();
+        phase.groups = None;
+        phase.throughput = None;
+    }
+    record
+}
+
+#[test]
+fn a_trial_comes_back_as_it_was() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    for position in [1, 0, 2] {
+        database.append_trial(run, &full_trial(position)).unwrap();
+    }
+    drop(database);
+    let database = Database::open(&f.path).unwrap();
+    let data = database.load_run(run).unwrap();
+    assert_eq!(data.trials, (0..3).map(|p| light(full_trial(p))).collect::<Vec<_>>());
+    let mut complete = data.trials[1].clone();
+    database.complete(run, &mut complete).unwrap();
+    assert_eq!(complete, full_trial(1));
+    database.complete(run, &mut complete).unwrap();
+    assert_eq!(complete, full_trial(1), "completing twice adds nothing");
+}
+
+#[test]
+fn a_run_knows_where_it_stands() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    assert_eq!(database.run(run).unwrap().status, RunStatus::Unfinished);
+    let mut failed = trial(4, 2, 0);
+    failed.ending.outcome = prony_core::outcome::Outcome::TimedOut;
+    database.append_trial(run, &trial(0, 0, 0)).unwrap();
+    database.append_trial(run, &failed).unwrap();
+    assert_eq!(database.finished_positions(run).unwrap(), BTreeSet::from([0, 4]));
+    database.end_run(run, RunStatus::Interrupted, NOON + 5).unwrap();
+    let head = database.run(run).unwrap();
+    assert_eq!((head.status, head.ended_unix_ms), (RunStatus::Interrupted, Some(NOON + 5)));
+    assert_eq!((head.planned, head.finished, head.ok), (6, 2, 1));
+    database.reopen_run(run, 8).unwrap();
+    let head = database.run(run).unwrap();
+    assert_eq!((head.status, head.ended_unix_ms, head.planned), (RunStatus::Unfinished, None, 8));
+}
+
+#[test]
+fn the_experiment_comes_back_and_its_hash_tells_it_apart() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let one = experiment("One", &[texts("engine", &["a", "b"])], &[("write", true)], 3);
+    let other = experiment("One", &[texts("engine", &["a", "c"])], &[("write", true)], 3);
+    let run = database.begin_run(&start(&one, &Value::Null, 6)).unwrap();
+    let data = database.load_run(run).unwrap();
+    assert_eq!(data.experiment, one);
+    assert_eq!(data.head.hash, experiment_hash(&one).unwrap());
+    assert_ne!(data.head.hash, experiment_hash(&other).unwrap());
+}
+
+#[test]
+fn a_trial_is_never_rewritten() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    database.append_trial(run, &full_trial(0)).unwrap();
+    let again = database.append_trial(run, &trial(0, 0, 1));
+    assert!(matches!(again, Err(Error::TrialExists { position: 0, .. })));
+    assert_eq!(database.load_run(run).unwrap().trials, [light(full_trial(0))]);
+    assert!(matches!(database.append_trial(RunId(99), &trial(0, 0, 0)), Err(Error::NoRun { .. })));
+}
+
+#[test]
+fn a_deleted_run_leaves_no_row_and_its_number_is_not_used_again() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let (gone, kept) = (begin(&mut database), begin(&mut database));
+    for position in 0..30 {
+        database.append_trial(gone, &full_trial(position)).unwrap();
+    }
+    database.append_trial(kept, &full_trial(0)).unwrap();
+    let pages = count(&f.path, "SELECT page_count FROM pragma_page_count");
+    database.delete_run(gone).unwrap();
+    assert!(count(&f.path, "SELECT page_count FROM pragma_page_count") < pages);
+    for table in ["variants", "effective", "trials", "phases", "readings", "histograms", "groups", "series", "findings"]
+    {
+        let all = count(&f.path, &format!("SELECT count(*) FROM {table}"));
+        assert!(all > 0 && all < 10, "{table} holds {all} rows");
+    }
+    assert_eq!(database.load_run(kept).unwrap().trials, [light(full_trial(0))]);
+    assert!(matches!(database.delete_run(gone), Err(Error::NoRun { .. })));
+    database.delete_run(kept).unwrap();
+    assert_eq!(begin(&mut database), RunId(3));
+}
+
+#[test]
+fn a_figure_that_is_no_number_is_missing() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    let mut record = trial(0, 0, 0);
+    record.phases = vec![crate::synthetic::phase("write", &[("rate", f64::INFINITY), ("time", f64::NAN)])];
+    database.append_trial(run, &record).unwrap();
+    let loaded = database.load_run(run).unwrap();
+    let readings = &loaded.trials[0].phases[0].readings[""];
+    assert_eq!(readings.len(), 2);
+    assert!(readings.values().all(|r| r.measured().is_none()));
+}
+
+#[test]
+fn queries_by_hand_find_names_spelled_out() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    database.append_trial(run, &full_trial(0)).unwrap();
+    let connection = rusqlite::Connection::open(&f.path).unwrap();
+    let row: (String, f64, String) = connection
+        .query_row("SELECT levels, value, unit FROM figures WHERE phase = 'write' AND metric = 'rss.peak'", [], |r| {
+            Ok((r.get(0)?, r.get(1)?, r.get(2)?))
+        })
+        .unwrap();
+    assert_eq!(row, (r#"{"engine":"a"}"#.to_owned(), 3e8, "bytes".to_owned()));
+}
+
+#[test]
+fn several_writers_share_one_new_file() {
+    let f = fixture();
+    let writers: Vec<_> = (0..4)
+        .map(|_| {
+            let path = f.path.clone();
+            std::thread::spawn(move || {
+                let mut database = Database::create(&path).unwrap();
+                let run = begin(&mut database);
+                (0..20).for_each(|p| database.append_trial(run, &full_trial(p)).unwrap());
+                run
+            })
+        })
+        .collect();
+    let runs: BTreeSet<RunId> = writers.into_iter().map(|w| w.join().unwrap()).collect();
+    assert_eq!(runs.len(), 4);
+    let database = Database::open(&f.path).unwrap();
+    for run in runs {
+        assert_eq!(database.load_run(run).unwrap().trials.len(), 20);
+    }
+}
+
+#[test]
+fn what_is_no_database_of_ours_is_left_alone() {
+    let f = fixture();
+    assert!(matches!(Database::open(&f.path), Err(Error::NoDatabase { .. })));
+    assert!(!f.path.exists());
+    std::fs::write(&f.path, "title = \"an experiment, not a database, long enough to look at its header\"\n".repeat(9))
+        .unwrap();
+    let error = Database::open(&f.path).unwrap_err();
+    assert!(matches!(error, Error::NotADatabase { .. }), "{error:?}");
+    std::fs::remove_file(&f.path).unwrap();
+    let foreign = rusqlite::Connection::open(&f.path).unwrap();
+    foreign.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    drop(foreign);
+    let before = std::fs::read(&f.path).unwrap();
+    assert!(matches!(Database::create(&f.path), Err(Error::NotADatabase { .. })));
+    assert!(std::fs::read(&f.path).unwrap() == before, "a foreign file is not touched");
+}
+
+#[test]
+fn a_later_schema_is_named_with_path_and_versions() {
+    let f = fixture();
+    drop(Database::create(&f.path).unwrap());
+    rusqlite::Connection::open(&f.path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    let error = Database::open(&f.path).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("prony.db") && text.contains("99") && text.contains(&SCHEMA_VERSION.to_string()), "{text}");
+    assert!(error.hint().is_some());
+}
+
+/// How `data/schema1.sql` was made: its dump by `sqlite3`, with the two numbers of the header before it.
+#[test]
+#[ignore = "writes a file to make a fixture of"]
+fn write_a_database_for_a_fixture() {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixture.db");
+    let mut database = Database::create(&path).unwrap();
+    let run = begin(&mut database);
+    database.append_trial(run, &full_trial(0)).unwrap();
+    println!("{}", path.display());
+}
+
+#[test]
+fn a_file_made_by_schema_1_opens() {
+    let f = fixture();
+    let old = rusqlite::Connection::open(&f.path).unwrap();
+    old.execute_batch(include_str!("data/schema1.sql")).unwrap();
+    drop(old);
+    let database = Database::open(&f.path).unwrap();
+    let data = database.load_run(RunId(1)).unwrap();
+    assert_eq!(data.trials, [light(full_trial(0))]);
+    let mut complete = data.trials[0].clone();
+    database.complete(RunId(1), &mut complete).unwrap();
+    assert_eq!(complete, full_trial(0));
+    assert_eq!(data.experiment.factors()[0].name, "engine");
+}
+
+fn count(path: &Path, query: &str) -> i64 {
+    rusqlite::Connection::open(path).unwrap().query_row(query, [], |row| row.get(0)).unwrap()
+}
