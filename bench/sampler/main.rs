@@ -16,8 +16,8 @@ use prony_probe::sample::{Root, Sampler, Settings};
 
 const PROCESSES: usize = 20;
 const THREADS: usize = 4;
-const ROUNDS: usize = 4;
-const SPAN: Duration = Duration::from_secs(3);
+const ROUNDS: usize = 10;
+const SPAN: Duration = Duration::from_secs(5);
 const TASK: &str = "PRONY_BENCH_TASK";
 
 type Failure = Box<dyn std::error::Error>;

@@ -285,4 +285,18 @@ mod tests {
             GroupCpu { total: Nanos::from_micros(347), user: Nanos::from_micros(283), system: Nanos::from_micros(64) };
         assert_eq!(cpu_stat_v2("usage_usec 347\nuser_usec 283\nsystem_usec 64\nnice_usec 0\n"), Some(cpu));
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_command_name_reads_back(name in "[ -~\n]{0,15}") {
+            let read = stat(format!("7 ({name}){STAT}").as_bytes()).unwrap();
+            proptest::prop_assert_eq!((read.command, read.parent, read.started), (name, 41, 136_633));
+        }
+
+        #[test]
+        fn no_text_makes_a_parser_fall(text in "\\PC{0,200}") {
+            let _ = (stat(text.as_bytes()), memory(&text), switches(&text), schedstat(&text), io(&text));
+            let _ = (pss(&text), ids(&text), pids(&text), last_pid(&text), cpu_stat_v2(&text), pressure(&text));
+        }
+    }
 }

@@ -415,4 +415,24 @@ mod tests {
         is(&readings, "fsyncs", 40.0);
         is(&phase_readings(&begin, &end, &[], "mongo"), "fdatasync", 7.0);
     }
+
+    proptest::proptest! {
+        #[test]
+        fn a_mean_lies_between_its_samples(values in proptest::collection::vec((1..1000u64, 0..1_000_000u64), 1..40)) {
+            let mut at = 0;
+            let sums: Vec<_> = values.iter().map(|(step, value)| { at += step; (ms(at), *value as f64) }).collect();
+            let all = || sums.iter().map(|(_, value)| *value);
+            let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+            let found = mean(&sums).unwrap();
+            proptest::prop_assert!(found >= least - 1e-6 && found <= most + 1e-6, "{found} of {least} to {most}");
+        }
+
+        /// Two phases side by side have together what one over both has.
+        #[test]
+        fn amounts_add_up(cpu in proptest::collection::vec(0..10_000u64, 2)) {
+            let edges = [edge(100, 5, vec![]), edge(200, 5 + cpu[0], vec![]), edge(300, 5 + cpu[0] + cpu[1], vec![])];
+            let of = |a: usize, b: usize| *get(&phase_readings(&edges[a], &edges[b], &[], ""), "cpu").measured().unwrap();
+            proptest::prop_assert_eq!(of(0, 1) + of(1, 2), of(0, 2));
+        }
+    }
 }

@@ -136,9 +136,12 @@ impl State {
     }
 
     fn find(&mut self) {
+        let news = self.finder.news(self.processes.values().map(|process| process.threads.count()).sum());
+        if news.none() {
+            return;
+        }
         let known = self.processes.iter().map(|(pid, process)| (*pid, process.role.clone())).collect();
-        let threads = self.processes.values().map(|process| process.threads.count()).sum();
-        let arrivals = self.finder.arrivals(&self.roots, &known, threads);
+        let arrivals = self.finder.arrivals(news, &self.roots, &known);
         for (pid, role) in arrivals.processes {
             let itself = self.roots.iter().all(|root| root.pid != pid || root.itself);
             let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone(), itself));

@@ -55,11 +55,23 @@ pub(crate) fn assign(
 
 /// Where newcomers to the tree may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum News {
-    /// Among these pids, which also hold threads.
-    Among(Vec<u32>),
+pub(crate) enum News {
+    /// Among these pids, which may be threads.
+    Among {
+        /// Given out earlier and not to be seen yet.
+        again: Vec<u32>,
+        /// Given out since.
+        new: Vec<u32>,
+    },
     /// Anywhere: the whole tree must be walked.
     Anywhere,
+}
+
+impl News {
+    /// Whether there is nowhere to look.
+    pub(crate) fn none(&self) -> bool {
+        matches!(self, Self::Among { again, new } if again.is_empty() && new.is_empty())
+    }
 }
 
 /// What came to the tree.
@@ -84,23 +96,26 @@ pub(crate) struct Finder {
 }
 
 impl Finder {
-    /// What came since the last call; `known` is the tree so far, of about `size` threads.
-    pub(crate) fn arrivals(&mut self, roots: &[Root], known: &BTreeMap<u32, String>, size: usize) -> Arrivals {
+    /// Where to look for what came since the last call to a tree of about `size` threads.
+    pub(crate) fn news(&mut self, size: usize) -> News {
         let now = fs::read_to_string("/proc/loadavg").ok().and_then(|text| parse::last_pid(&text));
         let before = std::mem::replace(&mut self.last_pid, now);
-        let news = news(before, now, std::mem::take(&mut self.unseen), size);
+        news(before, now, std::mem::take(&mut self.unseen), size)
+    }
+
+    /// What came to the tree `known`.
+    pub(crate) fn arrivals(&mut self, news: News, roots: &[Root], known: &BTreeMap<u32, String>) -> Arrivals {
         let mut arrivals = match news {
-            News::Among(pids) if pids.is_empty() => return Arrivals::default(),
-            News::Among(pids) => {
-                let seen: Vec<_> = pids.iter().map(|pid| (*pid, ids(*pid))).collect();
-                // Those looked at for the second time have ended.
-                let fresh = |pid: u32| before.is_some_and(|before| pid > before);
-                self.unseen =
-                    seen.iter().filter(|(pid, ids)| ids.is_none() && fresh(*pid)).map(|(pid, _)| *pid).collect();
-                let seen = seen.into_iter().filter_map(|(pid, ids)| Some((pid, ids?))).collect();
-                admit(roots, known, seen)
+            News::Among { again, new } => {
+                let look = |pid: u32| (pid, ids(pid));
+                let new: Vec<_> = new.into_iter().map(look).collect();
+                self.unseen = new.iter().filter(|(_, ids)| ids.is_none()).map(|(pid, _)| *pid).collect();
+                let all = new.into_iter().chain(again.into_iter().map(look));
+                admit(roots, known, all.filter_map(|(pid, ids)| Some((pid, ids?))).collect())
             }
             News::Anywhere => {
+                // What was on its way during the walk.
+                self.unseen = self.last_pid.map(|last| (last.saturating_sub(8)..=last).collect()).unwrap_or_default();
                 let found = walk(roots, known);
                 Arrivals { threaded: found.keys().chain(known.keys()).copied().collect(), processes: found }
             }
@@ -114,10 +129,7 @@ impl Finder {
 fn news(last: Option<u32>, now: Option<u32>, unseen: Vec<u32>, size: usize) -> News {
     match (last, now) {
         (Some(last), Some(now)) if last <= now && (now - last) as usize <= size.max(16) => {
-            let mut pids: Vec<u32> = unseen.into_iter().chain(last + 1..=now).collect();
-            pids.sort_unstable();
-            pids.dedup();
-            News::Among(pids)
+            News::Among { again: unseen, new: (last + 1..=now).collect() }
         }
         _ => News::Anywhere,
     }
@@ -136,7 +148,7 @@ fn admit(roots: &[Root], known: &BTreeMap<u32, String>, mut tasks: Vec<(u32, par
                 return false;
             }
             let root = roots.iter().find(|root| root.pid == *task).map(|root| root.role.clone());
-            let Some(role) = root.or_else(|| role_of(&ids.parent)) else { return true };
+            let Some(role) = root.or_else(|| role_of(task)).or_else(|| role_of(&ids.parent)) else { return true };
             arrivals.processes.insert(*task, role);
             arrivals.threaded.insert(*task);
             false
@@ -237,10 +249,13 @@ mod tests {
 
     #[test]
     fn pids_given_out_since_are_looked_at_unless_too_many() {
-        assert_eq!(news(Some(10), Some(10), vec![], 4), News::Among(vec![]));
-        assert_eq!(news(Some(10), Some(13), vec![9, 11], 4), News::Among(vec![9, 11, 12, 13]));
+        let among =
+            |again: &[u32], new: std::ops::Range<u32>| News::Among { again: again.to_vec(), new: new.collect() };
+        assert!(news(Some(10), Some(10), vec![], 4).none());
+        assert_eq!(news(Some(10), Some(10), vec![9], 4), among(&[9], 11..11));
+        assert_eq!(news(Some(10), Some(13), vec![9], 4), among(&[9], 11..14));
         assert_eq!(news(Some(10), Some(10 + 17), vec![], 4), News::Anywhere);
-        assert_eq!(news(Some(10), Some(10 + 17), vec![], 20), News::Among((11..28).collect()));
+        assert_eq!(news(Some(10), Some(10 + 17), vec![], 20), among(&[], 11..28));
         assert_eq!(news(Some(30_000), Some(12), vec![], 900), News::Anywhere, "pids began anew");
         assert_eq!(news(None, Some(12), vec![], 900), News::Anywhere);
     }
@@ -255,6 +270,8 @@ mod tests {
         let roles: Vec<_> = found.processes.iter().map(|(pid, role)| (*pid, role.as_str())).collect();
         assert_eq!(roles, [(9, "worker"), (12, "worker"), (14, "api")]);
         assert_eq!(found.threaded, BTreeSet::from([6, 9, 12, 14]));
+        let again = admit(&[], &known, vec![(6, ids(6, 5))]);
+        assert_eq!(again.processes[&6], "mongo", "a role once given stays");
     }
 
     #[test]
@@ -262,11 +279,15 @@ mod tests {
         let me = std::process::id();
         let roots = [Root::subject(me, "worker")];
         let mut finder = Finder::default();
-        let mut known = finder.arrivals(&roots, &BTreeMap::new(), 4).processes;
+        // The size keeps other tests' processes from sending it on a walk.
+        let mut look = |known: &BTreeMap<u32, String>| {
+            let news = finder.news(1 << 20);
+            finder.arrivals(news, &roots, known).processes
+        };
+        let mut known = look(&BTreeMap::new());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("`sleep` starts");
         for _ in 0..2 {
-            // The size keeps other tests' processes from sending it on a walk.
-            known.extend(finder.arrivals(&roots, &known, 1 << 20).processes);
+            known.extend(look(&known));
         }
         assert_eq!(known.get(&child.id()).map(String::as_str), Some("worker"));
         child.kill().expect("our own child can be ended");
