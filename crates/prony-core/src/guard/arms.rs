@@ -21,7 +21,7 @@ const SYNCS: f64 = 0.10;
 #[derive(Clone, Debug)]
 pub struct Arm<'a> {
     /// Its levels as text.
-    pub name: &'a str,
+    pub name: String,
     /// What it does.
     pub spec: &'a TrialSpec,
     /// Its trials, in any order.
@@ -72,7 +72,7 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, 
 }
 
 fn disagreement(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
-    let (left, right) = (baseline.name, variant.name);
+    let (left, right) = (&baseline.name, &variant.name);
     let message = if a.rows == b.rows {
         format!("`{left}` and `{right}` returned {} rows each, and not the same ones", a.rows)
     } else {

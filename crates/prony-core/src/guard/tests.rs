@@ -252,8 +252,8 @@ fn answered(digest: &str, rows: u64) -> TrialRecord {
     with
 }
 
-fn arm<'a>(name: &'a str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> Arm<'a> {
-    Arm { name, spec, trials: vec![trial] }
+fn arm<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> Arm<'a> {
+    Arm { name: name.to_owned(), spec, trials: vec![trial] }
 }
 
 fn answers(a: &TrialRecord, b: &TrialRecord) -> Vec<Finding> {
