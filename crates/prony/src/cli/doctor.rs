@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 use prony_core::reading::Reading;
 use prony_core::units::{Bytes, PerSecond};
 use prony_probe::host::limits::Spread;
@@ -12,7 +12,7 @@ use prony_probe::limits::{self, Ability};
 use prony_probe::sample::Tracepoints;
 use serde::Serialize;
 
-use super::{Answer, Output};
+use super::{Answer, Output, table};
 use crate::error::Error;
 
 /// Where, and how.
@@ -101,13 +101,6 @@ fn text(findings: &Findings, width: Option<usize>) -> String {
         text += &format!("removed `{}`, which a killed run had left\n", stale.display());
     }
     text
-}
-
-fn table(width: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(110));
-    table
 }
 
 fn capability_table(capabilities: &[Capability], width: Option<usize>) -> Table {
