@@ -14,6 +14,7 @@ pub mod engines;
 pub mod hidden;
 pub mod ls;
 pub mod new;
+pub mod report;
 pub mod rm;
 pub mod run;
 pub mod schema;
@@ -49,6 +50,8 @@ enum Command {
     Schema(schema::Arguments),
     /// Print the tables of a run
     Show(show::ShowArgs),
+    /// Write a run as Markdown, CSV or JSON
+    Report(report::ReportArgs),
     /// List the runs in the results database
     Ls(ls::LsArgs),
     /// Remove a run from the results database
@@ -141,6 +144,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::New(arguments) => new::run(&arguments, output),
         Command::Schema(arguments) => schema::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
+        Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
         Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),

@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::experiment::design::{CellPart, Statistic, TableSpec};
+use prony_core::experiment::expr::metrics;
 use prony_core::experiment::spec::{Durability, Subject};
 use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::record::{Answer, TrialRecord};
 
 use super::cells::{Plan, Said, Source, fill, scales};
 use super::columns::{self, ColumnPlan};
-use super::figure::names;
 use super::layout::{Layout, Part, RowPart};
 use super::model::{Align, Column, Label, Report, Row, Table};
 use super::notes::Notes;
 use super::preface;
 use super::scale::Scale;
-use super::words::count;
 use crate::results::RunData;
 
 /// What to show.
@@ -218,15 +217,18 @@ impl<'a> Maker<'a> {
 
     fn caption(&self, statistic: Statistic) -> String {
         let what = match statistic {
-            Statistic::Median => "Median of the trials",
-            Statistic::Mean => "Mean of the trials",
+            Statistic::Median => "Median",
+            Statistic::Mean => "Mean",
             Statistic::Min => return "The least of the trials.".to_owned(),
             Statistic::Max => return "The greatest of the trials.".to_owned(),
         };
-        let most = self.trials.values().map(Vec::len).max().unwrap_or(0);
-        match most {
-            0 | 1 => "One trial each: how much the figures vary is not known.".to_owned(),
-            n => format!("{what} (up to {} each), in brackets the least and the greatest.", count(n, "trial")),
+        let counts = || self.trials.values().map(Vec::len);
+        match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
+            (_, 0 | 1) => "One trial each: how much the figures vary is not known.".to_owned(),
+            (least, most) if least == most => {
+                format!("{what} of {most} trials, in brackets the least and the greatest.")
+            }
+            (_, most) => format!("{what} of up to {most} trials, in brackets the least and the greatest."),
         }
     }
 
@@ -268,7 +270,7 @@ impl<'a> Maker<'a> {
     /// A column whose phase answered differently although the work was the same.
     fn column_marks(&self, plan: &ColumnPlan, rows: &[Working], notes: &mut Notes) -> Vec<usize> {
         let mut marks = Vec::new();
-        for name in read(std::slice::from_ref(plan)) {
+        for name in read(std::slice::from_ref(plan)).into_iter().filter(|name| is_speed(name.key.metric)) {
             let phases = if name.phase.is_empty() {
                 rows.iter().filter_map(|r| r.phase.as_deref()).collect()
             } else {
@@ -299,6 +301,15 @@ impl<'a> Maker<'a> {
     }
 }
 
+/// Whether a figure says how fast the work was.
+const fn is_speed(metric: Metric) -> bool {
+    use Metric::{Cpu, LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Rate, Time, Wall};
+    matches!(
+        metric,
+        Time | Wall | Rate | Cpu | LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax
+    )
+}
+
 /// A row under construction.
 struct Working {
     row: Row,
@@ -321,13 +332,11 @@ fn heading(plan: &ColumnPlan, group: &str, unit: &str, align: Align, marks: Vec<
 }
 
 fn read(columns: &[ColumnPlan]) -> Vec<&MetricName> {
-    let mut out = Vec::new();
-    for part in columns.iter().flat_map(|c| &c.parts) {
-        if let CellPart::Figure { expr, .. } = part {
-            names(expr, &mut out);
-        }
-    }
-    out
+    let figures = columns.iter().flat_map(|c| &c.parts).filter_map(|part| match part {
+        CellPart::Figure { expr, .. } => Some(expr),
+        CellPart::Text(_) => None,
+    });
+    figures.flat_map(metrics).collect()
 }
 
 fn title(asked: Option<&str>, part: &Part) -> Option<String> {

@@ -328,7 +328,7 @@ fn metrics_may_be_asked_for_by_name() {
     let data = four_factors();
     let options = Options { metrics: vec!["read.rate".parse::<MetricName>().unwrap()], all_metrics: false };
     let report = build(&data, &options);
-    assert!(report.tables.iter().all(|t| t.columns.len() == 1 && t.columns[0].full() == "read.rate, 1/s"));
+    assert!(report.tables.iter().all(|t| t.columns.len() == 1 && t.columns[0].full() == "read.rate, /s"));
     let all = build(&data, &Options { metrics: vec![], all_metrics: true });
     assert_eq!(all.tables[0].columns.len(), 20);
 }

@@ -98,7 +98,14 @@ pub(crate) fn key(text: &str) -> MetricKeyText {
 /// A trial that ended well and has no phase yet.
 pub(crate) fn trial(position: u32, block: u32, variant: usize) -> TrialRecord {
     TrialRecord {
-        trial: PlannedTrial { block, position, variant, label: Label::A, seed: u64::from(block) + 1000 },
+        trial: PlannedTrial {
+            block,
+            sub_block: position % 3,
+            position,
+            variant,
+            label: Label::A,
+            seed: u64::from(block) + 1000,
+        },
         started_unix_ms: NOON + u64::from(position) * 1000,
         took: Nanos::from_millis(900),
         ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::from_millis(900), evidence: vec![] },
