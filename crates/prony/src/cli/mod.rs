@@ -10,6 +10,7 @@ use crate::report::render::terminal::Terminal;
 
 pub mod check;
 pub mod choice;
+pub mod doctor;
 pub mod engines;
 pub mod hidden;
 pub mod ls;
@@ -50,8 +51,10 @@ enum Command {
     Schema(schema::Arguments),
     /// Print the tables of a run
     Show(show::ShowArgs),
-    /// Write a run as Markdown, CSV or JSON
+    /// Write a run as a document or as data
     Report(report::ReportArgs),
+    /// What can be measured on this machine, its limits, and how to allow the rest
+    Doctor(doctor::Arguments),
     /// List the runs in the results database
     Ls(ls::LsArgs),
     /// Remove a run from the results database
@@ -145,6 +148,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Schema(arguments) => schema::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
+        Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
         Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),
