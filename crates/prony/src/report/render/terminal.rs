@@ -135,18 +135,20 @@ impl Terminal {
 /// Parts the columns of a topic between their groups, and within a group only where that is too wide by itself.
 fn pack(topic: &[usize], table: &Table, fits: impl Fn(&[usize]) -> bool) -> Vec<Vec<usize>> {
     let mut shares: Vec<Vec<usize>> = Vec::new();
-    let groups = topic.chunk_by(|a, b| table.columns[*a].group == table.columns[*b].group);
-    for group in groups {
-        let singles = || group.chunks(1);
-        let pieces: Vec<&[usize]> = if fits(group) { vec![group] } else { singles().collect() };
+    let mut open = false;
+    for group in topic.chunk_by(|a, b| table.columns[*a].group == table.columns[*b].group) {
+        let whole = fits(group);
+        let pieces: Vec<&[usize]> = if whole { vec![group] } else { group.chunks(1).collect() };
         for (at, piece) in pieces.into_iter().enumerate() {
-            let joined = shares.last().map(|last| [last, piece].concat()).filter(|joined| fits(joined));
-            // A group that is broken begins a table of its own.
-            match (joined, shares.last_mut()) {
-                (Some(joined), Some(last)) if at > 0 || fits(group) => *last = joined,
+            let last = shares.last_mut().filter(|_| open && (whole || at > 0));
+            match last.map(|last| ([last.as_slice(), piece].concat(), last)) {
+                Some((joined, last)) if fits(&joined) => *last = joined,
                 _ => shares.push(piece.to_vec()),
             }
+            open = true;
         }
+        // What is left of a broken group stands alone.
+        open = whole;
     }
     shares
 }

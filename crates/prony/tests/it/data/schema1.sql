@@ -8,7 +8,7 @@ CREATE TABLE effective (
     hash INTEGER NOT NULL,
     body TEXT    NOT NULL                           -- JSON
 );
-INSERT INTO "effective" VALUES(1,1,8428802513260513074,'{"engine":"memory","version":"1","settings":{"class":"volatile","values":{}}}');
+INSERT INTO "effective" VALUES(1,1,8428802513260513074,'{"engine":"memory","version":"1","durability":"volatile","settings":{}}');
 CREATE TABLE findings (
     trial    INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
     ord      INTEGER NOT NULL,
