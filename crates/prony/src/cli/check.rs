@@ -9,8 +9,8 @@ use prony_core::plan::{Outline, VariantOutline, outline};
 use prony_core::stats::{Looks, blocks_before_any_verdict};
 use prony_core::units::Bytes;
 
-use super::run::OverrideArguments;
 use super::choice::DatabaseArg;
+use super::run::OverrideArguments;
 use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::estimate::{self, Estimate};
@@ -101,7 +101,8 @@ fn amounts(outline: &Outline) -> String {
 fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let compare = experiment.compare();
     if compare.baseline.is_empty() {
-        return "nothing is compared: `[compare] baseline = { ... }` names what the others are compared with\n".to_owned();
+        return "nothing is compared: `[compare] baseline = { ... }` names what the others are compared with\n"
+            .to_owned();
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let metrics: Vec<String> = compare.primary.iter().chain(&compare.metrics).map(MetricName::to_string).collect();

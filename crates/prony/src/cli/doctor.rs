@@ -147,7 +147,10 @@ fn limits_table(limits: &MachineLimits, width: Option<usize>) -> Table {
     table.add_row(["step of the clock".to_owned(), limits.clock_step.to_string()]);
     table.add_row(["a sleep of 1 ms ends late by".to_owned(), shown(&limits.timer_lag, ToString::to_string)]);
     table.add_row(["write of 4 KiB and fdatasync".to_owned(), shown(&limits.fsync, spread)]);
-    table.add_row(["sequential write, final fsync included".to_owned(), shown(&limits.sequential_write, bytes_a_second)]);
+    table.add_row([
+        "sequential write, final fsync included".to_owned(),
+        shown(&limits.sequential_write, bytes_a_second),
+    ]);
     let reads = shown(&limits.random_read, |rate| format!("{:.0} a second, by {}", rate.get(), limits.random_read_by));
     table.add_row(["random reads of 4 KiB, one at a time".to_owned(), reads]);
     table.add_row(["copying memory".to_owned(), shown(&limits.memory_copy, bytes_a_second)]);
