@@ -67,7 +67,7 @@ pub struct Op<'a> {
     pub kind: Kind,
     /// Number of the record.
     pub number: u64,
-    /// Rows to read, for [`Kind::Scan`].
+    /// Rows to read, for [`Kind::Scan`]; else of no meaning.
     pub rows: u64,
     /// The key.
     pub key: &'a [u8],
