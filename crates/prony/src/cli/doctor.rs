@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 use prony_core::reading::Reading;
 use prony_core::units::{Bytes, PerSecond};
 use prony_probe::host::limits::Spread;
@@ -12,7 +12,7 @@ use prony_probe::limits::{self, Ability};
 use prony_probe::sample::Tracepoints;
 use serde::Serialize;
 
-use super::{Answer, Output};
+use super::{Answer, Output, table};
 use crate::error::Error;
 
 /// Where, and how.
@@ -103,13 +103,6 @@ fn text(findings: &Findings, width: Option<usize>) -> String {
     text
 }
 
-fn table(width: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(110));
-    table
-}
-
 fn capability_table(capabilities: &[Capability], width: Option<usize>) -> Table {
     let mut table = table(width);
     table.set_header(["", "here", "used for"]);
@@ -154,7 +147,10 @@ fn limits_table(limits: &MachineLimits, width: Option<usize>) -> Table {
     table.add_row(["step of the clock".to_owned(), limits.clock_step.to_string()]);
     table.add_row(["a sleep of 1 ms ends late by".to_owned(), shown(&limits.timer_lag, ToString::to_string)]);
     table.add_row(["write of 4 KiB and fdatasync".to_owned(), shown(&limits.fsync, spread)]);
-    table.add_row(["sequential write, final fsync included".to_owned(), shown(&limits.sequential_write, bytes_a_second)]);
+    table.add_row([
+        "sequential write, final fsync included".to_owned(),
+        shown(&limits.sequential_write, bytes_a_second),
+    ]);
     let reads = shown(&limits.random_read, |rate| format!("{:.0} a second, by {}", rate.get(), limits.random_read_by));
     table.add_row(["random reads of 4 KiB, one at a time".to_owned(), reads]);
     table.add_row(["copying memory".to_owned(), shown(&limits.memory_copy, bytes_a_second)]);

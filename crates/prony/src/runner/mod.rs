@@ -15,10 +15,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
 use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
 use prony_core::plan::PlannedTrial;
 use prony_core::record::{PhaseRecord, TrialRecord};
-use prony_core::metric::{Metric, MetricKey};
 use prony_core::stats::Looks;
 use prony_core::units::Nanos;
 
@@ -110,7 +110,8 @@ fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) ->
     let verdicts = verdicts::of(&campaign.database.load_run(campaign.run)?);
     let settled = !verdicts.lines.is_empty() && verdicts.lines.iter().all(|line| line.comparison.verdict.is_final());
     if settled {
-        let text = format!("every comparison is settled after {blocks} blocks, a look fixed in advance; the run ends here");
+        let text =
+            format!("every comparison is settled after {blocks} blocks, a look fixed in advance; the run ends here");
         observer.event(&Event::Notice { text, hint: None });
     }
     Ok(settled)
