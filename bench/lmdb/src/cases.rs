@@ -16,17 +16,17 @@ use prony_engines::phases::{Plan, phase_seed};
 use crate::Result;
 
 /// Records of each case.
-pub const RECORDS: u64 = 1_000_000;
+pub(crate) const RECORDS: u64 = 1_000_000;
 
 const SEED: u64 = 20_260_101;
 
 /// A case.
 #[derive(Clone, Copy, Debug)]
-pub struct Case {
+pub(crate) struct Case {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// What it shows.
-    pub title: &'static str,
+    pub(crate) title: &'static str,
     order: Order,
     grouping: Batch,
     /// Commits are synced.
@@ -42,7 +42,7 @@ enum Batch {
 }
 
 /// All of them.
-pub const CASES: [Case; 6] = [
+pub(crate) const CASES: [Case; 6] = [
     Case::puts("put-sorted", "puts, sorted, 10,000 a transaction", Order::Record, 10_000, true),
     Case::puts("put-shuffled", "puts, shuffled, 10,000 a transaction", Order::Shuffled, 10_000, true),
     Case::puts("put-sorted-nosync", "puts, sorted, 10,000 a transaction, no sync", Order::Record, 10_000, false),
@@ -64,12 +64,12 @@ impl Case {
     }
 
     /// The case of this name.
-    pub fn named(name: &str) -> Result<Self> {
+    pub(crate) fn named(name: &str) -> Result<Self> {
         CASES.into_iter().find(|case| case.name == name).ok_or_else(|| format!("there is no case `{name}`").into())
     }
 
     /// As prony runs it; its last phase is the one compared.
-    pub fn plan(&self, dir: &Path, sample: Sampling) -> Plan {
+    pub(crate) fn plan(&self, dir: &Path, sample: Sampling) -> Plan {
         let load = ("load", Action::Put(ops(Order::Record, Grouping::Batch(10_000), Sampling::None)));
         let grouping = match self.grouping {
             Batch::Of(1) => Grouping::Each,
@@ -83,7 +83,7 @@ impl Case {
     }
 
     /// Arguments of the C program; writes the files that it reads into `files`, where they are not there yet.
-    pub fn c_arguments(&self, dir: &Path, files: &Path) -> Result<Vec<String>> {
+    pub(crate) fn c_arguments(&self, dir: &Path, files: &Path) -> Result<Vec<String>> {
         let text = |path: &Path| path.display().to_string();
         let measured = self.file(files, self.order, "measured", !self.reads)?;
         Ok(match self.grouping {
@@ -136,12 +136,12 @@ fn data(records: u64) -> DataSpec {
 }
 
 /// One pass over the records.
-pub fn ops(order: Order, transaction: Grouping, sample: Sampling) -> Ops {
+pub(crate) fn ops(order: Order, transaction: Grouping, sample: Sampling) -> Ops {
     Ops { amount: Amount::Records, transaction, order, threads: 1, pause: None, rate: None, sample, touch: true }
 }
 
 /// A plan on LMDB.
-pub fn plan(dir: &Path, records: u64, sync: bool, phases: Vec<(&str, Action)>) -> Plan {
+pub(crate) fn plan(dir: &Path, records: u64, sync: bool, phases: Vec<(&str, Action)>) -> Plan {
     let phase = |(name, action): (&str, Action)| PhaseSpec { name: name.to_owned(), timed: true, action, limit: None };
     let durability = Some(if sync { Durability::Strict } else { Durability::None });
     let store = StoreSpec { engine: "lmdb".to_owned(), durability, options: BTreeMap::new() };

@@ -9,6 +9,7 @@ use prony_core::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_core::reading::{Reading, Why};
 use prony_engines::lmdb::Lmdb;
 use prony_engines::phases::{Link, LinkError, Machine, Plan, Progress, host};
+use prony_engines::timed_loop::process_cpu;
 
 use crate::cases::{Case, ops, plan};
 use crate::{Result, compare};
@@ -18,6 +19,8 @@ struct Script {
     phases: usize,
     next: usize,
     reports: Vec<PhaseReport>,
+    /// CPU time of the process at the last phase's begin, then inside that phase.
+    cpu: u64,
 }
 
 impl Link for Script {
@@ -28,8 +31,13 @@ impl Link for Script {
     }
 
     fn send(&mut self, message: FromWorker) -> std::result::Result<(), LinkError> {
-        if let FromWorker::Ended { report, .. } = message {
-            self.reports.push(*report);
+        match message {
+            FromWorker::Began { .. } => self.cpu = process_cpu(),
+            FromWorker::Ended { report, .. } => {
+                self.cpu = process_cpu() - self.cpu;
+                self.reports.push(*report);
+            }
+            _ => (),
         }
         Ok(())
     }
@@ -43,25 +51,25 @@ impl Machine for NoMachine {
     }
 }
 
-fn reports(plan: &Plan) -> Result<Vec<PhaseReport>> {
-    let mut script = Script { phases: plan.spec.phases.len(), next: 0, reports: Vec::new() };
+fn run(plan: &Plan) -> Result<Script> {
+    let mut script = Script { phases: plan.spec.phases.len(), next: 0, reports: Vec::new(), cpu: 0 };
     host::<Lmdb>(&mut script, &NoMachine, plan, &Progress::default())?;
-    Ok(script.reports)
+    Ok(script)
 }
 
-/// Runs a case and prints what the C program prints: time, gap, rows.
-pub fn print(case: &str, dir: &str, every: bool) -> Result<()> {
+/// Runs a case and prints what the C program prints: time and CPU time inside timed sections, rows.
+pub(crate) fn print(case: &str, dir: &str, every: bool) -> Result<()> {
     let sample = if every { Sampling::Every } else { Sampling::None };
-    let reports = reports(&Case::named(case)?.plan(Path::new(dir), sample))?;
-    let report = reports.last().ok_or("no phase was run")?;
+    let script = run(&Case::named(case)?.plan(Path::new(dir), sample))?;
+    let report = script.reports.last().ok_or("no phase was run")?;
     let rows = report.rows.unwrap_or(report.operations);
-    println!("{} {} {rows}", report.time.as_nanos(), report.gap.as_nanos());
+    println!("{} {} {rows}", report.time.as_nanos(), script.cpu.saturating_sub(report.gap_cpu.as_nanos()));
     Ok(())
 }
 
 /// Anonymous memory of this process while records go into LMDB, 10,000 a transaction: its peak, sampled every
 /// millisecond, for each number of records.
-pub fn memory() -> Result<()> {
+pub(crate) fn memory() -> Result<()> {
     println!("{:>10}  {:>12}  {:>12}", "records", "anon before", "anon peak");
     for records in [100_000, 1_000_000, 10_000_000] {
         let dir = compare::scratch()?;
@@ -76,7 +84,7 @@ pub fn memory() -> Result<()> {
                     std::thread::sleep(Duration::from_millis(1));
                 }
             });
-            let ended = reports(&plan);
+            let ended = run(&plan);
             done.store(true, Relaxed);
             ended
         })?;

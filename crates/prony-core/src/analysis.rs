@@ -10,7 +10,6 @@ use crate::guard::arms::{self, Arm};
 use crate::guard::{run, trial, weather};
 use crate::metric::MetricName;
 use crate::plan::Label;
-use crate::reading::Reading;
 use crate::record::{Completion, TrialRecord};
 use crate::stats::{BlockValues, Comparison, Family, Looks, Observation, Pairing, compare_family, settled};
 use crate::units::Nanos;
@@ -199,7 +198,7 @@ mod tests {
     use crate::metric::MetricKey;
     use crate::outcome::{Ending, OutOfMemory, Outcome};
     use crate::plan::{PlannedTrial, plan};
-    use crate::reading::Why;
+    use crate::reading::{Reading, Why};
     use crate::record::{Answer, MetricKeyText, PhaseRecord};
     use crate::stats::Verdict;
 

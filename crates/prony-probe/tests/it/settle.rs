@@ -20,7 +20,8 @@ fn work_after_the_answer_is_found_and_its_end_too() {
     };
     subject.go();
     let began = monotonic();
-    let result = watch(&mut TreeProbe { sampler: &sampler, store: None }, &spec, &SystemClock);
+    let result = watch(&mut TreeProbe { sampler: &sampler, store: None }, &spec, &SystemClock, || false);
+    let result = result.expect("nobody asks it to stop");
     let said = subject.then();
     let truth: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
     assert!(result.settled, "{result:?}");

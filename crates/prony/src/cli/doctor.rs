@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 use prony_core::reading::Reading;
 use prony_core::units::{Bytes, PerSecond};
 use prony_probe::host::limits::Spread;
@@ -12,9 +12,8 @@ use prony_probe::limits::{self, Ability};
 use prony_probe::sample::Tracepoints;
 use serde::Serialize;
 
-use super::{Answer, Output};
+use super::{Answer, Output, table};
 use crate::error::Error;
-use crate::report::facts_lines;
 
 /// Where, and how.
 #[derive(Debug, clap::Args)]
@@ -88,9 +87,7 @@ fn group_capabilities(groups: &limits::Capability) -> Vec<Capability> {
 
 fn text(findings: &Findings, width: Option<usize>) -> String {
     let mut text = String::from("The machine\n");
-    for line in facts_lines(&serde_json::json!(findings.facts)) {
-        text += &format!("  {line}\n");
-    }
+    text += &format!("{}\n", facts_table(&findings.facts, width));
     text += &format!("\nWhat it delivers at most, now\n{}\n", limits_table(&findings.limits, width));
     text += "\nWhat can be measured\n";
     text += &format!("{}\n", capability_table(&findings.capabilities, width));
@@ -106,19 +103,39 @@ fn text(findings: &Findings, width: Option<usize>) -> String {
     text
 }
 
-fn table(width: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(110));
-    table
-}
-
 fn capability_table(capabilities: &[Capability], width: Option<usize>) -> Table {
     let mut table = table(width);
     table.set_header(["", "here", "used for"]);
     for capability in capabilities {
         let here = if capability.state == State::Yes { "yes" } else { "no" };
         table.add_row([capability.name.as_str(), here, capability.purpose.as_str()]);
+    }
+    table
+}
+
+fn facts_table(facts: &Facts, width: Option<usize>) -> Table {
+    let mut table = table(width);
+    let text = |reading: &Reading<String>| shown(reading, Clone::clone);
+    let amount = |reading: &Reading<Bytes>| shown(reading, ToString::to_string);
+    let cores = shown(&facts.processor.logical, ToString::to_string);
+    table.add_row(["processor".to_owned(), format!("{}, {cores} logical", text(&facts.processor.model))]);
+    table.add_row(["frequency governor".to_owned(), text(&facts.processor.governor)]);
+    table.add_row(["memory, swap".to_owned(), format!("{}, {}", amount(&facts.memory), amount(&facts.swap))]);
+    table.add_row(["kernel".to_owned(), format!("{}, {}", text(&facts.kernel), facts.architecture)]);
+    table.add_row(["virtualisation".to_owned(), text(&facts.virtualisation)]);
+    table.add_row(["clock source".to_owned(), text(&facts.clock_source)]);
+    table.add_row(["control groups".to_owned(), text(&facts.cgroups)]);
+    table.add_row(["transparent huge pages".to_owned(), text(&facts.huge_pages)]);
+    let mount = |mount: &prony_probe::mount::Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
+    table.add_row(["file system".to_owned(), shown(&facts.file_system, mount)]);
+    for disk in &facts.disks {
+        let what = format!(
+            "read-ahead {}, scheduler {}, write cache {}",
+            amount(&disk.read_ahead),
+            text(&disk.scheduler),
+            text(&disk.write_cache)
+        );
+        table.add_row([format!("disk `{}`", disk.name), what]);
     }
     table
 }

@@ -69,6 +69,9 @@ enum Command {
     Supervise,
 }
 
+/// Columns of tables where the output is no terminal: a page, not a mile.
+const PLAIN_WIDTH: usize = 120;
+
 /// What a command ends with when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -123,7 +126,7 @@ pub fn main() -> ExitCode {
         Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
     };
     let mut out = io::BufWriter::new(stdout.lock());
-    let mut output = Output { out: &mut out, width: terminal.then(terminal_width), colour };
+    let mut output = Output { out: &mut out, width: Some(if terminal { terminal_width() } else { PLAIN_WIDTH }), colour };
     let answer = dispatch(arguments.command, &mut output).and_then(|answer| {
         let flushed = output.out.flush();
         flushed.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
@@ -154,6 +157,15 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Engines(arguments) => engines::run(&arguments, output),
         Command::Worker | Command::Supervise => Ok(Answer::Yes),
     }
+}
+
+/// An empty table, as wide as the terminal where there is one.
+fn table(width: Option<usize>) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(110));
+    table
 }
 
 /// Asks on standard error, so that standard output stays clean.
