@@ -190,7 +190,7 @@ pub(crate) fn series(samples: u64, pid: u32) -> ProcessSeries {
             cpu_user: Nanos::from_millis(i * 9 * 10),
             cpu_system: Nanos::from_millis(i * 10),
             on_cpu: Some(Nanos::from_nanos(i * 95_000_000 + (n * 5e6) as u64)),
-            cpu_wait: (pid % 2 == 0).then(|| Nanos::from_nanos(i * 1_000)),
+            cpu_wait: pid.is_multiple_of(2).then(|| Nanos::from_nanos(i * 1_000)),
             anon: Bytes::from_kib(50_000 + (n * 3_000.0) as u64),
             file: Bytes::from_kib(i * 40),
             vsz: Bytes::from_mib(1_024),
