@@ -1,6 +1,6 @@
 //! From an experiment and its finished trials to verdicts and findings. Pure: a report is a function of the record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -101,36 +101,47 @@ fn pairs(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &Variant)> 
     experiment.variants().iter().filter(|v| !v.baseline).filter_map(move |v| Some((v, baseline(v.stratum)?)))
 }
 
-/// Findings that concern one trial alone are in its record; these need all of them.
+/// Findings of single trials, gathered by variant; and those that need all trials.
 fn findings(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> Vec<Finding> {
     let mut found: Vec<Finding> = weather::disturbed_trials(&trials.iter().collect::<Vec<_>>()).into_iter().collect();
-    for record in trials.iter().filter(|record| record.findings.is_empty()) {
-        let spec = &experiment.variants()[record.trial.variant].spec;
-        merge(&mut found, trial::check(spec, record, clock));
-    }
+    found.extend(of_trials(experiment, trials, clock));
     let compare = experiment.compare();
     let Some(primary) = &compare.primary else { return found };
     for baseline in experiment.variants().iter().filter(|v| v.baseline) {
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
         let values: Vec<f64> = own.iter().filter_map(|t| figure(t, primary)).collect();
-        merge(&mut found, run::drifting(&values, compare.margin.get()));
-        let blocks: std::collections::BTreeSet<u32> = own.iter().map(|t| t.trial.block).collect();
+        let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).collect();
         let looks = Looks::new(baseline.blocks.min, baseline.blocks.max);
-        merge(&mut found, run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks));
+        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks);
+        // Strata with one plan would all say the same.
+        found.extend(few.filter(|finding| !found.contains(finding)));
+        found.extend(run::drifting(&values, compare.margin.get()));
     }
     found
 }
 
-/// Adds findings; one that says the same of the same phase as one already there is left out.
-fn merge(into: &mut Vec<Finding>, more: impl IntoIterator<Item = Finding>) {
-    for finding in more {
-        let said =
-            into.iter().any(|f| (&f.guard, &f.phase, &f.message) == (&finding.guard, &finding.phase, &finding.message));
-        if !said {
-            into.push(finding);
+/// What a record already holds, or what its guards say of it now: the first of its kind for each variant and phase,
+/// with the number of further trials.
+fn of_trials(experiment: &Experiment, trials: &[TrialRecord], clock: Nanos) -> Vec<Finding> {
+    let mut kinds: BTreeMap<(usize, String, Option<String>), (Finding, u32)> = BTreeMap::new();
+    for record in trials {
+        let spec = &experiment.variants()[record.trial.variant].spec;
+        let own = match record.findings.as_slice() {
+            [] => trial::check(spec, record, clock),
+            kept => kept.to_vec(),
+        };
+        for finding in own {
+            let kind = (record.trial.variant, finding.guard.clone(), finding.phase.clone());
+            kinds.entry(kind).and_modify(|(_, more)| *more += 1).or_insert((finding, 0));
         }
     }
+    let gathered = kinds.into_iter().map(|((variant, ..), (finding, more))| {
+        let who = name(experiment, &experiment.variants()[variant]);
+        let rest = if more > 0 { format!(" (and {more} more trials)") } else { String::new() };
+        Finding { message: format!("`{who}`: {}{rest}", finding.message), ..finding }
+    });
+    gathered.collect()
 }
 
 /// Trials by where they ran.
@@ -306,6 +317,19 @@ mod tests {
         assert!(matches!(verdict("2000, redb").0, Verdict::Refused { .. }));
         assert_eq!(verdict("2000, redb").1[0].guard, "answers_differ");
         assert_eq!(verdict("2000, lmdb").0, Verdict::Worse);
+    }
+
+    #[test]
+    fn findings_of_trials_are_gathered_by_variant() {
+        let experiment = experiment(6);
+        let mut all = trials(&experiment);
+        for r in all.iter_mut().filter(|r| name(&experiment, &experiment.variants()[r.trial.variant]) == "1000, lmdb") {
+            r.phases[0].errors.insert("map full".into(), 1 + u64::from(r.trial.block));
+        }
+        let found = analyse(&experiment, &all, Nanos::from_nanos(25)).findings;
+        assert_eq!(found.len(), 1, "{found:?}");
+        let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, the first: `map full` (and 5 more trials)";
+        assert_eq!(found[0].message, message);
     }
 
     #[test]
