@@ -127,22 +127,16 @@ pub enum LatencyKind {
     Actual,
 }
 
-/// Wall and CPU time of each group of operations, in order.
+/// Wall and CPU time of each group of operations, in order. Of more than two million, one in 2, 4 ... is kept, and the
+/// phase's notes say so.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Groups {
     /// Operations a group. A last group with fewer is not kept.
     pub operations: u64,
-    /// One in so many groups was kept: 1 unless there were more than two million.
-    #[serde(default = "every_one")]
-    pub kept_one_in: u64,
     /// Wall nanoseconds of each group.
     pub wall: Vec<u64>,
     /// CPU nanoseconds of each group: of the whole process where there is one client, else of the client's thread.
     pub cpu: Vec<u64>,
-}
-
-fn every_one() -> u64 {
-    1
 }
 
 /// Operations that ended in each interval since the phase's begin.

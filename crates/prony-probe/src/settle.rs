@@ -79,19 +79,25 @@ pub struct SettleResult {
     pub blind: Vec<String>,
 }
 
-/// Watches until the tree is quiet or the cap is reached.
-pub fn watch(probe: &mut impl Probe, spec: &SettleSpec, clock: &impl Clock) -> SettleResult {
+/// Watches until the tree is quiet, the cap is reached, or `stop` says to: then `None`.
+pub fn watch(
+    probe: &mut impl Probe,
+    spec: &SettleSpec,
+    clock: &impl Clock,
+    mut stop: impl FnMut() -> bool,
+) -> Option<SettleResult> {
     // Twenty looks a window bound the error of the time found by a twentieth of it, half a second at most.
     let interval = Nanos::from_nanos((spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000));
     let began = clock.now();
     let mut looks = vec![(began, probe.look())];
-    loop {
+    while !stop() {
         clock.sleep(interval);
         looks.push((clock.now(), probe.look()));
         if let Some(result) = decide(&looks, spec) {
-            return result;
+            return Some(result);
         }
     }
+    None
 }
 
 /// What the looks so far say; `None` while it is too early to say.
@@ -223,7 +229,7 @@ mod tests {
 
     fn found(activity: impl FnMut(u64) -> Activity) -> SettleResult {
         let clock = Script { now: Cell::new(0) };
-        watch(&mut Scripted(&clock, activity), &spec(), &clock)
+        watch(&mut Scripted(&clock, activity), &spec(), &clock, || false).expect("nothing stops it")
     }
 
     fn cpu(ms: u64) -> Activity {

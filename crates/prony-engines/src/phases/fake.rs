@@ -1,7 +1,6 @@
 //! For tests: an in-memory store that fails and lies on demand, a runner that follows a script, and small plans.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,6 +10,7 @@ use prony_core::experiment::spec::{
     Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_core::protocol::{FromWorker, PhaseReport, ToWorker};
+use prony_core::reading::Reading;
 use prony_core::units::{Bytes, Fraction, Nanos};
 use prony_core::workload::Records;
 use serde_json::{Value, json};
@@ -63,6 +63,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             batches: true,
             reads_own_writes: FULL,
             open_transactions: FULL,
+            snapshots: true,
             ordered: FULL,
             persistent: true,
             processes: false,
@@ -321,16 +322,21 @@ impl Link for Script {
 pub(super) struct Still;
 
 impl Machine for Still {
-    fn evict(&self, _dir: &Path) -> Result<Fraction, Box<dyn Error + Send + Sync>> {
-        Ok(Fraction::default())
+    fn evict(&self, _dir: &Path) -> Reading<f64> {
+        Reading::Measured(0.0)
     }
 }
 
 /// Runs every phase of a plan; the reports, and how it ended.
 pub(super) fn run<const FULL: bool>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), HostError>) {
+    run_on::<Fake<FULL>>(plan)
+}
+
+/// The same on another engine.
+pub(super) fn run_on<D: Driver>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), HostError>) {
     let asks = (0..plan.spec.phases.len()).map(|index| ToWorker::Phase { index }).chain([ToWorker::Stop]).collect();
     let mut script = Script { asks, told: Vec::new() };
-    let ended = host::<Fake<FULL>>(&mut script, &Still, plan, &Progress::default());
+    let ended = host::<D>(&mut script, &Still, plan, &Progress::default());
     let reports = script.told.into_iter().filter_map(|message| match message {
         FromWorker::Ended { report, .. } => Some(*report),
         _ => None,

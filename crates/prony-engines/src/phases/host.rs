@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 
 use prony_core::experiment::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
 use prony_core::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
-use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 use prony_core::workload::Records;
 use serde_json::{Value, json};
@@ -17,6 +16,12 @@ use super::trouble::{HostError, Trouble};
 use super::{Link, Machine, Plan, Progress, verify};
 use crate::driver::{Description, Driver, Read, Session, Store, Write};
 use crate::timed_loop::{hash_key, now};
+
+/// The seed of a phase's orders and schedules, from the trial's. By name, so that variants with other phases beside it
+/// still do the same operations in it.
+pub fn phase_seed(seed: u64, phase: &str) -> u64 {
+    seed ^ hash_key(phase.as_bytes())
+}
 
 /// Hosts a store of the engine `D`: opens it, says so, and runs the phases that the runner asks for, until it says stop.
 ///
@@ -181,13 +186,12 @@ impl<'h> Host<'h> {
         let mut report = self.clocked(index, || {
             was_open.map_or(Ok(()), Store::close)?;
             if evicts {
-                let evicted = machine.evict(&plan.dir);
-                resident = Some(evicted.map_err(|source| Trouble::Machine { doing: "evicting the store", source })?);
+                resident = Some(machine.evict(&plan.dir));
             }
             opened = Some(D::open(&plan.dir, spec)?);
             Ok(())
         })?;
-        report.resident = resident.map(|share| Reading::Measured(share.get()));
+        report.resident = resident;
         if closes && !evicts {
             report.notes.push("the store was open: closing it is part of the time".to_owned());
         }
@@ -210,8 +214,7 @@ impl<'h> Host<'h> {
             keys,
             records,
             ledger: &self.ledger,
-            // By name, so that variants with phases of their own beside it still do the same operations in it.
-            seed: self.plan.seed ^ hash_key(spec.name.as_bytes()),
+            seed: phase_seed(self.plan.seed, &spec.name),
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
             engine: &self.engine.name,

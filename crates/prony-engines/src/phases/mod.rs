@@ -22,15 +22,15 @@ mod tests;
 mod trouble;
 mod verify;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::protocol::{FromWorker, ToWorker};
-use prony_core::units::{Fraction, Nanos};
+use prony_core::reading::Reading;
+use prony_core::units::Nanos;
 
-pub use host::host;
+pub use host::{host, phase_seed};
 pub use trouble::{HostError, LinkError, Trouble};
 
 /// The line to the runner.
@@ -50,12 +50,9 @@ pub trait Link {
 
 /// What a phase needs of the operating system beyond the standard library.
 pub trait Machine {
-    /// Makes the page cache cold for the files under `dir`, none of which is open, and returns the share of their pages
-    /// that is resident after it.
-    ///
-    /// # Errors
-    /// The system's.
-    fn evict(&self, dir: &Path) -> Result<Fraction, Box<dyn Error + Send + Sync>>;
+    /// Makes the page cache cold for the files under `dir`, none of which is open; the share of their pages that is
+    /// resident after it, or why that is not known.
+    fn evict(&self, dir: &Path) -> Reading<f64>;
 }
 
 /// What to host.

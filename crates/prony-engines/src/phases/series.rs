@@ -123,8 +123,13 @@ impl GroupSeries {
         self.cpu.append(&mut other.cpu);
     }
 
+    /// One in so many groups is kept.
+    pub(super) fn one_in(&self) -> u64 {
+        self.one_in
+    }
+
     pub(super) fn into_groups(self) -> Groups {
-        Groups { operations: self.size, kept_one_in: self.one_in, wall: self.wall, cpu: self.cpu }
+        Groups { operations: self.size, wall: self.wall, cpu: self.cpu }
     }
 }
 
@@ -175,8 +180,8 @@ mod tests {
         for n in 100..1000 {
             groups.add(n, n + 1);
         }
+        assert_eq!(groups.one_in(), 16);
         let kept = groups.into_groups();
-        assert_eq!(kept.kept_one_in, 16);
         assert_eq!(kept.wall, (0..1000).step_by(16).collect::<Vec<_>>());
         assert_eq!(kept.cpu[3], kept.wall[3] + 1);
     }

@@ -39,14 +39,6 @@ pub enum Trouble {
     /// The link to the runner.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// The operating system said no.
-    #[error("failed while {doing}")]
-    Machine {
-        /// What was being done.
-        doing: &'static str,
-        /// What the system said.
-        source: Box<dyn Error + Send + Sync>,
-    },
     /// A histogram cannot be encoded.
     #[error(transparent)]
     Latency(#[from] LatencyError),

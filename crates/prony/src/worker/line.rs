@@ -50,22 +50,27 @@ impl Link for Line {
 }
 
 impl Teller {
-    /// Written as it is encoded: a report of millions of groups must not stand in memory as text.
     fn tell(&self, message: &FromWorker) -> Result<(), LinkError> {
-        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        serde_json::to_writer(&mut *writer, message).map_err(|error| broken(error.into()))?;
-        writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(broken)
+        write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), message)
     }
 
-    /// Tells the runner how far the phase under way is, unless it has ended meanwhile.
-    fn tell_progress(&self, progress: &Progress, last: &mut Option<(usize, u64)>) {
-        let at = progress.phase().map(|index| (index, progress.operations()));
-        if let (Some((index, operations)), true) = (at, at != *last && at.is_some_and(|(_, n)| n > 0)) {
+    /// Tells the runner how far the phase under way is. Looked up while nobody else can send: after a phase's end there
+    /// is no more of its progress.
+    fn tell_progress(&self, progress: &Progress, last: &mut u64) {
+        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let operations = progress.operations();
+        if let (Some(index), true) = (progress.phase(), operations > 0 && operations != *last) {
             // Where the runner cannot be told of progress it cannot be told of the end either, and that is noticed.
-            let _ = self.tell(&FromWorker::Progress { index, operations });
+            let _ = write(&mut writer, &FromWorker::Progress { index, operations });
         }
-        *last = at;
+        *last = operations;
     }
+}
+
+/// Written as it is encoded: a report of millions of groups must not stand in memory as text.
+fn write(writer: &mut BufWriter<UnixStream>, message: &FromWorker) -> Result<(), LinkError> {
+    serde_json::to_writer(&mut *writer, message).map_err(|error| broken(error.into()))?;
+    writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(broken)
 }
 
 /// Does `work` while another thread tells how far it is.
@@ -73,7 +78,7 @@ pub(super) fn tell_progress<T>(teller: &Teller, progress: &Progress, work: impl 
     let (done, wait) = channel::<()>();
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            let mut last = None;
+            let mut last = 0;
             while wait.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 teller.tell_progress(progress, &mut last);
             }
@@ -88,5 +93,36 @@ fn broken(error: io::Error) -> LinkError {
     match error.kind() {
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => LinkError::Closed,
         _ => LinkError::Broken(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_and_a_closed_line_says_so() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut line = Line::new::<LinkError>(theirs).unwrap();
+        line.send(FromWorker::Progress { index: 1, operations: 5 }).unwrap();
+        let mut text = String::new();
+        let mut reader = BufReader::new(ours);
+        reader.read_line(&mut text).unwrap();
+        assert_eq!(text, "{\"did\":\"progress\",\"index\":1,\"operations\":5}\n");
+        writeln!(reader.get_mut(), "{{\"do\":\"stop\"}}").unwrap();
+        assert_eq!(line.next().unwrap(), ToWorker::Stop);
+        drop(reader);
+        assert!(matches!(line.next(), Err(LinkError::Closed)));
+        assert!(matches!(line.send(FromWorker::Progress { index: 1, operations: 6 }), Err(LinkError::Closed)));
+    }
+
+    #[test]
+    fn no_progress_is_told_between_phases() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let line = Line::new::<LinkError>(theirs).unwrap();
+        line.teller().tell_progress(&Progress::default(), &mut 7);
+        ours.set_nonblocking(true).unwrap();
+        let mut text = String::new();
+        assert_eq!(BufReader::new(ours).read_line(&mut text).unwrap_err().kind(), ErrorKind::WouldBlock);
     }
 }
