@@ -12,7 +12,7 @@ use prony_core::units::{Bytes, Fraction, Nanos, PerSecond};
 use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
 use super::{HostError, Progress, host};
 use crate::driver::Driver;
-use crate::registry::{KNOWN, Visitor, dispatch};
+use crate::registry::{KNOWN, Visitor, describe, dispatch};
 
 const N: u64 = 3000;
 
@@ -433,8 +433,11 @@ fn every_engine_of_the_build_gives_the_same_answers() {
         let plan = super::Plan { dir: dir.path().to_owned(), ..plan.clone() };
         let (reports, ended) = dispatch(known.name, OnEngine(&plan)).unwrap();
         ended.unwrap_or_else(|error| panic!("{}: {error}", known.name));
+        let own_writes = describe(known.name).unwrap().capabilities.reads_own_writes;
         for (report, expected) in reports.iter().zip(&expected) {
-            let counts = |r: &PhaseReport| (r.operations, r.errors, r.transactions, r.rows, r.user_bytes, r.verified);
+            // Without reads of own writes, a read-modify-write takes two transactions.
+            let transactions = |r: &PhaseReport| if own_writes { r.transactions } else { 0 };
+            let counts = |r: &PhaseReport| (r.operations, r.errors, transactions(r), r.rows, r.user_bytes, r.verified);
             assert_eq!(counts(report), counts(expected), "{}", known.name);
             assert_eq!(report.answer, expected.answer, "{}", known.name);
         }
