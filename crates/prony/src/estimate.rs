@@ -96,9 +96,9 @@ fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
         Action::Verify => crude_bytes(records as f64 * per_record),
-        action => action.ops().map_or(Nanos::from_millis(20), |ops| {
-            crude_ops(ops, records, per_record, synced && action.changes_data())
-        }),
+        action => action
+            .ops()
+            .map_or(Nanos::from_millis(20), |ops| crude_ops(ops, records, per_record, synced && action.changes_data())),
     }
 }
 

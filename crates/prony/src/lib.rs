@@ -7,4 +7,5 @@ pub mod load;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub mod verdicts;
 pub mod worker;

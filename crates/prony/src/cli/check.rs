@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, Table};
 use prony_core::experiment::design::Experiment;
 use prony_core::metric::MetricName;
 use prony_core::plan::{Outline, VariantOutline, outline};
 use prony_core::stats::{Looks, blocks_before_any_verdict};
 use prony_core::units::Bytes;
 
-use super::run::OverrideArguments;
 use super::choice::DatabaseArg;
-use super::{Answer, Output};
+use super::run::OverrideArguments;
+use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::estimate::{self, Estimate};
 use crate::load;
@@ -52,9 +52,7 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
 }
 
 fn variants(outline: &Outline, width: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(120));
+    let mut table = table(width);
     table.set_header(["variant", "stratum", "trials", "records", "data", "phases", "note"]);
     for column in [2, 3, 4] {
         if let Some(column) = table.column_mut(column) {
@@ -103,7 +101,8 @@ fn amounts(outline: &Outline) -> String {
 fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     let compare = experiment.compare();
     if compare.baseline.is_empty() {
-        return "nothing is compared: `[compare] baseline = { ... }` names what the others are compared with\n".to_owned();
+        return "nothing is compared: `[compare] baseline = { ... }` names what the others are compared with\n"
+            .to_owned();
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let metrics: Vec<String> = compare.primary.iter().chain(&compare.metrics).map(MetricName::to_string).collect();

@@ -8,8 +8,8 @@ use prony_core::experiment::Overrides;
 use prony_core::experiment::design::Experiment;
 use prony_core::plan;
 
-use super::show;
 use super::choice::DatabaseArg;
+use super::show;
 use super::{Answer, Output, terminal_width};
 use crate::error::Error;
 use crate::load;

@@ -40,11 +40,8 @@ impl Database {
                      WHERE p.trial = ?1 ORDER BY p.ord",
                 )?
                 .query_map([trial], |row| {
-                    let groups = Groups {
-                        operations: unsigned(row, 1)?,
-                        wall: numbers(row, 2)?,
-                        cpu: numbers(row, 3)?,
-                    };
+                    let groups =
+                        Groups { operations: unsigned(row, 1)?, wall: numbers(row, 2)?, cpu: numbers(row, 3)? };
                     Ok((unsigned(row, 0)? as usize, groups))
                 })?
                 .collect()

@@ -110,7 +110,8 @@ impl<'a> Session<'a> {
             store: Some(scratch.path().to_path_buf()),
             ..Settings::default()
         };
-        let sampler = Sampler::start(vec![Root::subject(held.pid(), "worker")], settings).map_err(setup("start the sampler"))?;
+        let sampler =
+            Sampler::start(vec![Root::subject(held.pid(), "worker")], settings).map_err(setup("start the sampler"))?;
         sampler.count_syncs("worker", lab.tracepoints.follow(held.pid()));
         let running = held.release()?;
         let deadline = spec.limits.trial.map(|limit| Instant::now() + limit.to_duration());

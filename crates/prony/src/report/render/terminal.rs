@@ -83,26 +83,15 @@ impl Terminal {
     /// Which columns stand together: all if they fit, else a table a topic, else as many as fit.
     fn shares(&self, table: &Table, labels: &[Laid], columns: &[Laid]) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..columns.len()).collect();
-        let room = self.width.unwrap_or(usize::MAX);
+        // The gap after the last column needs no room.
+        let room = self.width.unwrap_or(usize::MAX).saturating_add(GAP.len());
         let taken: usize = labels.iter().map(|l| l.width + GAP.len()).sum();
         let need = |share: &[usize]| taken + share.iter().map(|at| columns[*at].width + GAP.len()).sum::<usize>();
-        if need(&all) <= room + GAP.len() {
+        if need(&all) <= room {
             return vec![all];
         }
         let topics = all.chunk_by(|a, b| table.columns[*a].topic == table.columns[*b].topic);
-        let mut shares = Vec::new();
-        for topic in topics {
-            let mut share: Vec<usize> = Vec::new();
-            for at in topic {
-                share.push(*at);
-                if need(&share) > room + GAP.len() && share.len() > 1 {
-                    share.pop();
-                    shares.push(std::mem::replace(&mut share, vec![*at]));
-                }
-            }
-            shares.push(share);
-        }
-        shares
+        topics.flat_map(|topic| pack(topic, table, |share| need(share) <= room)).collect()
     }
 
     fn grid(&self, table: &Table, labels: &[Laid], shown: &[(usize, &Laid)], out: &mut dyn Write) -> io::Result<()> {
@@ -141,6 +130,27 @@ impl Terminal {
         }
         Ok(())
     }
+}
+
+/// Parts the columns of a topic between their groups, and within a group only where that is too wide by itself.
+fn pack(topic: &[usize], table: &Table, fits: impl Fn(&[usize]) -> bool) -> Vec<Vec<usize>> {
+    let mut shares: Vec<Vec<usize>> = Vec::new();
+    let mut open = false;
+    for group in topic.chunk_by(|a, b| table.columns[*a].group == table.columns[*b].group) {
+        let whole = fits(group);
+        let pieces: Vec<&[usize]> = if whole { vec![group] } else { group.chunks(1).collect() };
+        for (at, piece) in pieces.into_iter().enumerate() {
+            let last = shares.last_mut().filter(|_| open && (whole || at > 0));
+            match last.map(|last| ([last.as_slice(), piece].concat(), last)) {
+                Some((joined, last)) if fits(&joined) => *last = joined,
+                _ => shares.push(piece.to_vec()),
+            }
+            open = true;
+        }
+        // What is left of a broken group stands alone.
+        open = whole;
+    }
+    shares
 }
 
 /// A table of plain texts, such as the list of runs.

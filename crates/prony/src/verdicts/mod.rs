@@ -1,0 +1,154 @@
+//! What a run says: its data become the families of METHOD 4.4 to 4.9, and their comparisons sentences.
+//!
+//! [`of`] gives the verdicts that the experiment declared; [`beside`] gives ratio and interval of any
+//! other metric, which is shown and gets no verdict.
+
+pub mod names;
+mod observe;
+mod sentence;
+
+use prony_core::experiment::design::Experiment;
+use prony_core::metric::{Metric, MetricKey, MetricName};
+use prony_core::reading::Reading;
+use prony_core::stats::{Comparison, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
+
+use crate::results::RunData;
+use names::Names;
+use observe::Index;
+
+/// What a run's comparisons say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Verdicts {
+    /// Differences below this share do not matter.
+    pub margin: f64,
+    /// The probability of at least one false verdict among all lines.
+    pub alpha: f64,
+    /// One for each variant and declared metric: the primary metric's first, in the experiment's order.
+    pub lines: Vec<Line>,
+    /// Why there is no line, where there is none.
+    pub silent: Option<&'static str>,
+}
+
+/// One comparison with its sentence.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// What is compared with what.
+    pub pair: Pair,
+    /// What is known of it.
+    pub comparison: Comparison,
+    /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
+    pub sentence: String,
+}
+
+/// A variant and its baseline in one metric.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// The figure compared.
+    pub metric: MetricName,
+    /// Index of the variant in the experiment.
+    pub variant: usize,
+    /// Index of the baseline in the experiment.
+    pub baseline: usize,
+    /// How the two are called.
+    pub names: Names,
+}
+
+/// Ratio and interval of a metric that was not declared: no verdict rests on them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Beside {
+    /// What is set beside what.
+    pub pair: Pair,
+    /// The median of the within-block ratios variant / baseline.
+    pub ratio: Reading<f64>,
+    /// Its interval at 95 %, uncorrected.
+    pub interval: Reading<RatioInterval>,
+}
+
+/// The verdicts of a run.
+pub fn of(data: &RunData) -> Verdicts {
+    let compare = data.experiment.compare();
+    let mut verdicts = Verdicts { margin: compare.margin.get(), alpha: compare.alpha.get(), ..Verdicts::default() };
+    let pairs = declared_pairs(&data.experiment);
+    if pairs.is_empty() {
+        verdicts.silent = Some(silence(&data.experiment));
+        return verdicts;
+    }
+    verdicts.lines = judged(data, pairs, verdicts.alpha, verdicts.margin);
+    verdicts
+}
+
+/// Ratio and interval of each variant to its baseline in one metric, without a verdict.
+pub fn beside(data: &RunData, metric: &MetricName) -> Vec<Beside> {
+    let index = Index::new(data);
+    let pairs = pairs_in(&data.experiment, metric);
+    pairs.into_iter().map(|pair| index.beside(pair)).collect()
+}
+
+/// The metrics that get verdicts, the primary one first; empty where no phase is timed.
+pub fn declared(experiment: &Experiment) -> Vec<MetricName> {
+    let compare = experiment.compare();
+    let mut metrics: Vec<MetricName> =
+        compare.primary.clone().or_else(|| first_timed(experiment)).into_iter().collect();
+    for metric in &compare.metrics {
+        if !metrics.contains(metric) {
+            metrics.push(metric.clone());
+        }
+    }
+    metrics
+}
+
+/// `time` of the first timed phase.
+fn first_timed(experiment: &Experiment) -> Option<MetricName> {
+    let mut phases = experiment.variants().iter().flat_map(|v| &v.spec.phases);
+    let phase = phases.find(|phase| phase.timed)?;
+    Some(MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(Metric::Time) })
+}
+
+fn declared_pairs(experiment: &Experiment) -> Vec<Pair> {
+    declared(experiment).iter().flat_map(|metric| pairs_in(experiment, metric)).collect()
+}
+
+/// Each variant that has the metric's phase, with its stratum's baseline where that has it too.
+fn pairs_in(experiment: &Experiment, metric: &MetricName) -> Vec<Pair> {
+    let variants = experiment.variants();
+    let has = |id: usize| variants[id].spec.phases.iter().any(|phase| phase.name == metric.phase);
+    let baseline = |stratum| (0..variants.len()).find(|id| variants[*id].baseline && variants[*id].stratum == stratum);
+    let pair = |variant: usize| {
+        let baseline = baseline(variants[variant].stratum).filter(|b| *b != variant && has(*b) && has(variant))?;
+        let names = Names::of(experiment, variant, baseline);
+        Some(Pair { metric: metric.clone(), variant, baseline, names })
+    };
+    (0..variants.len()).filter_map(pair).collect()
+}
+
+fn silence(experiment: &Experiment) -> &'static str {
+    if experiment.variants().len() < 2 {
+        "there is one variant, and nothing to compare it with"
+    } else if !experiment.variants().iter().any(|v| v.baseline) {
+        "no baseline is declared: `[compare] baseline = { ... }` names one"
+    } else {
+        "no variant shares the compared phase with its baseline"
+    }
+}
+
+/// Pairs that have too few blocks for any verdict do not count in the family of the others.
+fn judged(data: &RunData, pairs: Vec<Pair>, alpha: f64, margin: f64) -> Vec<Line> {
+    let index = Index::new(data);
+    let most = |pair: &Pair| observe::looks(&data.experiment, pair).at().last().copied().unwrap_or(0);
+    let able: Vec<bool> = pairs.iter().map(|pair| most(pair) >= MIN_BLOCKS).collect();
+    let compared = |wanted: bool| {
+        let chosen = pairs.iter().zip(&able).filter(|(_, able)| **able == wanted);
+        let members: Vec<Pairing> = chosen.map(|(pair, _)| index.pairing(pair)).collect();
+        compare_family(&Family { alpha, margin, members }).into_iter()
+    };
+    let (mut with, mut without) = (compared(true), compared(false));
+    let comparisons: Vec<Comparison> =
+        able.iter().filter_map(|able| if *able { with.next() } else { without.next() }).collect();
+    let lines = pairs.into_iter().zip(comparisons);
+    lines
+        .map(|(pair, comparison)| {
+            let sentence = sentence::of(&pair, &comparison, margin);
+            Line { pair, comparison, sentence }
+        })
+        .collect()
+}

@@ -1,0 +1,56 @@
+//! How variants are called: by the levels of the factors that tell them apart.
+
+use prony_core::experiment::design::Experiment;
+
+/// How a variant and its baseline are called in a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// The levels in which the variant differs: `store=redb`.
+    pub variant: String,
+    /// The baseline's levels of the same factors: `store=lmdb`.
+    pub baseline: String,
+    /// Levels that both share and other variants do not: `documents=1000`; empty where there are none.
+    pub at: String,
+}
+
+impl Names {
+    /// Of two variants, by index.
+    pub fn of(experiment: &Experiment, variant: usize, baseline: usize) -> Self {
+        let (v, b) = (&experiment.variants()[variant].levels, &experiment.variants()[baseline].levels);
+        let (differ, same): (Vec<usize>, Vec<usize>) = varying(experiment).into_iter().partition(|f| v[*f] != b[*f]);
+        Self {
+            variant: levels(experiment, variant, &differ),
+            baseline: levels(experiment, baseline, &differ),
+            at: levels(experiment, variant, &same),
+        }
+    }
+}
+
+/// The factors that have several levels among the variants, by index.
+pub fn varying(experiment: &Experiment) -> Vec<usize> {
+    let variants = experiment.variants();
+    let varies = |factor: &usize| variants.iter().any(|v| v.levels[*factor] != variants[0].levels[*factor]);
+    (0..experiment.factors().len()).filter(varies).collect()
+}
+
+/// The variant by the levels of some factors: `store=redb, documents=1000`.
+pub fn levels(experiment: &Experiment, variant: usize, factors: &[usize]) -> String {
+    let levels = &experiment.variants()[variant].levels;
+    let level = |factor: &usize| {
+        let factor_of = &experiment.factors()[*factor];
+        format!("{}={}", factor_of.name, factor_of.levels[levels[*factor]].label)
+    };
+    factors.iter().map(level).collect::<Vec<_>>().join(", ")
+}
+
+/// The variant by every factor that varies; by the labels alone where only one does. `all` where none does.
+pub fn variant(experiment: &Experiment, variant: usize) -> String {
+    match varying(experiment).as_slice() {
+        [] => "all".to_owned(),
+        [one] => {
+            let level = experiment.variants()[variant].levels[*one];
+            experiment.factors()[*one].levels[level].label.clone()
+        }
+        several => levels(experiment, variant, several),
+    }
+}

@@ -1,0 +1,144 @@
+//! A run's trials as the observations that comparisons take.
+
+use std::collections::{BTreeSet, HashMap};
+
+use prony_core::experiment::design::Experiment;
+use prony_core::guard::Severity;
+use prony_core::metric::MetricName;
+use prony_core::plan::Label;
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{Completion, MetricKeyText, TrialRecord};
+use prony_core::stats::sign::{Bracket, SignTest};
+use prony_core::stats::{BlockValues, Looks, Observation, Pairing, RatioInterval};
+
+use super::{Beside, Pair};
+use crate::results::RunData;
+
+/// Error of an interval that no verdict rests on.
+const BESIDE: f64 = 0.05;
+
+/// A run's trials by sub-block, variant and label: what is compared ran in one sub-block (METHOD 4.2), and a stratum's
+/// baseline runs once, or twice, in each.
+pub(super) struct Index<'a> {
+    experiment: &'a Experiment,
+    trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
+    blocks: BTreeSet<(u32, u32)>,
+}
+
+/// The trials of one block that a comparison takes.
+struct Block<'a> {
+    baseline: &'a TrialRecord,
+    baseline2: Option<&'a TrialRecord>,
+    variant: &'a TrialRecord,
+}
+
+/// The looks of the plan for a pair: of the one of the two that runs in fewer blocks.
+pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> Looks {
+    let (a, b) = (experiment.variants()[pair.variant].blocks, experiment.variants()[pair.baseline].blocks);
+    Looks::new(a.min.min(b.min), a.max.min(b.max))
+}
+
+impl<'a> Index<'a> {
+    pub(super) fn new(data: &'a RunData) -> Self {
+        let key = |t: &TrialRecord| (t.trial.block, t.trial.sub_block, t.trial.variant, t.trial.label);
+        Self {
+            experiment: &data.experiment,
+            trials: data.trials.iter().map(|t| (key(t), t)).collect(),
+            blocks: data.trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect(),
+        }
+    }
+
+    pub(super) fn pairing(&self, pair: &Pair) -> Pairing {
+        let blocks = self.blocks_of(pair);
+        Pairing {
+            label: format!("{} {}", pair.names.variant, pair.metric),
+            better: pair.metric.key.metric.better(),
+            looks: looks(self.experiment, pair),
+            refused: refusal(&blocks),
+            blocks: blocks.iter().map(|block| values(block, &pair.metric)).collect(),
+        }
+    }
+
+    pub(super) fn beside(&self, pair: Pair) -> Beside {
+        let blocks = self.blocks_of(&pair);
+        let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| bracket(&values(b, &pair.metric))).collect();
+        let test = SignTest::new(&brackets);
+        let have = u64::from(test.blocks());
+        let ratio = test.estimate().map(f64::exp);
+        let interval = (have >= 2)
+            .then(|| test.interval(BESIDE))
+            .map(|(low, high)| RatioInterval { low: low.exp(), high: Some(high.exp()).filter(|h| h.is_finite()) });
+        Beside {
+            pair,
+            ratio: ratio.map_or(Reading::Missing(Why::TooFew { have, need: 1 }), Reading::Measured),
+            interval: interval.map_or(Reading::Missing(Why::TooFew { have, need: 2 }), Reading::Measured),
+        }
+    }
+
+    /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
+    fn blocks_of(&self, pair: &Pair) -> Vec<Block<'a>> {
+        let twice = self.experiment.compare().twice;
+        let block = |(block, sub): &(u32, u32)| {
+            let trial = |variant, label| self.trials.get(&(*block, *sub, variant, label)).copied();
+            let baseline2 = trial(pair.baseline, Label::A2);
+            if twice && baseline2.is_none() {
+                return None;
+            }
+            let (baseline, variant) = (trial(pair.baseline, Label::A)?, trial(pair.variant, Label::A)?);
+            Some(Block { baseline, baseline2, variant })
+        };
+        self.blocks.iter().filter_map(block).collect()
+    }
+}
+
+fn values(block: &Block<'_>, metric: &MetricName) -> BlockValues {
+    let of = |trial: &TrialRecord| Observation::of(trial.ending.outcome, figure(trial, metric), metric.key.metric);
+    BlockValues { baseline: of(block.baseline), baseline2: block.baseline2.map(of), variant: of(block.variant) }
+}
+
+/// The trial's figure, where its phase was completed and it was measured.
+fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
+    let phase = trial.phases.iter().find(|phase| phase.name == name.phase)?;
+    if phase.completion != Completion::Complete {
+        return None;
+    }
+    let instance = name.instance.as_deref().unwrap_or_default();
+    phase.readings.get(instance)?.get(&MetricKeyText(name.key))?.measured().copied()
+}
+
+/// The bracket of the plain ratio; `None` where a trial says nothing.
+fn bracket(values: &BlockValues) -> Option<Bracket> {
+    let log = |observation| match observation {
+        Observation::Value(value) if value.is_finite() && value >= 0.0 => Some(f64::ln(value)),
+        _ => None,
+    };
+    let mut baselines = vec![log(values.baseline)?];
+    if let Some(second) = values.baseline2 {
+        baselines.push(log(second)?);
+    }
+    Some(Bracket::of(log(values.variant)?, &baselines))
+}
+
+/// Why the pair is not compared: a guard refuses a trial of it, or answers differ (METHOD 1.5).
+fn refusal(blocks: &[Block<'_>]) -> Option<String> {
+    let trials = || blocks.iter().flat_map(|b| [Some(b.variant), Some(b.baseline), b.baseline2]).flatten();
+    let refused = trials().flat_map(|t| &t.findings).find(|f| f.severity == Severity::Refusal);
+    refused.map(|finding| finding.message.clone()).or_else(|| blocks.iter().find_map(different_answers))
+}
+
+/// Both arms of a block do the same operations on the same data, so that their answers agree.
+fn different_answers(block: &Block<'_>) -> Option<String> {
+    block.variant.phases.iter().find_map(|phase| {
+        let other = block.baseline.phases.iter().find(|other| other.name == phase.name)?;
+        let (ours, theirs) = (phase.answer.as_ref()?, other.answer.as_ref()?);
+        let compared = ours.comparable
+            && theirs.comparable
+            && phase.completion == Completion::Complete
+            && other.completion == Completion::Complete;
+        let differ = (ours.rows, &ours.digest) != (theirs.rows, &theirs.digest);
+        (compared && differ).then(|| match (ours.rows, theirs.rows) {
+            (a, b) if a == b => format!("answers differ in `{}`: as many rows, other contents", phase.name),
+            (a, b) => format!("answers differ in `{}`: {a} rows, the baseline's are {b}", phase.name),
+        })
+    })
+}

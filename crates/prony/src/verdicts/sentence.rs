@@ -1,0 +1,129 @@
+//! A comparison as a sentence.
+
+use prony_core::reading::Reading;
+use prony_core::stats::verdict::directions;
+use prony_core::stats::{Comparison, Counts, RatioInterval, Verdict};
+
+use super::Pair;
+
+/// `` `store=redb` is slower than `store=lmdb` in `write.time`: 1.84 times (1.71 to 1.98) ``
+pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
+    let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
+    let figure = figure(comparison);
+    let place = place(pair);
+    match &comparison.verdict {
+        Verdict::Better | Verdict::Worse => format!("{}{place}{figure}", claim(pair, &comparison.verdict)),
+        Verdict::BetterUncertain | Verdict::WorseUncertain => {
+            format!("{}{place}, by how much is uncertain{figure}", claim(pair, &comparison.verdict))
+        }
+        Verdict::DiffersWithinMargin => {
+            format!("`{variant}` differs from `{baseline}`{place}, but by less than {}{figure}", percent(margin))
+        }
+        Verdict::NoDifference => {
+            format!("no difference of {} or more between `{variant}` and `{baseline}`{place}{figure}", percent(margin))
+        }
+        Verdict::CantTell { more_blocks } => {
+            let more = more(more_blocks);
+            format!("can't tell whether `{variant}` and `{baseline}` differ{place}{figure}{more}")
+        }
+        Verdict::DoesNotFinish => {
+            format!("`{variant}` does not finish where `{baseline}` does{place}: {}", outcomes(comparison))
+        }
+        Verdict::BaselineDoesNotFinish => {
+            format!("`{variant}` finishes where `{baseline}` does not{place}: {}", outcomes(comparison))
+        }
+        Verdict::NeitherFinishes => {
+            format!("neither `{variant}` nor `{baseline}` finishes{place}: {}", outcomes(comparison))
+        }
+        Verdict::Refused { why } => format!("`{variant}` is not compared with `{baseline}`{place}: {why}"),
+    }
+}
+
+/// `` `a` is slower than `b` ``, `` `a` takes more memory than `b` ``
+fn claim(pair: &Pair, verdict: &Verdict) -> String {
+    let (better, worse) = directions(pair.metric.key.metric);
+    let words = if verdict.is_better() { better } else { worse };
+    let verb = if matches!(words, "faster" | "slower" | "shorter" | "longer") { "is" } else { "takes" };
+    format!("`{}` {verb} {words} than `{}`", pair.names.variant, pair.names.baseline)
+}
+
+fn place(pair: &Pair) -> String {
+    let at = if pair.names.at.is_empty() { String::new() } else { format!(" at `{}`", pair.names.at) };
+    format!(" in `{}`{at}", pair.metric)
+}
+
+/// `: 1.84 times (1.71 to 1.98)`; nothing where there is no ratio.
+fn figure(comparison: &Comparison) -> String {
+    let Reading::Measured(ratio) = comparison.ratio else { return String::new() };
+    let interval = match &comparison.interval {
+        Reading::Measured(interval) => format!(" ({})", interval_text(*interval)),
+        Reading::Missing(_) => String::new(),
+    };
+    format!(": {} times{interval}", digits(ratio))
+}
+
+fn interval_text(interval: RatioInterval) -> String {
+    match (interval.low, interval.high) {
+        (low, Some(high)) if low > 0.0 => format!("{} to {}", digits(low), digits(high)),
+        (_, Some(high)) => format!("at most {}", digits(high)),
+        (low, None) if low > 0.0 => format!("{} or more", digits(low)),
+        (_, None) => "no bound yet".to_owned(),
+    }
+}
+
+fn more(blocks: &Reading<u32>) -> String {
+    match blocks {
+        Reading::Measured(1) => "; about 1 more block would tell".to_owned(),
+        Reading::Measured(n) => format!("; about {n} more blocks would tell"),
+        Reading::Missing(_) => String::new(),
+    }
+}
+
+fn outcomes(comparison: &Comparison) -> String {
+    let counts = |c: Counts| format!("{} of {}", c.finished, c.trials);
+    format!("{} trials finished, of the baseline {}", counts(comparison.variant), counts(comparison.baseline))
+}
+
+/// Three significant digits: `0.0123`, `1.00`, `12.3`, `1840`.
+fn digits(ratio: f64) -> String {
+    let places = match ratio {
+        r if r >= 100.0 => 0,
+        r if r >= 10.0 => 1,
+        r if r >= 0.1 => 2 + usize::from(r < 0.9995),
+        r if r >= 1e-6 => (2 - r.log10().floor() as i32).unsigned_abs() as usize,
+        0.0 => return "0".to_owned(),
+        _ => return format!("{ratio:.1e}"),
+    };
+    format!("{ratio:.places$}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 1e2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_have_three_digits() {
+        let texts: Vec<String> = [1.0, 1.8367, 12.345, 184.2, 0.5432, 0.98765, 0.99999, 0.0123, 0.1].map(digits).into();
+        assert_eq!(texts, ["1.00", "1.84", "12.3", "184", "0.543", "0.988", "1.00", "0.0123", "0.100"]);
+        assert_eq!((digits(0.0), digits(2.5e-9)), ("0".to_owned(), "2.5e-9".to_owned()));
+    }
+
+    #[test]
+    fn intervals_say_where_they_are_open() {
+        let text = |low, high| interval_text(RatioInterval { low, high });
+        assert_eq!(text(1.71, Some(1.98)), "1.71 to 1.98");
+        assert_eq!(text(0.0, Some(1.98)), "at most 1.98");
+        assert_eq!(text(1.5, None), "1.50 or more");
+        assert_eq!(text(0.0, None), "no bound yet");
+    }
+
+    #[test]
+    fn blocks_are_counted_in_words() {
+        assert_eq!(more(&Reading::Measured(1)), "; about 1 more block would tell");
+        assert_eq!(more(&Reading::Measured(12)), "; about 12 more blocks would tell");
+    }
+}

@@ -1,0 +1,51 @@
+//! Made-up experiments with a baseline, and the trials of their plans.
+
+use std::collections::BTreeMap;
+
+use prony_core::experiment::design::Experiment;
+use prony_core::plan::Label;
+use prony_core::record::TrialRecord;
+use serde_json::{Value, json};
+
+use crate::synthetic::trial;
+
+/// The experiment with the level `label` of `factor` as the baseline in each combination of the other factors.
+pub(crate) fn against(experiment: &Experiment, factor: &str, label: &str) -> Experiment {
+    let at = experiment.factors().iter().position(|f| f.name == factor).unwrap();
+    let level = experiment.factors()[at].levels.iter().position(|l| l.label == label).unwrap();
+    let mut strata: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
+    edited(experiment, |json| {
+        json["compare"]["baseline"] = json!({ factor: label });
+        json["compare"]["twice"] = json!(true);
+        for (variant, of) in json["variants"].as_array_mut().unwrap().iter_mut().zip(experiment.variants()) {
+            let others = of.levels.iter().enumerate().filter(|(f, _)| *f != at).map(|(_, l)| *l).collect();
+            let next = strata.len();
+            variant["stratum"] = json!(*strata.entry(others).or_insert(next));
+            variant["baseline"] = json!(of.levels[at] == level);
+        }
+    })
+}
+
+/// The experiment changed as JSON.
+pub(crate) fn edited(experiment: &Experiment, edit: impl FnOnce(&mut Value)) -> Experiment {
+    let mut json = serde_json::to_value(experiment).unwrap();
+    edit(&mut json);
+    serde_json::from_value(json).unwrap()
+}
+
+/// Every trial of so many blocks, the baselines twice, each filled by `fill`.
+pub(crate) fn trials(experiment: &Experiment, blocks: u32, mut fill: impl FnMut(&mut TrialRecord)) -> Vec<TrialRecord> {
+    let mut trials = Vec::new();
+    for block in 0..blocks {
+        for variant in experiment.variants() {
+            let labels: &[Label] = if variant.baseline { &[Label::A, Label::A2] } else { &[Label::A] };
+            for label in labels {
+                let mut record = trial(trials.len() as u32, block, variant.id);
+                record.trial.label = *label;
+                fill(&mut record);
+                trials.push(record);
+            }
+        }
+    }
+    trials
+}

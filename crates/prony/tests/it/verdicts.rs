@@ -1,0 +1,207 @@
+//! From a run's trials to verdicts and their sentences.
+
+use prony::results::RunData;
+use prony::verdicts::{self, Verdicts};
+use prony_core::experiment::design::Experiment;
+use prony_core::guard::{Finding, Severity};
+use prony_core::metric::MetricName;
+use prony_core::outcome::{OutOfMemory, Outcome};
+use prony_core::plan::Label;
+use prony_core::reading::Reading;
+use prony_core::record::{Answer, Completion, TrialRecord};
+use prony_core::stats::Verdict;
+use serde_json::json;
+
+use crate::compared::{against, edited, trials};
+use crate::synthetic::{experiment, noise, not_reached, numbers, phase, run_data, texts};
+
+fn two_stores(blocks: u32) -> Experiment {
+    let plain = experiment("two stores", &[texts("store", &["lmdb", "redb"])], &[("write", true)], blocks);
+    against(&plain, "store", "lmdb")
+}
+
+/// A write of `time` seconds with 1 % of noise.
+fn write(record: &mut TrialRecord, time: f64) {
+    let luck = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
+    record.phases = vec![phase("write", &[("time", 1e9 * time * luck), ("rate", 1000.0 / (time * luck))])];
+}
+
+fn judged(experiment: &Experiment, blocks: u32, fill: impl FnMut(&mut TrialRecord)) -> Verdicts {
+    verdicts::of(&data(experiment, blocks, fill))
+}
+
+fn data(experiment: &Experiment, blocks: u32, fill: impl FnMut(&mut TrialRecord)) -> RunData {
+    let trials = trials(experiment, blocks, fill);
+    run_data(experiment.clone(), trials.len() as u32, trials)
+}
+
+fn only(verdicts: &Verdicts) -> &verdicts::Line {
+    assert_eq!(verdicts.lines.len(), 1, "{verdicts:?}");
+    &verdicts.lines[0]
+}
+
+#[test]
+fn a_slower_store_is_said_to_be_slower_by_so_much() {
+    let verdicts = judged(&two_stores(12), 12, |t| write(t, if t.trial.variant == 1 { 1.84 } else { 1.0 }));
+    let line = only(&verdicts);
+    assert_eq!(line.comparison.verdict, Verdict::Worse);
+    let start = "`store=redb` is slower than `store=lmdb` in `write.time`: 1.8";
+    assert!(line.sentence.starts_with(start) && line.sentence.ends_with(')'), "{}", line.sentence);
+    assert_eq!((verdicts.margin, verdicts.alpha, verdicts.silent), (0.03, 0.05, None));
+}
+
+#[test]
+fn a_higher_rate_is_faster_and_the_ratio_is_the_rates() {
+    let rates = edited(&two_stores(12), |json| json["compare"]["primary"] = json!("write.rate"));
+    let verdicts = judged(&rates, 12, |t| write(t, if t.trial.variant == 1 { 0.5 } else { 1.0 }));
+    let sentence = &only(&verdicts).sentence;
+    assert!(sentence.starts_with("`store=redb` is faster than `store=lmdb` in `write.rate`: 2.0"), "{sentence}");
+}
+
+#[test]
+fn each_stratum_has_its_own_baseline() {
+    let factors = [texts("store", &["lmdb", "redb", "fjall"]), numbers("documents", &["1_000", "10_000"])];
+    let plain = experiment("strata", &factors, &[("write", true)], 12);
+    let verdicts = judged(&against(&plain, "store", "lmdb"), 12, |t| {
+        let (store, large) = (t.trial.variant / 2, t.trial.variant % 2);
+        write(t, [1.0, 2.0, 0.25][store] * [1.0, 100.0][large]);
+    });
+    let starts: Vec<&str> = verdicts.lines.iter().map(|l| l.sentence.split(':').next().unwrap()).collect();
+    assert_eq!(
+        starts,
+        [
+            "`store=redb` is slower than `store=lmdb` in `write.time` at `documents=1_000`",
+            "`store=redb` is slower than `store=lmdb` in `write.time` at `documents=10_000`",
+            "`store=fjall` is faster than `store=lmdb` in `write.time` at `documents=1_000`",
+            "`store=fjall` is faster than `store=lmdb` in `write.time` at `documents=10_000`",
+        ]
+    );
+    assert!(verdicts.lines[0].comparison.method.contains("over 4 comparisons"));
+}
+
+#[test]
+fn declared_metrics_join_the_family_and_others_get_no_verdict() {
+    let two = edited(&two_stores(12), |json| json["compare"]["metrics"] = json!(["write.rate", "write.time"]));
+    let data = data(&two, 12, |t| write(t, 1.0 + t.trial.variant as f64));
+    let verdicts = verdicts::of(&data);
+    let metrics: Vec<String> = verdicts.lines.iter().map(|l| l.pair.metric.to_string()).collect();
+    assert_eq!(metrics, ["write.time", "write.rate"]);
+    let beside = verdicts::beside(&data, &"write.rate".parse::<MetricName>().unwrap());
+    let ratio = *beside[0].ratio.measured().unwrap();
+    let interval = beside[0].interval.measured().unwrap();
+    assert!((ratio - 0.5).abs() < 0.01 && interval.low < ratio && interval.high.unwrap() > ratio);
+    assert!(verdicts::beside(&data, &"write.fsyncs".parse().unwrap())[0].ratio.measured().is_none());
+}
+
+#[test]
+fn an_interrupted_block_is_not_paired() {
+    let experiment = two_stores(12);
+    let mut data = data(&experiment, 12, |t| write(t, 1.0));
+    data.trials.retain(|t| t.trial.block != 3 || t.trial.label == Label::A);
+    data.trials.retain(|t| t.trial.block != 5 || t.trial.variant == 0);
+    let pairing_blocks = only(&verdicts::of(&data)).comparison.variant.trials;
+    assert_eq!(pairing_blocks, 10);
+}
+
+#[test]
+fn a_variant_that_never_finishes_does_not_finish() {
+    let verdicts = judged(&two_stores(6), 6, |t| {
+        write(t, 1.0);
+        if t.trial.variant == 1 {
+            t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
+            t.phases[0].completion = Completion::Partial;
+        }
+    });
+    assert_eq!(
+        only(&verdicts).sentence,
+        "`store=redb` does not finish where `store=lmdb` does in `write.time`: \
+         0 of 6 trials finished, of the baseline 12 of 12"
+    );
+}
+
+#[test]
+fn a_partial_phase_gives_no_figure_even_where_a_reading_is_there() {
+    let verdicts = judged(&two_stores(6), 6, |t| {
+        write(t, 1.0);
+        t.phases.push(not_reached("read"));
+        if t.trial.variant == 1 {
+            t.ending.outcome = Outcome::TimedOut;
+            t.phases[0].completion = Completion::Partial;
+        }
+    });
+    assert_eq!(only(&verdicts).comparison.verdict, Verdict::DoesNotFinish);
+}
+
+#[test]
+fn answers_that_differ_refuse_the_comparison() {
+    let answer = |rows, digest: &str| Answer { rows, digest: digest.to_owned(), comparable: true };
+    let refused = |of_variant: Answer| {
+        let verdicts = judged(&two_stores(6), 6, |t| {
+            write(t, 1.0);
+            t.phases[0].answer = Some(if t.trial.variant == 1 { of_variant.clone() } else { answer(10, "aa") });
+        });
+        only(&verdicts).sentence.clone()
+    };
+    assert!(refused(answer(9, "bb")).ends_with(": answers differ in `write`: 9 rows, the baseline's are 10"));
+    assert!(refused(answer(10, "bb")).ends_with("as many rows, other contents"));
+    let bounded_by_time = Answer { comparable: false, ..answer(9, "bb") };
+    assert!(!refused(bounded_by_time).contains("answers differ"));
+}
+
+#[test]
+fn a_guards_refusal_refuses_and_a_warning_does_not() {
+    let sentence = |severity| {
+        let verdicts = judged(&two_stores(6), 6, |t| {
+            write(t, 1.0);
+            t.findings = vec![Finding {
+                guard: "cache".to_owned(),
+                severity,
+                phase: None,
+                message: "the cache was warm".to_owned(),
+                hint: String::new(),
+                data: json!(null),
+            }];
+        });
+        only(&verdicts).sentence.clone()
+    };
+    assert_eq!(
+        sentence(Severity::Refusal),
+        "`store=redb` is not compared with `store=lmdb` in `write.time`: the cache was warm"
+    );
+    assert!(!sentence(Severity::Warning).contains("not compared"));
+}
+
+#[test]
+fn too_few_blocks_say_how_many_more() {
+    let verdicts = judged(&two_stores(12), 4, |t| write(t, 1.0));
+    let sentence = &only(&verdicts).sentence;
+    assert!(sentence.starts_with("can't tell whether `store=redb` and `store=lmdb` differ in `write.time`: "));
+    assert!(sentence.ends_with("more blocks would tell"), "{sentence}");
+}
+
+#[test]
+fn cells_that_run_in_few_blocks_do_not_weaken_the_others() {
+    let factors = [texts("store", &["lmdb", "redb"]), numbers("documents", &["1", "2"])];
+    let plain = against(&experiment("few", &factors, &[("write", true)], 12), "store", "lmdb");
+    let few = edited(&plain, |json| {
+        for variant in json["variants"].as_array_mut().unwrap() {
+            if variant["levels"][1] == 1 {
+                variant["blocks"] = json!({"min": 1, "max": 1});
+            }
+        }
+    });
+    let mut data = data(&few, 12, |t| write(t, 1.0 + (t.trial.variant / 2) as f64));
+    data.trials.retain(|t| t.trial.block == 0 || t.trial.variant % 2 == 0);
+    let verdicts = verdicts::of(&data);
+    assert!(verdicts.lines[0].comparison.method.ends_with("over 1 comparisons"), "{verdicts:?}");
+    assert!(matches!(verdicts.lines[1].comparison.verdict, Verdict::CantTell { more_blocks: Reading::Measured(_) }));
+}
+
+#[test]
+fn without_a_baseline_it_is_said_why_nothing_is() {
+    let plain = experiment("none", &[texts("store", &["a", "b"])], &[("write", true)], 6);
+    let verdicts = judged(&plain, 6, |t| write(t, 1.0));
+    assert!(verdicts.lines.is_empty() && verdicts.silent.unwrap().starts_with("no baseline is declared"));
+    let single = experiment("one", &[texts("store", &["a"])], &[("write", true)], 6);
+    assert!(judged(&single, 6, |t| write(t, 1.0)).silent.unwrap().starts_with("there is one variant"));
+}
