@@ -305,6 +305,16 @@ fn a_phase_stops_where_everything_fails() {
 }
 
 #[test]
+fn a_panic_in_one_client_ends_the_phase_for_all() {
+    for lie in ["session", "put"] {
+        let with = Ops { threads: 3, amount: Amount::Duration(Nanos::from_secs(3600)), ..ops(Order::Record) };
+        let plan = option(plan(N, [Action::Put(with)]), "lie", OptionValue::Text(lie.to_owned()));
+        let ended = std::panic::catch_unwind(|| run::<true>(&plan));
+        assert!(ended.is_err(), "the panic is passed on");
+    }
+}
+
+#[test]
 fn a_duration_ends_and_its_answer_is_not_comparable() {
     let with = Ops {
         amount: Amount::Duration(Nanos::from_millis(20)),
