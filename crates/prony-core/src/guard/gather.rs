@@ -18,8 +18,15 @@ pub fn gather(
     primary: Option<&MetricName>,
     clock: Nanos,
 ) -> Vec<Finding> {
+    let mut found = of_trials(experiment, trials, clock);
+    found.extend(of_run(experiment, trials, primary));
+    found
+}
+
+/// What guards say that see more than one trial: disturbed trials, each variant beside its stratum's baseline, drift,
+/// too few blocks.
+pub fn of_run(experiment: &Experiment, trials: &[TrialRecord], primary: Option<&MetricName>) -> Vec<Finding> {
     let mut found: Vec<Finding> = weather::disturbed_trials(&trials.iter().collect::<Vec<_>>()).into_iter().collect();
-    found.extend(of_trials(experiment, trials, clock));
     for (variant, baseline) in pairs(experiment) {
         found.extend(arms::check(&arm(experiment, trials, baseline), &arm(experiment, trials, variant)));
     }
@@ -75,7 +82,8 @@ fn pairs(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &Variant)> 
     experiment.variants().iter().filter(|v| !v.baseline).filter_map(move |v| Some((v, baseline(v.stratum)?)))
 }
 
-fn arm<'a>(experiment: &'a Experiment, trials: &'a [TrialRecord], variant: &'a Variant) -> Arm<'a> {
+/// A variant with its trials of a run.
+pub fn arm<'a>(experiment: &'a Experiment, trials: &'a [TrialRecord], variant: &'a Variant) -> Arm<'a> {
     let own = trials.iter().filter(|t| t.trial.variant == variant.id).collect();
     Arm { name: name(experiment, variant), spec: &variant.spec, trials: own }
 }

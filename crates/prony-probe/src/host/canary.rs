@@ -22,9 +22,9 @@ const FILE: &str = ".prony-canary";
 pub struct Canary {
     /// A fixed loop in registers.
     pub cpu: Nanos,
-    /// Reading 64 MiB of touched memory.
+    /// Reading 48 MiB of touched memory.
     pub memory: Nanos,
-    /// Eight times a write of 4 KiB and fdatasync, in the directory of the store.
+    /// Four times a write of 4 KiB and fdatasync, in the directory of the store.
     pub fsync: Reading<Nanos>,
 }
 
