@@ -48,23 +48,23 @@ fn lines(record: &TrialRecord) -> Vec<Line> {
     let ending = &record.ending;
     let outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
     let evidence =
-        if ending.evidence.iter().any(|text| text.contains("oom_kill")) { "its `oom_kill` rose" } else { "none" };
+        if ending.evidence.iter().any(|text| text.contains("oom_kill")) { "`oom_kill` rose" } else { "none" };
     let of = |name: &str| record.phases.iter().find(|phase| phase.name == name);
     let limit = LIMIT.as_bytes() as f64;
     vec![
         Line::finding("outcome", outcome.to_string(), said(ending.outcome.to_string())),
         Line::finding("in the phase", "too large", said(ending.phase.clone().unwrap_or_else(|| "none".to_owned()))),
-        Line::finding("evidence of the control group", "its `oom_kill` rose", said(evidence.to_owned())),
-        Line::finding("time in that phase", "within the trial's", said(within(ending.after, record.took).to_owned())),
-        Line::finding("phase 1", "complete, with its figures", said(completion(of("small")))),
+        Line::finding("evidence", "`oom_kill` rose", said(evidence.to_owned())),
+        Line::finding("time in that phase", "within the trial", said(within(ending.after, record.took).to_owned())),
+        Line::finding("phase 1", "complete, figures", said(completion(of("small")))),
         Line::finding("phase 2", "partial", said(completion(of("too large")))),
         Line::finding("phase 3", "not reached", said(completion(of("read")))),
-        Line::figure("lower bound of what it needs", Unit::Bytes, limit, peak(record), limit * 0.02 + 2e6),
+        Line::figure("lower bound of need", Unit::Bytes, limit, peak(record), limit * 0.02 + 2e6),
     ]
 }
 
 fn within(after: Nanos, took: Nanos) -> &'static str {
-    if Nanos::ZERO < after && after < took { "within the trial's" } else { "not within the trial's" }
+    if Nanos::ZERO < after && after < took { "within the trial" } else { "outside the trial" }
 }
 
 fn completion(phase: Option<&PhaseRecord>) -> String {
@@ -72,8 +72,8 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
     let has = |key| phase.reading(key).is_some_and(|reading| reading.measured().is_some());
     let figures = has(MetricKey::amount(Metric::Time)) && has(MetricKey::gauge(Metric::Anon, Stat::End));
     match phase.completion {
-        Completion::Complete if figures => "complete, with its figures".to_owned(),
-        Completion::Complete => "complete, without figures".to_owned(),
+        Completion::Complete if figures => "complete, figures".to_owned(),
+        Completion::Complete => "complete, no figures".to_owned(),
         Completion::Partial => "partial".to_owned(),
         Completion::NotReached => "not reached".to_owned(),
     }
@@ -158,15 +158,15 @@ mod tests {
         assert_eq!(wrong(|r| r.ending.outcome = Outcome::Killed), ["outcome"]);
         assert_eq!(wrong(|r| r.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Host }), ["outcome"]);
         assert_eq!(wrong(|r| r.ending.phase = Some("small".to_owned())), ["in the phase"]);
-        assert_eq!(wrong(|r| r.ending.evidence.clear()), ["evidence of the control group"]);
+        assert_eq!(wrong(|r| r.ending.evidence.clear()), ["evidence"]);
         assert_eq!(wrong(|r| r.ending.after = Nanos::ZERO), ["time in that phase"]);
         assert_eq!(wrong(|r| r.ending.after = Nanos::from_secs(3)), ["time in that phase"]);
         assert_eq!(wrong(|r| r.phases[0].readings.clear()), ["phase 1"]);
         assert_eq!(wrong(|r| r.phases[1].completion = Completion::Complete), ["phase 2"]);
         assert_eq!(wrong(|r| r.phases[2].completion = Completion::Complete), ["phase 3"]);
-        assert_eq!(wrong(|r| r.conditions = json!({})), ["lower bound of what it needs"]);
+        assert_eq!(wrong(|r| r.conditions = json!({})), ["lower bound of need"]);
         let low = json!({ "memory": { "peak": { "measured": 90_000_000 } } });
-        assert_eq!(wrong(|r| r.conditions = low), ["lower bound of what it needs"]);
+        assert_eq!(wrong(|r| r.conditions = low), ["lower bound of need"]);
     }
 
     #[test]

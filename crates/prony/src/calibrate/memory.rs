@@ -70,9 +70,9 @@ pub(super) fn allocation(bench: &Bench) -> Result<Ran, Error> {
     let mut lines = Vec::new();
     for order in [[LARGE, SMALL], [SMALL, LARGE]] {
         for (position, allocated) in order.into_iter().enumerate() {
-            let place = if position == 0 { "first" } else { "second" };
+            let place = if position == 0 { "first" } else { "then" };
             let read = allocate(bench, allocated)?;
-            lines.extend(allocation_lines(&format!("child of {allocated}, {place}"), allocated, &read, &base));
+            lines.extend(allocation_lines(&format!("{place} a child of {allocated}"), allocated, &read, &base));
         }
     }
     drop(parent);
@@ -87,10 +87,11 @@ fn allocate(bench: &Bench, allocated: Bytes) -> Result<Readings, Error> {
 /// Its own footprint is known from a child that allocates nothing.
 fn allocation_lines(child: &str, allocated: Bytes, read: &Readings, base: &Readings) -> [Line; 2] {
     let allowed = size(allocated) * 0.02 + 2.0 * MB;
-    let gauges = [("peak of resident memory", Metric::Rss, Stat::Peak), ("anonymous memory", Metric::Anon, Stat::Max)];
-    gauges.map(|(name, metric, stat)| {
+    let gauges = [(Metric::Rss, Stat::Peak), (Metric::Anon, Stat::Max)];
+    gauges.map(|(metric, stat)| {
+        let key = MetricKey::gauge(metric, stat);
         let above = gauge(read, metric, stat).and(gauge(base, metric, stat), |read, base| read - base);
-        Line::figure(format!("{child}: {name}"), Unit::Bytes, size(allocated), above, allowed)
+        Line::figure(format!("{child}: `{key}`"), Unit::Bytes, size(allocated), above, allowed)
     })
 }
 
@@ -124,14 +125,16 @@ fn map(bench: &Bench, readers: usize) -> Result<Phases, Error> {
 
 fn mapped_lines(who: &str, readers: f64, read: &Phases) -> Vec<Line> {
     let file = size(FILE);
-    let line = |name: &str, metric, truth: f64, allowed: f64| {
-        Line::figure(format!("{who}: {name}"), Unit::Bytes, truth, read.added(metric), allowed)
+    let line = |metric, truth: f64, allowed: f64, note: &str| {
+        let key = MetricKey::gauge(metric, Stat::End);
+        Line::figure(format!("{who}: `{key}` added{note}"), Unit::Bytes, truth, read.added(metric), allowed)
     };
+    let each = if readers > 1.0 { ", the file once for each" } else { "" };
     vec![
-        line("anonymous memory added", Metric::Anon, 0.0, 2.0 * MB),
-        line("file pages added", Metric::File, file * readers, 2.0 * MB * readers),
-        line("proportional memory (PSS) added", Metric::Pss, file, file * 0.05),
-        line("resident memory (RSS) added, each page once per reader", Metric::Rss, file * readers, 4.0 * MB * readers),
+        line(Metric::Anon, 0.0, 2.0 * MB, ""),
+        line(Metric::File, file * readers, 2.0 * MB * readers, each),
+        line(Metric::Pss, file, file * 0.05, ""),
+        line(Metric::Rss, file * readers, 4.0 * MB * readers, each),
     ]
 }
 

@@ -1,8 +1,10 @@
 //! `prony calibrate`: the instrument, checked on this machine with subjects of known truth.
 
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table};
+use prony_probe::launch::Scratch;
 use serde_json::{Value, json};
 
 use super::{Answer, Output, table};
@@ -28,11 +30,17 @@ pub struct Arguments {
 /// Runs the fixtures and prints truth, reading and error of each; the answer is no where one fails.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Where nothing can be written into the folder for scratch, or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    // What is wrong with the folder is no fault of the instrument.
+    Scratch::create(&arguments.scratch)?.remove()?;
     let bench = Bench::new(&arguments.scratch);
     let asked = |fixture: &Fixture| arguments.only.is_empty() || arguments.only.contains(fixture);
-    let done: Vec<Calibration> = Fixture::ALL.into_iter().filter(asked).map(|fixture| fixture.run(&bench)).collect();
+    let run = |fixture: Fixture| {
+        announce(fixture);
+        fixture.run(&bench)
+    };
+    let done: Vec<Calibration> = Fixture::ALL.into_iter().filter(asked).map(run).collect();
     if arguments.json {
         let text = serde_json::to_string_pretty(&machine(&done));
         let text = text.map_err(|source| Error::Json { what: "the calibration", source })?;
@@ -41,6 +49,15 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         output.print(&text(&done, output.width))?;
     }
     Ok(answer(&done))
+}
+
+/// Tells someone who waits what is going on.
+fn announce(fixture: Fixture) {
+    let mut messages = io::stderr();
+    if messages.is_terminal() {
+        // Who cannot be told can still be measured.
+        let _ = writeln!(messages, "running {}", fixture.name());
+    }
 }
 
 /// A fixture that cannot run here is no answer, so it is not no.

@@ -1,5 +1,6 @@
 //! The one integration binary of this crate.
 
+mod calibrate;
 mod compared;
 mod report_data;
 mod report_tables;
