@@ -6,5 +6,6 @@ mod report_data;
 mod report_tables;
 mod results_speed;
 mod results_store;
+mod run;
 mod synthetic;
 mod verdicts;
