@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 use crate::error::Error;
 use crate::report::render::terminal::Terminal;
 
+pub mod calibrate;
 pub mod check;
 pub mod choice;
 pub mod doctor;
@@ -55,6 +56,8 @@ enum Command {
     Report(report::ReportArgs),
     /// What can be measured on this machine, its limits, and how to allow the rest
     Doctor(doctor::Arguments),
+    /// Check the instrument on this machine with subjects of known truth
+    Calibrate(calibrate::Arguments),
     /// List the runs in the results database
     Ls(ls::LsArgs),
     /// Remove a run from the results database
@@ -67,6 +70,9 @@ enum Command {
     /// Hold one subject and end its tree; prony starts this itself
     #[command(hide = true)]
     Supervise,
+    /// Do what `prony calibrate` tells it; prony starts this itself
+    #[command(hide = true)]
+    Fixture,
 }
 
 /// Columns of tables where the output is no terminal: a page, not a mile.
@@ -116,6 +122,7 @@ pub fn main() -> ExitCode {
     match arguments.command {
         Command::Worker => return hidden::worker(),
         Command::Supervise => return hidden::supervise(),
+        Command::Fixture => return hidden::fixture(),
         _ => {}
     }
     let stdout = io::stdout();
@@ -153,10 +160,11 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
+        Command::Calibrate(arguments) => calibrate::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
         Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),
-        Command::Worker | Command::Supervise => Ok(Answer::Yes),
+        Command::Worker | Command::Supervise | Command::Fixture => Ok(Answer::Yes),
     }
 }
 
