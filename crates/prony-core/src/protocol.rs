@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::experiment::spec::TrialSpec;
+use crate::reading::Reading;
 use crate::record::{Answer, Groups, HistogramRecord, Throughput};
 use crate::units::{Bytes, Nanos};
 
@@ -112,7 +113,8 @@ pub struct PhaseReport {
     pub time: Nanos,
     /// Wall time outside timed sections of that client.
     pub gap: Nanos,
-    /// CPU time (user and system, whole process) spent outside timed sections, so that it can be told apart.
+    /// CPU time (user and system) that the client threads spent outside timed sections, so that it can be told apart
+    /// from the engine's; the engine's own threads are not in it, also where they work meanwhile.
     pub gap_cpu: Nanos,
     /// Operations that succeeded.
     pub operations: u64,
@@ -148,4 +150,30 @@ pub struct PhaseReport {
     pub engine_counters: BTreeMap<String, f64>,
     /// Bytes of the store by the engine's own account, where it keeps one.
     pub engine_size: Option<Bytes>,
+    /// Whether an open-loop rate was not sustained: starts lagged at the end by more than 1 % of the schedule (and by
+    /// more than 10 ms), or more than 1 % of the operations due were never started.
+    #[serde(default)]
+    pub saturated: bool,
+    /// Share of the store's pages in the page cache after an `evict`.
+    #[serde(default)]
+    pub resident: Option<Reading<f64>>,
+    /// What a `verify` could check.
+    #[serde(default)]
+    pub verified: Option<Verified>,
+    /// What a reader should know of this phase.
+    #[serde(default)]
+    pub notes: Vec<String>,
+}
+
+/// What a `verify` has checked; every count is of records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Held exactly what the operations so far leave there: one version, or nothing.
+    pub exact: u64,
+    /// Held one of several versions that random updates may have left; each is checked byte by byte against them.
+    pub one_of_several: u64,
+    /// Random or time-bounded writes may or may not have left them there; checked where they are there.
+    pub may_be_absent: u64,
+    /// Whether rows that nobody wrote would have been found; only engines with ordered keys can list their rows.
+    pub extra_rows: bool,
 }

@@ -127,14 +127,15 @@ pub enum LatencyKind {
     Actual,
 }
 
-/// Wall and CPU time of each group of operations, in order.
+/// Wall and CPU time of each group of operations, in order. Of more than two million, one in 2, 4 ... is kept, and the
+/// phase's notes say so.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Groups {
-    /// Operations a group.
+    /// Operations a group. A last group with fewer is not kept.
     pub operations: u64,
     /// Wall nanoseconds of each group.
     pub wall: Vec<u64>,
-    /// CPU nanoseconds (of the whole process) of each group.
+    /// CPU nanoseconds of each group: of the whole process where there is one client, else of the client's thread.
     pub cpu: Vec<u64>,
 }
 
@@ -152,7 +153,9 @@ pub struct Throughput {
 pub struct Answer {
     /// Rows returned.
     pub rows: u64,
-    /// Order-independent digest of the rows, hexadecimal.
+    /// Order-independent digest of the rows, hexadecimal, after what was digested: `lines:` for number, length and
+    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything. Only digests of one
+    /// kind can be compared.
     pub digest: String,
     /// Whether it may be compared: `false` for phases bounded by time.
     pub comparable: bool,

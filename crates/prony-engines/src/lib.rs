@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod catalog;
 pub mod driver;
 mod failure;
 #[cfg(feature = "fjall")]
@@ -10,9 +11,11 @@ pub mod fjall;
 pub mod lmdb;
 pub mod memory;
 mod options;
+pub mod phases;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod registry;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod timed_loop;
 mod versions;

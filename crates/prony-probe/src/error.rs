@@ -56,6 +56,22 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// A number that names no signal.
+    #[error("{signal} is not the number of a signal that can be sent")]
+    Signal {
+        /// The number.
+        signal: i32,
+    },
+    /// A limit that was asked for cannot be enforced on this machine, so the experiment must not run as if it were.
+    #[error("cannot limit {limit} of a process tree: {why}\nhint: {hint}")]
+    Limit {
+        /// `memory`, `cpus` or `pids`.
+        limit: &'static str,
+        /// What is missing.
+        why: String,
+        /// How to allow it.
+        hint: &'static str,
+    },
     /// A file or directory could not be used.
     #[error("cannot {action} `{path}`")]
     File {

@@ -8,6 +8,7 @@ pub mod error;
 pub mod fixture;
 pub mod host;
 pub mod launch;
+pub mod limits;
 mod owner;
 pub mod sample;
 pub mod settle;

@@ -1,1 +1,302 @@
-//! x
+//! When is it over? After its answer a store may still flush, merge and collect (METHOD 2.6).
+//!
+//! The decision is pure: looks go in, a finding comes out. A tree is quiet when, averaged over the
+//! window, its CPU time, the bytes it writes and the growth of its store stay under the thresholds,
+//! and the store's dirty and writeback pages do so at every look: the kernel's flusher writes on
+//! nobody's account.
+
+use std::path::PathBuf;
+
+use prony_core::experiment::spec::SettleSpec;
+use prony_core::reading::{Reading, Why};
+use prony_core::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::cache;
+use crate::clock::Clock;
+use crate::sample::Sampler;
+
+/// How things stand at one look. Cumulative, but for the levels `store` and `unwritten`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activity {
+    /// CPU time of the tree.
+    pub cpu: Reading<Nanos>,
+    /// Bytes the tree handed to the block layer.
+    pub written: Reading<Bytes>,
+    /// Blocks allocated to the store.
+    pub store: Reading<Bytes>,
+    /// Dirty and writeback pages of the store's files.
+    pub unwritten: Reading<Bytes>,
+}
+
+/// How many signs of activity a look holds.
+const SIGNS: usize = 4;
+
+/// Where looks come from: a tree and its store, or a script in tests.
+pub trait Probe {
+    /// How things stand now.
+    fn look(&mut self) -> Activity;
+}
+
+/// A sampled tree and the directory of its store.
+#[derive(Debug)]
+pub struct TreeProbe<'a> {
+    /// Samples the tree.
+    pub sampler: &'a Sampler,
+    /// Where the store is; `None` for programs without one, whose writes and CPU time alone are watched.
+    pub store: Option<PathBuf>,
+}
+
+impl Probe for TreeProbe<'_> {
+    fn look(&mut self) -> Activity {
+        let counters = self.sampler.glance();
+        let none = || Reading::Missing(Why::NotApplicable);
+        let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
+            let unwritten = match cache::resident(directory) {
+                Reading::Measured(found) => found.unwritten(),
+                Reading::Missing(why) => Reading::Missing(why),
+            };
+            (cache::disk_usage(directory).map(|usage| usage.blocks), unwritten)
+        });
+        Activity { cpu: counters.on_cpu, written: counters.written, store, unwritten }
+    }
+}
+
+/// What the watch found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SettleResult {
+    /// Whether it became quiet within the cap.
+    pub settled: bool,
+    /// From the begin of the watch to the last activity above its thresholds; missing where it did not settle.
+    pub time: Reading<Nanos>,
+    /// How long was watched.
+    pub watched: Nanos,
+    /// CPU time used since the begin.
+    pub cpu: Reading<Nanos>,
+    /// Bytes written since the begin.
+    pub written: Reading<Bytes>,
+    /// Signs that could not be seen, and why: quiet means quiet without them.
+    pub blind: Vec<String>,
+}
+
+/// Watches until the tree is quiet, the cap is reached, or `stop` says to: then `None`.
+pub fn watch(
+    probe: &mut impl Probe,
+    spec: &SettleSpec,
+    clock: &impl Clock,
+    mut stop: impl FnMut() -> bool,
+) -> Option<SettleResult> {
+    // Twenty looks a window bound the error of the time found by a twentieth of it, half a second at most.
+    let interval = Nanos::from_nanos((spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000));
+    let began = clock.now();
+    let mut looks = vec![(began, probe.look())];
+    while !stop() {
+        clock.sleep(interval);
+        looks.push((clock.now(), probe.look()));
+        if let Some(result) = decide(&looks, spec) {
+            return Some(result);
+        }
+    }
+    None
+}
+
+/// What the looks so far say; `None` while it is too early to say.
+fn decide(looks: &[(Nanos, Activity)], spec: &SettleSpec) -> Option<SettleResult> {
+    let ((began, first), (now, last)) = (looks.first()?, looks.last()?);
+    let watched = now.since(*began);
+    let blind = blind(last);
+    let quiet_since = (blind.len() < SIGNS && watched >= spec.quiet).then(|| quiet_since(looks, spec)).flatten();
+    if quiet_since.is_none() && watched < spec.within {
+        return None;
+    }
+    let not_settled = || Reading::Missing(Why::Failed(format!("not settled within {}", spec.within)));
+    Some(SettleResult {
+        settled: quiet_since.is_some(),
+        time: quiet_since.map_or_else(not_settled, |at| Reading::Measured(at.since(*began))),
+        watched,
+        cpu: last.cpu.clone().and(first.cpu.clone(), Nanos::since),
+        written: last.written.clone().and(first.written.clone(), added),
+        blind,
+    })
+}
+
+fn blind(look: &Activity) -> Vec<String> {
+    let named = |name: &str, missing: Option<&Why>| missing.map(|why| format!("{name}: {why}"));
+    fn why<T>(reading: &Reading<T>) -> Option<&Why> {
+        match reading {
+            Reading::Measured(_) => None,
+            Reading::Missing(why) => Some(why),
+        }
+    }
+    let all = [
+        named("CPU time", why(&look.cpu)),
+        named("bytes written", why(&look.written)),
+        named("size of the store", why(&look.store)),
+        named("dirty pages of the store", why(&look.unwritten)),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn added(now: Bytes, then: Bytes) -> Bytes {
+    Bytes::from_bytes(now.as_bytes().saturating_sub(then.as_bytes()))
+}
+
+/// The last activity before the window that ends now, where that window is quiet.
+fn quiet_since(looks: &[(Nanos, Activity)], spec: &SettleSpec) -> Option<Nanos> {
+    let now = looks.last()?.0;
+    let window = looks.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)?;
+    let inside = &looks[window..];
+    let quiet = !busy(inside.first()?, inside.last()?, spec) && !inside.iter().any(|look| dirty(&look.1, spec));
+    if !quiet {
+        return None;
+    }
+    // Activity may reach a little into a window that is quiet on average; what follows a pause there is a blip.
+    let steps: Vec<_> = looks.windows(2).map(|pair| (pair[1].0, active(&pair[0], &pair[1], spec))).collect();
+    let before = steps[..window].iter().rev().find(|(_, active)| *active);
+    let into = steps[window..].iter().take_while(|(_, active)| *active).last();
+    into.or(before).map_or(Some(looks[0].0), |(at, _)| Some(*at))
+}
+
+fn active(from: &(Nanos, Activity), to: &(Nanos, Activity), spec: &SettleSpec) -> bool {
+    busy(from, to, spec) || dirty(&to.1, spec)
+}
+
+/// Whether counters rose faster than the thresholds between two looks. What is not seen is not busy.
+fn busy(from: &(Nanos, Activity), to: &(Nanos, Activity), spec: &SettleSpec) -> bool {
+    let seconds = to.0.since(from.0).as_secs_f64();
+    let above =
+        |amount: Reading<f64>, threshold: f64| amount.measured().is_some_and(|amount| *amount > threshold * seconds);
+    let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), |to, from| to.since(from).as_secs_f64());
+    let written = to.1.written.clone().and(from.1.written.clone(), |to, from| added(to, from).as_bytes() as f64);
+    let resized = |to: Bytes, from: Bytes| to.as_bytes().abs_diff(from.as_bytes()) as f64;
+    let store = to.1.store.clone().and(from.1.store.clone(), resized);
+    let bytes = spec.bytes.as_bytes() as f64;
+    above(cpu, spec.cpu.get()) || above(written, bytes) || above(store, bytes)
+}
+
+fn dirty(look: &Activity, spec: &SettleSpec) -> bool {
+    look.unwritten.measured().is_some_and(|unwritten| *unwritten > spec.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use prony_core::units::Fraction;
+
+    use super::*;
+
+    /// A clock that only moves when someone sleeps.
+    struct Script {
+        now: Cell<u64>,
+    }
+
+    impl Clock for Script {
+        fn now(&self) -> Nanos {
+            Nanos::from_nanos(self.now.get())
+        }
+        fn sleep(&self, span: Nanos) {
+            self.now.set(self.now.get() + span.as_nanos());
+        }
+    }
+
+    /// Activity as a function of the scripted time in milliseconds.
+    struct Scripted<'a, F>(&'a Script, F);
+
+    impl<F: FnMut(u64) -> Activity> Probe for Scripted<'_, F> {
+        fn look(&mut self) -> Activity {
+            (self.1)(self.0.now().as_nanos() / 1_000_000)
+        }
+    }
+
+    fn idle() -> Activity {
+        Activity {
+            cpu: Reading::Measured(Nanos::ZERO),
+            written: Reading::Measured(Bytes::default()),
+            store: Reading::Measured(Bytes::from_mib(10)),
+            unwritten: Reading::Measured(Bytes::default()),
+        }
+    }
+
+    fn spec() -> SettleSpec {
+        SettleSpec {
+            quiet: Nanos::from_secs(2),
+            within: Nanos::from_secs(20),
+            cpu: Fraction::new(0.02).unwrap(),
+            bytes: Bytes::from_bytes(100_000),
+        }
+    }
+
+    fn found(activity: impl FnMut(u64) -> Activity) -> SettleResult {
+        let clock = Script { now: Cell::new(0) };
+        watch(&mut Scripted(&clock, activity), &spec(), &clock, || false).expect("nothing stops it")
+    }
+
+    fn cpu(ms: u64) -> Activity {
+        Activity { cpu: Reading::Measured(Nanos::from_millis(ms)), ..idle() }
+    }
+
+    #[track_caller]
+    fn near(result: &SettleResult, ms: u64) {
+        let time = result.time.measured().expect("it settles").as_nanos() / 1_000_000;
+        assert!(time.abs_diff(ms) <= 100, "settled after {time} ms, not {ms}");
+    }
+
+    #[test]
+    fn an_idle_tree_settles_at_once() {
+        let result = found(|_| idle());
+        assert_eq!((result.settled, result.time), (true, Reading::Measured(Nanos::ZERO)));
+        assert_eq!(result.watched, Nanos::from_secs(2));
+    }
+
+    #[test]
+    fn a_burst_ends_when_it_ends() {
+        let result = found(|ms| cpu(ms.min(4300)));
+        near(&result, 4300);
+        assert_eq!(result.cpu, Reading::Measured(Nanos::from_millis(4300)));
+    }
+
+    #[test]
+    fn a_second_burst_within_the_window_counts() {
+        // Busy to 1 s, a pause of 1.5 s (shorter than the window), busy again for half a second.
+        near(&found(|ms| cpu(ms.min(1000) + ms.clamp(2500, 3000) - 2500)), 3000);
+    }
+
+    #[test]
+    fn a_timer_that_ticks_does_not_keep_it_awake() {
+        // 5 ms of work every second is 0.5 % of a core, though 5 % of the look it falls in.
+        near(&found(|ms| cpu(ms.min(1000) + ms / 1000 * 5)), 1000);
+    }
+
+    #[test]
+    fn a_tree_that_never_rests_is_not_settled() {
+        let result = found(|ms| cpu(ms / 10));
+        assert!(!result.settled && matches!(result.time, Reading::Missing(Why::Failed(_))));
+        assert_eq!(result.watched, Nanos::from_secs(20));
+        assert_eq!(result.cpu, Reading::Measured(Nanos::from_secs(2)));
+    }
+
+    #[test]
+    fn writes_growth_shrinking_and_dirty_pages_count_too() {
+        let kb = |n: u64| Reading::Measured(Bytes::from_bytes(n * 1000));
+        near(&found(|ms| Activity { written: kb(ms.min(3000)), ..idle() }), 3000);
+        near(&found(|ms| Activity { store: kb(10_000 + ms.min(3000)), ..idle() }), 3000);
+        near(&found(|ms| Activity { store: kb(10_000 - ms.min(3000)), ..idle() }), 3000);
+        near(&found(|ms| Activity { unwritten: kb(if ms < 3000 { 5000 } else { 0 }), ..idle() }), 3000);
+    }
+
+    #[test]
+    fn what_is_not_seen_is_named_and_quiet_needs_at_least_one_sign() {
+        let missing = || Why::NotPermitted("`/proc/7/io`".into());
+        let partly = found(|ms| Activity { written: Reading::Missing(missing()), ..cpu(ms.min(500)) });
+        near(&partly, 500);
+        assert_eq!(partly.blind, ["bytes written: not permitted: `/proc/7/io`"]);
+        let nothing = found(|_| Activity {
+            cpu: Reading::Missing(missing()),
+            written: Reading::Missing(missing()),
+            store: Reading::Missing(missing()),
+            unwritten: Reading::Missing(missing()),
+        });
+        assert!(!nothing.settled);
+    }
+}

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use prony_core::experiment::{Problem, render};
 use prony_core::metric::MetricError;
 
 /// An error of this crate.
@@ -43,6 +44,12 @@ pub enum Error {
         /// What SQLite says.
         source: rusqlite::Error,
     },
+    /// The database holds no run at all.
+    #[error("no runs in `{}`", .path.display())]
+    NoRuns {
+        /// The database's path.
+        path: PathBuf,
+    },
     /// The run is not in the database.
     #[error("no run `{run}` in `{}`", .path.display())]
     NoRun {
@@ -75,6 +82,14 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// Input could not be read.
+    #[error("cannot read {what}")]
+    Read {
+        /// What was being read.
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Output could not be turned into JSON.
     #[error("cannot write {what} as JSON")]
     Json {
@@ -86,6 +101,35 @@ pub enum Error {
     /// A metric's name on the command line is wrong.
     #[error(transparent)]
     Metric(#[from] MetricError),
+    /// An experiment file cannot be read.
+    #[error("cannot read `{}`", .path.display())]
+    ReadFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An experiment file has faults.
+    #[error("`{file}` has {} problem{}; nothing was run", .problems.len(), if .problems.len() == 1 { "" } else { "s" })]
+    Experiment {
+        /// The file, as named.
+        file: String,
+        /// Its text.
+        text: String,
+        /// All of them.
+        problems: Vec<Problem>,
+    },
+    /// The operating system refused what every trial needs.
+    #[error(transparent)]
+    Probe(#[from] prony_probe::Error),
+    /// What a trial needs could not be made: a socket, a thread, a signal handler.
+    #[error("cannot {doing}")]
+    Setup {
+        /// What was attempted.
+        doing: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Arguments that do not go together.
     #[error("{message}")]
     Arguments {
@@ -103,11 +147,31 @@ impl Error {
             Self::NoDatabase { .. } => {
                 Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
             }
+            Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
             Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
             Self::Arguments { hint, .. } => Some(hint.clone()),
             _ => None,
         }
+    }
+
+    /// The whole message: cause chain, excerpts, hint; ends with a newline.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if let Self::Experiment { file, text: source, problems } = self {
+            problems.iter().for_each(|problem| text += &format!("{}\n", render(problem, file, source)));
+        }
+        text += &format!("error: {self}");
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text += &format!(": {error}");
+            cause = error.source();
+        }
+        text.push('\n');
+        if let Some(hint) = self.hint() {
+            text += &format!("hint: {hint}\n");
+        }
+        text
     }
 
     /// Whether the reader of our output went away, which is no failure (exit code 0).

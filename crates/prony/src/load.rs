@@ -4,7 +4,7 @@ use std::path::Path;
 
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::{self, Overrides};
-use prony_engines::registry::Catalog;
+use prony_engines::catalog::Catalog;
 
 use crate::error::Error;
 
@@ -13,7 +13,7 @@ use crate::error::Error;
 /// # Errors
 /// Where it cannot be read, or has faults.
 pub fn experiment(file: &Path, overrides: &Overrides) -> Result<Experiment, Error> {
-    let text = std::fs::read_to_string(file).map_err(|source| Error::Read { path: file.to_path_buf(), source })?;
+    let text = std::fs::read_to_string(file).map_err(|source| Error::ReadFile { path: file.to_path_buf(), source })?;
     let name = file.display().to_string();
     experiment::parse(&text, &name)
         .and_then(|raw| experiment::check(&raw, &Catalog, overrides))

@@ -15,6 +15,8 @@ use crate::units::{Fraction, Nanos};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     pub(crate) title: String,
+    #[serde(default)]
+    pub(crate) question: Option<String>,
     pub(crate) source: String,
     pub(crate) seed: u64,
     pub(crate) factors: Vec<Factor>,
@@ -28,6 +30,10 @@ impl Experiment {
     /// The title, or the file's name where it has none.
     pub fn title(&self) -> &str {
         &self.title
+    }
+    /// What it is to answer, where the file says so.
+    pub fn question(&self) -> Option<&str> {
+        self.question.as_deref()
     }
     /// The file's text, byte for byte.
     pub fn source(&self) -> &str {

@@ -1,8 +1,42 @@
 //! The experiment: the file as written -> the experiment that can run.
 //!
-//! [`spec`] holds what one variant does, checked and with every factor filled in; [`design`] holds
-//! what is compared and how often. Both are plain data: they travel to the worker and into the
-//! results database as JSON.
+//! [`parse`] reads the text, [`check`] finds every fault and makes an [`Experiment`](design::Experiment).
+//! [`spec`] holds what one variant does, with every factor filled in; [`design`] holds what is
+//! compared and how often. Both are plain data: they travel to the worker and into the results
+//! database as JSON.
 
+mod catalog;
+mod check;
+mod combine;
+mod decode;
 pub mod design;
+pub mod expr;
+mod factors;
+pub mod format;
+mod grammar;
+mod node;
+mod placeholder;
+mod problem;
+mod reference;
+mod schema;
+mod sequence;
+mod shape;
 pub mod spec;
+mod substitute;
+mod validate;
+mod variant;
+
+pub use catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
+pub use check::check;
+pub use node::{RawExperiment, parse};
+pub use problem::{Label, Problem, render};
+pub use reference::reference;
+pub use schema::schema;
+
+/// A commented file to begin with, which passes [`check`] where the engines `memory` and `lmdb` are built in.
+pub fn template() -> &'static str {
+    include_str!("template.toml")
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

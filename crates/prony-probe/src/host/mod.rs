@@ -1,1 +1,18 @@
-//! x
+//! The machine: what it is, how it fares beside a trial, and what it can do at most.
+
+pub mod canary;
+pub mod capability;
+pub mod conditions;
+pub mod facts;
+pub mod limits;
+mod memory;
+pub mod mount;
+pub mod quiesce;
+
+pub use canary::{Canaries, Canary};
+pub use capability::{Capability, State, capabilities};
+pub use conditions::{Change, Conditions, Moment};
+pub use facts::Facts;
+pub use limits::MachineLimits;
+pub use memory::warm_memory;
+pub use quiesce::{Quiesced, quiesce};

@@ -7,10 +7,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use prony_core::units::{Bytes, Nanos};
+use rustix::process::Signal;
+
 use super::channel::{Channel, Received};
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
 use super::wire::{End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, WireSpec, WireStream};
 use crate::error::Error;
+use crate::limits::Group;
 
 /// How supervisors are started: the program, and arguments that make it call [`super::supervise_stdin`].
 #[derive(Clone, Debug)]
@@ -41,8 +45,7 @@ impl Launcher {
     /// When no supervisor can be started or it cannot prepare the subject.
     pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
         let program = spec.command.to_string_lossy().into_owned();
-        let directory = spec.directory.clone();
-        let mut link = self.connect(program, directory)?;
+        let mut link = self.connect(program, spec.directory.clone(), spec.group.clone())?;
         let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
             program: link.program.clone(),
             what,
@@ -56,14 +59,14 @@ impl Launcher {
         }
     }
 
-    fn connect(&self, program: String, directory: PathBuf) -> Result<Link, Error> {
+    fn connect(&self, program: String, directory: PathBuf, group: Option<Group>) -> Result<Link, Error> {
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let (ours, theirs) = Channel::pair().map_err(failed)?;
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let process = command.spawn().map_err(failed)?;
-        Ok(Link { channel: Channel::new(ours), process, program, directory })
+        Ok(Link { channel: Channel::new(ours), process, program, directory, group })
     }
 }
 
@@ -74,6 +77,7 @@ struct Link {
     process: std::process::Child,
     program: String,
     directory: PathBuf,
+    group: Option<Group>,
 }
 
 impl Link {
@@ -119,6 +123,11 @@ impl Drop for Link {
         self.channel.close();
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
         let _ = self.process.wait();
+        // Nothing is left to do unless the supervisor itself was killed; what cannot be done now, a sweep will do.
+        if let Some(group) = &self.group {
+            group.kill();
+            let _ = group.remove();
+        }
     }
 }
 
@@ -143,8 +152,13 @@ impl Held {
     pub fn release(mut self) -> Result<Running, Error> {
         self.link.send(&ToSupervisor::Release, &[])?;
         match self.link.receive(None)? {
-            Some(FromSupervisor::Running) => Ok(Running { link: self.link, pid: self.pid, end: None }),
-            Some(FromSupervisor::Ended { end }) => Ok(Running { link: self.link, pid: self.pid, end: Some(*end) }),
+            Some(FromSupervisor::Running { at }) => {
+                Ok(Running { link: self.link, pid: self.pid, since: at, end: None })
+            }
+            // It was killed before it could begin.
+            Some(FromSupervisor::Ended { end }) => {
+                Ok(Running { link: self.link, pid: self.pid, since: end.at, end: Some(*end) })
+            }
             other => Err(self.link.unexpected(other)),
         }
     }
@@ -155,6 +169,7 @@ impl Held {
 pub struct Running {
     link: Link,
     pid: u32,
+    since: Nanos,
     end: Option<End>,
 }
 
@@ -162,6 +177,11 @@ impl Running {
     /// The subject's own process.
     pub const fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// When its program was seen to be executed, by `CLOCK_MONOTONIC`.
+    pub const fn since(&self) -> Nanos {
+        self.since
     }
 
     /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.
@@ -184,8 +204,9 @@ impl Running {
     /// Sends a signal to the subject's process group; nothing where the subject has ended.
     ///
     /// # Errors
-    /// When the supervisor is gone.
+    /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
+        Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
         self.link.send(&ToSupervisor::Signal { signal }, &[])
     }
 
@@ -255,6 +276,7 @@ impl LaunchSpec {
             directory: Text::new(self.directory),
             streams,
             targets,
+            group: self.group,
             scratch: self.scratch.into_iter().map(Text::new).collect(),
         };
         Ok((wire, fds))
@@ -269,7 +291,7 @@ fn wire_output(output: Output, fds: &mut Vec<OwnedFd>) -> WireStream {
             WireStream::Fd
         }
         Output::Capture { first, last } => {
-            let bound = |bytes: prony_core::units::Bytes| usize::try_from(bytes.as_bytes()).unwrap_or(usize::MAX);
+            let bound = |bytes: Bytes| usize::try_from(bytes.as_bytes()).unwrap_or(usize::MAX);
             WireStream::Capture { first: bound(first), last: bound(last) }
         }
     }

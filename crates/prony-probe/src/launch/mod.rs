@@ -7,6 +7,7 @@
 mod capture;
 mod channel;
 mod child;
+pub mod classify;
 mod handle;
 mod scratch;
 mod spec;

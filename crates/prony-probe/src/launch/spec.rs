@@ -7,6 +7,8 @@ use std::path::PathBuf;
 
 use prony_core::units::Bytes;
 
+use crate::limits::Group;
+
 /// Descriptors that a subject may be given lie below this number.
 pub(crate) const TARGETS_END: u8 = 64;
 
@@ -29,6 +31,8 @@ pub struct LaunchSpec {
     pub stderr: Output,
     /// More descriptors, each with the number (3 to 63) under which the subject finds it.
     pub fds: Vec<(OwnedFd, u8)>,
+    /// The control group that the subject is born into; the supervisor kills and removes it at the end.
+    pub group: Option<Group>,
     /// Directories that the supervisor removes when the subject is done with.
     pub scratch: Vec<PathBuf>,
 }
@@ -47,6 +51,7 @@ impl LaunchSpec {
             stdout: capture(),
             stderr: capture(),
             fds: Vec::new(),
+            group: None,
             scratch: Vec::new(),
         }
     }

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_core::reading::{Reading, Why};
-use rustix::event::{PollFd, PollFlags, poll};
+use prony_core::units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process_group, set_child_subreaper, setsid};
+use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
@@ -20,7 +22,9 @@ use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared};
 use super::scratch::remove_tree;
 use super::tree;
-use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, ToSupervisor, WireSpec};
+use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, WireSpec};
+use crate::error::Error;
+use crate::limits::{Group, OomWatch};
 use crate::sys::process::{Ended, reap};
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
@@ -30,6 +34,13 @@ const MOST_PATIENCE: Duration = Duration::from_secs(60);
 pub fn supervise_stdin() -> ExitCode {
     io::stdin().as_fd().try_clone_to_owned().map_or(ExitCode::from(2), supervise)
 }
+
+/// How often a promised kill is looked for, and how long.
+const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+const ALARM_TIME: Duration = Duration::from_secs(2);
+
+/// How often the count of kills is read where the kernel announces none.
+const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Runs a supervisor on its end of the socket until the runner is done or gone. To be called first thing in a
 /// process of its own, which exits with what this returns.
@@ -67,8 +78,12 @@ struct Supervisor {
     stage: Stage,
     child: Option<Child>,
     scratch: Vec<PathBuf>,
+    group: Option<Group>,
+    watch: OomWatch,
+    /// Until when a kill for lack of memory, once announced, is looked for.
+    alarm: Option<Instant>,
     /// How the subject's own process ended, until that is told.
-    status: Option<Status>,
+    status: Option<(Status, Nanos)>,
     killed: Option<KilledFor>,
     /// CPU time of everything reaped: orphans come here, others to parents whose figure holds theirs.
     cpu: CpuTime,
@@ -95,6 +110,9 @@ impl Supervisor {
             stage: Stage::Idle,
             child: None,
             scratch: Vec::new(),
+            group: None,
+            watch: OomWatch::new(None),
+            alarm: None,
             status: None,
             killed: None,
             cpu: CpuTime::default(),
@@ -117,9 +135,14 @@ impl Supervisor {
     /// Waits until anything can be read.
     fn wait(&self) -> io::Result<()> {
         let sources = [self.channel.as_fd(), self.wake.as_fd()];
-        let sources = sources.into_iter().chain(self.child.iter().flat_map(Child::sources));
+        let sources = sources.into_iter().chain(self.watch.source()).chain(self.child.iter().flat_map(Child::sources));
         let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
-        match poll(&mut fds, None) {
+        let pause = match self.alarm {
+            Some(_) => Some(ALARM_PAUSE),
+            None if self.watch.needs_polling() && self.is_alive() => Some(WATCH_PAUSE),
+            None => None,
+        };
+        match poll(&mut fds, pause.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -133,6 +156,7 @@ impl Supervisor {
         }
         self.look_at_report();
         self.reap_all();
+        self.look_at_memory();
         self.tell_end();
         if self.terminate.load(Ordering::Relaxed) {
             return self.finish();
@@ -161,9 +185,11 @@ impl Supervisor {
     }
 
     fn start(&mut self, spec: WireSpec) {
-        self.scratch.extend(spec.scratch.iter().cloned().map(super::wire::Text::into_path));
+        self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
+        self.group.clone_from(&spec.group);
+        self.watch = OomWatch::new(self.group.as_ref());
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
-        match Child::fork(spec, fds) {
+        match Child::fork(spec, fds).and_then(|child| self.enter_group(child)) {
             Ok(child) => {
                 self.stage = Stage::Held;
                 self.say(&FromSupervisor::Held { pid: child.pid.as_raw_nonzero().get() });
@@ -172,6 +198,15 @@ impl Supervisor {
             Err(Unprepared(what, errno)) => {
                 self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
             }
+        }
+    }
+
+    fn enter_group(&self, child: Child) -> Result<Child, Unprepared> {
+        let pid = child.pid.as_raw_nonzero().get().unsigned_abs();
+        match self.group.as_ref().map_or(Ok(()), |group| group.enter(pid)) {
+            Ok(()) => Ok(child),
+            // Dropping the child drops its release: it exits.
+            Err(error) => Err(Unprepared(error.to_string(), errno_of(&error))),
         }
     }
 
@@ -193,7 +228,7 @@ impl Supervisor {
             Report::Silent => {}
             Report::Closed if self.stage == Stage::Released => {
                 self.stage = Stage::Running;
-                self.say(&FromSupervisor::Running);
+                self.say(&FromSupervisor::Running { at: now() });
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
@@ -201,6 +236,19 @@ impl Supervisor {
                 self.say(&FromSupervisor::Refused { refusal, errno });
             }
         }
+    }
+
+    /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
+    fn look_at_memory(&mut self) {
+        if self.watch.take_event() {
+            // The event comes just before the kill.
+            self.alarm = Some(Instant::now() + ALARM_TIME);
+        }
+        if (self.alarm.is_some() || self.watch.needs_polling()) && self.is_alive() && self.watch.has_killed() {
+            self.alarm = None;
+            self.kill(KilledFor::OutOfMemory);
+        }
+        self.alarm = self.alarm.filter(|until| Instant::now() < *until);
     }
 
     /// Reaps whatever has ended.
@@ -213,7 +261,7 @@ impl Supervisor {
                 // The report of a failed exec was written before the exit that we have just seen.
                 self.look_at_report();
                 if self.is_alive() {
-                    self.status = Some(status(reaped.status));
+                    self.status = Some((status(reaped.status), now()));
                 }
             }
         }
@@ -221,17 +269,18 @@ impl Supervisor {
 
     /// Tells how the subject ended, once.
     fn tell_end(&mut self) {
-        let Some(status) = self.status.take() else { return };
+        let Some((status, at)) = self.status.take() else { return };
         self.stage = Stage::Ended;
         let leftover = tree::living().count() as u64;
         let Some(child) = &mut self.child else { return };
         child.drain();
         let [stdout, stderr] = child.captured();
+        let memory = self.watch.evidence();
         let cpu = match leftover {
             0 => Reading::Measured(self.cpu),
             n => Reading::Missing(Why::NotSupported(format!("{n} processes of the tree live on"))),
         };
-        let end = Box::new(End { status, killed: self.killed, cpu, leftover, stdout, stderr });
+        let end = Box::new(End { status, at, killed: self.killed, cpu, leftover, memory, stdout, stderr });
         self.say(&FromSupervisor::Ended { end });
     }
 
@@ -249,14 +298,16 @@ impl Supervisor {
         let deadline = Instant::now() + MOST_PATIENCE;
         let mut pause = Duration::from_micros(200);
         loop {
+            if let Some(group) = &self.group {
+                group.kill();
+            }
             tree::kill_all();
             self.reap_all();
-            let left = tree::descendants();
-            if left.is_empty() {
+            let pids = self.left();
+            if pids.is_empty() {
                 return;
             }
             if Instant::now() >= deadline {
-                let pids: Vec<i32> = left.iter().map(|place| place.id.pid).collect();
                 return self.finished.problems.push(format!("processes {pids:?} cannot be ended"));
             }
             std::thread::sleep(pause);
@@ -264,15 +315,23 @@ impl Supervisor {
         }
     }
 
+    /// Processes of the tree and of the group, ended ones that nobody reaped included.
+    fn left(&self) -> Vec<i32> {
+        let mut pids: Vec<i32> = tree::descendants().into_iter().map(|place| place.id.pid).collect();
+        pids.extend(self.group.iter().flat_map(Group::members));
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
     /// Kills what is left, removes what was made, and says so.
     fn finish(&mut self) {
         self.finished.killed = tree::living().count() as u64;
         self.kill(KilledFor::Asked);
-        for path in &self.scratch {
-            if let Err(error) = remove_tree(path) {
-                self.finished.problems.push(error.to_string());
-            }
-        }
+        let group = self.group.iter().map(Group::remove);
+        let scratch = self.scratch.iter().map(|path| remove_tree(path));
+        let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
+        self.finished.problems.extend(problems);
         self.stage = Stage::Over;
         self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
     }
@@ -281,6 +340,18 @@ impl Supervisor {
         // A runner that is gone shows as the end of the socket in the next turn.
         let _ = self.channel.send(message, &[]);
     }
+}
+
+/// This instant of `CLOCK_MONOTONIC`.
+fn now() -> Nanos {
+    let time = clock_gettime(ClockId::Monotonic);
+    let part = |n: i64| u64::try_from(n).unwrap_or(0);
+    Nanos::from_secs(part(time.tv_sec)) + Nanos::from_nanos(part(time.tv_nsec))
+}
+
+fn errno_of(error: &Error) -> i32 {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.and_then(io::Error::raw_os_error).unwrap_or(libc::EIO)
 }
 
 const fn status(ended: Ended) -> Status {

@@ -9,6 +9,7 @@ use prony_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::capture::Captured;
+use crate::limits::{Group, MemoryEvidence};
 
 /// What the runner says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,8 +35,8 @@ pub(super) enum FromSupervisor {
     Held { pid: i32 },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
-    /// The program has been executed.
-    Running,
+    /// The program has been executed; seen at this instant.
+    Running { at: Nanos },
     /// The subject has ended.
     Ended { end: Box<End> },
     /// The tree is gone and everything cleaned up.
@@ -64,6 +65,7 @@ pub(super) struct WireSpec {
     pub(super) streams: [WireStream; 3],
     pub(super) targets: Vec<u8>,
     pub(super) scratch: Vec<Text>,
+    pub(super) group: Option<Group>,
 }
 
 /// A standard stream as it travels.
@@ -124,6 +126,8 @@ pub enum Status {
 pub struct End {
     /// Exit code or signal.
     pub status: Status,
+    /// When it was reaped, by `CLOCK_MONOTONIC`.
+    pub at: Nanos,
     /// Whether the supervisor had killed the tree before, and why.
     pub killed: Option<KilledFor>,
     /// CPU time of the process and of the children it waited for, by `wait4`; missing where processes of the tree
@@ -131,6 +135,8 @@ pub struct End {
     pub cpu: Reading<CpuTime>,
     /// Processes of the tree that live on, such as daemons.
     pub leftover: u64,
+    /// What was seen of memory over the subject's life.
+    pub memory: MemoryEvidence,
     /// Standard output, where it was captured.
     pub stdout: Option<Captured>,
     /// Standard error, where it was captured.
@@ -159,7 +165,7 @@ pub struct CpuTime {
 /// What ending the tree took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Processes that had to be killed after the subject's own had ended.
+    /// Processes that were still alive and had to be killed.
     pub killed: u64,
     /// What could not be ended or removed.
     pub problems: Vec<String>,

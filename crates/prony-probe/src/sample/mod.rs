@@ -29,7 +29,8 @@ pub use sync::{SyncCounters, Tracepoints};
 pub use tree::Root;
 
 use crate::clock::{monotonic, thread_cpu};
-use state::State;
+use counters::Counters;
+use state::{Look, State};
 
 /// Samples a process tree until it is finished or dropped. Writes nothing while it does.
 #[derive(Debug)]
@@ -103,6 +104,11 @@ impl Sampler {
         self.shared.lock().edge()
     }
 
+    /// Counters of the whole tree now, ended processes included. Cheap, and leaves no trace in the series.
+    pub fn glance(&self) -> Counters {
+        self.shared.lock().glance()
+    }
+
     /// Stops and hands over what was seen.
     pub fn finish(mut self) -> Sampled {
         let ran = self.stop();
@@ -137,7 +143,7 @@ fn run(shared: &Shared, period: Nanos) -> Ran {
     loop {
         let due = began + Nanos::from_nanos(period.as_nanos() * number);
         let Some(mut state) = wait_until(shared, due) else { break };
-        state.round(Some(number));
+        state.round(Look::Round(number));
         drop(state);
         ran.rounds += 1;
         // Instants are fixed: a late round does not move those after it.

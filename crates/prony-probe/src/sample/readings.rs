@@ -13,8 +13,11 @@ use super::sync::SyncCounts;
 /// Figures by key.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
+/// A gauge's value in one sample.
+type Gauge = fn(&ProcessSample) -> f64;
+
 /// Gauges that every sample holds.
-const GAUGES: [(Metric, fn(&ProcessSample) -> f64); 8] = [
+const GAUGES: [(Metric, Gauge); 8] = [
     (Metric::Rss, |sample| bytes(sample.rss())),
     (Metric::Anon, |sample| bytes(sample.anon)),
     (Metric::File, |sample| bytes(sample.file)),

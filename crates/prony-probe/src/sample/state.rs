@@ -9,6 +9,7 @@ use prony_core::units::Nanos;
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
 use super::edge::{Edge, EdgeProcess, Pressure, group_cpu};
+use super::parse::GroupCpu;
 use super::process::{Observation, Process, ended};
 use super::series::Store;
 use super::sync::{SyncCounters, SyncCounts};
@@ -36,6 +37,17 @@ impl Default for Settings {
     fn default() -> Self {
         Self { hertz: 10, cap: 60_000, group: None, store: None, reset_peaks: true }
     }
+}
+
+/// Why a round is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The sampler's instant of this number is due.
+    Round(u64),
+    /// A phase begins or ends: kept at any resolution.
+    Edge,
+    /// Someone wants to know how things stand; nothing is kept.
+    Glance,
 }
 
 /// All that the sampler's thread and its callers share.
@@ -87,8 +99,8 @@ impl State {
         self.syncs.entry(role).or_default().push(counters);
     }
 
-    /// Looks at every process: round `number`, or an edge.
-    pub(crate) fn round(&mut self, number: Option<u64>) -> Nanos {
+    /// Looks at every process and returns when it did.
+    pub(crate) fn round(&mut self, look: Look) -> Nanos {
         self.find();
         let at = monotonic();
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
@@ -100,8 +112,8 @@ impl State {
                     let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
                     let seen = seen.clone();
                     add_live(&mut rounds, process, &seen, inherited);
-                    if let (true, Some(sample)) = (process.itself, seen.sample(at)) {
-                        self.store.push((*pid, &process.role, &process.command), number, sample);
+                    if process.itself && look != Look::Glance {
+                        keep(&mut self.store, process, &seen, look, at);
                     }
                 }
                 Err(error) if ended(&error) => gone.push(*pid),
@@ -149,11 +161,8 @@ impl State {
     /// and the peaks begin anew at the very end.
     pub(crate) fn edge(&mut self) -> Edge {
         let cpu = thread_cpu();
-        let at = self.round(None);
-        let group = match &self.settings.group {
-            Some(directory) => group_cpu(directory),
-            None => Reading::Missing(Why::NotApplicable),
-        };
+        let at = self.round(Look::Edge);
+        let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = Pressure::now();
         let device = match &self.device {
@@ -166,6 +175,23 @@ impl State {
         self.edges_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
         Edge { at, took, processes, totals, group, syncs, pressure, device, disk, cached }
+    }
+
+    fn group(&self) -> Reading<GroupCpu> {
+        match &self.settings.group {
+            Some(directory) => group_cpu(directory),
+            None => Reading::Missing(Why::NotApplicable),
+        }
+    }
+
+    /// Counters of the whole tree now, time on a CPU by its control group where there is one.
+    pub(crate) fn glance(&mut self) -> Counters {
+        self.round(Look::Glance);
+        let mut total = self.ledgers.get("").map(|ledger| ledger.total().clone()).unwrap_or_default();
+        if let Reading::Measured(group) = self.group() {
+            total.on_cpu = Reading::Measured(group.total);
+        }
+        total
     }
 
     fn processes_at_edge(&mut self, at: Nanos) -> Vec<EdgeProcess> {
@@ -191,6 +217,16 @@ impl State {
             Reading::Missing(why) => Reading::Missing(why),
         };
         (cache::disk_usage(store), cached)
+    }
+}
+
+fn keep(store: &mut Store, process: &Process, seen: &Observation, look: Look, at: Nanos) {
+    let number = match look {
+        Look::Round(number) => Some(number),
+        Look::Edge | Look::Glance => None,
+    };
+    if let Some(sample) = seen.sample(at) {
+        store.push((process.pid, &process.role, &process.command), number, sample);
     }
 }
 

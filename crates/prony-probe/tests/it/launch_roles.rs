@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use prony_core::experiment::spec::Limits;
 use prony_probe::launch::{Input, LaunchSpec, Launcher, Running, Scratch, supervise_stdin};
+use prony_probe::limits::Group;
 
 const ROLE: &str = "PRONY_TEST_ROLE";
 const DIR: &str = "PRONY_TEST_DIR";
@@ -93,7 +95,9 @@ fn role() {
         "bomb" => bomb(&dir),
         "eat" => eat(&dir),
         "eat-in-child" => eat_in_child(&dir),
-        "runner" => runner(&dir),
+        "runner" => runner(&dir, None),
+        "runner-in-group" => runner(&dir, Some(group(&dir))),
+        "forgetful" => forgetful(&dir),
         other => panic!("no role `{other}`"),
     }
     exit(0);
@@ -221,11 +225,26 @@ fn eat_in_child(dir: &Path) {
     sleep_as(dir, "survivor");
 }
 
+/// A group whose directories are told.
+fn group(dir: &Path) -> Group {
+    let group = Group::create(&Limits::default()).unwrap();
+    let dirs: Vec<String> = group.directories().into_iter().map(|dir| dir.display().to_string()).collect();
+    fs::write(dir.join("dirs"), dirs.join("\n")).unwrap();
+    group
+}
+
+/// Leaves behind what a runner and a supervisor that were both killed leave.
+fn forgetful(dir: &Path) {
+    group(dir);
+    std::mem::forget(Scratch::create(dir).unwrap());
+}
+
 /// A runner with a trial under way.
-fn runner(dir: &Path) {
+fn runner(dir: &Path, group: Option<Group>) {
     let scratch = Scratch::create(dir).unwrap();
     fs::write(scratch.path().join("store"), "data").unwrap();
     let mut spec = subject("double", dir);
+    spec.group = group;
     spec.scratch = vec![scratch.path().to_owned()];
     let (reader, _writer) = std::io::pipe().unwrap();
     spec.stdin = Input::File(fs::File::from(reader.as_fd().try_clone_to_owned().unwrap()));

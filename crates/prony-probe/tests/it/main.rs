@@ -1,6 +1,8 @@
 //! The probe against real processes, in one binary.
 
+mod host;
 mod launch;
+mod launch_limits;
 mod launch_roles;
 mod launch_tree;
 mod sample;

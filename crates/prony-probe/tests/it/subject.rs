@@ -1,6 +1,7 @@
 //! Processes to be observed: this test binary started again, with a task in its environment.
 //!
 //! A subject says `ready` when its task is done and then holds still until its input closes.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a subject speaks to its test by its output")]
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -37,7 +37,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     } else {
         overview(&engines, output.width)
     };
-    writeln!(output.out, "{}", text.trim_end()).map_err(Error::Output)?;
+    output.print(&format!("{}\n", text.trim_end()))?;
     Ok(Answer::Yes)
 }
 
@@ -52,7 +52,7 @@ fn unknown(name: &str) -> Error {
 
 fn table(width: Option<usize>) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(120));
     table
 }

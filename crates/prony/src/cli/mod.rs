@@ -1,22 +1,19 @@
 //! The command line: what was typed -> a command's own function. One file per command.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
+use crate::report::render::terminal::Terminal;
 
-pub mod calibrate;
 pub mod check;
-pub mod doctor;
+pub mod choice;
 pub mod engines;
 pub mod hidden;
 pub mod ls;
 pub mod new;
-pub mod problems;
-pub mod report;
 pub mod rm;
 pub mod run;
 pub mod schema;
@@ -51,36 +48,19 @@ enum Command {
     /// Print the JSON Schema of the experiment file
     Schema(schema::Arguments),
     /// Print the tables of a run
-    Show(show::Arguments),
-    /// Write a run as Markdown, CSV or JSON
-    Report(report::Arguments),
+    Show(show::ShowArgs),
     /// List the runs in the results database
-    Ls(ls::Arguments),
+    Ls(ls::LsArgs),
     /// Remove a run from the results database
-    Rm(rm::Arguments),
-    /// What can be measured on this machine, its limits, and how to allow the rest
-    Doctor(doctor::Arguments),
+    Rm(rm::RmArgs),
     /// The engines of this build: versions, promises, settings
     Engines(engines::Arguments),
-    /// Measure fixtures of known truth and print the error of each reading
-    Calibrate(calibrate::Arguments),
     /// Host one store; prony starts this itself
     #[command(hide = true)]
     Worker,
     /// Hold one subject and end its tree; prony starts this itself
     #[command(hide = true)]
     Supervise,
-    /// Be a subject of known truth; `prony calibrate` starts this
-    #[command(hide = true)]
-    Fixture(calibrate::FixtureArguments),
-}
-
-/// Where results are kept.
-#[derive(Clone, Debug, clap::Args)]
-pub struct DatabaseArgument {
-    /// The results database
-    #[arg(long, value_name = "PATH", default_value = "prony.db")]
-    pub database: PathBuf,
 }
 
 /// What a command ends with when nothing went wrong.
@@ -102,6 +82,25 @@ pub struct Output<'a> {
     pub colour: bool,
 }
 
+impl Output<'_> {
+    /// What the tables' printer must know.
+    pub const fn terminal(&self) -> Terminal {
+        Terminal { width: self.width, colour: self.colour }
+    }
+
+    /// Writes a text.
+    ///
+    /// # Errors
+    /// Where it cannot be written; a broken pipe among them.
+    pub fn print(&mut self, text: &str) -> Result<(), Error> {
+        self.out.write_all(text.as_bytes()).map_err(|source| Error::Write { what: "the output".to_owned(), source })
+    }
+}
+
+const fn yes((): ()) -> Answer {
+    Answer::Yes
+}
+
 /// Runs the command that was typed.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -120,7 +119,8 @@ pub fn main() -> ExitCode {
     let mut out = io::BufWriter::new(stdout.lock());
     let mut output = Output { out: &mut out, width: terminal.then(terminal_width), colour };
     let answer = dispatch(arguments.command, &mut output).and_then(|answer| {
-        output.out.flush().map_err(Error::Output)?;
+        let flushed = output.out.flush();
+        flushed.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
         Ok(answer)
     });
     match answer {
@@ -140,16 +140,20 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),
         Command::Schema(arguments) => schema::run(&arguments, output),
-        Command::Show(arguments) => show::run(&arguments, output),
-        Command::Report(arguments) => report::run(&arguments, output),
-        Command::Ls(arguments) => ls::run(&arguments, output),
-        Command::Rm(arguments) => rm::run(&arguments, output),
-        Command::Doctor(arguments) => doctor::run(&arguments, output),
+        Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
+        Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
+        Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),
-        Command::Calibrate(arguments) => calibrate::run(&arguments, output),
-        Command::Fixture(arguments) => calibrate::fixture(&arguments, output),
         Command::Worker | Command::Supervise => Ok(Answer::Yes),
     }
+}
+
+/// Asks on standard error, so that standard output stays clean.
+fn remove(arguments: &rm::RmArgs) -> Result<Answer, Error> {
+    let stdin = io::stdin();
+    let mut answers = stdin.lock();
+    let answers = stdin.is_terminal().then_some(&mut answers as &mut dyn io::BufRead);
+    rm::rm(arguments, answers, &mut io::stderr()).map(yes)
 }
 
 /// The terminal's width, for tables; 100 where it cannot be asked.

@@ -22,8 +22,9 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let text = prony_core::experiment::template();
     let write = |path: &PathBuf| OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes());
-    write(&arguments.file).map_err(|source| Error::file("write", &arguments.file, source))?;
+    write(&arguments.file)
+        .map_err(|source| Error::Write { what: format!("`{}`", arguments.file.display()), source })?;
     let path = arguments.file.display();
-    writeln!(output.out, "wrote `{path}`; `prony check {path}` shows its plan").map_err(Error::Output)?;
+    output.print(&format!("wrote `{path}`; `prony check {path}` shows its plan\n"))?;
     Ok(Answer::Yes)
 }

@@ -8,8 +8,9 @@ use prony_core::experiment::Overrides;
 use prony_core::experiment::design::Experiment;
 use prony_core::plan;
 
+use super::choice::DatabaseArg;
 use super::show;
-use super::{Answer, DatabaseArgument, Output, terminal_width};
+use super::{Answer, Output, terminal_width};
 use crate::error::Error;
 use crate::load;
 use crate::results::{Database, RunHead, RunId, RunStart, RunStatus};
@@ -28,7 +29,7 @@ pub struct Arguments {
     #[command(flatten)]
     overrides: OverrideArguments,
     #[command(flatten)]
-    database: DatabaseArgument,
+    database: DatabaseArg,
     /// Go on with an interrupted run: the latest, or the one with this number
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
     resume: Option<i64>,
@@ -66,7 +67,9 @@ impl OverrideArguments {
     /// # Errors
     /// Where one is not `factor=levels`.
     pub fn read(&self) -> Result<Overrides, Error> {
-        let pairs = |option: &str, texts: &[String]| texts.iter().map(|text| pair(option, text)).collect();
+        let pairs = |option: &str, texts: &[String]| {
+            texts.iter().map(|text| pair(option, text)).collect::<Result<Vec<_>, Error>>()
+        };
         Ok(Overrides {
             set: pairs("--set", &self.set)?,
             only: pairs("--only", &self.only)?,
@@ -93,14 +96,15 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
 /// # Errors
 /// Where the file has problems or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let interrupt = Interrupt::listen().map_err(Error::Signals)?;
+    let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments);
     let (run, summary) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
         None => fresh(arguments, interrupt, &mut *observer)?,
     };
     if !arguments.json {
-        show::latest(&arguments.database.database, run, output)?;
+        let shown = show::ShowArgs::of_run(run, arguments.database.clone());
+        show::show(&shown, output.terminal(), output.out)?;
     }
     Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
 }

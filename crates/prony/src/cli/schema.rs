@@ -21,6 +21,6 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     } else {
         format!("{:#}", prony_core::experiment::schema())
     };
-    writeln!(output.out, "{text}").map_err(Error::Output)?;
+    output.print(&format!("{text}\n"))?;
     Ok(Answer::Yes)
 }

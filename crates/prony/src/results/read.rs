@@ -107,13 +107,14 @@ fn trials(connection: &Connection, run: RunId) -> rusqlite::Result<(Vec<i64>, Ve
     let effective = effective(connection, run)?;
     let mut statement = connection.prepare(
         "SELECT id, block, position, variant, label, seed, started_unix_ms, took, ending, effective, conditions,
-                sampler_cpu
+                sampler_cpu, sub_block
          FROM trials WHERE run = ?1 ORDER BY position",
     )?;
     let rows = statement.query_map([run.0], |row| {
         let record = TrialRecord {
             trial: PlannedTrial {
                 block: row.get(1)?,
+                sub_block: row.get(12)?,
                 position: row.get(2)?,
                 variant: unsigned(row, 3)? as usize,
                 label: json(row, 4)?,

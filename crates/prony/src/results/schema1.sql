@@ -40,6 +40,7 @@ CREATE TABLE trials (
     run             INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
     position        INTEGER NOT NULL,
     block           INTEGER NOT NULL,
+    sub_block       INTEGER NOT NULL,
     variant         INTEGER NOT NULL,
     label           TEXT    NOT NULL,               -- JSON
     seed            INTEGER NOT NULL,

@@ -157,8 +157,8 @@ fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord) -> rusq
     let effective = intern_effective(tx, run, &json(&record.effective)?)?;
     tx.prepare_cached(
         "INSERT INTO trials (run, position, block, variant, label, seed, started_unix_ms, took, outcome, ending,
-                             effective, conditions, sampler_cpu)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                             effective, conditions, sampler_cpu, sub_block)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
     )?
     .execute(params![
         run.0,
@@ -174,6 +174,7 @@ fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord) -> rusq
         effective,
         json(&record.conditions)?,
         json(&record.sampler_cpu)?,
+        record.trial.sub_block,
     ])?;
     let trial = tx.last_insert_rowid();
     let mut phases = Vec::with_capacity(record.phases.len());

@@ -10,6 +10,8 @@ use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, LatencyKind, MetricKeyText, PhaseRecord};
 use prony_core::units::Nanos;
 
+use super::session::Visit;
+
 /// Figures by metric.
 pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
 
@@ -31,13 +33,13 @@ pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
     }
 }
 
-/// A phase that began: `outside` is what the operating system tells of it; `report` is what the worker
-/// tells, where it got to its end.
-pub fn begun(spec: &PhaseSpec, begin: Nanos, end: Nanos, outside: Readings, report: Option<PhaseReport>) -> PhaseRecord {
+/// A phase that began: `outside` is what the operating system tells of it.
+pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> PhaseRecord {
+    let (begin, end) = visit.span;
     let mut readings = outside;
     set(&mut readings, Metric::Wall, measured(end.since(begin).as_nanos()));
     let mut record = PhaseRecord { begin: Some(begin), end: Some(end), ..not_reached(spec) };
-    match report {
+    match visit.report.clone() {
         Some(report) => {
             inside(spec, &report, &mut readings);
             record.completion = Completion::Complete;
@@ -47,7 +49,11 @@ pub fn begun(spec: &PhaseSpec, begin: Nanos, end: Nanos, outside: Readings, repo
             record.answer = report.answer;
             record.errors = report.error_texts;
         }
+        None if visit.settled.is_some() => record.completion = Completion::Complete,
         None => record.completion = Completion::Partial,
+    }
+    if let Some(settled) = &visit.settled {
+        set(&mut readings, Metric::SettleTime, settled.time.clone().map(|time| time.as_nanos() as f64));
     }
     record.readings.insert(String::new(), readings);
     record

@@ -2,13 +2,22 @@
 
 use std::path::{Path, PathBuf};
 
+use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
-use prony_probe::launch::Launcher;
+use prony_core::experiment::spec::Limits;
+use prony_core::units::Bytes;
+use prony_probe::host::{Canaries, Facts, MachineLimits, warm_memory};
+use prony_probe::launch::{Launcher, Scratch};
+use prony_probe::limits::{self, Ability};
 use prony_probe::sample::Tracepoints;
+use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
+use super::observer::Observer;
+use crate::error::Error;
+
+/// Touched before the first block: pages that the machine has never handed out can be several times slower.
+const WARM: Bytes = Bytes::from_mib(1024);
 
 /// What every trial of a run shares.
 pub struct Lab<'a> {
@@ -18,24 +27,84 @@ pub struct Lab<'a> {
     pub launcher: Launcher,
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
     pub tracepoints: Tracepoints,
+    /// Small fixed pieces of work beside each trial.
+    pub canaries: Canaries,
     /// Where scratch directories are made: on the file system of the results.
     pub near: PathBuf,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
-    /// What prony measured of itself: the cost of reading the clock.
-    pub clock_cost: Reading<Nanos>,
+    /// Facts about the machine.
+    pub host: Value,
+    /// What the machine can do at most.
+    pub limits: Value,
 }
 
 impl<'a> Lab<'a> {
-    /// A lab that works in `near`.
-    pub fn new(experiment: &'a Experiment, near: &Path, interrupt: Interrupt) -> Self {
-        Self {
+    /// Looks at the machine, sweeps up after killed runs, and warms memory.
+    ///
+    /// # Errors
+    /// Where the experiment has limits that cannot be enforced here.
+    pub fn new(
+        experiment: &'a Experiment,
+        near: &Path,
+        interrupt: Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        enforceable(experiment)?;
+        sweep(near, observer)?;
+        let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
+        probing("facts");
+        let facts = Facts::read(near);
+        probing("disk and memory");
+        let limits = MachineLimits::measure(near);
+        probing("touching memory");
+        let available = prony_probe::host::Moment::now(None).available;
+        let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
+        warm_memory(half.min(WARM));
+        Ok(Self {
             experiment,
             launcher: Launcher::this_program(["supervise"]),
             tracepoints: Tracepoints::open(true),
+            canaries: Canaries::default(),
             near: near.to_path_buf(),
             interrupt,
-            clock_cost: prony_probe::host::clock_cost(),
-        }
+            host: json!(facts),
+            limits: json!(limits),
+        })
     }
+}
+
+/// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored.
+fn enforceable(experiment: &Experiment) -> Result<(), Error> {
+    let wanted = |field: fn(&Limits) -> bool| experiment.variants().iter().any(|v| field(&v.spec.limits));
+    let can = limits::capability();
+    let missing = [
+        ("memory", wanted(|limits| limits.memory.is_some()), &can.memory),
+        ("cpus", wanted(|limits| limits.cpus.is_some()), &can.cpus),
+        ("pids", wanted(|limits| limits.pids.is_some()), &can.pids),
+    ];
+    match missing.into_iter().find(|(_, wanted, ability)| *wanted && !ability.works()) {
+        None => Ok(()),
+        Some((name, _, ability)) => Err(Error::Arguments {
+            message: format!("the experiment limits `{name}`, which cannot be enforced here"),
+            hint: match ability {
+                Ability::Missing { why } => why.clone(),
+                Ability::Works => "`prony doctor` tells more".to_owned(),
+            },
+        }),
+    }
+}
+
+fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
+    let groups = limits::sweep()?;
+    let folders = Scratch::sweep(near)?;
+    if groups.len() + folders.len() > 0 {
+        let text = format!(
+            "removed what killed runs had left: {} control groups, {} scratch directories",
+            groups.len(),
+            folders.len()
+        );
+        observer.event(&Event::Notice { text, hint: None });
+    }
+    Ok(())
 }

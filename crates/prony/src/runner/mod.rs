@@ -7,7 +7,6 @@ pub mod interrupt;
 pub mod lab;
 pub mod observer;
 pub mod session;
-pub mod settling;
 pub mod terminal;
 pub mod trial;
 
@@ -16,10 +15,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
 use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
 use prony_core::plan::PlannedTrial;
 use prony_core::record::{PhaseRecord, TrialRecord};
-use prony_core::metric::{Metric, MetricKey};
 use prony_core::units::Nanos;
 
 use crate::error::Error;

@@ -11,15 +11,16 @@ use prony_core::experiment::spec::{Action, Amount, PhaseSpec, SettleSpec, TrialS
 use prony_core::plan::PlannedTrial;
 use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
+use prony_probe::clock::{SystemClock, monotonic};
 use prony_probe::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
+use prony_probe::limits::Group;
 use prony_probe::sample::{Edge, Root, Sampled, Sampler, Settings};
+use prony_probe::settle::{self, SettleResult, TreeProbe};
 use serde_json::Value;
 
 use super::channel::{Channel, Received};
 use super::lab::Lab;
 use super::observer::Observer;
-use super::settling;
 use crate::error::Error;
 
 /// How often a wait looks whether the user asked to stop.
@@ -38,6 +39,8 @@ pub struct Visit {
     pub span: (Nanos, Nanos),
     /// What the worker tells, where it got to the end.
     pub report: Option<PhaseReport>,
+    /// What the watch found, in a `settle` phase.
+    pub settled: Option<SettleResult>,
 }
 
 /// Why a trial ended before its last phase did.
@@ -97,14 +100,18 @@ impl<'a> Session<'a> {
     /// Where the machine refuses what every trial needs.
     pub fn launch(lab: &'a Lab<'a>, spec: &'a TrialSpec, trial: &PlannedTrial) -> Result<Self, Error> {
         let scratch = Scratch::create(&lab.near)?;
-        let (ours, theirs) = UnixStream::pair().map_err(Error::Socket)?;
-        let held = lab.launcher.start(worker_spec(theirs.into(), scratch.path()))?;
+        let group = Group::create(&spec.limits)?;
+        let counting = group.directories().into_iter().find(|dir| counts_cpu(dir)).map(Path::to_path_buf);
+        let (ours, theirs) = UnixStream::pair().map_err(setup("make a socket"))?;
+        let held = lab.launcher.start(worker_spec(theirs.into(), scratch.path(), group))?;
         let settings = Settings {
             hertz: lab.experiment.observe().hertz,
+            group: counting,
             store: Some(scratch.path().to_path_buf()),
             ..Settings::default()
         };
-        let sampler = Sampler::start(vec![Root::subject(held.pid(), "worker")], settings).map_err(Error::Sampler)?;
+        let sampler =
+            Sampler::start(vec![Root::subject(held.pid(), "worker")], settings).map_err(setup("start the sampler"))?;
         sampler.count_syncs("worker", lab.tracepoints.follow(held.pid()));
         let running = held.release()?;
         let deadline = spec.limits.trial.map(|limit| Instant::now() + limit.to_duration());
@@ -160,7 +167,7 @@ impl<'a> Session<'a> {
         observer.event(&Event::PhaseBegan { position, phase: name.clone() });
         let begin = self.sampler.edge();
         let now = monotonic();
-        self.visits.push(Visit { begin, end: None, span: (now, now), report: None });
+        self.visits.push(Visit { begin, end: None, span: (now, now), report: None, settled: None });
         let outcome = match &phase.action {
             Action::Settle(settle) => self.settle(settle, phase),
             _ => self.drive(index, phase, observer),
@@ -171,8 +178,9 @@ impl<'a> Session<'a> {
         if outcome.is_err() {
             visit.span.1 = monotonic();
         }
-        if let Some(report) = &visit.report {
-            observer.event(&Event::PhaseEnded { position, phase: name, time: report.time });
+        if outcome.is_ok() {
+            let time = visit.report.as_ref().map_or(visit.span.1.since(visit.span.0), |report| report.time);
+            observer.event(&Event::PhaseEnded { position, phase: name, time });
         }
         outcome
     }
@@ -211,20 +219,29 @@ impl<'a> Session<'a> {
 
     fn settle(&mut self, settle: &SettleSpec, phase: &PhaseSpec) -> Result<(), Stop> {
         let deadline = self.phase_deadline(phase);
-        let report = settling::watch(self.dir(), self.pid(), settle, || {
-            if self.lab.interrupt.asked() {
-                Some(Stop::Interrupted)
-            } else if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                Some(Stop::Deadline)
-            } else {
-                None
+        let mut probe = TreeProbe { sampler: &self.sampler, store: Some(self.dir().to_path_buf()) };
+        let mut why = None;
+        let stop = || {
+            why = self.asked_to_stop(deadline);
+            why.is_some()
+        };
+        match settle::watch(&mut probe, settle, &SystemClock, stop) {
+            Some(settled) => {
+                self.visit(|visit| {
+                    visit.span.1 = monotonic();
+                    visit.settled = Some(settled);
+                });
+                Ok(())
             }
-        })?;
-        self.visit(|visit| {
-            visit.span.1 = monotonic();
-            visit.report = Some(report);
-        });
-        Ok(())
+            None => Err(why.unwrap_or(Stop::Interrupted)),
+        }
+    }
+
+    fn asked_to_stop(&self, deadline: Option<Instant>) -> Option<Stop> {
+        if self.lab.interrupt.asked() {
+            return Some(Stop::Interrupted);
+        }
+        deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some(Stop::Deadline)
     }
 
     fn phase_deadline(&self, phase: &PhaseSpec) -> Option<Instant> {
@@ -235,13 +252,10 @@ impl<'a> Session<'a> {
     /// Waits for a word other than progress; looks now and then whether the user asked to stop.
     fn wait(&mut self, deadline: Option<Instant>, progress: &mut dyn FnMut(u64)) -> Result<FromWorker, Stop> {
         loop {
-            if self.lab.interrupt.asked() {
-                return Err(Stop::Interrupted);
+            if let Some(stop) = self.asked_to_stop(deadline) {
+                return Err(stop);
             }
             let now = Instant::now();
-            if deadline.is_some_and(|deadline| now >= deadline) {
-                return Err(Stop::Deadline);
-            }
             let look = deadline.map_or(now + LOOK, |deadline| deadline.min(now + LOOK));
             match self.channel.receive(look) {
                 Received::Nothing => {}
@@ -276,14 +290,24 @@ impl<'a> Session<'a> {
     }
 }
 
-fn worker_spec(socket: OwnedFd, dir: &Path) -> LaunchSpec {
+/// Whether a control group's directory counts CPU time: children whose parent never waits are in no other count.
+fn counts_cpu(dir: &Path) -> bool {
+    dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
+}
+
+fn worker_spec(socket: OwnedFd, dir: &Path, group: Group) -> LaunchSpec {
     // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
     let mut spec = LaunchSpec::new("/proc/self/exe", dir);
     spec.args = vec!["worker".into()];
     // The socket is its standard input: a descriptor that safe code can take over.
     spec.stdin = Input::File(File::from(socket));
+    spec.group = Some(group);
     spec.scratch = vec![dir.to_path_buf()];
     spec
+}
+
+fn setup(doing: &'static str) -> impl FnOnce(std::io::Error) -> Error {
+    move |source| Error::Setup { doing, source }
 }
 
 /// How many operations a phase will do, where that is known beforehand.

@@ -216,7 +216,8 @@ mod tests {
     #[test]
     fn a_live_line_is_taken_back_before_the_next() {
         let live = Manner { live: true, ..PLAIN };
-        let text = said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
+        let text =
+            said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
         let (before, after) = text.rsplit_once('\r').unwrap();
         assert!(before.contains("block 3 of 0, engine=lmdb"), "{before}");
         assert!(after.starts_with("[8/12] block 3"), "{after}");

@@ -1,11 +1,11 @@
 //! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
 
-use prony_core::experiment::spec::TrialSpec;
-use prony_core::outcome::{Ending, Outcome};
+use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
 use prony_core::plan::PlannedTrial;
 use prony_core::record::{PhaseRecord, ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
+use prony_probe::clock::{SystemClock, monotonic};
+use prony_probe::host::{Conditions, Moment, quiesce};
 use prony_probe::sample::phase_readings;
 use serde_json::json;
 
@@ -17,26 +17,27 @@ use super::session::{Session, Stop, Visit};
 use super::unix_ms;
 use crate::error::Error;
 
+/// Others may write to the disk without end: so long a trial waits for quiet.
+const QUIET_CAP: Nanos = Nanos::from_secs(10);
+
 /// Runs one trial of the plan from launch to clean-up.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs; how a subject ends is no error but an outcome.
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     let spec = &lab.experiment.variants()[trial.variant].spec;
-    let quiet = prony_probe::host::quiesce(&lab.near);
-    let before = prony_probe::host::conditions(&lab.near);
+    let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
+    let (moment, canary) = (Moment::now(None), lab.canaries.sing(&lab.near));
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let mut session = Session::launch(lab, spec, trial)?;
     let stop = phases(&mut session, spec, observer).err();
     let stopped = monotonic();
     let closed = session.close(stop.is_none())?;
     let phases = records(spec, &closed.visits, &closed.sampled.series);
-    let ending = match &stop {
-        None if closed.end.is_success() => Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: vec![] },
-        stop => ending::judge(spec, stop.as_ref(), &closed, stopped.since(last_begin(&closed.visits).unwrap_or(began))),
-    };
+    let after = stopped.since(last_begin(&closed.visits).unwrap_or(began));
+    let ending = ending::judge(spec, stop.as_ref(), &closed, after);
     let took = monotonic().since(began);
-    let after = prony_probe::host::conditions(&lab.near);
+    let conditions = Conditions::between(moment, canary, Moment::now(None), lab.canaries.sing(&lab.near));
     Ok(TrialRecord {
         trial: *trial,
         started_unix_ms,
@@ -44,7 +45,7 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
         ending,
         phases,
         effective: closed.effective,
-        conditions: json!({ "before": before, "after": after, "quiesce": quiet }),
+        conditions: json!({ "machine": conditions, "quiesced": quiet, "memory": closed.end.memory }),
         series: closed.sampled.series,
         sampler_cpu: closed.sampled.cpu,
         findings: Vec::new(),
@@ -62,11 +63,11 @@ fn last_begin(visits: &[Visit]) -> Option<Nanos> {
 
 /// Every phase of the variant: those visited with their figures, the rest as not reached.
 fn records(spec: &TrialSpec, visits: &[Visit], series: &[ProcessSeries]) -> Vec<PhaseRecord> {
-    let record = |(index, phase)| match visits.get(index) {
+    let record = |(index, phase): (usize, &PhaseSpec)| match visits.get(index) {
         None => assemble::not_reached(phase),
         Some(visit) => {
             let outside = visit.end.as_ref().map(|end| phase_readings(&visit.begin, end, series, ""));
-            assemble::begun(phase, visit.span.0, visit.span.1, outside.unwrap_or_default(), visit.report.clone())
+            assemble::begun(phase, visit, outside.unwrap_or_default())
         }
     };
     spec.phases.iter().enumerate().map(record).collect()

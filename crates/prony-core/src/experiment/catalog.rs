@@ -1,0 +1,63 @@
+//! What the checker must know from outside: the engines of this build, and what the command line asks.
+
+use super::spec::{Durability, StoreSpec};
+
+/// The engines that experiments can name. Implemented where the drivers are.
+pub trait EngineCatalog {
+    /// Names of the engines in this build.
+    fn engines(&self) -> Vec<String>;
+
+    /// Engines that prony knows and this build does not have, each with the cargo feature that brings it.
+    fn absent(&self) -> Vec<(String, String)>;
+
+    /// What an engine of this build can do; `None` where there is no such engine.
+    fn facts(&self, engine: &str) -> Option<EngineFacts>;
+
+    /// All that is wrong with the way `store` opens its engine; options are the driver's own matter.
+    fn check(&self, store: &StoreSpec) -> Vec<StoreFault>;
+}
+
+/// What an engine can do, as far as the planner must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EngineFacts {
+    /// Several operations in one atomic transaction.
+    pub batches: bool,
+    /// A write transaction sees its own writes.
+    pub reads_own_writes: bool,
+    /// A write transaction can stay open over several phases.
+    pub open_transactions: bool,
+    /// Rows can be read in key order.
+    pub ordered: bool,
+    /// What is stored survives `close` and `reopen`.
+    pub persistent: bool,
+    /// Several processes can have one store open.
+    pub processes: bool,
+    /// Longest key in bytes, where there is a bound.
+    pub max_key: Option<u64>,
+    /// The durability classes it offers.
+    pub classes: Vec<Durability>,
+}
+
+/// What is wrong with a store's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreFault {
+    /// The option at fault; `None` where it is the durability class or the engine.
+    pub option: Option<String>,
+    /// What is wrong.
+    pub message: String,
+    /// What to do, where something can be said.
+    pub hint: Option<String>,
+}
+
+/// What the command line changes in an experiment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// `--set factor=a,b`: the factor's levels; values that the file does not have join a factor written as a list.
+    pub set: Vec<(String, Vec<String>)>,
+    /// `--only factor=a`: of the file's levels, only these.
+    pub only: Vec<(String, Vec<String>)>,
+    /// `--blocks N`: so many blocks instead of the file's; levels with fewer of their own keep them.
+    pub blocks: Option<u32>,
+    /// `--seed N`: instead of the file's.
+    pub seed: Option<u64>,
+}

@@ -1,0 +1,147 @@
+//! The file as written -> the experiment that can run, with every fault found on the way.
+
+use std::collections::BTreeMap;
+
+use super::catalog::{EngineCatalog, Overrides};
+use super::combine::{self, Combination};
+use super::decode::compare::{self, PhaseNames};
+use super::decode::{View, report};
+use super::design::{Blocks, Experiment, Variant};
+use super::factors::{self, FactorDef};
+use super::grammar;
+use super::node::{Node, RawExperiment};
+use super::problem::{Problem, Problems};
+use super::substitute;
+use super::validate::{Holes, Walk};
+use super::variant::{Context, variant};
+
+/// The sections in which placeholders of factors have a meaning.
+const VARIED: [&str; 4] = ["store", "data", "phase", "limits"];
+
+/// The seed of an experiment that gives none.
+const DEFAULT_SEED: u64 = 1;
+
+/// Checks a file against the engines of this build, with what the command line changes.
+///
+/// # Errors
+/// Every fault of the file, in its order.
+pub fn check(
+    raw: &RawExperiment,
+    engines: &dyn EngineCatalog,
+    overrides: &Overrides,
+) -> Result<Experiment, Vec<Problem>> {
+    let mut problems = Problems::new(&raw.text);
+    let factors = factors::read(&raw.root, overrides, &mut problems);
+    let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
+    form(raw, &names, &mut problems);
+    let mut used = Vec::new();
+    VARIED.iter().filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut used));
+    combine::unused(&factors, &used, &mut problems);
+
+    let baseline = combine::baseline(&factors, &raw.root, &mut problems);
+    let combinations = combine::combinations(&factors, &raw.root, &baseline, &mut problems);
+    let blocks = compare::level_blocks(raw.root.get("compare"), &factors, &mut problems);
+    no_baseline(raw, &combinations, &baseline, overrides, &mut problems);
+
+    let context = Context { raw, engines, factors: &factors, names: &names };
+    let phases = phase_names(&raw.root, &context, &combinations);
+    let labels =
+        baseline.iter().map(|(at, level)| (factors[*at].name.clone(), factors[*at].levels[*level].label.clone()));
+    let mut compare = compare::compare(raw.root.get("compare"), labels.collect(), &phases, &mut problems);
+    if let Some(n) = overrides.blocks {
+        compare.blocks = Blocks { min: n, max: n };
+    }
+    let public = factors::public(&factors);
+    let tables = report::tables(raw.root.get("report"), &factors, &public, &phases, &mut problems);
+    let strata = combine::strata(&combinations, &baseline);
+    let mut variants = Vec::with_capacity(combinations.len());
+    for (id, levels) in combinations.iter().enumerate() {
+        let Some(spec) = variant(&context, levels, &mut problems) else { continue };
+        variants.push(Variant {
+            id,
+            levels: shown(&factors, levels),
+            spec,
+            stratum: strata[id],
+            baseline: combine::is_baseline(levels, &baseline),
+            blocks: capped(compare::blocks_of(levels, &blocks, compare.blocks), overrides.blocks),
+        });
+    }
+    if problems.raised() > 0 {
+        return Err(problems.into_list());
+    }
+    let about = View::new(raw.root.get("experiment"), &grammar::EXPERIMENT);
+    Ok(Experiment {
+        title: about.plain("title").unwrap_or(&raw.file).to_owned(),
+        question: about.plain("question").map(str::to_owned),
+        source: raw.text.clone(),
+        seed: overrides.seed.or(about.whole("seed")).unwrap_or(DEFAULT_SEED),
+        factors: public,
+        variants,
+        compare,
+        observe: compare::observe(raw.root.get("observe")),
+        tables,
+    })
+}
+
+/// Walks the file as written.
+fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
+    let Some(entries) = raw.root.table() else { return };
+    for entry in entries {
+        let holes = if VARIED.contains(&entry.key.as_str()) { Holes::Open } else { Holes::None };
+        let mut walk = Walk { problems, file: &raw.text, factors: names, holes };
+        match grammar::ROOT.field(&entry.key) {
+            Some(field) => walk.value(&entry.key, &entry.node, &field.shape),
+            None => walk.stranger(&raw.root, entry, &grammar::ROOT),
+        }
+    }
+    let mut walk = Walk { problems, file: &raw.text, factors: names, holes: Holes::None };
+    walk.complete(&raw.root, &grammar::ROOT);
+    if raw.root.get("phase").and_then(Node::list).is_some_and(<[_]>::is_empty) {
+        problems.add(Problem::new(raw.root.span.clone(), "the experiment has no phase"));
+    }
+}
+
+/// A baseline that stands in no stratum, unless the command line took it out.
+fn no_baseline(
+    raw: &RawExperiment,
+    combinations: &[Combination],
+    baseline: &BTreeMap<usize, usize>,
+    overrides: &Overrides,
+    problems: &mut Problems<'_>,
+) {
+    let narrowed = !overrides.only.is_empty() || !overrides.set.is_empty();
+    let missing = !baseline.is_empty() && !combinations.iter().any(|levels| combine::is_baseline(levels, baseline));
+    if missing && !narrowed && !combinations.is_empty() {
+        let entry = raw.root.get("compare").and_then(|compare| compare.entry("baseline"));
+        let span = entry.map_or(0..0, |entry| entry.node.span.clone());
+        let problem = Problem::new(span, "no variant is the baseline, so nothing can be compared");
+        problems.add(problem.hint("`[design]` leaves these levels out; name others, or let them run"));
+    }
+}
+
+/// Every phase's name, in the order of the file, over all variants.
+fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination]) -> PhaseNames {
+    let mut names = PhaseNames::new();
+    for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
+        for name in context.names_of(phase, combinations) {
+            if !names.iter().any(|(known, _)| *known == name.0) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
+/// Indices into the levels that run.
+fn shown(factors: &[FactorDef], levels: &Combination) -> Vec<usize> {
+    let place =
+        |(factor, level): (&FactorDef, &usize)| factor.levels[..*level].iter().filter(|level| level.selected).count();
+    factors.iter().zip(levels).map(place).collect()
+}
+
+fn capped(blocks: Blocks, most: Option<u32>) -> Blocks {
+    match most {
+        Some(most) => Blocks { min: blocks.min.min(most), max: blocks.max.min(most) },
+        None => blocks,
+    }
+}

@@ -1,0 +1,167 @@
+//! Which combinations of levels run: the full cross, a union of grids or a star, less what is skipped.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::factors::{FactorDef, by_key, level_fault, level_hint, selection};
+use super::node::Node;
+use super::problem::{Problem, Problems, known_hint};
+
+/// More variants than anyone runs; a file with more is a mistake.
+const MOST_VARIANTS: usize = 100_000;
+
+/// The index of a level for each factor.
+pub(crate) type Combination = Vec<usize>;
+
+/// Reads the partial baseline: factor -> level, by index.
+pub(crate) fn baseline(factors: &[FactorDef], root: &Node, problems: &mut Problems<'_>) -> BTreeMap<usize, usize> {
+    let mut named = BTreeMap::new();
+    let entries = root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
+    for entry in entries.unwrap_or_default() {
+        let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
+        let label = entry.node.label();
+        match factor.level(&label) {
+            Some(level) => _ = named.insert(at, level),
+            None => {
+                let problem = Problem::new(entry.node.span.clone(), level_fault(factor, &label));
+                problems.add(problem.maybe_hint(level_hint(factor, &label)));
+            }
+        }
+    }
+    named
+}
+
+/// Every combination that runs, in the order of the file's levels.
+pub(crate) fn combinations(
+    factors: &[FactorDef],
+    root: &Node,
+    baseline: &BTreeMap<usize, usize>,
+    problems: &mut Problems<'_>,
+) -> Vec<Combination> {
+    let size = factors
+        .iter()
+        .map(|factor| factor.levels.len())
+        .try_fold(1usize, |product, n| product.checked_mul(n).filter(|product| *product <= MOST_VARIANTS));
+    let design = root.get("design");
+    let grid = design.and_then(|design| design.entry("grid"));
+    let vary = design.and_then(|design| design.entry("vary"));
+    if size.is_none() {
+        let message = format!("the factors make more than {MOST_VARIANTS} variants");
+        problems.add(Problem::new(root.entry("factors").map_or(0..0, |entry| entry.key_span.clone()), message));
+        return Vec::new();
+    }
+    let all: Vec<Vec<usize>> = factors.iter().map(|factor| (0..factor.levels.len()).collect()).collect();
+    let mut combinations = match (grid, vary) {
+        (Some(grid), Some(vary)) => {
+            let problem = Problem::new(vary.key_span.clone(), "`vary` and `grid` exclude each other");
+            problems.add(problem.label(grid.key_span.clone(), "`grid` stands"));
+            return Vec::new();
+        }
+        (Some(grid), None) => union(factors, &grid.node, &all, problems),
+        (None, Some(vary)) => star(&vary.node, &all, baseline, problems),
+        (None, None) => cross(&all),
+    };
+    if let Some(skip) = design.and_then(|design| design.get("skip")) {
+        leave_out(factors, skip, &mut combinations, problems);
+    }
+    combinations.retain(|levels| factors.iter().zip(levels).all(|(factor, level)| factor.levels[*level].selected));
+    if combinations.is_empty() && problems.raised() == 0 {
+        let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
+        problems.add(Problem::new(span, "no variant is left to run").hint("see `skip`, `grid`, `--set` and `--only`"));
+    }
+    combinations
+}
+
+/// Every combination of one level from each list, the last factor fastest.
+fn cross(lists: &[Vec<usize>]) -> Vec<Combination> {
+    lists.iter().fold(vec![Vec::new()], |heads, list| {
+        let extend = |head: &Combination| {
+            let head = head.clone();
+            list.iter().map(move |level| head.iter().copied().chain([*level]).collect::<Combination>())
+        };
+        heads.iter().flat_map(extend).collect()
+    })
+}
+
+fn union(factors: &[FactorDef], grid: &Node, all: &[Vec<usize>], problems: &mut Problems<'_>) -> Vec<Combination> {
+    let mut union = BTreeSet::new();
+    for table in grid.list().unwrap_or_default() {
+        let mut lists = all.to_vec();
+        for (at, levels) in selection(factors, table, problems) {
+            lists[at] = levels;
+        }
+        union.extend(cross(&lists));
+    }
+    union.into_iter().collect()
+}
+
+/// For each combination of the factors that the baseline does not name: the baseline, and what differs in one factor.
+fn star(
+    vary: &Node,
+    all: &[Vec<usize>],
+    baseline: &BTreeMap<usize, usize>,
+    problems: &mut Problems<'_>,
+) -> Vec<Combination> {
+    if baseline.is_empty() && problems.raised() == 0 {
+        let problem = Problem::new(vary.span.clone(), "`vary = \"one at a time\"` needs a baseline to vary around");
+        problems.add(problem.hint("write `[compare] baseline = { factor = level }`"));
+    }
+    let differs = |levels: &Combination| baseline.iter().filter(|(at, level)| levels[**at] != **level).count();
+    cross(all).into_iter().filter(|levels| differs(levels) <= 1).collect()
+}
+
+fn leave_out(factors: &[FactorDef], skip: &Node, combinations: &mut Vec<Combination>, problems: &mut Problems<'_>) {
+    let before = combinations.clone();
+    for table in skip.list().unwrap_or_default() {
+        let faults = problems.raised();
+        let chosen = selection(factors, table, problems);
+        if problems.raised() > faults {
+            continue;
+        }
+        if table.table().is_some_and(<[_]>::is_empty) {
+            problems
+                .add(Problem::new(table.span.clone(), "this takes out every variant").hint("name a level of a factor"));
+            continue;
+        }
+        let matches = |levels: &Combination| chosen.iter().all(|(at, list)| list.contains(&levels[*at]));
+        if !before.iter().any(matches) {
+            let problem = Problem::new(table.span.clone(), "no variant has these levels, so nothing is skipped");
+            problems.add(problem.hint("take the table out, or correct its levels"));
+        }
+        combinations.retain(|levels| !matches(levels));
+    }
+}
+
+/// The stratum of each combination: equal levels of every factor that the baseline does not name.
+pub(crate) fn strata(combinations: &[Combination], baseline: &BTreeMap<usize, usize>) -> Vec<usize> {
+    if baseline.is_empty() {
+        return vec![0; combinations.len()];
+    }
+    let mut known: Vec<Vec<usize>> = Vec::new();
+    let stratum = |levels: &Combination| {
+        let rest: Vec<usize> =
+            levels.iter().enumerate().filter(|(at, _)| !baseline.contains_key(at)).map(|(_, level)| *level).collect();
+        known.iter().position(|other| *other == rest).unwrap_or_else(|| {
+            known.push(rest);
+            known.len() - 1
+        })
+    };
+    combinations.iter().map(stratum).collect()
+}
+
+/// Whether a combination is the baseline of its stratum.
+pub(crate) fn is_baseline(levels: &Combination, baseline: &BTreeMap<usize, usize>) -> bool {
+    !baseline.is_empty() && baseline.iter().all(|(at, level)| levels[*at] == *level)
+}
+
+/// Factors that nothing uses.
+pub(crate) fn unused(factors: &[FactorDef], used: &[String], problems: &mut Problems<'_>) {
+    for factor in factors {
+        if !used.contains(&factor.name) {
+            let message = format!("factor `{}` is used nowhere, so its levels do not differ", factor.name);
+            let hint = known_hint(&factor.name, used.iter().map(String::as_str))
+                .filter(|hint| hint.starts_with("did you mean"))
+                .unwrap_or_else(|| format!("put `{{{}}}` where it belongs, or take it out", factor.name));
+            problems.add(Problem::new(factor.span.clone(), message).hint(hint));
+        }
+    }
+}

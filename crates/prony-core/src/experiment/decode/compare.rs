@@ -1,0 +1,147 @@
+//! `[experiment]`, `[compare]` and `[observe]`.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use super::view::whole;
+use crate::experiment::combine::Combination;
+use crate::experiment::design::{Blocks, Compare, Observe};
+use crate::experiment::factors::{FactorDef, by_key, level_fault, level_hint};
+use crate::experiment::grammar;
+use crate::experiment::node::{Entry, Node};
+use crate::experiment::problem::{Problem, Problems, known_hint};
+use crate::metric::{Metric, MetricKey, MetricName};
+use crate::units::Fraction;
+
+/// Blocks where nothing is said: the least with which a verdict is possible (METHOD 4.7).
+const DEFAULT_BLOCKS: u32 = 6;
+
+/// Phases by name, in order, and whether they are timed.
+pub(crate) type PhaseNames = Vec<(String, bool)>;
+
+/// `[compare]` but for the baseline, which the design has read already.
+pub(crate) fn compare(
+    node: Option<&Node>,
+    baseline: BTreeMap<String, String>,
+    phases: &PhaseNames,
+    problems: &mut Problems<'_>,
+) -> Compare {
+    let view = View::new(node, &grammar::COMPARE);
+    let first = phases.iter().find(|(_, timed)| *timed).map(|(name, _)| MetricName {
+        phase: name.clone(),
+        instance: None,
+        key: MetricKey::amount(Metric::Time),
+    });
+    let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
+    Compare {
+        baseline,
+        primary: view.get("metric").and_then(|node| metric(node, phases, problems)).or(first),
+        metrics: metrics.iter().filter_map(|node| metric(node, phases, problems)).collect(),
+        margin: view.share("margin").or(Fraction::new(0.03)).unwrap_or_default(),
+        alpha: view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default(),
+        blocks: default_blocks(&view, problems),
+        twice: view.flag("twice").unwrap_or(true),
+    }
+}
+
+fn metric(node: &Node, phases: &PhaseNames, problems: &mut Problems<'_>) -> Option<MetricName> {
+    let text = node.text()?;
+    match text.parse::<MetricName>() {
+        Ok(name) => {
+            if let Some((message, hint)) = phase_fault(&name, phases) {
+                problems.add(Problem::new(node.span.clone(), message).maybe_hint(hint));
+            }
+            Some(name)
+        }
+        Err(error) => {
+            problems.add(Problem::new(node.span.clone(), error.to_string()));
+            None
+        }
+    }
+}
+
+/// What is wrong with the phase of a metric's name, and a hint.
+pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(String, Option<String>)> {
+    match phases.iter().find(|(phase, _)| *phase == name.phase) {
+        None if phases.is_empty() => None,
+        None => {
+            let hint = known_hint(&name.phase, phases.iter().map(|(phase, _)| phase.as_str()));
+            Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
+        }
+        Some((_, true)) => name.instance.as_ref().map(|instance| {
+            let message = format!("`{name}`: a store runs in one process, so there is no instance `{instance}`");
+            let minus = "put spaces around `-` where it is meant as minus".to_owned();
+            (message, instance.contains('-').then_some(minus))
+        }),
+        Some((phase, false)) => Some((
+            format!("`{name}`: phase `{phase}` has `timed = false`, which keeps it out of every figure"),
+            Some("take `timed = false` out of the phase".to_owned()),
+        )),
+    }
+}
+
+fn default_blocks(view: &View<'_>, problems: &mut Problems<'_>) -> Blocks {
+    match view.get("blocks") {
+        None => Blocks { min: DEFAULT_BLOCKS, max: DEFAULT_BLOCKS },
+        Some(node) => range(node, problems),
+    }
+}
+
+fn range(node: &Node, problems: &mut Problems<'_>) -> Blocks {
+    if let Some(n) = whole(node) {
+        return Blocks { min: n as u32, max: n as u32 };
+    }
+    let view = View::new(Some(node), &grammar::LEVEL_BLOCKS);
+    let max = view.whole("max").map(|n| n as u32);
+    let min = view.whole("min").map_or_else(|| max.map_or(DEFAULT_BLOCKS, |max| max.min(DEFAULT_BLOCKS)), |n| n as u32);
+    let max = max.unwrap_or(min);
+    if max < min {
+        problems.add(Problem::new(node.span.clone(), format!("at most {max} blocks is below at least {min}")));
+    }
+    Blocks { min, max }
+}
+
+/// Blocks that single levels set: factor, level, blocks.
+pub(crate) fn level_blocks(
+    node: Option<&Node>,
+    factors: &[FactorDef],
+    problems: &mut Problems<'_>,
+) -> Vec<(usize, usize, Blocks)> {
+    let blocks = View::new(node, &grammar::COMPARE).get("blocks").and_then(Node::table).unwrap_or_default();
+    let mut set = Vec::new();
+    for entry in blocks.iter().filter(|entry| grammar::BLOCKS.field(&entry.key).is_none()) {
+        let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
+        for level in entry.node.table().unwrap_or_default() {
+            match level_of(factor, level, problems) {
+                Some(found) => set.push((at, found, range(&level.node, problems))),
+                None => continue,
+            }
+        }
+    }
+    set
+}
+
+fn level_of(factor: &FactorDef, entry: &Entry, problems: &mut Problems<'_>) -> Option<usize> {
+    let found = factor.level(&entry.key);
+    if found.is_none() {
+        let problem = Problem::new(entry.key_span.clone(), level_fault(factor, &entry.key));
+        problems.add(problem.maybe_hint(level_hint(factor, &entry.key)));
+    }
+    found
+}
+
+/// The blocks of one variant: the fewest that its levels ask for, else the default.
+pub(crate) fn blocks_of(levels: &Combination, set: &[(usize, usize, Blocks)], default: Blocks) -> Blocks {
+    let own = set.iter().filter(|(factor, level, _)| levels[*factor] == *level).map(|(_, _, blocks)| *blocks);
+    own.min_by_key(|blocks| (blocks.max, blocks.min)).unwrap_or(default)
+}
+
+/// `[observe]`.
+pub(crate) fn observe(node: Option<&Node>) -> Observe {
+    let view = View::new(node, &grammar::OBSERVE);
+    let default = Observe::default();
+    Observe {
+        hertz: view.whole("hertz").map_or(default.hertz, |hertz| hertz as u32),
+        throughput: view.time("throughput").unwrap_or(default.throughput),
+    }
+}

@@ -1,0 +1,12 @@
+//! From a tree that has passed the walk to plain data.
+
+mod cell;
+pub(crate) mod compare;
+pub(crate) mod data;
+pub(crate) mod ops;
+pub(crate) mod phase;
+pub(crate) mod report;
+pub(crate) mod store;
+mod view;
+
+pub(crate) use view::View;

@@ -1,0 +1,85 @@
+//! `[[phase]]` of one variant.
+
+use std::ops::Range;
+
+use super::View;
+use super::ops::{mix, ops, scan};
+use super::view::time;
+use crate::experiment::grammar;
+use crate::experiment::node::Node;
+use crate::experiment::problem::{Problem, Problems};
+use crate::experiment::spec::{Action, PhaseSpec, SettleSpec};
+use crate::experiment::validate::via;
+use crate::units::{Bytes, Fraction, Nanos};
+
+/// A phase with the places that later checks point at.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) spec: PhaseSpec,
+    /// Where the action's key is written.
+    pub(crate) action: Range<usize>,
+    /// Where `transaction` is written, where it is.
+    pub(crate) transaction: Option<Range<usize>>,
+    /// Where `threads` is written, where it is.
+    pub(crate) threads: Option<Range<usize>>,
+}
+
+/// The name, with what is wrong with it.
+pub(crate) fn name(node: &Node, problems: &mut Problems<'_>) -> Option<String> {
+    let place = node.get("name")?;
+    let name = super::view::unescaped(place)?;
+    let plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    if !plain || name.trim() != name || name.is_empty() {
+        let problem = Problem::new(place.span.clone(), format!("`{name}` is no name for a phase"));
+        problems.add(via(place, problem.hint("letters, digits, `-`, `_` and spaces between them make a name")));
+    }
+    Some(name)
+}
+
+/// A phase that has passed the walk; `phase_limit` is the limit of every phase.
+pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<Placed> {
+    let view = View::new(Some(node), &grammar::PHASE);
+    let name = name(node, problems)?;
+    let actions = grammar::PHASE.actions();
+    let entry = actions.iter().find_map(|action| node.entry(action))?;
+    let spec = PhaseSpec {
+        name,
+        timed: view.flag("timed").unwrap_or(true),
+        action: action(&entry.key, &entry.node, problems)?,
+        limit: view.time("limit").or(phase_limit),
+    };
+    let inner = |key: &str| entry.node.get(key).map(|node| node.span.clone());
+    Some(Placed { spec, action: entry.key_span.clone(), transaction: inner("transaction"), threads: inner("threads") })
+}
+
+fn action(key: &str, node: &Node, problems: &mut Problems<'_>) -> Option<Action> {
+    let plain = |problems: &mut Problems<'_>| ops(key, node, &grammar::OPS, problems);
+    Some(match key {
+        "put" => Action::Put(plain(problems)?),
+        "get" => Action::Get(plain(problems)?),
+        "update" => Action::Update(plain(problems)?),
+        "delete" => Action::Delete(plain(problems)?),
+        "compute" => Action::Compute(plain(problems)?),
+        "scan" => Action::Scan(scan(node, problems)?),
+        "mix" => Action::Mix(mix(node, problems)?),
+        "commit" => Action::Commit,
+        "persist" => Action::Persist,
+        "close" => Action::Close,
+        "reopen" => Action::Reopen,
+        "evict" => Action::Evict,
+        "settle" => Action::Settle(settle(node)),
+        "verify" => Action::Verify,
+        "pause" => Action::Pause(time(node)?),
+        _ => return None,
+    })
+}
+
+fn settle(node: &Node) -> SettleSpec {
+    let view = View::new(Some(node), &grammar::SETTLE);
+    SettleSpec {
+        quiet: view.time("quiet").unwrap_or(Nanos::from_secs(2)),
+        within: view.time("within").unwrap_or(Nanos::from_secs(600)),
+        cpu: view.share("cpu").or(Fraction::new(0.02)).unwrap_or_default(),
+        bytes: view.bytes("bytes").unwrap_or(Bytes::from_bytes(1_000_000)),
+    }
+}

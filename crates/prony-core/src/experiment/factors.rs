@@ -1,0 +1,238 @@
+//! Factors and their levels, as written and as the command line changes them.
+
+use std::ops::Range;
+
+use super::catalog::Overrides;
+use super::design::{Factor, Level};
+use super::node::{Entry, Node, Value};
+use super::placeholder::NAMESPACES;
+use super::problem::{Problem, Problems, known_hint};
+use crate::units::{parse_bytes, parse_time};
+
+/// A factor with its levels.
+#[derive(Clone, Debug)]
+pub(crate) struct FactorDef {
+    pub(crate) name: String,
+    /// Where its name is written.
+    pub(crate) span: Range<usize>,
+    pub(crate) levels: Vec<LevelDef>,
+    /// Whether levels are a table's keys.
+    labelled: bool,
+}
+
+/// A level.
+#[derive(Clone, Debug)]
+pub(crate) struct LevelDef {
+    pub(crate) label: String,
+    pub(crate) node: Node,
+    /// Whether the command line leaves it in.
+    pub(crate) selected: bool,
+}
+
+impl FactorDef {
+    /// The index of the level with this label; numbers may be written with underscores.
+    pub(crate) fn level(&self, label: &str) -> Option<usize> {
+        let plain = |label: &str| label.replace('_', "").parse::<f64>().ok();
+        let exact = self.levels.iter().position(|level| level.label == label);
+        exact.or_else(|| {
+            let number = plain(label)?;
+            self.levels.iter().position(|level| plain(&level.label) == Some(number))
+        })
+    }
+
+    fn public(&self) -> Factor {
+        let level = |level: &LevelDef| Level {
+            label: level.label.clone(),
+            value: level.node.to_json(),
+            number: number(&level.node),
+        };
+        let levels = self.levels.iter().filter(|level| level.selected).map(level).collect();
+        Factor { name: self.name.clone(), levels }
+    }
+}
+
+/// The factors as they stand in the checked experiment: only levels that run.
+pub(crate) fn public(factors: &[FactorDef]) -> Vec<Factor> {
+    factors.iter().map(FactorDef::public).collect()
+}
+
+/// A level's value as a number: quantities in bytes or nanoseconds.
+fn number(node: &Node) -> Option<f64> {
+    let quantity = |text: &str| {
+        let bytes = parse_bytes(text).map(|bytes| bytes.as_bytes() as f64);
+        bytes.or_else(|_| parse_time(text).map(|time| time.as_nanos() as f64)).ok()
+    };
+    node.number().or_else(|| quantity(node.text()?))
+}
+
+/// Reads `[factors]` and applies `--set` and `--only`.
+pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'_>) -> Vec<FactorDef> {
+    let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
+    let mut factors: Vec<FactorDef> = entries.iter().filter_map(|entry| factor(entry, problems)).collect();
+    for (name, levels) in &overrides.set {
+        set(&mut factors, name, levels, problems);
+    }
+    for (name, levels) in &overrides.only {
+        only(&mut factors, name, levels, problems);
+    }
+    factors
+}
+
+fn factor(entry: &Entry, problems: &mut Problems<'_>) -> Option<FactorDef> {
+    name_fault(entry).into_iter().for_each(|problem| problems.add(problem));
+    let level = |label: String, node: &Node| LevelDef { label, node: node.clone(), selected: true };
+    let levels: Vec<LevelDef> = match &entry.node.value {
+        Value::List(items) => items.iter().map(|item| level(item.label(), item)).collect(),
+        Value::Table(entries) => entries.iter().map(|one| level(one.key.clone(), &one.node)).collect(),
+        _ => {
+            let message = format!("factor `{}` is {}, not a list of levels", entry.key, entry.node.kind());
+            let hint = format!("write `{} = [{}]`, or a table of labels and values", entry.key, entry.node.label());
+            problems.add(Problem::new(entry.node.span.clone(), message).hint(hint));
+            return None;
+        }
+    };
+    if levels.is_empty() {
+        problems.add(Problem::new(entry.node.span.clone(), format!("factor `{}` has no levels", entry.key)));
+        return None;
+    }
+    for (at, one) in levels.iter().enumerate() {
+        if levels[..at].iter().any(|other| other.label == one.label) {
+            let message = format!("factor `{}` has the level `{}` twice", entry.key, one.label);
+            problems.add(Problem::new(one.node.span.clone(), message));
+        }
+    }
+    let labelled = entry.node.table().is_some();
+    Some(FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled })
+}
+
+fn name_fault(entry: &Entry) -> Option<Problem> {
+    let name = entry.key.as_str();
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if NAMESPACES.contains(&name) {
+        let message = format!("no factor can be named `{name}`: placeholders of another kind begin so");
+        return Some(Problem::new(entry.key_span.clone(), message).hint("choose another name"));
+    }
+    (!plain || name.is_empty()).then(|| {
+        let message = format!("`{name}` is no name for a factor");
+        Problem::new(entry.key_span.clone(), message).hint("letters, digits, `-` and `_` make a name")
+    })
+}
+
+fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut Problems<'_>) {
+    let Some(factor) = find(factors, name, "--set", problems) else { return };
+    factor.levels.iter_mut().for_each(|level| level.selected = false);
+    for text in levels {
+        match factor.level(text) {
+            Some(at) => factor.levels[at].selected = true,
+            None if factor.labelled => {
+                let fault = level_fault(factor, text);
+                let problem = Problem::new(factor.span.clone(), format!("--set {name}={text}: {fault}"));
+                problems.add(problem.maybe_hint(level_hint(factor, text)));
+            }
+            None => {
+                let node = Node { span: factor.span.clone(), via: None, value: typed(text) };
+                factor.levels.push(LevelDef { label: node.label(), node, selected: true });
+            }
+        }
+    }
+}
+
+fn only(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut Problems<'_>) {
+    let Some(factor) = find(factors, name, "--only", problems) else { return };
+    let mut wanted = Vec::new();
+    for text in levels {
+        match factor.level(text) {
+            Some(at) => wanted.push(at),
+            None => {
+                let fault = level_fault(factor, text);
+                let problem = Problem::new(factor.span.clone(), format!("--only {name}={text}: {fault}"));
+                problems.add(problem.maybe_hint(level_hint(factor, text)));
+            }
+        }
+    }
+    for (at, level) in factor.levels.iter_mut().enumerate() {
+        level.selected &= wanted.contains(&at);
+    }
+}
+
+fn find<'f>(
+    factors: &'f mut [FactorDef],
+    name: &str,
+    option: &str,
+    problems: &mut Problems<'_>,
+) -> Option<&'f mut FactorDef> {
+    match factors.iter().position(|factor| factor.name == name) {
+        Some(at) => Some(&mut factors[at]),
+        None => {
+            let hint = known_hint(name, factors.iter().map(|factor| factor.name.as_str()));
+            problems.add(Problem::new(0..0, format!("{option} {name}: unknown factor `{name}`")).maybe_hint(hint));
+            None
+        }
+    }
+}
+
+/// A level from the command line, typed as TOML would type it.
+fn typed(text: &str) -> Value {
+    let plain = text.replace('_', "");
+    match (text, plain.parse::<i64>(), plain.parse::<f64>()) {
+        ("true", ..) => Value::Flag(true),
+        ("false", ..) => Value::Flag(false),
+        (_, Ok(whole), _) => Value::Whole(whole),
+        (_, _, Ok(number)) if number.is_finite() => Value::Number(number),
+        _ => Value::Text(text.to_owned()),
+    }
+}
+
+/// What is wrong with a label that is no level's.
+pub(crate) fn level_fault(factor: &FactorDef, label: &str) -> String {
+    format!("factor `{}` has no level `{label}`", factor.name)
+}
+
+/// The nearest level, or all of them.
+pub(crate) fn level_hint(factor: &FactorDef, label: &str) -> Option<String> {
+    known_hint(label, factor.levels.iter().map(|level| level.label.as_str()))
+}
+
+/// Resolves a key as a factor; a fault names the nearest one.
+pub(crate) fn by_key<'f>(
+    factors: &'f [FactorDef],
+    entry: &Entry,
+    problems: &mut Problems<'_>,
+) -> Option<(usize, &'f FactorDef)> {
+    let found = factors.iter().enumerate().find(|(_, factor)| factor.name == entry.key);
+    if found.is_none() {
+        let hint = known_hint(&entry.key, factors.iter().map(|factor| factor.name.as_str()));
+        let hint = hint.unwrap_or_else(|| "the file has no `[factors]`".to_owned());
+        problems.add(Problem::new(entry.key_span.clone(), format!("unknown factor `{}`", entry.key)).hint(hint));
+    }
+    found
+}
+
+/// Resolves a value as levels of a factor: one, or a list of them.
+pub(crate) fn levels(factor: &FactorDef, node: &Node, problems: &mut Problems<'_>) -> Vec<usize> {
+    let single = std::slice::from_ref(node);
+    let items = node.list().unwrap_or(single);
+    let mut found = Vec::new();
+    for item in items {
+        match factor.level(&item.label()) {
+            Some(at) => found.push(at),
+            None => {
+                let label = item.label();
+                let problem = Problem::new(item.span.clone(), level_fault(factor, &label));
+                problems.add(problem.maybe_hint(level_hint(factor, &label)));
+            }
+        }
+    }
+    found
+}
+
+/// `factor -> levels` of a table such as `when`, by index.
+pub(crate) fn selection(factors: &[FactorDef], table: &Node, problems: &mut Problems<'_>) -> Vec<(usize, Vec<usize>)> {
+    let mut chosen = Vec::new();
+    for entry in table.table().unwrap_or_default() {
+        if let Some((at, factor)) = by_key(factors, entry, problems) {
+            chosen.push((at, levels(factor, &entry.node, problems)));
+        }
+    }
+    chosen
+}

@@ -1,0 +1,189 @@
+//! The form of the experiment file, declared once.
+
+mod data;
+mod phase;
+mod report;
+
+use super::shape::{Field, Shape, TableShape, optional, required};
+pub(crate) use data::{BYTES_TABLE, DATA, KEY, LOG_NORMAL, STORE, VALUE};
+pub(crate) use phase::{
+    BATCH, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE, ZIPFIAN,
+};
+pub(crate) use report::{REPORT, TABLE};
+
+/// The whole file.
+pub(crate) static ROOT: TableShape = TableShape {
+    name: "file",
+    doc: "An experiment: subject, factors, data, phases, limits, comparison, report.",
+    fields: &[&[
+        optional("experiment", Shape::Table(&EXPERIMENT), "the file's name as title", "Title, question and seed."),
+        optional(
+            "factors",
+            Shape::Map(&Shape::Any),
+            "one variant",
+            "What is varied: `name = [levels]`, or `[factors.name]` with labels and values.",
+        ),
+        optional("design", Shape::Table(&DESIGN), "every combination of levels", "Which combinations of levels run."),
+        optional(
+            "compare",
+            Shape::Table(&COMPARE),
+            "no comparison",
+            "What is compared with what, and how often it runs.",
+        ),
+        optional("observe", Shape::Table(&OBSERVE), "10 samples a second", "How trials are observed."),
+        optional("limits", Shape::Table(&LIMITS), "no limits", "Limits on a trial's whole process tree."),
+        required("store", Shape::Table(&STORE), "The engine that is measured and how it is opened."),
+        optional("data", Shape::Table(&DATA), "no records", "The records that phases work on."),
+        required("phase", Shape::List(&Shape::Table(&PHASE)), "The parts of a trial, in order."),
+        optional("report", Shape::Table(&REPORT), "the derived layout", "The tables of the report."),
+    ]],
+    rest: None,
+    later: &["program", "service", "powercut"],
+};
+
+/// `[experiment]`.
+pub(crate) static EXPERIMENT: TableShape = TableShape {
+    name: "experiment",
+    doc: "What the experiment is called and asks.",
+    fields: &[&[
+        optional("title", Shape::Plain, "the file's name", "Stands above every table and report."),
+        optional("question", Shape::Plain, "none", "What the experiment is to answer."),
+        optional(
+            "seed",
+            Shape::Whole(0, i64::MAX as u64),
+            "1",
+            "Seeds everything that is drawn: data, operation orders, trial orders.",
+        ),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// `[design]`.
+pub(crate) static DESIGN: TableShape = TableShape {
+    name: "design",
+    doc: "Which combinations of levels run.",
+    fields: &[&[
+        optional(
+            "skip",
+            Shape::List(&Shape::Map(&LEVELS)),
+            "nothing is left out",
+            "Takes out every combination that has all the levels of one of these tables.",
+        ),
+        optional(
+            "grid",
+            Shape::List(&Shape::Map(&LEVELS)),
+            "the full cross",
+            "A union of sub-grids instead of the full cross; a factor that one does not name takes all its levels.",
+        ),
+        optional(
+            "vary",
+            Shape::Word(&[("one at a time", "the baseline, and each combination that differs from it in one factor")]),
+            "all factors together",
+            "Makes a star around the baseline instead of the full cross.",
+        ),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// A level or a list of levels.
+pub(crate) static LEVELS: Shape = Shape::Either(&[Shape::Scalar, Shape::List(&Shape::Scalar)]);
+
+/// `[compare]`.
+pub(crate) static COMPARE: TableShape = TableShape {
+    name: "compare",
+    doc: "What is compared with what, and how often it runs.",
+    fields: &[&[
+        optional(
+            "baseline",
+            Shape::Map(&Shape::Scalar),
+            "no comparison",
+            "A level for some factors; each variant is compared with the baseline inside the same levels of all others.",
+        ),
+        optional("margin", Shape::Share, "3%", "Differences below this do not matter."),
+        optional("alpha", Shape::Share, "5%", "How often a verdict of the whole family may be wrong."),
+        optional(
+            "metric",
+            Shape::Plain,
+            "`time` of the first timed phase",
+            "The one metric that gets verdicts, as `write.time`.",
+        ),
+        optional(
+            "metrics",
+            Shape::List(&Shape::Plain),
+            "none",
+            "Further metrics with verdicts; they count in the family.",
+        ),
+        optional(
+            "blocks",
+            Shape::Either(&[Shape::Whole(1, 10_000), Shape::Table(&BLOCKS)]),
+            "6",
+            "How many blocks run: each runs every variant once.",
+        ),
+        optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// `blocks = { min, max, factor.level = N }`.
+pub(crate) static BLOCKS: TableShape = TableShape {
+    name: "blocks",
+    doc: "How many blocks run, where it is not one number.",
+    fields: &[&BLOCK_RANGE],
+    rest: Some(&Shape::Map(&Shape::Either(&[Shape::Whole(1, 10_000), Shape::Table(&LEVEL_BLOCKS)]))),
+    later: &[],
+};
+
+/// Blocks of one level.
+pub(crate) static LEVEL_BLOCKS: TableShape = TableShape {
+    name: "blocks of a level",
+    doc: "How many blocks the variants with this level run in.",
+    fields: &[&BLOCK_RANGE],
+    rest: None,
+    later: &[],
+};
+
+static BLOCK_RANGE: [Field; 2] = [
+    optional("min", Shape::Whole(1, 10_000), "6", "At least so many; looks fixed in advance decide about more."),
+    optional("max", Shape::Whole(1, 10_000), "`min`", "At most so many."),
+];
+
+/// `[observe]`.
+pub(crate) static OBSERVE: TableShape = TableShape {
+    name: "observe",
+    doc: "How trials are observed.",
+    fields: &[&[
+        optional("hertz", Shape::Whole(1, 100), "10", "Samples of the process tree per second."),
+        optional("throughput", Shape::Time, "100 ms", "Interval of the throughput series."),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// `[limits]`.
+pub(crate) static LIMITS: TableShape = TableShape {
+    name: "limits",
+    doc: "Limits on a trial's whole process tree; reaching one is a result.",
+    fields: &[&[
+        optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),
+        optional("cpus", Shape::Positive, "no limit", "Processors' worth of CPU time."),
+        optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Processes and threads."),
+        optional("time", Shape::Either(&[Shape::Time, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// `time = { trial, phase }`.
+pub(crate) static TIME_LIMITS: TableShape = TableShape {
+    name: "time limits",
+    doc: "Time of the whole trial and of each phase.",
+    fields: &[&[
+        optional("trial", Shape::Time, "no limit", "Time of the whole trial."),
+        optional("phase", Shape::Time, "no limit", "Time of each phase."),
+    ]],
+    rest: None,
+    later: &[],
+};

@@ -1,0 +1,239 @@
+//! The file as a tree in which every value knows where it stands.
+
+use std::ops::Range;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Problem, Problems};
+
+/// A value and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Node {
+    /// Where the value is written.
+    pub(crate) span: Range<usize>,
+    /// Where a placeholder asked for it, where it came through one.
+    pub(crate) via: Option<Range<usize>>,
+    /// The value.
+    pub(crate) value: Value,
+}
+
+/// A value as TOML knows them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    Flag(bool),
+    Whole(i64),
+    Number(f64),
+    Text(String),
+    Date(String),
+    List(Vec<Node>),
+    Table(Vec<Entry>),
+}
+
+/// A key with its place, and its value.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) key_span: Range<usize>,
+    pub(crate) node: Node,
+}
+
+/// An experiment file, read but not checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawExperiment {
+    pub(crate) file: String,
+    pub(crate) text: String,
+    pub(crate) root: Node,
+}
+
+impl RawExperiment {
+    /// The file's name, as given.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The file's text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Reads a file's text; `file` is its name, used as the title of an experiment without one.
+///
+/// # Errors
+/// Every fault of the TOML syntax, with its place.
+pub fn parse(text: &str, file: &str) -> Result<RawExperiment, Vec<Problem>> {
+    let (table, errors) = DeTable::parse_recoverable(text);
+    let mut problems = Problems::new(text);
+    for error in errors {
+        let span = error.span().unwrap_or(0..0);
+        problems.add(Problem::new(span, error.message().to_owned()));
+    }
+    let span = table.span();
+    let root = Node { span, via: None, value: Value::Table(entries(table.into_inner(), &mut problems)) };
+    if problems.raised() > 0 {
+        return Err(problems.into_list());
+    }
+    Ok(RawExperiment { file: file.to_owned(), text: text.to_owned(), root })
+}
+
+fn entries(table: DeTable<'_>, problems: &mut Problems<'_>) -> Vec<Entry> {
+    let entry = |(key, value): (Spanned<_>, Spanned<DeValue<'_>>)| {
+        let key_span = key.span();
+        let key: std::borrow::Cow<'_, str> = key.into_inner();
+        Entry { key: key.into_owned(), key_span, node: node(value, problems) }
+    };
+    table.into_iter().map(entry).collect()
+}
+
+fn node(value: Spanned<DeValue<'_>>, problems: &mut Problems<'_>) -> Node {
+    let span = value.span();
+    let value = match value.into_inner() {
+        DeValue::Boolean(flag) => Value::Flag(flag),
+        DeValue::String(text) => Value::Text(text.into_owned()),
+        DeValue::Datetime(date) => Value::Date(date.to_string()),
+        DeValue::Array(list) => Value::List(list.into_iter().map(|item| node(item, problems)).collect()),
+        DeValue::Table(table) => Value::Table(entries(table, problems)),
+        DeValue::Integer(number) => match i64::from_str_radix(&number.as_str().replace('_', ""), number.radix()) {
+            Ok(whole) => Value::Whole(whole),
+            Err(_) => {
+                problems.add(Problem::new(span.clone(), format!("`{number}` does not fit into 64 bits")));
+                Value::Whole(0)
+            }
+        },
+        DeValue::Float(number) => Value::Number(number.as_str().replace('_', "").parse().unwrap_or(f64::NAN)),
+    };
+    Node { span, via: None, value }
+}
+
+impl Node {
+    /// The entry with this key, where the node is a table that has it.
+    pub(crate) fn entry(&self, key: &str) -> Option<&Entry> {
+        self.table()?.iter().find(|entry| entry.key == key)
+    }
+
+    /// The value of this key, where the node is a table that has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
+        self.entry(key).map(|entry| &entry.node)
+    }
+
+    /// The entries, where the node is a table.
+    pub(crate) fn table(&self) -> Option<&[Entry]> {
+        match &self.value {
+            Value::Table(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    /// The items, where the node is a list.
+    pub(crate) fn list(&self) -> Option<&[Node]> {
+        match &self.value {
+            Value::List(items) => Some(items),
+            _ => None,
+        }
+    }
+
+    /// The text, where the node is one.
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number, whole or not.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self.value {
+            Value::Whole(n) => Some(n as f64),
+            Value::Number(x) => Some(x),
+            _ => None,
+        }
+    }
+
+    /// What kind of value it is, with its article.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Flag(_) => "`true` or `false`",
+            Value::Whole(_) => "a whole number",
+            Value::Number(_) => "a number",
+            Value::Text(_) => "a text",
+            Value::Date(_) => "a date",
+            Value::List(_) => "a list",
+            Value::Table(_) => "a table",
+        }
+    }
+
+    /// The value in one line, as a label: texts bare at the top, TOML below.
+    pub(crate) fn label(&self) -> String {
+        match &self.value {
+            Value::Text(text) => text.clone(),
+            _ => self.inline(),
+        }
+    }
+
+    fn inline(&self) -> String {
+        match &self.value {
+            Value::Flag(flag) => flag.to_string(),
+            Value::Whole(n) => n.to_string(),
+            Value::Number(x) => x.to_string(),
+            Value::Text(text) => format!("{text:?}"),
+            Value::Date(date) => date.clone(),
+            Value::List(items) => format!("[{}]", items.iter().map(Self::inline).collect::<Vec<_>>().join(", ")),
+            Value::Table(entries) => {
+                let pair = |entry: &Entry| format!("{} = {}", entry.key, entry.node.inline());
+                format!("{{ {} }}", entries.iter().map(pair).collect::<Vec<_>>().join(", "))
+            }
+        }
+    }
+
+    /// The value as JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        match &self.value {
+            Value::Flag(flag) => (*flag).into(),
+            Value::Whole(n) => (*n).into(),
+            Value::Number(x) => (*x).into(),
+            Value::Text(text) | Value::Date(text) => text.clone().into(),
+            Value::List(items) => items.iter().map(Self::to_json).collect(),
+            Value::Table(entries) => {
+                let pair = |entry: &Entry| (entry.key.clone(), entry.node.to_json());
+                serde_json::Value::Object(entries.iter().map(pair).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_knows_where_it_stands() {
+        let text = "[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"write\"\nput = { count = 1_000 }\n";
+        let raw = parse(text, "x.toml").unwrap();
+        let engine = raw.root.get("store").unwrap().entry("engine").unwrap();
+        assert_eq!(&text[engine.key_span.clone()], "engine");
+        assert_eq!(&text[engine.node.span.clone()], "\"lmdb\"");
+        let phase = &raw.root.get("phase").unwrap().list().unwrap()[0];
+        let count = phase.get("put").unwrap().get("count").unwrap();
+        assert_eq!(count.value, Value::Whole(1000));
+        assert_eq!(&text[count.span.clone()], "1_000");
+        assert_eq!(&text[phase.span.clone()], "[[phase]]");
+        assert_eq!(&text[raw.root.get("store").unwrap().span.clone()], "[store]");
+    }
+
+    #[test]
+    fn every_syntax_fault_is_a_problem_with_its_line() {
+        let problems = parse("a = 1\nb = \nc = \"x\nd = 2 3\n", "x.toml").unwrap_err();
+        assert_eq!(problems.iter().map(|p| p.line).collect::<Vec<_>>(), [2, 3, 4], "{problems:#?}");
+        let problems = parse("a = 99999999999999999999", "x.toml").unwrap_err();
+        assert_eq!(problems[0].message, "`99999999999999999999` does not fit into 64 bits");
+    }
+
+    #[test]
+    fn labels_are_one_line() {
+        let raw = parse("a = [1, 2.5, true, [\"x\"], { b = \"c\" }]\nt = \"plain\"", "x").unwrap();
+        let labels: Vec<String> = raw.root.get("a").unwrap().list().unwrap().iter().map(Node::label).collect();
+        assert_eq!(labels, ["1", "2.5", "true", "[\"x\"]", "{ b = \"c\" }"]);
+        assert_eq!(raw.root.get("t").unwrap().label(), "plain");
+    }
+}

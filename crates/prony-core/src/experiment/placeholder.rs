@@ -1,0 +1,187 @@
+//! Placeholders in texts: `{factor}`, `{i}`; `{{` and `}}` stand for braces.
+
+use std::ops::Range;
+
+use super::node::Node;
+use super::problem::{Problem, known_hint};
+
+/// Names that placeholders of other kinds begin with; no factor may have one.
+pub(crate) const NAMESPACES: [&str; 8] = ["doc", "i", "saved", "service", "port", "dir", "instance", "env"];
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// Text, escapes taken back.
+    Text(String),
+    /// A placeholder's name without its braces, and where it stands in the text, braces included.
+    Hole(String, Range<usize>),
+}
+
+/// Why a text's braces do not fit, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BraceFault {
+    pub(crate) message: &'static str,
+    pub(crate) at: Range<usize>,
+}
+
+/// Cuts a text into texts and holes; no two texts stand side by side.
+pub(crate) fn split(text: &str) -> Result<Vec<Part>, BraceFault> {
+    let mut parts = Vec::new();
+    let mut literal = String::new();
+    let mut at = 0;
+    while let Some(found) = text[at..].find(['{', '}']).map(|offset| at + offset) {
+        literal.push_str(&text[at..found]);
+        let rest = &text[found..];
+        if rest.starts_with("{{") || rest.starts_with("}}") {
+            literal.push_str(&rest[..1]);
+            at = found + 2;
+            continue;
+        }
+        if rest.starts_with('}') {
+            return Err(BraceFault { message: "`}` closes nothing", at: found..found + 1 });
+        }
+        let Some(end) = rest[1..].find(['{', '}']).filter(|end| rest[1 + end..].starts_with('}')) else {
+            return Err(BraceFault { message: "`{` is not closed", at: found..found + 1 });
+        };
+        if !literal.is_empty() {
+            parts.push(Part::Text(std::mem::take(&mut literal)));
+        }
+        at = found + end + 2;
+        parts.push(Part::Hole(rest[1..=end].trim().to_owned(), found..at));
+    }
+    literal.push_str(&text[at..]);
+    if !literal.is_empty() {
+        parts.push(Part::Text(literal));
+    }
+    Ok(parts)
+}
+
+/// The hole that is the whole text, where it is one.
+pub(crate) fn whole(text: &str) -> Option<String> {
+    match split(text).ok()?.as_slice() {
+        [Part::Hole(name, _)] => Some(name.clone()),
+        _ => None,
+    }
+}
+
+/// The first name of a dotted hole: the factor or namespace.
+pub(crate) fn head(hole: &str) -> &str {
+    hole.split('.').next().unwrap_or(hole)
+}
+
+/// Where a part of a text stands in the file: exact where the text is written without escapes.
+pub(crate) fn span_in(node: &Node, file: &str, at: &Range<usize>) -> Range<usize> {
+    let inner = node.span.start + 1;
+    match node.text() {
+        Some(text) if file.get(inner..inner + text.len()) == Some(text) => inner + at.start..inner + at.end,
+        _ => node.span.clone(),
+    }
+}
+
+/// Whether the factors of a text have been filled in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// Not yet.
+    No,
+    /// Yes; a factor that is left could not be filled in, which has been said.
+    Text,
+    /// The text is itself a level's, which can hold no factor.
+    Level,
+}
+
+/// What may stand in a text's holes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope<'a> {
+    /// The names of the factors.
+    pub(crate) factors: &'a [String],
+    /// Whether factors have been filled in.
+    pub(crate) filled: Filled,
+    /// Whether `{i}` has a meaning.
+    pub(crate) record: bool,
+}
+
+/// What is wrong with the holes of a text.
+pub(crate) fn faults(node: &Node, file: &str, scope: Scope<'_>) -> Vec<Problem> {
+    let Some(text) = node.text() else { return Vec::new() };
+    let parts = match split(text) {
+        Ok(parts) => parts,
+        Err(fault) => {
+            let problem = Problem::new(span_in(node, file, &fault.at), fault.message);
+            return vec![problem.hint("write `{{` and `}}` for braces that are meant as text")];
+        }
+    };
+    let hole = |part: Part| match part {
+        Part::Hole(name, at) => hole_fault(&name, scope)
+            .map(|(message, hint)| Problem::new(span_in(node, file, &at), message).maybe_hint(hint)),
+        Part::Text(_) => None,
+    };
+    parts.into_iter().filter_map(hole).collect()
+}
+
+fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> {
+    let name = head(hole);
+    let factor = scope.factors.iter().any(|factor| factor == name);
+    match name {
+        _ if factor && scope.filled != Filled::Level => None,
+        _ if factor => Some((
+            format!("a level cannot hold the placeholder `{{{hole}}}` of a factor"),
+            Some("write the text out in each level".to_owned()),
+        )),
+        "i" if scope.record && hole == "i" => None,
+        "i" => Some((
+            format!("`{{{hole}}}` has no meaning here"),
+            Some("`{i}`, the record's number, stands in the keys and values of `[data]`".to_owned()),
+        )),
+        _ if NAMESPACES.contains(&name) => Some((
+            format!("`{{{hole}}}` has no meaning here"),
+            Some("documents, programs and services, which it belongs to, are not in this version of prony".to_owned()),
+        )),
+        _ => {
+            let known = scope.factors.iter().map(String::as_str).chain(scope.record.then_some("i"));
+            let hint = known_hint(name, known).unwrap_or_else(|| "the file has no `[factors]`".to_owned());
+            Some((format!("unknown placeholder `{{{hole}}}`"), Some(hint)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn holes_and_escapes_are_told_apart() {
+        let hole = |name: &str, at| Part::Hole(name.to_owned(), at);
+        let text = |text: &str| Part::Text(text.to_owned());
+        assert_eq!(split("a{b}c").unwrap(), [text("a"), hole("b", 1..4), text("c")]);
+        assert_eq!(split("{{{i}}}").unwrap(), [text("{"), hole("i", 2..5), text("}")]);
+        assert_eq!(split("{a}{b.c}").unwrap(), [hole("a", 0..3), hole("b.c", 3..8)]);
+        assert_eq!(split("").unwrap(), []);
+        assert_eq!(split("a}").unwrap_err().at, 1..2);
+        assert_eq!(split("ü{a").unwrap_err().at, 2..3);
+        assert_eq!(split("{a{b}").unwrap_err().at, 0..1);
+    }
+
+    #[test]
+    fn only_a_lone_hole_is_whole() {
+        assert_eq!(whole("{store}").as_deref(), Some("store"));
+        assert_eq!(whole("{ store }").as_deref(), Some("store"));
+        assert_eq!(whole("{store}s"), None);
+        assert_eq!(whole("{{store}}"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_back_from_its_escape(text in "[{}a-c.ü]{0,12}") {
+            let escaped = text.replace('{', "{{").replace('}', "}}");
+            let expected: Vec<Part> = if text.is_empty() { vec![] } else { vec![Part::Text(text)] };
+            prop_assert_eq!(split(&escaped).unwrap(), expected);
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(text in "[{}a ]{0,12}") {
+            let _ = split(&text);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! The words in which the file's form is declared. One declaration serves the validator, the JSON
+//! Schema and the reference.
+
+/// What a value may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// Text as it stands; braces mean nothing.
+    Plain,
+    /// Text with placeholders of factors.
+    Text,
+    /// Text in which `{i}` is a record's number.
+    Template,
+    /// `true` or `false`.
+    Flag,
+    /// A whole number from the first to the second.
+    Whole(u64, u64),
+    /// A number above zero.
+    Positive,
+    /// A number of zero or more.
+    Weight,
+    /// A time such as `"5 s"`.
+    Time,
+    /// An amount of memory or storage such as `"40 kB"`, or a number of bytes.
+    Bytes,
+    /// A rate such as `"5000/s"`, or a number per second.
+    Rate,
+    /// A share such as `"60%"`, or a number from 0 to 1.
+    Share,
+    /// One of these words.
+    Word(&'static [(&'static str, &'static str)]),
+    /// Flag, number or text.
+    Scalar,
+    /// Anything.
+    Any,
+    /// A list of these.
+    List(&'static Shape),
+    /// A list of exactly two of these.
+    Pair(&'static Shape),
+    /// A table with keys of the user's own.
+    Map(&'static Shape),
+    /// A table with these keys.
+    Table(&'static TableShape),
+    /// The first of these that fits the kind of value.
+    Either(&'static [Shape]),
+}
+
+/// A table with known keys.
+#[derive(Debug)]
+pub(crate) struct TableShape {
+    /// Its name in the schema and the reference, as in `[store]`.
+    pub(crate) name: &'static str,
+    /// What it is for, in one sentence.
+    pub(crate) doc: &'static str,
+    /// Its keys, in groups that tables can share.
+    pub(crate) fields: &'static [&'static [Field]],
+    /// What keys of the user's own hold, where there may be any.
+    pub(crate) rest: Option<&'static Shape>,
+    /// Keys that belong to later versions.
+    pub(crate) later: &'static [&'static str],
+}
+
+/// A key of a table.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) need: Need,
+    /// One sentence.
+    pub(crate) doc: &'static str,
+}
+
+/// Whether a key must be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It must.
+    Required,
+    /// It need not; the text says what holds without it.
+    Optional(&'static str),
+    /// Exactly one key of this kind must be there.
+    Action,
+}
+
+/// A key that must be there.
+pub(crate) const fn required(name: &'static str, shape: Shape, doc: &'static str) -> Field {
+    Field { name, shape, need: Need::Required, doc }
+}
+
+/// A key that may be left out; `default` says what holds then.
+pub(crate) const fn optional(name: &'static str, shape: Shape, default: &'static str, doc: &'static str) -> Field {
+    Field { name, shape, need: Need::Optional(default), doc }
+}
+
+/// One of the keys of which exactly one must be there.
+pub(crate) const fn action(name: &'static str, shape: Shape, doc: &'static str) -> Field {
+    Field { name, shape, need: Need::Action, doc }
+}
+
+impl TableShape {
+    /// Every known key.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &'static Field> + use<> {
+        self.fields.iter().flat_map(|group| group.iter())
+    }
+
+    /// The key with this name.
+    pub(crate) fn field(&self, name: &str) -> Option<&'static Field> {
+        self.all().find(|field| field.name == name)
+    }
+
+    /// The names of the keys of which exactly one must be there.
+    pub(crate) fn actions(&self) -> Vec<&'static str> {
+        self.all().filter(|field| field.need == Need::Action).map(|field| field.name).collect()
+    }
+}
+
+impl Shape {
+    /// What it takes, in words, after `expected`.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::Plain | Self::Text | Self::Template => "a text".to_owned(),
+            Self::Flag => "`true` or `false`".to_owned(),
+            Self::Whole(0, u64::MAX) => "a whole number".to_owned(),
+            Self::Whole(min, u64::MAX) => format!("a whole number of at least {min}"),
+            Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
+            Self::Positive => "a number above zero".to_owned(),
+            Self::Weight => "a number of at least zero".to_owned(),
+            Self::Time => "a time such as `\"5 s\"`".to_owned(),
+            Self::Bytes => "an amount such as `\"40 kB\"` or a number of bytes".to_owned(),
+            Self::Rate => "a rate such as `\"5000/s\"` or a number per second".to_owned(),
+            Self::Share => "a share such as `\"60%\"` or a number from 0 to 1".to_owned(),
+            Self::Word(words) => words.iter().map(|(w, _)| format!("`\"{w}\"`")).collect::<Vec<_>>().join(", "),
+            Self::Scalar => "`true`, `false`, a number or a text".to_owned(),
+            Self::Any => "anything".to_owned(),
+            Self::List(item) => format!("a list, each item {}", item.words()),
+            Self::Pair(item) => format!("a list of two, each {}", item.words()),
+            Self::Map(_) => "a table".to_owned(),
+            Self::Table(table) => {
+                let fields: Vec<&str> = table.all().map(|field| field.name).collect();
+                if fields.is_empty() { "`{}`".to_owned() } else { format!("a table of `{}`", fields.join("`, `")) }
+            }
+            Self::Either(shapes) => shapes.iter().map(Self::words).collect::<Vec<_>>().join(" or "),
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! One variant: placeholders filled in, every value checked, decoded into what a trial runs.
+
+use super::catalog::EngineCatalog;
+use super::combine::Combination;
+use super::decode::phase::Placed;
+use super::decode::{data, phase, store};
+use super::factors::{FactorDef, selection};
+use super::grammar;
+use super::node::{Node, RawExperiment, Value};
+use super::problem::{Problem, Problems};
+use super::sequence;
+use super::shape::TableShape;
+use super::spec::{DataSpec, Subject, TrialSpec};
+use super::substitute::Levels;
+use super::validate::{Holes, Walk};
+
+/// What all variants have in common.
+pub(crate) struct Context<'a> {
+    pub(crate) raw: &'a RawExperiment,
+    pub(crate) engines: &'a dyn EngineCatalog,
+    pub(crate) factors: &'a [FactorDef],
+    /// The names of the factors.
+    pub(crate) names: &'a [String],
+}
+
+impl<'a> Context<'a> {
+    fn levels<'c>(&'c self, chosen: &'c Combination) -> Levels<'c> {
+        Levels { factors: self.factors, chosen, file: &self.raw.text }
+    }
+
+    /// The names that a phase has over these variants, and whether it is timed.
+    pub(crate) fn names_of(&self, phase: &Node, combinations: &[Combination]) -> Vec<(String, bool)> {
+        let timed = phase.get("timed").map_or(true, |node| node.value != Value::Flag(false));
+        let Some(name) = phase.get("name") else { return Vec::new() };
+        let mut silent = Problems::new("");
+        let mut names: Vec<(String, bool)> = Vec::new();
+        let varied = name.text().is_some_and(|text| text.contains('{'));
+        for levels in combinations.iter().take(if varied { usize::MAX } else { 1 }) {
+            let filled = self.levels(levels).fill(name, &mut silent);
+            if let Some(name) = filled.text().filter(|name| !names.iter().any(|(known, _)| known == name)) {
+                names.push((name.to_owned(), timed));
+            }
+        }
+        names
+    }
+
+    /// The levels of a variant as text, for notes.
+    fn described(&self, chosen: &Combination) -> Option<String> {
+        let pair = |(factor, level): (&FactorDef, &usize)| format!("{} = {}", factor.name, factor.levels[*level].label);
+        let text: Vec<String> = self.factors.iter().zip(chosen).map(pair).collect();
+        (!text.is_empty()).then(|| format!("in the variant {}", text.join(", ")))
+    }
+}
+
+/// What the variant's trials run; `None` where something in it is wrong, which has been said.
+pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+    problems.set_note(context.described(levels));
+    let spec = spec(context, levels, problems);
+    problems.set_note(None);
+    spec
+}
+
+fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+    let root = &context.raw.root;
+    let fill = |node: &Node, problems: &mut Problems<'_>| context.levels(levels).fill(node, problems);
+    let limits = match root.get("limits") {
+        Some(node) => {
+            Some(fill(node, problems)).filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems))
+        }
+        None => None,
+    };
+    let limits = store::limits(limits.as_ref());
+    let opened = root.get("store").and_then(|node| {
+        let merged = store::merge_use(&fill(node, problems), problems);
+        fits(context, "store", &merged, &grammar::STORE, problems)
+            .then(|| store::store(&merged, context.engines, problems))?
+    });
+    let records = root.get("data").map(|node| fill(node, problems));
+    let data = records
+        .as_ref()
+        .and_then(|node| fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, problems))?);
+    if let (Some(node), Some(data), Some((store, facts))) = (&records, &data, &opened) {
+        data::key_length(node, data, &store.engine, facts, problems);
+    }
+    let phases = phases(context, levels, limits.phase, problems);
+    let (store, facts) = opened?;
+    let mut phases = phases?;
+    needs_data(&phases, root.get("data").is_some(), problems);
+    sequence::settle(&mut phases, &store.engine, &facts, problems);
+    let phases = phases.into_iter().map(|placed| placed.spec).collect();
+    Some(TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits })
+}
+
+/// Data that is there but at fault is not the same as none.
+fn known(root: &Node, data: Option<DataSpec>) -> Option<Option<DataSpec>> {
+    (data.is_some() || root.get("data").is_none()).then_some(data)
+}
+
+/// The phases that run in this variant; `None` where one is at fault.
+fn phases(
+    context: &Context<'_>,
+    levels: &Combination,
+    limit: Option<crate::units::Nanos>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<Placed>> {
+    let mut list: Vec<Placed> = Vec::new();
+    let mut sound = true;
+    let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
+    for node in nodes {
+        if !runs(context, node, levels, problems) {
+            continue;
+        }
+        let filled = context.levels(levels).fill(&without_when(node), problems);
+        let placed = fits(context, "phase", &filled, &grammar::PHASE, problems)
+            .then(|| phase::phase(&filled, limit, problems))
+            .flatten();
+        match placed {
+            Some(placed) => {
+                twice(&list, &placed, &filled, problems);
+                list.push(placed);
+            }
+            None => sound = false,
+        }
+    }
+    if list.is_empty() && sound && !nodes.is_empty() {
+        problems.add(Problem::new(nodes[0].span.clone(), "a variant has no phase").hint("see `when` of the phases"));
+    }
+    sound.then_some(list)
+}
+
+fn twice(list: &[Placed], placed: &Placed, node: &Node, problems: &mut Problems<'_>) {
+    if list.iter().any(|other| other.spec.name == placed.spec.name) {
+        let span = node.get("name").map_or_else(|| node.span.clone(), |name| name.span.clone());
+        let problem = Problem::new(span, format!("phase `{}` is there twice", placed.spec.name));
+        problems.add(problem.hint("figures are named by phase: give each a name of its own"));
+    }
+}
+
+/// Whether `when` lets the phase run in this variant.
+fn runs(context: &Context<'_>, phase: &Node, levels: &Combination, problems: &mut Problems<'_>) -> bool {
+    let Some(when) = phase.get("when") else { return true };
+    let chosen = selection(context.factors, when, problems);
+    chosen.iter().all(|(factor, list)| list.contains(&levels[*factor]))
+}
+
+fn without_when(phase: &Node) -> Node {
+    let rest = phase.table().unwrap_or_default().iter().filter(|entry| entry.key != "when").cloned().collect();
+    Node { value: Value::Table(rest), ..phase.clone() }
+}
+
+fn fits(
+    context: &Context<'_>,
+    key: &str,
+    node: &Node,
+    shape: &'static TableShape,
+    problems: &mut Problems<'_>,
+) -> bool {
+    let before = problems.raised();
+    let mut walk = Walk { problems, file: &context.raw.text, factors: context.names, holes: Holes::Filled };
+    walk.value(key, node, &super::shape::Shape::Table(shape));
+    problems.raised() == before
+}
+
+fn needs_data(phases: &[Placed], declared: bool, problems: &mut Problems<'_>) {
+    let needs = |placed: &&Placed| placed.spec.action.ops().is_some() || placed.spec.action.name() == "verify";
+    if let Some(placed) = phases.iter().find(needs).filter(|_| !declared) {
+        let message = format!("`{}` needs records, and the file has no `[data]`", placed.spec.action.name());
+        problems.add(Problem::new(placed.action.clone(), message).hint("add `[data] records = 10_000`"));
+    }
+}

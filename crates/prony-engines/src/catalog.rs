@@ -1,0 +1,76 @@
+//! The engines of this build as the experiment's checker sees them.
+
+use prony_core::experiment::spec::StoreSpec;
+use prony_core::experiment::{EngineCatalog, EngineFacts, StoreFault};
+
+use crate::registry;
+
+/// The registry as a catalogue.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Catalog;
+
+impl EngineCatalog for Catalog {
+    fn engines(&self) -> Vec<String> {
+        registry::KNOWN.iter().filter(|known| known.built).map(|known| known.name.to_owned()).collect()
+    }
+
+    fn absent(&self) -> Vec<(String, String)> {
+        let absent = registry::KNOWN.iter().filter(|known| !known.built);
+        absent.filter_map(|known| Some((known.name.to_owned(), known.feature?.to_owned()))).collect()
+    }
+
+    fn facts(&self, engine: &str) -> Option<EngineFacts> {
+        let described = registry::describe(engine).ok()?;
+        let can = described.capabilities;
+        Some(EngineFacts {
+            batches: can.batches,
+            reads_own_writes: can.reads_own_writes,
+            open_transactions: can.open_transactions,
+            ordered: can.ordered,
+            persistent: can.persistent,
+            processes: can.processes,
+            max_key: can.max_key,
+            classes: described.promises.iter().map(|promise| promise.class).collect(),
+        })
+    }
+
+    fn check(&self, store: &StoreSpec) -> Vec<StoreFault> {
+        let faults = registry::check(store).err().unwrap_or_default();
+        let fault = |fault: crate::driver::OptionFault| StoreFault {
+            option: fault.option,
+            message: fault.message,
+            hint: fault.hint,
+        };
+        faults.into_iter().map(fault).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use prony_core::experiment::spec::OptionValue;
+
+    #[test]
+    fn the_catalogue_is_the_registry() {
+        let known: Vec<String> = registry::KNOWN.iter().map(|known| known.name.to_owned()).collect();
+        let mut all = Catalog.engines();
+        all.extend(Catalog.absent().into_iter().map(|(name, _)| name));
+        all.sort();
+        let mut sorted = known;
+        sorted.sort();
+        assert_eq!(all, sorted);
+        for engine in Catalog.engines() {
+            assert!(!Catalog.facts(&engine).unwrap().classes.is_empty(), "{engine} promises something");
+        }
+    }
+
+    #[test]
+    fn an_option_at_fault_is_named() {
+        let options = BTreeMap::from([("no_such_option".to_owned(), OptionValue::Bool(true))]);
+        let store = StoreSpec { engine: "memory".to_owned(), durability: None, options };
+        let faults = Catalog.check(&store);
+        assert_eq!(faults[0].option.as_deref(), Some("no_such_option"));
+    }
+}

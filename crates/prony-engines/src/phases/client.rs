@@ -1,0 +1,298 @@
+//! One client: prepares chunks while the clock stands still, and keeps the books between them.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use prony_core::experiment::spec::PauseEvery;
+use prony_core::workload::{Distinct, Schedule};
+
+use super::chunk::{Chunk, MOST_OPERATIONS};
+use super::sampling::{Sampler, Samples};
+use super::series::Series;
+use super::source::Source;
+use crate::timed_loop::{Feed, Op, now, thread_cpu};
+
+/// Chunks grow while they take less than half of this, and shrink while they take more: slow operations must show in
+/// the series of throughput, and a duration must end near its end.
+const CHUNK_TIME: u64 = 10_000_000;
+
+/// Operations of the first chunk.
+const FIRST_CHUNK: usize = 64;
+
+/// How far ahead of its schedule an open loop prepares operations.
+const AHEAD: u64 = 1_000_000;
+
+/// What the clients of a phase share. Updated once a chunk.
+pub(super) struct Shared<'a> {
+    /// Operations so far.
+    pub(super) operations: &'a AtomicU64,
+    /// A client has failed: the others stop.
+    pub(super) stop: AtomicBool,
+}
+
+/// The sections of a client's time, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sections {
+    pub(super) time: u64,
+    pub(super) gap: u64,
+    pub(super) gap_cpu: u64,
+    began: u64,
+    started: u64,
+}
+
+/// The operations of an open loop, in the order of their intended starts.
+struct Pace {
+    schedule: Schedule,
+    /// Intended start of the next operation, as an offset from the begin.
+    next: u64,
+}
+
+impl Pace {
+    fn new(mut schedule: Schedule) -> Self {
+        let next = schedule.next().as_nanos();
+        Self { schedule, next }
+    }
+
+    fn take(&mut self) -> u64 {
+        std::mem::replace(&mut self.next, self.schedule.next().as_nanos())
+    }
+}
+
+struct Pauses {
+    spec: PauseEvery,
+    /// Operations until the next one.
+    left: u64,
+    /// One stands before the operations just prepared.
+    due: bool,
+}
+
+/// How a client is driven.
+pub(super) struct Rules {
+    pub(super) pause: Option<PauseEvery>,
+    pub(super) schedule: Option<Schedule>,
+    /// Offset from the begin at which no further operation starts.
+    pub(super) duration: Option<u64>,
+}
+
+/// One client of a phase.
+pub(super) struct Client<'a> {
+    source: Source<'a>,
+    chunk: Chunk,
+    next: usize,
+    limit: usize,
+    pace: Option<Pace>,
+    intended: Vec<u64>,
+    last_intended: u64,
+    pauses: Option<Pauses>,
+    duration: Option<u64>,
+    done: bool,
+    shared: &'a Shared<'a>,
+    pub(super) sections: Sections,
+    pub(super) samples: Samples,
+    pub(super) distinct: Distinct,
+    pub(super) series: Series,
+    pub(super) stored: u64,
+    pub(super) skipped: u64,
+}
+
+impl<'a> Client<'a> {
+    /// A client whose first chunk is ready.
+    pub(super) fn new(source: Source<'a>, rules: Rules, series: Series, shared: &'a Shared<'a>) -> Self {
+        let mut client = Self {
+            source,
+            chunk: Chunk::default(),
+            next: 0,
+            limit: FIRST_CHUNK,
+            pace: rules.schedule.map(Pace::new),
+            intended: Vec::new(),
+            last_intended: 0,
+            pauses: rules.pause.map(|spec| Pauses { spec, left: spec.every.max(1), due: false }),
+            duration: rules.duration,
+            done: false,
+            shared,
+            sections: Sections::default(),
+            samples: Samples::default(),
+            distinct: Distinct::new(),
+            series,
+            stored: 0,
+            skipped: 0,
+        };
+        client.prepare(0);
+        client
+    }
+
+    /// Starts the clock.
+    pub(super) fn begin<T: Sampler>(&mut self, timing: &mut T) {
+        let at = now();
+        self.sections = Sections { began: at, started: at, ..Sections::default() };
+        self.schedule(timing);
+        timing.begin(at);
+    }
+
+    /// Stops the clock for good.
+    pub(super) fn finish<T: Sampler>(&mut self, timing: &mut T) {
+        let stopped = now();
+        self.stop(timing, stopped);
+        timing.finish(&mut self.samples);
+    }
+
+    /// Operations taken from the source.
+    pub(super) fn drawn(&self) -> u64 {
+        self.source.drawn()
+    }
+
+    /// Records inserted by a mix.
+    pub(super) fn inserted(&self) -> u64 {
+        self.source.inserted()
+    }
+
+    /// Intended start of the last operation of an open loop, as an offset from the begin.
+    pub(super) fn last_intended(&self) -> u64 {
+        self.last_intended
+    }
+
+    fn schedule<T: Sampler>(&mut self, timing: &mut T) {
+        if self.pace.is_some() {
+            self.last_intended = self.intended.last().copied().unwrap_or(self.last_intended);
+            let began = self.sections.began;
+            self.intended.iter_mut().for_each(|offset| *offset += began);
+            timing.schedule(&self.intended);
+        }
+    }
+
+    /// Ends the timed section and enters what it left into the books.
+    fn stop<T: Sampler>(&mut self, timing: &mut T, stopped: u64) {
+        timing.end(stopped);
+        let Sections { began, started, .. } = self.sections;
+        self.sections.time += stopped - started;
+        let ran = self.next as u64;
+        if ran > 0 {
+            timing.collect(&self.chunk, &mut self.samples);
+            self.series.add(started - began, stopped - began, ran);
+            self.stored += self.chunk.bytes_to_store();
+            self.shared.operations.fetch_add(ran, Relaxed);
+            self.adapt(stopped - started);
+        }
+        self.chunk.clear();
+        self.next = 0;
+    }
+
+    fn adapt(&mut self, took: u64) {
+        if took > CHUNK_TIME {
+            self.limit = (self.limit / 2).max(1);
+        } else if took < CHUNK_TIME / 2 {
+            self.limit = (self.limit * 2).min(MOST_OPERATIONS);
+        }
+    }
+
+    /// Fills the chunk; whether there is anything in it.
+    fn prepare(&mut self, offset: u64) -> bool {
+        if self.duration.is_some_and(|end| offset >= end) || self.shared.stop.load(Relaxed) {
+            self.skip_rest();
+            return false;
+        }
+        if let Some(pauses) = self.pauses.as_mut().filter(|pauses| pauses.left == 0) {
+            (pauses.left, pauses.due) = (pauses.spec.every.max(1), true);
+        }
+        let most = self.pauses.as_ref().map_or(self.limit, |p| self.limit.min(p.left.try_into().unwrap_or(usize::MAX)));
+        self.intended.clear();
+        while self.chunk.len() < most && !self.chunk.is_full() && !self.source.is_done() && self.admits(offset) {
+            let number = self.source.lay_next(&mut self.chunk);
+            self.distinct.add(number);
+        }
+        if let Some(pauses) = &mut self.pauses {
+            pauses.left -= self.chunk.len() as u64;
+        }
+        self.chunk.len() > 0
+    }
+
+    /// In an open loop: takes the next place in the schedule, where it is near enough and before the end.
+    fn admits(&mut self, offset: u64) -> bool {
+        let Some(pace) = &mut self.pace else { return true };
+        let near = self.intended.first().is_none_or(|first| pace.next <= (*first).max(offset) + AHEAD);
+        let due = self.duration.is_none_or(|end| pace.next < end);
+        if near && due {
+            self.intended.push(pace.take());
+        }
+        near && due
+    }
+
+    /// Counts the operations that were due and will not be started.
+    fn skip_rest(&mut self) {
+        let (Some(pace), Some(end)) = (&mut self.pace, self.duration) else { return };
+        while pace.next < end {
+            pace.take();
+            self.skipped += 1;
+        }
+    }
+
+    /// A declared pause, inside the timed section.
+    fn rest(&self) {
+        match &self.pauses {
+            Some(pauses) if pauses.spec.time.as_nanos() == 0 => std::thread::yield_now(),
+            Some(pauses) => std::thread::sleep(Duration::from_nanos(pauses.spec.time.as_nanos())),
+            None => (),
+        }
+    }
+
+    /// From one timed section to the next; whether there is a next operation.
+    fn turn<T: Sampler>(&mut self, timing: &mut T) -> bool {
+        let stopped = now();
+        let cpu = thread_cpu();
+        self.stop(timing, stopped);
+        let any = self.prepare(stopped - self.sections.began);
+        self.schedule(timing);
+        self.sections.gap_cpu += thread_cpu().saturating_sub(cpu);
+        let started = now();
+        self.sections.gap += started - stopped;
+        self.sections.started = started;
+        let pause = self.pauses.as_mut().is_some_and(|pauses| std::mem::take(&mut pauses.due));
+        if any && pause {
+            self.rest();
+            timing.begin(now());
+        } else {
+            timing.begin(started);
+        }
+        any
+    }
+}
+
+impl<T: Sampler> Feed<T> for Client<'_> {
+    #[inline(always)]
+    fn more(&mut self, timing: &mut T) -> bool {
+        if self.next < self.chunk.len() {
+            return true;
+        }
+        // Where the end is known the clock goes on: what remains to be timed is the commit.
+        if self.done || self.source.is_done() {
+            return false;
+        }
+        self.done = !self.turn(timing);
+        !self.done
+    }
+
+    #[inline(always)]
+    fn take(&mut self, at_most: u64) -> Range<usize> {
+        let rest = self.chunk.len() - self.next;
+        let count = usize::try_from(at_most).map_or(rest, |most| rest.min(most));
+        let from = self.next;
+        self.next += count;
+        from..self.next
+    }
+
+    #[inline(always)]
+    fn at(&self) -> usize {
+        self.next
+    }
+
+    #[inline(always)]
+    fn rewind(&mut self, to: usize) {
+        self.next = to;
+    }
+
+    #[inline(always)]
+    fn op(&self, index: usize) -> Op<'_> {
+        self.chunk.op(index)
+    }
+}

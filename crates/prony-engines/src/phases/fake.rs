@@ -1,0 +1,351 @@
+//! For tests: an in-memory store that fails and lies on demand, a runner that follows a script, and small plans.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use prony_core::experiment::spec::{
+    Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec, Sampling,
+    Size, StoreSpec, Subject, TrialSpec, ValueSpec,
+};
+use prony_core::protocol::{FromWorker, PhaseReport, ToWorker};
+use prony_core::reading::Reading;
+use prony_core::units::{Bytes, Fraction, Nanos};
+use prony_core::workload::Records;
+use serde_json::{Value, json};
+
+use super::{HostError, Link, LinkError, Machine, Plan, Progress, host};
+use crate::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
+};
+
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// `FULL`: ordered, reads its own writes, keeps transactions open. Else none of it.
+pub(super) struct Fake<const FULL: bool>;
+
+/// What `persist` does to the rows, and which puts fail: the options `lie`, `fail_every`, `fail_from`.
+#[derive(Default)]
+struct State {
+    rows: Rows,
+    puts: u64,
+}
+
+pub(super) struct FakeStore {
+    dir: PathBuf,
+    state: Mutex<State>,
+    lie: Option<String>,
+    fail_every: Option<u64>,
+    fail_from: Option<u64>,
+}
+
+impl FakeStore {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn refused() -> EngineError {
+    EngineError::Engine { engine: "fake", doing: "storing a value", source: "the disk is full".into() }
+}
+
+static STORES: AtomicU64 = AtomicU64::new(0);
+
+/// Rows of closed stores, by directory, so that `reopen` finds them.
+static CLOSED: Mutex<BTreeMap<PathBuf, Rows>> = Mutex::new(BTreeMap::new());
+
+impl<const FULL: bool> Driver for Fake<FULL> {
+    type Store = FakeStore;
+
+    fn describe() -> Description {
+        let capabilities = Capabilities {
+            batches: true,
+            reads_own_writes: FULL,
+            open_transactions: FULL,
+            ordered: FULL,
+            persistent: true,
+            processes: false,
+            concurrent_writers: false,
+            max_key: None,
+        };
+        let text = |text: &str| text.to_owned();
+        Description {
+            name: text("fake"),
+            version: text("1"),
+            library: text("none"),
+            capabilities,
+            promises: Vec::new(),
+            options: Vec::new(),
+            idiom: String::new(),
+        }
+    }
+
+    fn check(_spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        Ok(Settings { class: Durability::Volatile, values: BTreeMap::new() })
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<FakeStore, EngineError> {
+        let number = |name: &str| match spec.options.get(name) {
+            Some(OptionValue::Int(n)) => Some(*n as u64),
+            _ => None,
+        };
+        let lie = match spec.options.get("lie") {
+            Some(OptionValue::Text(lie)) => Some(lie.clone()),
+            _ => None,
+        };
+        let rows = CLOSED.lock().unwrap().remove(dir).unwrap_or_default();
+        let state = Mutex::new(State { rows, puts: 0 });
+        Ok(FakeStore {
+            dir: dir.to_owned(),
+            state,
+            lie,
+            fail_every: number("fail_every"),
+            fail_from: number("fail_from"),
+        })
+    }
+}
+
+impl Store for FakeStore {
+    type Session<'s> = FakeSession<'s>;
+
+    fn session(&self) -> Result<FakeSession<'_>, EngineError> {
+        Ok(FakeSession(self))
+    }
+
+    fn in_force(&self) -> Result<Value, EngineError> {
+        Ok(json!({}))
+    }
+
+    fn persist(&self) -> Result<(), EngineError> {
+        let mut state = self.state();
+        let key = state.rows.keys().nth(3).cloned();
+        match (self.lie.as_deref(), key) {
+            (Some("wrong"), Some(key)) => {
+                state.rows.get_mut(&key).unwrap()[1] ^= 1;
+            }
+            (Some("short"), Some(key)) => {
+                state.rows.get_mut(&key).unwrap().pop();
+            }
+            (Some("missing"), Some(key)) => {
+                state.rows.remove(&key);
+            }
+            (Some("extra"), _) => {
+                state.rows.insert(b"stranger".to_vec(), vec![1]);
+            }
+            (Some("panic"), _) => panic!("the fake engine panics"),
+            _ => (),
+        }
+        Ok(())
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        let state = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        CLOSED.lock().unwrap().insert(self.dir, state.rows);
+        Ok(())
+    }
+}
+
+pub(super) struct FakeSession<'s>(&'s FakeStore);
+
+impl Session for FakeSession<'_> {
+    type Read<'t>
+        = FakeTxn<'t>
+    where
+        Self: 't;
+    type Write<'t>
+        = FakeTxn<'t>
+    where
+        Self: 't;
+
+    fn read(&mut self) -> Result<FakeTxn<'_>, EngineError> {
+        Ok(FakeTxn { store: self.0, writes: None })
+    }
+
+    fn write(&mut self) -> Result<FakeTxn<'_>, EngineError> {
+        Ok(FakeTxn { store: self.0, writes: Some(BTreeMap::new()) })
+    }
+}
+
+/// Writes are kept aside until the commit.
+pub(super) struct FakeTxn<'t> {
+    store: &'t FakeStore,
+    writes: Option<BTreeMap<Vec<u8>, Option<Vec<u8>>>>,
+}
+
+impl Read for FakeTxn<'_> {
+    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        let own = self.writes.as_ref().and_then(|writes| writes.get(key));
+        let state = self.store.state();
+        let value = own.map_or_else(|| state.rows.get(key), Option::as_ref);
+        value.inspect(|value| found(value));
+        Ok(value.is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, mut row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        let mut rows = self.store.state().rows.clone();
+        for (key, value) in self.writes.iter().flatten() {
+            match value {
+                Some(value) => rows.insert(key.clone(), value.clone()),
+                None => rows.remove(key),
+            };
+        }
+        let hits = rows.range(from.to_vec()..).take(usize::try_from(limit).unwrap_or(usize::MAX));
+        Ok(hits.inspect(|(key, value)| row(key, value)).count() as u64)
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+impl FakeTxn<'_> {
+    fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
+        if let Some(writes) = &mut self.writes {
+            writes.insert(key.to_vec(), value.map(<[u8]>::to_vec));
+        }
+    }
+}
+
+impl Write for FakeTxn<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let mut state = self.store.state();
+        state.puts += 1;
+        let due = self.store.fail_every.is_some_and(|every| state.puts.is_multiple_of(every));
+        if due || self.store.fail_from.is_some_and(|from| state.puts >= from) {
+            return Err(refused());
+        }
+        drop(state);
+        self.write(key, Some(value));
+        Ok(())
+    }
+
+    fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        let last = self.writes.iter().flatten().next_back().map(|(key, _)| key.clone());
+        assert!(last.is_none_or(|last| last.as_slice() < key), "appended out of order");
+        let stored = self.store.state().rows.keys().next_back().cloned();
+        assert!(stored.is_none_or(|stored| stored.as_slice() < key), "appended below what is stored");
+        self.put(key, value)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
+        let there = self.get(key, |_| ())?;
+        self.write(key, None);
+        Ok(there)
+    }
+
+    fn commit(self) -> Result<(), EngineError> {
+        let mut state = self.store.state();
+        for (key, value) in self.writes.into_iter().flatten() {
+            match value {
+                Some(value) => state.rows.insert(key, value),
+                None => state.rows.remove(&key),
+            };
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn data(records: u64) -> DataSpec {
+    DataSpec {
+        records,
+        key: KeySpec::Integer { bytes: 8 },
+        value: ValueSpec {
+            bytes: Size::Uniform { min: Bytes::from_bytes(10), max: Bytes::from_bytes(300) },
+            compressible: Fraction::default(),
+            prefix: Vec::new(),
+        },
+    }
+}
+
+pub(super) fn records(count: u64) -> Records {
+    Records::new(&data(count), 7)
+}
+
+/// One pass over the records, each in a transaction of its own.
+pub(super) fn ops(order: Order) -> Ops {
+    Ops {
+        amount: Amount::Records,
+        transaction: Grouping::Each,
+        order,
+        threads: 1,
+        pause: None,
+        rate: None,
+        sample: Sampling::None,
+        touch: true,
+    }
+}
+
+/// A plan over so many records whose phases are named by their place.
+pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> Plan {
+    let phase =
+        |(at, action): (usize, Action)| PhaseSpec { name: format!("phase {at}"), timed: true, action, limit: None };
+    let store = StoreSpec { engine: "fake".to_owned(), durability: None, options: BTreeMap::new() };
+    Plan {
+        spec: TrialSpec {
+            subject: Subject::Store(store),
+            data: Some(data(records)),
+            phases: actions.into_iter().enumerate().map(phase).collect(),
+            limits: Limits::default(),
+        },
+        seed: 7,
+        dir: PathBuf::from(format!("store {}", STORES.fetch_add(1, Relaxed))),
+        throughput: Nanos::from_millis(100),
+    }
+}
+
+pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
+    let Subject::Store(store) = &mut plan.spec.subject;
+    store.options.insert(name.to_owned(), value);
+    plan
+}
+
+/// A runner that asks for every phase in order and then says stop.
+#[derive(Default)]
+pub(super) struct Script {
+    pub(super) asks: VecDeque<ToWorker>,
+    pub(super) told: Vec<FromWorker>,
+}
+
+impl Link for Script {
+    fn next(&mut self) -> Result<ToWorker, LinkError> {
+        self.asks.pop_front().ok_or(LinkError::Closed)
+    }
+
+    fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
+        self.told.push(message);
+        Ok(())
+    }
+}
+
+pub(super) struct Still;
+
+impl Machine for Still {
+    fn evict(&self, _dir: &Path) -> Reading<f64> {
+        Reading::Measured(0.0)
+    }
+}
+
+/// Runs every phase of a plan; the reports, and how it ended.
+pub(super) fn run<const FULL: bool>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), HostError>) {
+    run_on::<Fake<FULL>>(plan)
+}
+
+/// The same on another engine.
+pub(super) fn run_on<D: Driver>(plan: &Plan) -> (Vec<PhaseReport>, Result<(), HostError>) {
+    let asks = (0..plan.spec.phases.len()).map(|index| ToWorker::Phase { index }).chain([ToWorker::Stop]).collect();
+    let mut script = Script { asks, told: Vec::new() };
+    let ended = host::<D>(&mut script, &Still, plan, &Progress::default());
+    let reports = script.told.into_iter().filter_map(|message| match message {
+        FromWorker::Ended { report, .. } => Some(*report),
+        _ => None,
+    });
+    (reports.collect(), ended)
+}
+
+/// Runs every phase of a plan that goes well.
+pub(super) fn reports(plan: &Plan) -> Vec<PhaseReport> {
+    let (reports, ended) = run::<true>(plan);
+    ended.unwrap();
+    reports
+}

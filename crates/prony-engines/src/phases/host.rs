@@ -1,0 +1,310 @@
+//! The loop that does what the runner says.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use prony_core::experiment::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
+use prony_core::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
+use prony_core::units::Nanos;
+use prony_core::workload::Records;
+use serde_json::{Value, json};
+
+use super::client::Shared;
+use super::ledger::Ledger;
+use super::operate::{Ended, InTransaction, Job, writes};
+use super::trouble::{HostError, Trouble};
+use super::{Link, Machine, Plan, Progress, verify};
+use crate::driver::{Description, Driver, Read, Session, Store, Write};
+use crate::timed_loop::{hash_key, now};
+
+/// Hosts a store of the engine `D`: opens it, says so, and runs the phases that the runner asks for, until it says stop.
+///
+/// # Errors
+/// Whatever ends the trial before its plan; the caller tells the runner ([`HostError::to_message`]).
+pub fn host<D: Driver>(
+    link: &mut dyn Link,
+    machine: &dyn Machine,
+    plan: &Plan,
+    progress: &Progress,
+) -> Result<(), HostError> {
+    let records = plan.spec.data.as_ref().map(|data| Records::new(data, plan.seed));
+    let keys = plan.spec.data.as_ref().map(|data| &data.key);
+    let Subject::Store(store) = &plan.spec.subject;
+    let engine = D::describe();
+    let host = Host { link, machine, plan, progress, engine, store, keys, records, ledger: Ledger::default() };
+    host.run::<D>().map_err(|trouble| HostError { phase: progress.phase(), trouble })
+}
+
+struct Host<'h> {
+    link: &'h mut dyn Link,
+    machine: &'h dyn Machine,
+    plan: &'h Plan,
+    progress: &'h Progress,
+    engine: Description,
+    store: &'h StoreSpec,
+    keys: Option<&'h KeySpec>,
+    records: Option<Records>,
+    ledger: Ledger,
+}
+
+/// An engine's own counters.
+type Counters = BTreeMap<String, f64>;
+
+/// Whether the runner has said stop.
+#[derive(Clone, Copy, PartialEq)]
+enum Then {
+    GoOn,
+    Stop,
+}
+
+impl<'h> Host<'h> {
+    fn run<D: Driver>(mut self) -> Result<(), Trouble> {
+        let began = now();
+        let mut store = Some(D::open(&self.plan.dir, self.store)?);
+        let open = Nanos::from_nanos(now() - began);
+        let effective = self.effective::<D>(store.as_ref())?;
+        self.link.send(FromWorker::Ready { version: VERSION, effective, open })?;
+        while let Some(index) = self.next_phase()? {
+            if self.phase::<D>(&mut store, index)? == Then::Stop {
+                break;
+            }
+        }
+        store.map_or(Ok(()), Store::close)?;
+        Ok(())
+    }
+
+    fn next_phase(&mut self) -> Result<Option<usize>, Trouble> {
+        match self.link.next()? {
+            ToWorker::Phase { index } if index < self.plan.spec.phases.len() => {
+                self.progress.begin(index);
+                Ok(Some(index))
+            }
+            ToWorker::Phase { index } => Err(Trouble::Protocol(format!("phase {index}"))),
+            ToWorker::Stop => Ok(None),
+            ToWorker::Plan { .. } => Err(Trouble::Protocol("a second plan".to_owned())),
+        }
+    }
+
+    fn spec(&self, index: usize) -> &'h PhaseSpec {
+        &self.plan.spec.phases[index]
+    }
+
+    /// Engine, settings and promise; what the engine says is in force (METHOD 1.6).
+    fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<Value, Trouble> {
+        let settings = D::check(self.store).map_err(|faults| {
+            let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            Trouble::Unsupported { engine: self.engine.name.clone(), what }
+        })?;
+        let promise = self.engine.promises.iter().find(|promise| promise.class == settings.class);
+        Ok(json!({
+            "engine": self.engine.name,
+            "version": self.engine.version,
+            "library": self.engine.library,
+            "durability": settings.class,
+            "promise": promise,
+            "settings": settings.values,
+            "in_force": store.map(Store::in_force).transpose()?,
+            "idiom": self.engine.idiom,
+        }))
+    }
+
+    fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Then, Trouble> {
+        let spec = self.spec(index);
+        match &spec.action {
+            Action::Close => {
+                let open = store.take().ok_or_else(|| closed(spec))?;
+                let report = self.clocked(index, || Ok(open.close()?))?;
+                self.ended(index, report, Counters::new())?;
+            }
+            Action::Reopen | Action::Evict => {
+                let was_open = store.take();
+                let (open, report) = self.reopen::<D>(index, was_open)?;
+                let counters = store.insert(open).counters();
+                self.ended(index, report, counters)?;
+            }
+            Action::Pause(_) | Action::Settle(_) | Action::Commit => self.idle(index)?,
+            _ => return self.open_phase(store.as_ref().ok_or_else(|| closed(spec))?, index),
+        }
+        Ok(Then::GoOn)
+    }
+
+    /// Phases that need the store open.
+    fn open_phase<S: Store>(&mut self, store: &S, index: usize) -> Result<Then, Trouble> {
+        let action = &self.spec(index).action;
+        let report = match action.ops() {
+            Some(ops) if ops.transaction == Grouping::Open && writes(action) => {
+                return self.transaction(store, index, ops);
+            }
+            Some(ops) => self.operations(index, ops, |job, began| job.run(store, began))?,
+            None if matches!(action, Action::Verify) => {
+                let mut session = store.session()?;
+                let mut txn = session.read()?;
+                let report = self.verify(index, &mut txn)?;
+                txn.finish()?;
+                report
+            }
+            None => self.clocked(index, || Ok(store.persist()?))?,
+        };
+        self.ended(index, report, store.counters())?;
+        Ok(Then::GoOn)
+    }
+
+    /// Phases that ask nothing of the store.
+    fn idle(&mut self, index: usize) -> Result<(), Trouble> {
+        let (pause, note) = match &self.spec(index).action {
+            Action::Pause(time) => (*time, None),
+            Action::Settle(_) => (Nanos::ZERO, Some("settling is watched by the runner")),
+            _ => (Nanos::ZERO, Some("no transaction was open: there was nothing to commit")),
+        };
+        let mut report = self.clocked(index, || {
+            if pause > Nanos::ZERO {
+                std::thread::sleep(pause.to_duration());
+            }
+            Ok(())
+        })?;
+        report.notes.extend(note.map(str::to_owned));
+        self.ended(index, report, Counters::new())
+    }
+
+    /// Closes the store where it is open, evicts it where that is asked, and opens it; all of it is the phase's time,
+    /// since what an engine does in its destructor must not go untimed.
+    fn reopen<D: Driver>(
+        &mut self,
+        index: usize,
+        was_open: Option<D::Store>,
+    ) -> Result<(D::Store, PhaseReport), Trouble> {
+        let evicts = matches!(self.spec(index).action, Action::Evict);
+        let closes = was_open.is_some();
+        let (machine, plan, spec) = (self.machine, self.plan, self.store);
+        let (mut opened, mut resident) = (None, None);
+        let mut report = self.clocked(index, || {
+            was_open.map_or(Ok(()), Store::close)?;
+            if evicts {
+                resident = Some(machine.evict(&plan.dir));
+            }
+            opened = Some(D::open(&plan.dir, spec)?);
+            Ok(())
+        })?;
+        report.resident = resident;
+        if closes && !evicts {
+            report.notes.push("the store was open: closing it is part of the time".to_owned());
+        }
+        report.effective = Some(self.effective::<D>(opened.as_ref())?);
+        Ok((opened.ok_or_else(|| closed(self.spec(index)))?, report))
+    }
+
+    fn operations(
+        &mut self,
+        index: usize,
+        ops: &Ops,
+        run: impl FnOnce(&Job<'_>, &mut dyn FnMut() -> Result<(), Trouble>) -> Result<Ended, Trouble>,
+    ) -> Result<PhaseReport, Trouble> {
+        let spec = self.spec(index);
+        let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Trouble::NoData) };
+        let link = &mut *self.link;
+        let job = Job {
+            action: &spec.action,
+            ops,
+            keys,
+            records,
+            ledger: &self.ledger,
+            // By name, so that variants with phases of their own beside it still do the same operations in it.
+            seed: self.plan.seed ^ hash_key(spec.name.as_bytes()),
+            throughput: self.plan.throughput,
+            own_reads: self.engine.capabilities.reads_own_writes,
+            engine: &self.engine.name,
+            shared: &Shared { operations: &self.progress.operations, stop: AtomicBool::new(false) },
+        };
+        let ended = run(&job, &mut || began(link, index))?;
+        self.ledger.note(&ended.done(&spec.action), records);
+        Ok(ended.report)
+    }
+
+    /// Phases inside a transaction that stays open, until one commits it.
+    fn transaction<S: Store>(&mut self, store: &S, first: usize, ops: &Ops) -> Result<Then, Trouble> {
+        if !self.engine.capabilities.open_transactions {
+            let what = "a write transaction that stays open over several phases".to_owned();
+            return Err(Trouble::Unsupported { engine: self.engine.name.clone(), what });
+        }
+        let mut session = store.session()?;
+        let mut open = InTransaction::new(&mut session);
+        let report = self.operations(first, ops, |job, began| job.run_in(&mut open, began))?;
+        self.ended(first, report, store.counters())?;
+        while let Some(index) = self.next_phase()? {
+            if matches!(self.spec(index).action, Action::Commit) {
+                return self.commit(store, index, open);
+            }
+            self.phase_within(store, index, &mut open)?;
+        }
+        open.into_txn().map_or(Ok(()), Read::finish)?;
+        Ok(Then::Stop)
+    }
+
+    fn commit<S: Store>(
+        &mut self,
+        store: &S,
+        index: usize,
+        open: InTransaction<'_, S::Session<'_>>,
+    ) -> Result<Then, Trouble> {
+        let mut report = self.clocked(index, || Ok(open.into_txn().map_or(Ok(()), Write::commit)?))?;
+        report.transactions = 1;
+        self.ended(index, report, store.counters())?;
+        Ok(Then::GoOn)
+    }
+
+    fn phase_within<'s, S: Store>(
+        &mut self,
+        store: &'s S,
+        index: usize,
+        open: &mut InTransaction<'_, S::Session<'s>>,
+    ) -> Result<(), Trouble> {
+        let spec = self.spec(index);
+        let refuse = |why| Err(Trouble::Order { phase: spec.name.clone(), why });
+        let report = match (&spec.action, spec.action.ops()) {
+            (Action::Pause(_) | Action::Settle(_), _) => return self.idle(index),
+            (_, Some(ops)) if ops.threads > 1 => return refuse("several clients cannot share an open transaction"),
+            (action, Some(ops)) if writes(action) && ops.transaction != Grouping::Open => {
+                return refuse("it writes in transactions of its own while one is open; `commit` that first");
+            }
+            (_, Some(ops)) => self.operations(index, ops, |job, began| job.run_in(open, began))?,
+            (Action::Verify, None) => match open.txn()? {
+                Some(txn) => self.verify(index, txn)?,
+                None => return refuse("no transaction is open"),
+            },
+            _ => return refuse("a transaction is open; `commit` it first"),
+        };
+        self.ended(index, report, store.counters())
+    }
+
+    fn verify(&mut self, index: usize, txn: &mut impl Read) -> Result<PhaseReport, Trouble> {
+        began(self.link, index)?;
+        let records = self.records.as_ref().ok_or(Trouble::NoData)?;
+        let ordered = self.engine.capabilities.ordered;
+        let started = now();
+        let found = verify::verify(txn, records, &self.ledger, ordered, &self.progress.operations)?;
+        Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..found })
+    }
+
+    /// A phase of one operation.
+    fn clocked(&mut self, index: usize, work: impl FnOnce() -> Result<(), Trouble>) -> Result<PhaseReport, Trouble> {
+        began(self.link, index)?;
+        let started = now();
+        work()?;
+        Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..PhaseReport::default() })
+    }
+
+    fn ended(&mut self, index: usize, mut report: PhaseReport, counters: Counters) -> Result<(), Trouble> {
+        let at = Nanos::from_nanos(now());
+        report.engine_counters = counters;
+        self.progress.end();
+        Ok(self.link.send(FromWorker::Ended { index, at, report: Box::new(report) })?)
+    }
+}
+
+fn began(link: &mut dyn Link, index: usize) -> Result<(), Trouble> {
+    Ok(link.send(FromWorker::Began { index, at: Nanos::from_nanos(now()) })?)
+}
+
+fn closed(spec: &PhaseSpec) -> Trouble {
+    Trouble::Order { phase: spec.name.clone(), why: "the store is closed; `reopen` it first" }
+}

@@ -1,0 +1,296 @@
+//! What the phases so far must have left in the store: as sharp as the operations allow, in constant memory.
+
+use prony_core::experiment::spec::{Action, MixWeights, Order};
+use prony_core::workload::{Records, Share};
+
+/// Versions told apart; each updating phase writes the next one.
+const VERSIONS: u32 = 128;
+
+/// What one record may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    /// It may be missing.
+    pub(super) absent: bool,
+    /// Bit v is set where it may hold version v.
+    versions: u128,
+}
+
+impl State {
+    const ABSENT: Self = Self { absent: true, versions: 0 };
+
+    fn present(version: u32) -> Self {
+        Self { absent: false, versions: 1 << version }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self { absent: self.absent || other.absent, versions: self.versions | other.versions }
+    }
+
+    /// Versions that it may hold.
+    pub(super) fn versions(self) -> impl Iterator<Item = u32> {
+        (0..VERSIONS).filter(move |version| self.versions >> version & 1 == 1)
+    }
+
+    /// How many versions it may hold.
+    pub(super) fn possible(self) -> u32 {
+        self.versions.count_ones()
+    }
+
+    /// Whether there is only one thing it can be.
+    pub(super) fn is_certain(self) -> bool {
+        self.possible() + u32::from(self.absent) == 1
+    }
+}
+
+/// Which records a phase has touched.
+#[derive(Clone, Debug, PartialEq)]
+enum Touched {
+    All,
+    /// Client c of n has touched the records c, c + n, c + 2n ..., so many of them.
+    Stripes(Vec<u64>),
+    /// It cannot be said without a list.
+    Some,
+}
+
+impl Touched {
+    fn new(order: &Order, counts: &[u64], records: u64) -> Self {
+        let of = counts.len() as u32;
+        let share = |index: usize| Share { index: index as u32, of }.count(records);
+        let visits_each = matches!(order, Order::Record | Order::Key | Order::Shuffled);
+        if visits_each && counts.iter().enumerate().all(|(client, count)| *count >= share(client)) {
+            Self::All
+        } else if matches!(order, Order::Record) {
+            Self::Stripes(counts.to_vec())
+        } else {
+            Self::Some
+        }
+    }
+
+    /// `None` where it cannot be said.
+    fn holds(&self, number: u64) -> Option<bool> {
+        match self {
+            Self::All => Some(true),
+            Self::Stripes(counts) => {
+                let of = counts.len() as u64;
+                Some(number / of < counts[(number % of) as usize])
+            }
+            Self::Some => None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Change {
+    Put,
+    Update(u32),
+    Delete,
+    Compute,
+}
+
+impl Change {
+    fn apply(self, before: State) -> State {
+        match self {
+            Self::Put => State::present(0),
+            Self::Update(version) => State::present(version),
+            Self::Delete => State::ABSENT,
+            Self::Compute if before.absent => State { absent: false, versions: before.versions | 1 },
+            Self::Compute => before,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Layer {
+    Plain(Change, Touched),
+    Mix {
+        /// The version that its updates write; `None` where it has no updates.
+        version: Option<u32>,
+        deletes: bool,
+        /// Number of the first insert.
+        first: u64,
+        /// Inserts of each client.
+        inserted: Vec<u64>,
+        /// Some operations failed.
+        errors: bool,
+    },
+}
+
+impl Layer {
+    fn apply(&self, number: u64, records: u64, before: State) -> State {
+        match self {
+            Self::Plain(..) if number >= records => before,
+            Self::Plain(change, touched) => match touched.holds(number) {
+                Some(true) => change.apply(before),
+                Some(false) => before,
+                None => before.or(change.apply(before)),
+            },
+            Self::Mix { version, deletes, first, inserted, errors } => {
+                let of = inserted.len() as u64;
+                let place = number.checked_sub(*first).filter(|p| p / of < inserted[(p % of) as usize]);
+                let after = match place {
+                    Some(_) if *errors => before.or(State::present(0)),
+                    Some(_) => State::present(0),
+                    None => before,
+                };
+                // A mix touches the records of the start and what it has inserted itself.
+                if number >= records && place.is_none() {
+                    return after;
+                }
+                let updated = version.map_or(after, |version| after.or(State::present(version)));
+                if *deletes { updated.or(State::ABSENT) } else { updated }
+            }
+        }
+    }
+}
+
+/// What has been written so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ledger {
+    layers: Vec<Layer>,
+    versions: u32,
+    next_insert: Option<u64>,
+}
+
+/// What a phase did, as far as the ledger wants to know.
+pub(super) struct Done<'a> {
+    pub(super) action: &'a Action,
+    /// Operations of each client.
+    pub(super) counts: &'a [u64],
+    /// Inserts of each client.
+    pub(super) inserted: &'a [u64],
+    /// Whether some operations failed.
+    pub(super) errors: bool,
+}
+
+impl Ledger {
+    /// Whether nothing was written.
+    pub(super) fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The version that the next updating phase writes; 0 is what `put` writes.
+    pub(super) fn next_version(&self) -> u32 {
+        (self.versions + 1).min(VERSIONS - 1)
+    }
+
+    /// Number of the next new record.
+    pub(super) fn next_insert(&self, records: u64) -> u64 {
+        self.next_insert.unwrap_or(records)
+    }
+
+    /// Notes a phase.
+    pub(super) fn note(&mut self, done: &Done<'_>, records: &Records) {
+        let records = records.count();
+        if done.counts.iter().all(|count| *count == 0) {
+            return;
+        }
+        let version = self.next_version();
+        let change = match done.action {
+            Action::Put(_) => Change::Put,
+            Action::Update(_) => Change::Update(version),
+            Action::Delete(_) => Change::Delete,
+            Action::Compute(_) => Change::Compute,
+            Action::Mix(mix) => return self.note_mix(done, &mix.weights, records),
+            _ => return,
+        };
+        self.versions = if matches!(change, Change::Update(_)) { version } else { self.versions };
+        let order = done.action.ops().map_or(Order::Uniform, |ops| ops.order);
+        let touched = if done.errors { Touched::Some } else { Touched::new(&order, done.counts, records) };
+        self.layers.push(Layer::Plain(change, touched));
+    }
+
+    fn note_mix(&mut self, done: &Done<'_>, weights: &MixWeights, records: u64) {
+        let updates = weights.update > 0.0 || weights.read_modify_write > 0.0;
+        let version = updates.then_some(self.next_version());
+        self.versions = version.unwrap_or(self.versions);
+        let first = self.next_insert(records);
+        let of = done.inserted.len() as u64;
+        let ends = done.inserted.iter().zip(0..).filter(|(n, _)| **n > 0).map(|(n, client)| (n - 1) * of + client + 1);
+        self.next_insert = Some(first + ends.max().unwrap_or(0));
+        let inserted = done.inserted.to_vec();
+        self.layers.push(Layer::Mix { version, deletes: weights.delete > 0.0, first, inserted, errors: done.errors });
+    }
+
+    /// What a record may be.
+    pub(super) fn state(&self, number: u64, records: u64) -> State {
+        self.layers.iter().fold(State::ABSENT, |state, layer| layer.apply(number, records, state))
+    }
+
+    /// Numbers from here on are of no record.
+    pub(super) fn end(&self, records: u64) -> u64 {
+        self.next_insert(records).max(records)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::experiment::spec::{MixSpec, ScanLength};
+
+    use super::*;
+    use crate::phases::fake::{ops, records};
+
+    fn note(ledger: &mut Ledger, action: Action, counts: &[u64]) {
+        ledger.note(&Done { action: &action, counts, inserted: &vec![0; counts.len()], errors: false }, &records(10));
+    }
+
+    fn states(ledger: &Ledger) -> Vec<(bool, Vec<u32>)> {
+        (0..ledger.end(10)).map(|n| ledger.state(n, 10)).map(|s| (s.absent, s.versions().collect())).collect()
+    }
+
+    #[test]
+    fn whole_passes_leave_no_doubt() {
+        let mut ledger = Ledger::default();
+        note(&mut ledger, Action::Put(ops(Order::Shuffled)), &[5, 5]);
+        note(&mut ledger, Action::Update(ops(Order::Key)), &[10]);
+        assert_eq!(states(&ledger), vec![(false, vec![1]); 10]);
+        note(&mut ledger, Action::Delete(ops(Order::Record)), &[3]);
+        note(&mut ledger, Action::Update(ops(Order::Record)), &[1]);
+        let states = states(&ledger);
+        assert_eq!(states[0], (false, vec![2]));
+        assert_eq!(states[1..3], vec![(true, vec![]); 2]);
+        assert_eq!(states[3..], vec![(false, vec![1]); 7]);
+    }
+
+    #[test]
+    fn stripes_of_several_clients_are_told_apart() {
+        let mut ledger = Ledger::default();
+        note(&mut ledger, Action::Put(ops(Order::Record)), &[3, 1]);
+        let present: Vec<u64> = (0..10).filter(|n| !ledger.state(*n, 10).absent).collect();
+        assert_eq!(present, [0, 1, 2, 4]);
+    }
+
+    #[test]
+    fn random_writes_leave_what_was_there_or_what_they_write() {
+        let mut ledger = Ledger::default();
+        note(&mut ledger, Action::Put(ops(Order::Record)), &[10]);
+        note(&mut ledger, Action::Update(ops(Order::Uniform)), &[4]);
+        note(&mut ledger, Action::Update(ops(Order::Uniform)), &[4]);
+        assert_eq!(states(&ledger), vec![(false, vec![0, 1, 2]); 10]);
+        note(&mut ledger, Action::Delete(ops(Order::Shuffled)), &[9]);
+        assert_eq!(states(&ledger), vec![(true, vec![0, 1, 2]); 10]);
+        note(&mut ledger, Action::Compute(ops(Order::Shuffled)), &[10]);
+        assert_eq!(states(&ledger), vec![(false, vec![0, 1, 2]); 10]);
+    }
+
+    #[test]
+    fn failed_operations_make_a_whole_pass_doubtful() {
+        let mut ledger = Ledger::default();
+        let action = Action::Put(ops(Order::Record));
+        ledger.note(&Done { action: &action, counts: &[10], inserted: &[0], errors: true }, &records(10));
+        assert_eq!(states(&ledger), vec![(true, vec![0]); 10]);
+    }
+
+    #[test]
+    fn a_mix_inserts_exactly_its_numbers_and_may_update_any() {
+        let mut ledger = Ledger::default();
+        note(&mut ledger, Action::Put(ops(Order::Record)), &[10]);
+        let weights = MixWeights { insert: 1.0, update: 1.0, ..MixWeights::default() };
+        let mix = MixSpec { ops: ops(Order::Zipfian { theta: 0.99 }), weights, scan_length: ScanLength::Fixed(1) };
+        let action = Action::Mix(mix);
+        ledger.note(&Done { action: &action, counts: &[9, 9], inserted: &[3, 1], errors: false }, &records(10));
+        let states = states(&ledger);
+        assert_eq!(states[..12], vec![(false, vec![0, 1]); 12]);
+        assert_eq!(states[12..], [(false, vec![0, 1]), (true, vec![]), (false, vec![0, 1])]);
+        assert_eq!((ledger.next_insert(10), ledger.next_version()), (15, 2));
+    }
+}

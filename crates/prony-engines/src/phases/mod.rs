@@ -1,0 +1,103 @@
+//! What happens in the worker between "here is the plan" and "the phase ended".
+//!
+//! The runner leads: the worker opens the store, says so, and then runs one phase at a time as it is told. Operations
+//! run in `operate`, by the loop in [`crate::timed_loop`]; `ledger` knows what they must have left, and `verify` reads
+//! it back.
+//!
+//! While a transaction is open over several phases, they run in a loop of their own inside its scope: reads join the
+//! transaction whatever grouping they ask for, and a phase that writes must ask for `open` too.
+
+mod chunk;
+mod client;
+#[cfg(test)]
+mod fake;
+mod host;
+mod ledger;
+mod operate;
+mod sampling;
+mod series;
+mod source;
+#[cfg(test)]
+mod tests;
+mod trouble;
+mod verify;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use prony_core::experiment::spec::TrialSpec;
+use prony_core::protocol::{FromWorker, ToWorker};
+use prony_core::reading::Reading;
+use prony_core::units::Nanos;
+
+pub use host::host;
+pub use trouble::{HostError, LinkError, Trouble};
+
+/// The line to the runner.
+pub trait Link {
+    /// The runner's next message; waits for it.
+    ///
+    /// # Errors
+    /// The runner is gone, or what came is no message.
+    fn next(&mut self) -> Result<ToWorker, LinkError>;
+
+    /// Tells the runner.
+    ///
+    /// # Errors
+    /// The runner is gone.
+    fn send(&mut self, message: FromWorker) -> Result<(), LinkError>;
+}
+
+/// What a phase needs of the operating system beyond the standard library.
+pub trait Machine {
+    /// Makes the page cache cold for the files under `dir`, none of which is open; the share of their pages that is
+    /// resident after it, or why that is not known.
+    fn evict(&self, dir: &Path) -> Reading<f64>;
+}
+
+/// What to host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The whole trial.
+    pub spec: TrialSpec,
+    /// Seeds data and operation order.
+    pub seed: u64,
+    /// An empty directory for the store.
+    pub dir: PathBuf,
+    /// Interval of the throughput series.
+    pub throughput: Nanos,
+}
+
+/// How far the trial is, for a thread that tells the runner. Updated once a chunk of operations.
+#[derive(Debug)]
+pub struct Progress {
+    phase: AtomicUsize,
+    operations: AtomicU64,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { phase: AtomicUsize::new(usize::MAX), operations: AtomicU64::new(0) }
+    }
+}
+
+impl Progress {
+    /// The phase under way, where there is one.
+    pub fn phase(&self) -> Option<usize> {
+        Some(self.phase.load(Relaxed)).filter(|phase| *phase != usize::MAX)
+    }
+
+    /// Operations of that phase so far.
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Relaxed)
+    }
+
+    fn begin(&self, phase: usize) {
+        self.operations.store(0, Relaxed);
+        self.phase.store(phase, Relaxed);
+    }
+
+    fn end(&self) {
+        self.phase.store(usize::MAX, Relaxed);
+    }
+}

@@ -1,0 +1,403 @@
+//! A phase that repeats operations: its clients, their start and the sum of what they report.
+
+use std::sync::Barrier;
+use std::sync::atomic::Ordering::Relaxed;
+
+use prony_core::experiment::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Sampling};
+use prony_core::protocol::PhaseReport;
+use prony_core::record::Answer;
+use prony_core::units::Nanos;
+use prony_core::workload::{Distinct, Records, Schedule, Share};
+
+use super::client::{Client, Rules, Sections, Shared};
+use super::ledger::{Done, Ledger};
+use super::sampling::{Every, Grouped, OneIn, Paced, Sampler, Samples};
+use super::series::{GroupSeries, Series};
+use super::source::Source;
+use super::trouble::Trouble;
+use crate::driver::{EngineError, Session, Store};
+use crate::timed_loop::{self, Tally, Untimed};
+
+/// Lag at the end of an open loop below which nobody calls it saturated, in nanoseconds.
+const HICCUP: u64 = 10_000_000;
+
+/// A phase of operations.
+pub(super) struct Job<'a> {
+    pub(super) action: &'a Action,
+    pub(super) ops: &'a Ops,
+    pub(super) keys: &'a KeySpec,
+    pub(super) records: &'a Records,
+    pub(super) ledger: &'a Ledger,
+    /// Seeds orders and schedules.
+    pub(super) seed: u64,
+    pub(super) throughput: Nanos,
+    /// The engine's write transactions see their own writes.
+    pub(super) own_reads: bool,
+    pub(super) engine: &'a str,
+    pub(super) shared: &'a Shared<'a>,
+}
+
+/// How a client's operations reach the engine.
+pub(super) trait Way {
+    /// Runs the client's operations.
+    fn drive<T: Sampler>(
+        &mut self,
+        client: &mut Client<'_>,
+        timing: &mut T,
+        tally: &mut Tally,
+    ) -> Result<(), EngineError>;
+}
+
+/// In transactions of a session.
+struct InSession<S> {
+    session: S,
+    grouping: Grouping,
+    writes: bool,
+    own_reads: bool,
+}
+
+impl<S: Session> Way for InSession<S> {
+    fn drive<T: Sampler>(
+        &mut self,
+        client: &mut Client<'_>,
+        timing: &mut T,
+        tally: &mut Tally,
+    ) -> Result<(), EngineError> {
+        let session = &mut self.session;
+        let size = match self.grouping {
+            Grouping::Each => return timed_loop::each(session, client, timing, tally, self.own_reads),
+            Grouping::Batch(size) => size.max(1),
+            Grouping::Single | Grouping::Open => u64::MAX,
+        };
+        if self.writes {
+            timed_loop::batched_writes(session, client, timing, tally, size)
+        } else {
+            timed_loop::batched_reads(session, client, timing, tally, size)
+        }
+    }
+}
+
+/// In a write transaction that stays open; the first phase opens it, inside its timed section.
+pub(super) struct InTransaction<'s, S: Session> {
+    session: Option<&'s mut S>,
+    txn: Option<S::Write<'s>>,
+}
+
+impl<'s, S: Session> InTransaction<'s, S> {
+    pub(super) fn new(session: &'s mut S) -> Self {
+        Self { session: Some(session), txn: None }
+    }
+
+    /// The transaction; opens it where it is not open yet.
+    pub(super) fn txn(&mut self) -> Result<Option<&mut S::Write<'s>>, EngineError> {
+        if let Some(session) = self.session.take() {
+            self.txn = Some(session.write()?);
+        }
+        Ok(self.txn.as_mut())
+    }
+
+    pub(super) fn into_txn(self) -> Option<S::Write<'s>> {
+        self.txn
+    }
+}
+
+impl<S: Session> Way for InTransaction<'_, S> {
+    fn drive<T: Sampler>(
+        &mut self,
+        client: &mut Client<'_>,
+        timing: &mut T,
+        tally: &mut Tally,
+    ) -> Result<(), EngineError> {
+        match self.txn()? {
+            Some(txn) => timed_loop::within(txn, client, timing, tally),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a client leaves.
+struct End {
+    sections: Sections,
+    tally: Tally,
+    samples: Samples,
+    distinct: Distinct,
+    series: Series,
+    stored: u64,
+    drawn: u64,
+    inserted: u64,
+    skipped: u64,
+    lag: Option<u64>,
+    saturated: bool,
+}
+
+impl Job<'_> {
+    /// Runs the phase in transactions of its own. `began` is called once, when every client is ready, just before they
+    /// start.
+    pub(super) fn run<S: Store>(
+        &self,
+        store: &S,
+        began: &mut dyn FnMut() -> Result<(), Trouble>,
+    ) -> Result<Ended, Trouble> {
+        self.check()?;
+        let way = |session| InSession {
+            session,
+            grouping: self.ops.transaction.clone(),
+            writes: writes(self.action),
+            own_reads: self.own_reads,
+        };
+        if self.ops.threads <= 1 {
+            return self.run_in(&mut way(store.session()?), began);
+        }
+        let ends = self.run_threads(store, way, began)?;
+        self.sum(ends)
+    }
+
+    /// Runs the phase with one client in a given way.
+    pub(super) fn run_in(
+        &self,
+        way: &mut impl Way,
+        began: &mut dyn FnMut() -> Result<(), Trouble>,
+    ) -> Result<Ended, Trouble> {
+        self.check()?;
+        let client = self.client(Share::WHOLE)?;
+        began()?;
+        let end = self.sampled(way, client)?;
+        self.sum(vec![end])
+    }
+
+    fn run_threads<'s, S: Store, W: Way>(
+        &self,
+        store: &'s S,
+        way: impl Fn(S::Session<'s>) -> W + Sync,
+        began: &mut dyn FnMut() -> Result<(), Trouble>,
+    ) -> Result<Vec<End>, Trouble> {
+        let of = self.ops.threads;
+        let (ready, go) = (Barrier::new(of as usize + 1), Barrier::new(of as usize + 1));
+        let one = |index| {
+            let prepared = store.session().map_err(Trouble::from);
+            let prepared = prepared.and_then(|session| Ok((way(session), self.client(Share { index, of })?)));
+            ready.wait();
+            go.wait();
+            let end = prepared.and_then(|(mut way, client)| self.sampled(&mut way, client).map_err(Trouble::from));
+            if end.is_err() {
+                self.shared.stop.store(true, Relaxed);
+            }
+            end
+        };
+        std::thread::scope(|scope| {
+            let one = &one;
+            let clients: Vec<_> = (0..of).map(|index| scope.spawn(move || one(index))).collect();
+            ready.wait();
+            let told = began();
+            self.shared.stop.store(told.is_err(), Relaxed);
+            go.wait();
+            let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+            told?;
+            // A panic of an engine in a client's thread is the trial's end like one in the worker's own thread.
+            ends.into_iter().map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+        })
+    }
+
+    fn check(&self) -> Result<(), Trouble> {
+        let unsupported = |what: String| Err(Trouble::Unsupported { engine: self.engine.to_owned(), what });
+        if self.ops.rate.is_some() && matches!(self.ops.sample, Sampling::Group(_)) {
+            return unsupported("groups of operations in an open loop, where they would hold waiting".to_owned());
+        }
+        let reads = matches!(self.action, Action::Compute(_)) || matches!(self.action, Action::Mix(m) if mix_reads(m));
+        let shared = self.ops.transaction != Grouping::Each && writes(self.action);
+        if shared && reads && !self.own_reads {
+            return unsupported(format!(
+                "`{}` in shared transactions, which do not see their own writes",
+                self.action.name()
+            ));
+        }
+        Ok(())
+    }
+
+    fn client(&self, share: Share) -> Result<Client<'_>, Trouble> {
+        let source = Source::new(self.action, self.keys, self.records, self.ledger, self.seed, share);
+        let source = source.ok_or(Trouble::NoOperations)?;
+        let rules = Rules {
+            pause: self.ops.pause,
+            schedule: self.ops.rate.map(|rate| Schedule::new(&rate, self.seed, share)),
+            duration: match self.ops.amount {
+                Amount::Duration(time) => Some(time.as_nanos()),
+                Amount::Records | Amount::Count(_) => None,
+            },
+        };
+        Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
+    }
+
+    /// Chooses what is timed, once; inside, every call is direct.
+    fn sampled(&self, way: &mut impl Way, client: Client<'_>) -> Result<End, EngineError> {
+        match (self.ops.rate, self.ops.sample) {
+            (Some(_), _) => self.driven(way, client, Paced::new()),
+            (None, Sampling::None) => self.driven(way, client, Untimed),
+            (None, Sampling::Every) => self.driven(way, client, Every::new()),
+            (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1))),
+            (None, Sampling::Group(size)) => {
+                self.driven(way, client, Grouped::new(size.max(1), self.ops.threads.max(1)))
+            }
+        }
+    }
+
+    fn driven<T: Sampler>(
+        &self,
+        way: &mut impl Way,
+        mut client: Client<'_>,
+        mut timing: T,
+    ) -> Result<End, EngineError> {
+        let mut tally = Tally::default();
+        tally.reads.touch = self.ops.touch;
+        client.begin(&mut timing);
+        let driven = way.drive(&mut client, &mut timing, &mut tally);
+        client.finish(&mut timing);
+        driven?;
+        let lag = timing.lag();
+        Ok(End {
+            sections: client.sections,
+            lag: lag.map(|(largest, _)| largest),
+            saturated: lag
+                .is_some_and(|(_, last)| saturated(last, client.last_intended(), client.skipped, client.drawn())),
+            drawn: client.drawn(),
+            inserted: client.inserted(),
+            skipped: client.skipped,
+            stored: client.stored,
+            tally,
+            samples: client.samples,
+            distinct: client.distinct,
+            series: client.series,
+        })
+    }
+
+    fn sum(&self, ends: Vec<End>) -> Result<Ended, Trouble> {
+        let counts = ends.iter().map(|end| end.drawn).collect();
+        let inserted = ends.iter().map(|end| end.inserted).collect();
+        let mut ends = ends.into_iter();
+        let mut all = ends.next().ok_or(Trouble::NoOperations)?;
+        for end in ends {
+            all.merge(end);
+        }
+        let errors = all.tally.errors > 0;
+        Ok(Ended { report: self.report(all)?, counts, inserted, errors })
+    }
+
+    fn report(&self, all: End) -> Result<PhaseReport, Trouble> {
+        let reads = all.tally.reads;
+        let read = reads_data(self.action);
+        let timed_out = matches!(self.ops.amount, Amount::Duration(_));
+        let races = self.ops.threads > 1 && writes(self.action);
+        let answer = Answer {
+            rows: reads.rows,
+            digest: format!("{}:{:016x}", if reads.touch { "lines" } else { "lengths" }, reads.digest),
+            comparable: !timed_out && !races && all.tally.errors == 0,
+        };
+        let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
+        let thinned = (one_in > 1).then(|| format!("too many groups to keep: one in {one_in} is"));
+        let estimated = all.distinct.relative_error();
+        let estimated = (estimated > 0.0)
+            .then(|| format!("distinct records are estimated, with a standard error of {:.1} %", estimated * 100.0));
+        let notes = thinned.into_iter().chain(estimated).collect();
+        Ok(PhaseReport {
+            time: Nanos::from_nanos(all.sections.time),
+            gap: Nanos::from_nanos(all.sections.gap),
+            gap_cpu: Nanos::from_nanos(all.sections.gap_cpu),
+            operations: all.tally.operations,
+            errors: all.tally.errors,
+            transactions: all.tally.transactions,
+            rows: read.then_some(reads.rows),
+            misses: (read || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
+            distinct: Some(all.distinct.count()),
+            user_bytes: all.stored + reads.bytes,
+            skipped: all.skipped,
+            lag: all.lag.map(Nanos::from_nanos),
+            histograms: all.samples.histograms()?,
+            groups: all.samples.groups.map(GroupSeries::into_groups),
+            throughput: Some(all.series.into_throughput()),
+            answer: read.then_some(answer),
+            error_texts: all.tally.texts,
+            saturated: all.saturated,
+            notes,
+            ..PhaseReport::default()
+        })
+    }
+}
+
+/// What a phase of operations leaves.
+pub(super) struct Ended {
+    pub(super) report: PhaseReport,
+    counts: Vec<u64>,
+    inserted: Vec<u64>,
+    errors: bool,
+}
+
+impl Ended {
+    pub(super) fn done<'a>(&'a self, action: &'a Action) -> Done<'a> {
+        Done { action, counts: &self.counts, inserted: &self.inserted, errors: self.errors }
+    }
+}
+
+impl End {
+    fn merge(&mut self, other: Self) {
+        // Time and gap are those of the slowest client; CPU adds up.
+        let gap_cpu = self.sections.gap_cpu + other.sections.gap_cpu;
+        if other.sections.time > self.sections.time {
+            self.sections = other.sections;
+        }
+        self.sections.gap_cpu = gap_cpu;
+        self.tally.merge(other.tally);
+        self.samples.merge(other.samples);
+        self.distinct.merge(&other.distinct);
+        self.series.merge(other.series);
+        self.stored += other.stored;
+        self.drawn += other.drawn;
+        self.skipped += other.skipped;
+        self.lag = self.lag.max(other.lag);
+        self.saturated |= other.saturated;
+    }
+}
+
+/// Whether an action may write, so that shared transactions are write transactions.
+pub(super) fn writes(action: &Action) -> bool {
+    match action {
+        Action::Mix(mix) => {
+            let w = &mix.weights;
+            w.update + w.insert + w.read_modify_write + w.delete > 0.0
+        }
+        Action::Put(_) | Action::Update(_) | Action::Delete(_) | Action::Compute(_) => true,
+        _ => false,
+    }
+}
+
+fn mix_reads(mix: &MixSpec) -> bool {
+    mix.weights.read + mix.weights.scan + mix.weights.read_modify_write > 0.0
+}
+
+fn reads_data(action: &Action) -> bool {
+    match action {
+        Action::Mix(mix) => mix_reads(mix),
+        Action::Get(_) | Action::Scan(_) | Action::Compute(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether a rate was not sustained: its last start lagged by more than 1 % of the schedule, or more than 1 % of what
+/// was due was never started.
+fn saturated(last_lag: u64, last_intended: u64, skipped: u64, started: u64) -> bool {
+    last_lag > HICCUP.max(last_intended / 100) || skipped * 100 > skipped + started
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_saturated_by_lag_or_by_what_was_never_started() {
+        assert!(!saturated(9_000_000, 100_000_000, 0, 1000));
+        assert!(saturated(11_000_000, 100_000_000, 0, 1000));
+        assert!(!saturated(90_000_000, 10_000_000_000, 0, 1000));
+        assert!(saturated(110_000_000, 10_000_000_000, 0, 1000));
+        assert!(!saturated(0, 1, 10, 1000));
+        assert!(saturated(0, 1, 11, 1000));
+    }
+}

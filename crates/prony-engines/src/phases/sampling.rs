@@ -1,0 +1,449 @@
+//! What is timed beside the section as a whole. Stamps are left in plain arrays while the clock runs; histograms and
+//! series are filled from them between two chunks.
+
+use prony_core::latency::{LatencyError, Recorder};
+use prony_core::record::{HistogramRecord, LatencyKind};
+use prony_core::units::Nanos;
+
+use super::chunk::{Chunk, Label, MOST_OPERATIONS};
+use super::series::GroupSeries;
+use crate::timed_loop::{Timing, Untimed, now, process_cpu, thread_cpu};
+
+/// A stamp of an operation that failed.
+const FAILED: u64 = u64::MAX;
+/// A stamp that was not taken.
+const NONE: u64 = u64::MAX - 1;
+
+/// What the samples of a client end up in.
+#[derive(Default)]
+pub(super) struct Samples {
+    recorders: Vec<(Label, LatencyKind, Recorder)>,
+    pub(super) groups: Option<GroupSeries>,
+}
+
+impl Samples {
+    fn recorder(&mut self, label: Label, kind: LatencyKind) -> &mut Recorder {
+        let place = self.recorders.iter().position(|(l, k, _)| (*l, *k) == (label, kind));
+        let place = place.unwrap_or_else(|| {
+            self.recorders.push((label, kind, Recorder::new()));
+            self.recorders.len() - 1
+        });
+        &mut self.recorders[place].2
+    }
+
+    fn latency(&mut self, label: Label, kind: LatencyKind, stamp: u64) {
+        match stamp {
+            NONE => (),
+            FAILED => self.recorder(label, kind).record_failed(),
+            nanos => self.recorder(label, kind).record(Nanos::from_nanos(nanos)),
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (label, kind, recorder) in other.recorders {
+            self.recorder(label, kind).merge(&recorder);
+        }
+        match (&mut self.groups, other.groups) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => *mine = theirs,
+            (Some(_), None) => (),
+        }
+    }
+
+    /// In the order of [`Label::ALL`].
+    pub(super) fn histograms(&self) -> Result<Vec<HistogramRecord>, LatencyError> {
+        let of = |label| self.recorders.iter().filter(move |(l, ..)| *l == label);
+        let all = Label::ALL.into_iter().flat_map(of);
+        all.map(|(label, kind, recorder)| recorder.to_record(label.name(), *kind)).collect()
+    }
+}
+
+/// A [`Timing`] whose stamps are collected while the clock stands still.
+pub(super) trait Sampler: Timing {
+    /// Collects the stamps of a chunk that has been run.
+    fn collect(&mut self, _chunk: &Chunk, _samples: &mut Samples) {}
+    /// Learns when each operation of the next chunk is to start, as instants of the monotonic clock.
+    fn schedule(&mut self, _intended: &[u64]) {}
+    /// Largest and last lag of a start behind its schedule, in an open loop.
+    fn lag(&self) -> Option<(u64, u64)> {
+        None
+    }
+    /// The phase is over.
+    fn finish(&mut self, _samples: &mut Samples) {}
+}
+
+impl Sampler for Untimed {}
+
+/// Every operation. The end of one is the start of the next, so that it costs one reading of the clock an operation;
+/// what lies between two (the begin of a shared transaction, the end of a shared read transaction) counts with the
+/// later one. The commit of a shared transaction is recorded by itself.
+pub(super) struct Every {
+    last: u64,
+    stamps: Vec<u64>,
+    commits: Vec<u64>,
+}
+
+impl Every {
+    pub(super) fn new() -> Self {
+        Self { last: 0, stamps: vec![NONE; MOST_OPERATIONS], commits: Vec::new() }
+    }
+}
+
+impl Timing for Every {
+    #[inline(always)]
+    fn begin(&mut self, now: u64) {
+        self.last = now;
+    }
+
+    #[inline(always)]
+    fn after(&mut self, index: usize, succeeded: bool) {
+        let at = now();
+        self.stamps[index] = if succeeded { at - self.last } else { FAILED };
+        self.last = at;
+    }
+
+    #[inline(always)]
+    fn committed(&mut self) {
+        let at = now();
+        self.commits.push(at - self.last);
+        self.last = at;
+    }
+}
+
+impl Sampler for Every {
+    fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
+        collect(&mut self.stamps, chunk, LatencyKind::Service, samples);
+        for stamp in self.commits.drain(..) {
+            samples.latency(Label::Commit, LatencyKind::Service, stamp);
+        }
+    }
+}
+
+fn collect(stamps: &mut [u64], chunk: &Chunk, kind: LatencyKind, samples: &mut Samples) {
+    for (index, stamp) in stamps.iter_mut().enumerate().take(chunk.len()) {
+        samples.latency(chunk.label(index), kind, std::mem::replace(stamp, NONE));
+    }
+}
+
+/// One operation in so many; the clock is read before and after it.
+pub(super) struct OneIn {
+    every: u64,
+    left: u64,
+    started: Option<u64>,
+    stamps: Vec<u64>,
+}
+
+impl OneIn {
+    pub(super) fn new(every: u64) -> Self {
+        Self { every, left: 0, started: None, stamps: vec![NONE; MOST_OPERATIONS] }
+    }
+}
+
+impl Timing for OneIn {
+    #[inline(always)]
+    fn before(&mut self, _index: usize) {
+        if self.left == 0 {
+            self.left = self.every;
+            self.started = Some(now());
+        }
+        self.left -= 1;
+    }
+
+    #[inline(always)]
+    fn after(&mut self, index: usize, succeeded: bool) {
+        if let Some(started) = self.started.take() {
+            self.stamps[index] = if succeeded { now() - started } else { FAILED };
+        }
+    }
+}
+
+impl Sampler for OneIn {
+    fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
+        collect(&mut self.stamps, chunk, LatencyKind::Service, samples);
+    }
+}
+
+/// Wall and CPU time of groups of operations, commits and transaction begins included, pauses and gaps left out.
+pub(super) struct Grouped {
+    size: u64,
+    inside: u64,
+    cpu: fn() -> u64,
+    since: (u64, u64),
+    sum: (u64, u64),
+    closed: Vec<(u64, u64)>,
+}
+
+impl Grouped {
+    /// CPU time of the whole process where there is one client, else of the client's thread.
+    pub(super) fn new(size: u64, clients: u32) -> Self {
+        let cpu = if clients == 1 { process_cpu } else { thread_cpu };
+        Self { size, inside: 0, cpu, since: (0, 0), sum: (0, 0), closed: Vec::new() }
+    }
+
+    fn add_up(&mut self, now: u64) {
+        let edge = (now, (self.cpu)());
+        self.sum.0 += edge.0.saturating_sub(self.since.0);
+        self.sum.1 += edge.1.saturating_sub(self.since.1);
+        self.since = edge;
+    }
+
+    fn close(&mut self) {
+        self.closed.push(self.sum);
+        self.sum = (0, 0);
+        self.inside = 0;
+    }
+}
+
+impl Timing for Grouped {
+    fn begin(&mut self, now: u64) {
+        self.since = (now, (self.cpu)());
+    }
+
+    #[inline(always)]
+    fn open(&mut self, _index: usize) {
+        if self.inside == self.size {
+            self.add_up(now());
+            self.close();
+        }
+    }
+
+    // The edge is drawn before the next operation, so that a commit belongs to the group it commits.
+    #[inline(always)]
+    fn before(&mut self, index: usize) {
+        self.open(index);
+        self.inside += 1;
+    }
+
+    fn end(&mut self, now: u64) {
+        self.add_up(now);
+    }
+}
+
+impl Sampler for Grouped {
+    fn collect(&mut self, _chunk: &Chunk, samples: &mut Samples) {
+        let groups = samples.groups.get_or_insert_with(|| GroupSeries::new(self.size));
+        self.closed.drain(..).for_each(|(wall, cpu)| groups.add(wall, cpu));
+    }
+
+    fn finish(&mut self, samples: &mut Samples) {
+        if self.inside == self.size {
+            self.close();
+        }
+        let groups = samples.groups.get_or_insert_with(|| GroupSeries::new(self.size));
+        self.closed.drain(..).for_each(|(wall, cpu)| groups.add(wall, cpu));
+    }
+}
+
+/// An open loop: each operation waits for its intended start; both the intended and the actual latency are kept
+/// (METHOD 2.3). In a shared transaction an operation's latency ends when the engine has taken it, and the commit is
+/// recorded by itself.
+pub(super) struct Paced {
+    intended: Vec<u64>,
+    started: Option<u64>,
+    last: u64,
+    from_intended: Vec<u64>,
+    from_actual: Vec<u64>,
+    commits: Vec<u64>,
+    lag: u64,
+    last_lag: u64,
+}
+
+impl Paced {
+    pub(super) fn new() -> Self {
+        Self {
+            intended: Vec::new(),
+            started: None,
+            last: 0,
+            from_intended: vec![NONE; MOST_OPERATIONS],
+            from_actual: vec![NONE; MOST_OPERATIONS],
+            commits: Vec::new(),
+            lag: 0,
+            last_lag: 0,
+        }
+    }
+
+    fn start(&mut self, index: usize) -> u64 {
+        let started = wait_until(self.intended[index]);
+        self.last_lag = started - self.intended[index];
+        self.lag = self.lag.max(self.last_lag);
+        started
+    }
+}
+
+impl Timing for Paced {
+    fn begin(&mut self, now: u64) {
+        self.last = now;
+    }
+
+    fn open(&mut self, index: usize) {
+        self.started = Some(self.start(index));
+    }
+
+    fn before(&mut self, index: usize) {
+        if self.started.is_none() {
+            self.started = Some(self.start(index));
+        }
+    }
+
+    fn after(&mut self, index: usize, succeeded: bool) {
+        let at = now();
+        let started = self.started.take().unwrap_or(at);
+        let stamp = |from: u64| if succeeded { at.saturating_sub(from) } else { FAILED };
+        self.from_intended[index] = stamp(self.intended[index]);
+        self.from_actual[index] = stamp(started);
+        self.last = at;
+    }
+
+    fn committed(&mut self) {
+        let at = now();
+        self.commits.push(at - self.last);
+        self.last = at;
+    }
+}
+
+impl Sampler for Paced {
+    fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
+        collect(&mut self.from_intended, chunk, LatencyKind::Intended, samples);
+        collect(&mut self.from_actual, chunk, LatencyKind::Actual, samples);
+        for stamp in self.commits.drain(..) {
+            samples.latency(Label::Commit, LatencyKind::Actual, stamp);
+        }
+    }
+
+    fn schedule(&mut self, intended: &[u64]) {
+        self.intended.clear();
+        self.intended.extend_from_slice(intended);
+    }
+
+    fn lag(&self) -> Option<(u64, u64)> {
+        Some((self.lag, self.last_lag))
+    }
+}
+
+/// How long before an intended start sleeping gives way to spinning: the kernel wakes a thread up to 50 us late by its
+/// timer slack, and a sleeping processor takes its time. The spin is CPU time of the load, not of the engine.
+const SPIN: u64 = 100_000;
+
+/// Waits for an instant of the monotonic clock; returns the first instant seen that is not before it.
+fn wait_until(instant: u64) -> u64 {
+    loop {
+        let at = now();
+        if at >= instant {
+            return at;
+        }
+        match (instant - at).checked_sub(SPIN) {
+            Some(early) if early > 0 => std::thread::sleep(std::time::Duration::from_nanos(early)),
+            _ => std::hint::spin_loop(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phases::chunk::Draft;
+    use crate::timed_loop::Kind;
+
+    fn chunk(operations: u64) -> Chunk {
+        let mut chunk = Chunk::default();
+        for number in 0..operations {
+            let draft = Draft { kind: Kind::Put, label: Label::Put, number, rows: 0 };
+            chunk.push(draft, &[], &[]);
+        }
+        chunk
+    }
+
+    fn drive(sampler: &mut impl Sampler, samples: &mut Samples, chunks: &[u64]) {
+        for operations in chunks {
+            sampler.begin(now());
+            for index in 0..*operations as usize {
+                sampler.before(index);
+                sampler.after(index, true);
+            }
+            sampler.end(now());
+            sampler.collect(&chunk(*operations), samples);
+        }
+        sampler.finish(samples);
+    }
+
+    #[test]
+    fn groups_span_chunks_and_an_incomplete_one_is_left_out() {
+        let mut samples = Samples::default();
+        drive(&mut Grouped::new(10, 1), &mut samples, &[7, 7, 7, 9]);
+        assert_eq!(samples.groups.unwrap().into_groups().wall.len(), 3);
+        let mut samples = Samples::default();
+        drive(&mut Grouped::new(10, 2), &mut samples, &[9]);
+        assert_eq!(samples.groups.unwrap().into_groups().wall.len(), 0);
+    }
+
+    #[test]
+    fn time_between_two_chunks_is_in_no_group() {
+        let mut grouped = Grouped::new(2, 1);
+        grouped.begin(1_000_000);
+        grouped.before(0);
+        grouped.end(1_000_700);
+        grouped.begin(5_000_000);
+        grouped.before(1);
+        grouped.end(5_000_030);
+        let mut samples = Samples::default();
+        grouped.finish(&mut samples);
+        assert_eq!(samples.groups.unwrap().into_groups().wall, [730]);
+    }
+
+    #[test]
+    fn one_in_so_many_counts_across_chunks() {
+        let mut sampler = OneIn::new(4);
+        let mut stamped = Vec::new();
+        for start in [0, 6] {
+            for index in 0..6 {
+                sampler.before(index);
+                sampler.after(index, true);
+            }
+            stamped.extend((0..6).filter(|i| sampler.stamps[*i] != NONE).map(|i| start + i));
+            sampler.collect(&chunk(6), &mut Samples::default());
+        }
+        assert_eq!(stamped, [0, 4, 8]);
+    }
+
+    #[test]
+    fn an_open_loop_never_starts_early_and_measures_from_the_intended_start() {
+        let mut sampler = Paced::new();
+        let start = now();
+        let intended: Vec<u64> = (0..5).map(|i| start + i * 200_000).collect();
+        sampler.schedule(&intended);
+        sampler.begin(start);
+        for index in 0..5 {
+            sampler.before(index);
+            assert!(now() >= intended[index]);
+            sampler.after(index, true);
+            assert!(sampler.from_intended[index] >= sampler.from_actual[index]);
+        }
+    }
+
+    #[test]
+    fn a_late_start_counts_in_the_intended_latency_only() {
+        let mut sampler = Paced::new();
+        let start = now();
+        sampler.schedule(&[start - 5_000_000]);
+        sampler.before(0);
+        sampler.after(0, true);
+        assert!(sampler.from_intended[0] >= 5_000_000);
+        assert!(sampler.from_actual[0] < sampler.from_intended[0]);
+        assert!(sampler.lag >= 5_000_000);
+    }
+
+    #[test]
+    fn every_operation_and_every_failure_is_recorded_once() {
+        let mut sampler = Every::new();
+        sampler.begin(now());
+        sampler.after(0, true);
+        sampler.after(1, false);
+        sampler.committed();
+        let mut samples = Samples::default();
+        sampler.collect(&chunk(2), &mut samples);
+        sampler.collect(&chunk(2), &mut samples);
+        let records = samples.histograms().unwrap();
+        let names: Vec<_> = records.iter().map(|r| (r.operation.as_str(), r.failed)).collect();
+        assert_eq!(names, [("put", 1), ("commit", 0)]);
+    }
+}

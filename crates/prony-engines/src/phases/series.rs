@@ -1,0 +1,199 @@
+//! Series of bounded length: operations over time, and groups of operations.
+
+use prony_core::record::{Groups, Throughput};
+use prony_core::units::Nanos;
+
+/// Most intervals of a throughput series; beyond, two become one.
+const MOST_INTERVALS: usize = 20_000;
+
+/// Most groups that are kept; beyond, every second one is dropped.
+const MOST_GROUPS: usize = 2_000_000;
+
+/// Operations that ended in each interval since the phase's begin.
+#[derive(Clone, Debug)]
+pub(super) struct Series {
+    interval: u64,
+    operations: Vec<u64>,
+}
+
+impl Series {
+    pub(super) fn new(interval: Nanos) -> Self {
+        Self { interval: interval.as_nanos().max(1), operations: Vec::new() }
+    }
+
+    /// Spreads operations evenly over the span in which they ended, as offsets from the phase's begin.
+    ///
+    /// Chunks are small (see `client`), so that a stall shows as intervals of few operations.
+    pub(super) fn add(&mut self, from: u64, to: u64, operations: u64) {
+        self.make_room(to);
+        let span = to.saturating_sub(from).max(1);
+        let mut given = 0;
+        let (first, last) = (from / self.interval, to / self.interval);
+        for place in first..=last {
+            let end = ((place + 1) * self.interval).min(to).saturating_sub(from);
+            let so_far = (u128::from(operations) * u128::from(end) / u128::from(span)) as u64;
+            let so_far = if place == last { operations } else { so_far };
+            self.operations[place as usize] += so_far - given;
+            given = so_far;
+        }
+    }
+
+    fn make_room(&mut self, at: u64) {
+        while at / self.interval >= MOST_INTERVALS as u64 {
+            self.coarsen();
+        }
+        let needed = (at / self.interval) as usize + 1;
+        if self.operations.len() < needed {
+            self.operations.resize(needed, 0);
+        }
+    }
+
+    fn coarsen(&mut self) {
+        self.operations = self.operations.chunks(2).map(|pair| pair.iter().sum()).collect();
+        self.interval *= 2;
+    }
+
+    /// Adds another client's series, at the coarser of the two intervals.
+    pub(super) fn merge(&mut self, mut other: Self) {
+        while self.interval < other.interval {
+            self.coarsen();
+        }
+        while other.interval < self.interval {
+            other.coarsen();
+        }
+        let length = self.operations.len().max(other.operations.len());
+        self.operations.resize(length, 0);
+        self.operations.iter_mut().zip(&other.operations).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    pub(super) fn into_throughput(self) -> Throughput {
+        Throughput { interval: Nanos::from_nanos(self.interval), operations: self.operations }
+    }
+}
+
+/// Wall and CPU time of groups of operations; every one, until there are too many.
+#[derive(Clone, Debug)]
+pub(super) struct GroupSeries {
+    size: u64,
+    one_in: u64,
+    seen: u64,
+    most: usize,
+    wall: Vec<u64>,
+    cpu: Vec<u64>,
+}
+
+impl GroupSeries {
+    pub(super) fn new(size: u64) -> Self {
+        Self { size, one_in: 1, seen: 0, most: MOST_GROUPS, wall: Vec::new(), cpu: Vec::new() }
+    }
+
+    pub(super) fn add(&mut self, wall: u64, cpu: u64) {
+        if self.seen.is_multiple_of(self.one_in) {
+            if self.wall.len() >= self.most {
+                self.thin();
+            }
+            if self.seen.is_multiple_of(self.one_in) {
+                self.wall.push(wall);
+                self.cpu.push(cpu);
+            }
+        }
+        self.seen += 1;
+    }
+
+    fn thin(&mut self) {
+        for series in [&mut self.wall, &mut self.cpu] {
+            *series = series.iter().copied().step_by(2).collect();
+        }
+        self.one_in *= 2;
+    }
+
+    /// Appends another client's groups.
+    pub(super) fn merge(&mut self, mut other: Self) {
+        while self.one_in < other.one_in || self.wall.len() + other.wall.len() > self.most {
+            self.thin();
+            if other.one_in < self.one_in {
+                other.thin();
+            }
+        }
+        while other.one_in < self.one_in {
+            other.thin();
+        }
+        self.seen += other.seen;
+        self.wall.append(&mut other.wall);
+        self.cpu.append(&mut other.cpu);
+    }
+
+    /// One in so many groups is kept.
+    pub(super) fn one_in(&self) -> u64 {
+        self.one_in
+    }
+
+    pub(super) fn into_groups(self) -> Groups {
+        Groups { operations: self.size, wall: self.wall, cpu: self.cpu }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_spread_over_their_span_and_none_is_lost() {
+        let mut series = Series::new(Nanos::from_nanos(10));
+        series.add(0, 5, 7);
+        series.add(5, 35, 30);
+        series.add(40, 40, 3);
+        let operations = series.into_throughput().operations;
+        assert_eq!(operations, [7 + 5, 10, 10, 5, 3]);
+    }
+
+    #[test]
+    fn a_long_series_stays_bounded_and_keeps_its_sum() {
+        let mut series = Series::new(Nanos::from_nanos(10));
+        for i in 0..1_000_000u64 {
+            series.add(i * 7, i * 7 + 7, 2);
+        }
+        let throughput = series.into_throughput();
+        assert!(throughput.operations.len() <= MOST_INTERVALS);
+        assert_eq!(throughput.operations.iter().sum::<u64>(), 2_000_000);
+        assert!(throughput.interval.as_nanos() * throughput.operations.len() as u64 >= 7_000_000);
+    }
+
+    #[test]
+    fn series_of_different_intervals_merge_at_the_coarser() {
+        let mut short = Series::new(Nanos::from_nanos(1));
+        short.add(0, 3, 4);
+        let mut long = Series::new(Nanos::from_nanos(1));
+        long.add(0, 30_000, 30_000);
+        let interval = long.interval;
+        short.merge(long);
+        assert_eq!((short.interval, short.operations.iter().sum::<u64>()), (interval, 30_004));
+    }
+
+    #[test]
+    fn groups_are_all_kept_until_there_are_too_many_then_one_in_so_many() {
+        let mut groups = GroupSeries { most: 100, ..GroupSeries::new(10) };
+        for n in 0..100 {
+            groups.add(n, n + 1);
+        }
+        assert_eq!(groups.clone().into_groups().wall, (0..100).collect::<Vec<_>>());
+        for n in 100..1000 {
+            groups.add(n, n + 1);
+        }
+        assert_eq!(groups.one_in(), 16);
+        let kept = groups.into_groups();
+        assert_eq!(kept.wall, (0..1000).step_by(16).collect::<Vec<_>>());
+        assert_eq!(kept.cpu[3], kept.wall[3] + 1);
+    }
+
+    #[test]
+    fn groups_of_two_clients_are_thinned_alike() {
+        let mut many = GroupSeries { most: 100, ..GroupSeries::new(1) };
+        let mut few = GroupSeries { most: 100, ..GroupSeries::new(1) };
+        (0..300).for_each(|n| many.add(n, 0));
+        (0..8).for_each(|n| few.add(1000 + n, 0));
+        few.merge(many);
+        assert_eq!(few.one_in, 4);
+        assert_eq!(few.wall[..4], [1000, 1004, 0, 4]);
+    }
+}

@@ -1,0 +1,138 @@
+//! A client's operations, drawn from the workload and laid down in chunks.
+
+use prony_core::experiment::spec::{Action, Amount, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
+use prony_core::workload::{Mix, Operation, Positions, Records, Share};
+
+use super::chunk::{Chunk, Draft, Label};
+use super::ledger::Ledger;
+use crate::timed_loop::Kind;
+
+/// The smallest key that every engine takes.
+pub(super) const FIRST_KEY: &[u8] = &[0];
+
+/// Which operations a client draws.
+enum Draw {
+    /// One kind, over records in an order.
+    Same(Kind, Label, Positions),
+    /// Ranges to the end, from the first key.
+    Whole,
+    /// By weight.
+    Mix(Box<Mix>),
+}
+
+/// The operations of one client.
+pub(super) struct Source<'r> {
+    records: &'r Records,
+    draw: Draw,
+    /// Operations left; `None` where time sets the end.
+    left: Option<u64>,
+    drawn: u64,
+    version: u32,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl<'r> Source<'r> {
+    /// `None` for an action that repeats no operations.
+    pub(super) fn new(
+        action: &Action,
+        keys: &KeySpec,
+        records: &'r Records,
+        ledger: &Ledger,
+        seed: u64,
+        share: Share,
+    ) -> Option<Self> {
+        let ops = action.ops()?;
+        let left = match ops.amount {
+            Amount::Records => Some(share.count(records.count())),
+            Amount::Count(count) => Some(share.count(count)),
+            Amount::Duration(_) => None,
+        };
+        let same = |kind, label| Draw::Same(kind, label, Positions::new(&ops.order, records, seed, share));
+        let draw = match action {
+            Action::Put(_) if ascends(&ops.order, keys, share, left, records.count()) && ledger.is_empty() => {
+                same(Kind::Append, Label::Put)
+            }
+            Action::Put(_) => same(Kind::Put, Label::Put),
+            Action::Update(_) => same(Kind::Put, Label::Update),
+            Action::Get(_) => same(Kind::Read, Label::Read),
+            Action::Delete(_) => same(Kind::Delete, Label::Delete),
+            Action::Compute(_) => same(Kind::Compute, Label::Compute),
+            Action::Scan(scan) => scans(scan, records, seed, share),
+            Action::Mix(mix) => {
+                let mix = Mix::new(mix, records, seed, share).inserting_from(ledger.next_insert(records.count()));
+                Draw::Mix(Box::new(mix))
+            }
+            _ => return None,
+        };
+        let version = if matches!(action, Action::Update(_) | Action::Mix(_)) { ledger.next_version() } else { 0 };
+        Some(Self { records, draw, left, drawn: 0, version, key: Vec::new(), value: Vec::new() })
+    }
+
+    /// Whether there is no operation left.
+    pub(super) fn is_done(&self) -> bool {
+        self.left == Some(0)
+    }
+
+    /// Operations drawn so far.
+    pub(super) fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
+    /// Records that a mix has inserted.
+    pub(super) fn inserted(&self) -> u64 {
+        if let Draw::Mix(mix) = &self.draw { mix.inserted() } else { 0 }
+    }
+
+    /// Lays the next operation down and returns its record's number; there must be one left.
+    pub(super) fn lay_next(&mut self, chunk: &mut Chunk) -> u64 {
+        self.left = self.left.map(|left| left.saturating_sub(1));
+        self.drawn += 1;
+        let draft = self.draft();
+        if matches!(self.draw, Draw::Whole) {
+            chunk.push(draft, FIRST_KEY, &[]);
+            return draft.number;
+        }
+        self.records.key(draft.number, &mut self.key);
+        if matches!(draft.kind, Kind::Read | Kind::Scan | Kind::Delete) {
+            self.value.clear();
+        } else {
+            let renews = matches!(draft.label, Label::Update | Label::ReadModifyWrite);
+            self.records.value(draft.number, if renews { self.version } else { 0 }, &mut self.value);
+        }
+        chunk.push(draft, &self.key, &self.value);
+        draft.number
+    }
+
+    fn draft(&mut self) -> Draft {
+        let draft = |kind, label, number| Draft { kind, label, number, rows: 0 };
+        match &mut self.draw {
+            Draw::Same(kind, label, positions) => draft(*kind, *label, positions.next()),
+            Draw::Whole => Draft { rows: u64::MAX, ..draft(Kind::Scan, Label::Scan, 0) },
+            Draw::Mix(mix) => match mix.next() {
+                Operation::Read(n) => draft(Kind::Read, Label::Read, n),
+                Operation::Update(n) => draft(Kind::Put, Label::Update, n),
+                Operation::Insert(n) => draft(Kind::Put, Label::Insert, n),
+                Operation::Scan { from, rows } => Draft { rows, ..draft(Kind::Scan, Label::Scan, from) },
+                Operation::ReadModifyWrite(n) => draft(Kind::ReadModifyWrite, Label::ReadModifyWrite, n),
+                Operation::Delete(n) => draft(Kind::Delete, Label::Delete, n),
+            },
+        }
+    }
+}
+
+fn scans(scan: &ScanSpec, records: &Records, seed: u64, share: Share) -> Draw {
+    let Some(scan_length) = scan.length else { return Draw::Whole };
+    let weights = MixWeights { scan: 1.0, ..MixWeights::default() };
+    Draw::Mix(Box::new(Mix::new(&MixSpec { ops: scan.ops.clone(), weights, scan_length }, records, seed, share)))
+}
+
+/// Whether every key is above the one before, so that an engine's append path serves.
+fn ascends(order: &Order, keys: &KeySpec, share: Share, operations: Option<u64>, records: u64) -> bool {
+    let in_key_order = match order {
+        Order::Key => true,
+        Order::Record => matches!(keys, KeySpec::Integer { .. }),
+        _ => false,
+    };
+    in_key_order && share.of == 1 && operations.is_some_and(|operations| operations <= records)
+}

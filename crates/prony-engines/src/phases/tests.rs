@@ -1,0 +1,427 @@
+//! Whole trials on the store of `fake`, told by a scripted runner.
+
+use prony_core::experiment::spec::{
+    Action, Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, PauseEvery, Sampling, ScanLength,
+    ScanSpec, SettleSpec,
+};
+use prony_core::latency::Recorder;
+use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
+use prony_core::record::LatencyKind;
+use prony_core::units::{Bytes, Fraction, Nanos, PerSecond};
+
+use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
+use super::{HostError, Progress, host};
+use crate::driver::Driver;
+use crate::registry::{KNOWN, Visitor, dispatch};
+
+const N: u64 = 3000;
+
+fn put() -> Action {
+    Action::Put(ops(Order::Record))
+}
+
+fn get(order: Order) -> Action {
+    Action::Get(ops(order))
+}
+
+fn scan(length: Option<ScanLength>, count: u64) -> Action {
+    Action::Scan(ScanSpec { ops: Ops { amount: Amount::Count(count), ..ops(Order::Record) }, length })
+}
+
+fn mix(weights: MixWeights, with: Ops) -> Action {
+    Action::Mix(MixSpec { ops: with, weights, scan_length: ScanLength::UniformTo(10) })
+}
+
+fn failure(ended: &Result<(), HostError>) -> (Option<usize>, Failure, String) {
+    match ended.as_ref().unwrap_err().to_message() {
+        FromWorker::Failed { index, failure, message } => (index, failure, message),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn user_bytes() -> u64 {
+    let records = records(N);
+    (0..N).map(|n| 8 + records.value_len(n, 0) as u64).sum()
+}
+
+#[test]
+fn every_grouping_thread_count_and_sampling_does_the_same_work() {
+    let groupings = [Grouping::Each, Grouping::Batch(7), Grouping::Batch(10_000), Grouping::Single];
+    let samplings = [Sampling::None, Sampling::Every, Sampling::OneIn(3), Sampling::Group(10)];
+    let mut answers = Vec::new();
+    for (transaction, threads) in groupings.iter().flat_map(|g| [1, 3].map(|threads| (g.clone(), threads))) {
+        let sample = samplings[answers.len() % 4];
+        let with = |order| Ops { transaction: transaction.clone(), threads, sample, ..ops(order) };
+        let plan = plan(N, [Action::Put(with(Order::Shuffled)), Action::Get(with(Order::Key)), Action::Verify]);
+        let [put, get, verify] = reports(&plan).try_into().unwrap();
+        let transactions = match transaction {
+            Grouping::Each => N,
+            Grouping::Batch(size) => N.div_ceil(threads.into()).div_ceil(size) * u64::from(threads),
+            Grouping::Single | Grouping::Open => threads.into(),
+        };
+        for report in [&put, &get] {
+            assert_eq!(
+                (report.operations, report.errors, report.transactions),
+                (N, 0, transactions),
+                "{transaction:?}"
+            );
+            assert_eq!((report.user_bytes, report.distinct), (user_bytes(), Some(N)));
+            assert_eq!(report.throughput.as_ref().unwrap().operations.iter().sum::<u64>(), N);
+        }
+        assert_eq!((put.rows, put.answer), (None, None));
+        assert_eq!((get.rows, get.misses), (Some(N), Some(0)));
+        assert_eq!(verify.verified, Some(Verified { exact: N, extra_rows: true, ..Verified::default() }));
+        answers.push((get.answer.unwrap(), verify.answer.unwrap()));
+    }
+    assert!(answers[0].0.comparable && answers[0].0.digest.starts_with("lines:"));
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+}
+
+#[test]
+fn digests_tell_other_contents_and_other_kinds_of_digest_apart() {
+    let untouched = Ops { touch: false, ..ops(Order::Record) };
+    let plan = plan(
+        N,
+        [
+            put(),
+            get(Order::Record),
+            Action::Update(Ops { amount: Amount::Count(1), ..ops(Order::Record) }),
+            get(Order::Record),
+            Action::Get(untouched),
+            Action::Get(Ops { amount: Amount::Count(N - 1), ..ops(Order::Record) }),
+        ],
+    );
+    let digests: Vec<_> = reports(&plan).into_iter().filter_map(|report| Some(report.answer?.digest)).collect();
+    let distinct: std::collections::BTreeSet<_> = digests.iter().collect();
+    assert_eq!(distinct.len(), 4, "{digests:?}");
+    assert!(digests[2].starts_with("lengths:"));
+}
+
+#[test]
+fn scans_return_the_rows_that_are_there() {
+    let plan = plan(N, [put(), scan(None, 2), scan(Some(ScanLength::Fixed(5)), 10)]);
+    let [_, whole, short] = reports(&plan).try_into().unwrap();
+    assert_eq!((whole.operations, whole.rows, whole.user_bytes), (2, Some(2 * N), 2 * user_bytes()));
+    assert_eq!((short.operations, short.rows), (10, Some(50)));
+}
+
+#[test]
+fn compute_stores_what_it_misses_and_only_that() {
+    for transaction in [Grouping::Each, Grouping::Batch(10), Grouping::Single] {
+        let half = Ops { amount: Amount::Count(N / 2), ..ops(Order::Record) };
+        let compute = Action::Compute(Ops { transaction, ..ops(Order::Record) });
+        let plan = plan(N, [Action::Put(half), compute, Action::Verify]);
+        let [_, computed, verified] = reports(&plan).try_into().unwrap();
+        assert_eq!((computed.rows, computed.misses), (Some(N / 2), Some(N / 2)));
+        assert_eq!((computed.operations, computed.user_bytes), (N, user_bytes()));
+        assert_eq!(verified.verified.unwrap().exact, N);
+    }
+}
+
+#[test]
+fn compute_takes_a_read_transaction_and_a_write_transaction_where_it_misses() {
+    let compute = || Action::Compute(ops(Order::Record));
+    let [first, second] = reports(&plan(N, [compute(), compute()])).try_into().unwrap();
+    assert_eq!((first.transactions, second.transactions), (2 * N, N));
+}
+
+#[test]
+fn a_transaction_stays_open_over_phases_until_the_commit() {
+    let open = || Ops { transaction: Grouping::Open, ..ops(Order::Shuffled) };
+    let actions = [
+        Action::Put(open()),
+        get(Order::Record),
+        Action::Pause(Nanos::from_nanos(1)),
+        Action::Update(open()),
+        Action::Verify,
+        Action::Commit,
+        get(Order::Key),
+        Action::Verify,
+        Action::Commit,
+    ];
+    let reports = reports(&plan(N, actions));
+    assert_eq!(reports[1].rows, Some(N), "reads join the open transaction");
+    assert_eq!((reports[0].transactions, reports[5].transactions, reports[8].transactions), (0, 1, 0));
+    assert_eq!(reports[6].rows, Some(N));
+    assert_eq!((reports[4].verified, &reports[4].answer), (reports[7].verified, &reports[7].answer));
+    assert!(reports[8].notes[0].contains("nothing to commit"));
+}
+
+#[test]
+fn what_was_not_committed_is_gone() {
+    let open = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
+    let plan = plan(N, [Action::Put(open)]);
+    reports(&plan);
+    let again = super::Plan { spec: super::fake::plan(N, [get(Order::Record)]).spec, ..plan };
+    assert_eq!(reports(&again)[0].misses, Some(N));
+}
+
+#[test]
+fn phases_that_do_not_fit_an_open_transaction_are_refused() {
+    let open = || Action::Put(Ops { transaction: Grouping::Open, ..ops(Order::Record) });
+    let threads = Action::Get(Ops { threads: 2, ..ops(Order::Record) });
+    for second in [Action::Close, Action::Reopen, Action::Persist, Action::Evict, put(), threads] {
+        let (done, ended) = run::<true>(&plan(10, [open(), second]));
+        let (index, kind, message) = failure(&ended);
+        assert_eq!((done.len(), index, kind), (1, Some(1), Failure::Failed), "{message}");
+        assert!(message.starts_with("`phase 1` cannot run: "), "{message}");
+    }
+    let (_, ended) = run::<false>(&plan(10, [open()]));
+    assert_eq!(failure(&ended).1, Failure::Unsupported);
+}
+
+#[test]
+fn what_an_engine_cannot_do_is_unsupported() {
+    let batch = Ops { transaction: Grouping::Batch(5), ..ops(Order::Record) };
+    let paced = Ops { rate: rate(1000.0), sample: Sampling::Group(5), ..ops(Order::Record) };
+    assert_eq!(failure(&run::<false>(&plan(10, [Action::Compute(batch.clone())])).1).1, Failure::Unsupported);
+    assert_eq!(failure(&run::<true>(&plan(10, [Action::Put(paced)])).1).1, Failure::Unsupported);
+    let weights = MixWeights { read_modify_write: 1.0, ..MixWeights::default() };
+    assert_eq!(failure(&run::<false>(&plan(10, [mix(weights, batch)])).1).1, Failure::Unsupported);
+    let (done, ended) = run::<false>(&plan(10, [put(), mix(weights, ops(Order::Uniform))]));
+    ended.unwrap();
+    assert_eq!((done[1].operations, done[1].transactions), (10, 20), "a read and a write transaction each");
+}
+
+#[test]
+fn verify_names_a_planted_fault() {
+    let faults =
+        [("wrong", "another byte"), ("short", "bytes instead of"), ("missing", "is missing"), ("extra", "`stranger`")];
+    for (lie, text) in faults {
+        for doubt in [false, true] {
+            let update = Action::Update(Ops { amount: Amount::Count(u64::from(doubt)), ..ops(Order::Uniform) });
+            let plan = plan(N, [put(), update, Action::Persist, Action::Verify]);
+            let (done, ended) = run::<true>(&option(plan, "lie", OptionValue::Text(lie.to_owned())));
+            let (index, kind, message) = failure(&ended);
+            assert_eq!((done.len(), index, kind), (3, Some(3), Failure::WrongAnswer), "{message}");
+            let doubtful =
+                doubt && matches!(lie, "wrong" | "short") && message.contains("none of its 2 possible versions");
+            assert!(message.contains(text) || doubtful, "{message}");
+        }
+    }
+}
+
+#[test]
+fn verify_says_where_it_cannot_be_strict() {
+    let update = Action::Update(Ops { amount: Amount::Count(50), ..ops(Order::Zipfian { theta: 0.99 }) });
+    let delete = Action::Delete(Ops { amount: Amount::Count(5), ..ops(Order::Shuffled) });
+    let [_, _, deleted, verified] = reports(&plan(100, [put(), update, delete, Action::Verify])).try_into().unwrap();
+    assert_eq!(deleted.misses, Some(0));
+    let kept = 95;
+    let expected = Verified { exact: 0, one_of_several: kept, may_be_absent: 100, extra_rows: true };
+    assert_eq!((verified.verified, verified.rows), (Some(expected), Some(kept)));
+    assert_eq!(verified.notes.len(), 2);
+    let (unordered, ended) = run::<false>(&plan(10, [put(), Action::Verify]));
+    ended.unwrap();
+    assert_eq!(unordered[1].verified, Some(Verified { exact: 10, ..Verified::default() }));
+}
+
+#[test]
+fn mixes_insert_where_the_last_one_ended_and_what_they_leave_is_verified() {
+    let weights =
+        MixWeights { read: 4.0, update: 2.0, insert: 2.0, scan: 1.0, read_modify_write: 1.0, ..MixWeights::default() };
+    for (threads, transaction) in [(1, Grouping::Each), (1, Grouping::Batch(10)), (3, Grouping::Each)] {
+        let with = Ops { threads, transaction, sample: Sampling::Every, ..ops(Order::Latest { theta: 0.99 }) };
+        let plan = plan(500, [put(), mix(weights, with.clone()), mix(weights, with), Action::Verify]);
+        let [_, first, second, verified] = reports(&plan).try_into().unwrap();
+        let inserts: u64 = [&first, &second].iter().map(|report| succeeded(report, "insert")).sum();
+        assert!(inserts > 0);
+        assert_eq!(verified.rows, Some(500 + inserts));
+        assert_eq!((first.operations, first.misses), (500, Some(0)));
+        assert!(first.answer.unwrap().comparable == (threads == 1));
+    }
+}
+
+fn succeeded(report: &PhaseReport, operation: &str) -> u64 {
+    let same = report.histograms.iter().filter(|histogram| histogram.operation == operation);
+    same.map(|histogram| Recorder::from_record(histogram).unwrap().succeeded()).sum()
+}
+
+#[test]
+fn sampling_keeps_what_it_says() {
+    let with = |sample, transaction| Action::Put(Ops { sample, transaction, ..ops(Order::Record) });
+    let plan = plan(
+        N,
+        [
+            with(Sampling::Every, Grouping::Batch(100)),
+            with(Sampling::OneIn(7), Grouping::Each),
+            with(Sampling::Group(10), Grouping::Batch(50)),
+            with(Sampling::None, Grouping::Each),
+        ],
+    );
+    let [every, one_in, groups, none] = reports(&plan).try_into().unwrap();
+    assert_eq!((succeeded(&every, "put"), succeeded(&every, "commit")), (N, N / 100));
+    assert_eq!(succeeded(&one_in, "put"), N.div_ceil(7));
+    let kept = groups.groups.unwrap();
+    assert_eq!((kept.operations, kept.wall.len(), kept.cpu.len()), (10, 300, 300));
+    assert!(kept.wall.iter().sum::<u64>() <= groups.time.as_nanos());
+    assert!(none.histograms.is_empty() && none.groups.is_none());
+}
+
+#[test]
+fn failures_are_counted_and_their_transactions_discarded() {
+    let batch = Ops { transaction: Grouping::Batch(10), sample: Sampling::Every, ..ops(Order::Shuffled) };
+    let plan = option(
+        plan(1000, [Action::Put(batch), get(Order::Record), Action::Verify]),
+        "fail_every",
+        OptionValue::Int(25),
+    );
+    let [put, get, verify] = reports(&plan).try_into().unwrap();
+    assert_eq!(put.operations + put.errors, 1000);
+    assert_eq!((get.rows, verify.rows), (Some(put.operations), Some(put.operations)));
+    let failed: u64 = put.histograms.iter().map(|histogram| histogram.failed).sum();
+    assert_eq!(failed, 40, "one put in 25");
+    assert_eq!(put.error_texts, [("`fake` failed while storing a value: the disk is full".to_owned(), 40)].into());
+    assert_eq!(verify.verified.unwrap().may_be_absent, 1000);
+}
+
+#[test]
+fn a_phase_stops_where_everything_fails() {
+    for (transaction, threads) in
+        [(Grouping::Each, 1), (Grouping::Batch(10), 1), (Grouping::Each, 3), (Grouping::Open, 1)]
+    {
+        let with = Ops { transaction, threads, amount: Amount::Count(1_000_000), ..ops(Order::Record) };
+        let plan = option(plan(N, [Action::Put(with)]), "fail_from", OptionValue::Int(50));
+        let (index, kind, message) = failure(&run::<true>(&plan).1);
+        assert_eq!((index, kind), (Some(0), Failure::Failed));
+        assert_eq!(message, "`fake` failed while storing a value: the disk is full");
+    }
+}
+
+#[test]
+fn a_duration_ends_and_its_answer_is_not_comparable() {
+    let with = Ops {
+        amount: Amount::Duration(Nanos::from_millis(20)),
+        transaction: Grouping::Batch(100),
+        ..ops(Order::Record)
+    };
+    let plan = plan(50, [Action::Put(with.clone()), Action::Get(with), Action::Verify]);
+    let [put, get, verify] = reports(&plan).try_into().unwrap();
+    assert!(put.operations > 0 && get.operations > 0);
+    assert_eq!(put.transactions, put.operations.div_ceil(100));
+    assert!(put.time + put.gap >= Nanos::from_millis(20));
+    assert!(!get.answer.unwrap().comparable);
+    assert_eq!(verify.verified.unwrap().exact, 50, "in record order it is known how far it came");
+}
+
+fn rate(per_second: f64) -> Option<Arrivals> {
+    PerSecond::new(per_second).map(|rate| Arrivals { rate, poisson: false })
+}
+
+#[test]
+fn an_open_loop_starts_everything_on_schedule_and_keeps_both_latencies() {
+    for threads in [1, 2] {
+        let with = Ops { rate: rate(20_000.0), threads, amount: Amount::Count(1000), ..ops(Order::Record) };
+        let [put] = reports(&plan(1000, [Action::Put(with)])).try_into().unwrap();
+        assert_eq!((put.operations, put.skipped), (1000, 0));
+        assert!(put.time + put.gap >= Nanos::from_nanos(998 * 50_000), "the schedule takes its time");
+        let kinds: Vec<_> = put.histograms.iter().map(|histogram| histogram.kind).collect();
+        assert_eq!(kinds, [LatencyKind::Intended, LatencyKind::Actual]);
+        let counts = put.histograms.iter().map(|histogram| Recorder::from_record(histogram).unwrap().succeeded());
+        assert_eq!(counts.collect::<Vec<_>>(), [1000, 1000]);
+        assert!(put.lag.is_some());
+    }
+}
+
+#[test]
+fn what_an_overloaded_open_loop_never_started_is_counted() {
+    let millis = 30;
+    let with = Ops { rate: rate(1e9), amount: Amount::Duration(Nanos::from_millis(millis)), ..ops(Order::Record) };
+    let [put] = reports(&plan(1000, [Action::Put(with)])).try_into().unwrap();
+    assert_eq!(put.operations + put.skipped, millis * 1_000_000);
+    assert!(put.saturated && put.skipped > 0);
+}
+
+#[test]
+fn declared_pauses_are_part_of_the_time() {
+    let pause = |millis| Some(PauseEvery { every: 10, time: Nanos::from_millis(millis) });
+    let with = |millis| Ops {
+        pause: pause(millis),
+        sample: Sampling::Every,
+        transaction: Grouping::Batch(10),
+        ..ops(Order::Record)
+    };
+    let [slept, yielded] = reports(&plan(50, [Action::Put(with(3)), Action::Update(with(0))])).try_into().unwrap();
+    assert!(slept.time >= Nanos::from_millis(4 * 3), "between five groups there are four pauses");
+    assert_eq!((slept.operations, slept.transactions), (50, 5));
+    assert_eq!(yielded.operations, 50);
+}
+
+#[test]
+fn the_store_can_be_closed_evicted_and_reopened() {
+    let settle =
+        SettleSpec { quiet: Nanos::ZERO, within: Nanos::ZERO, cpu: Fraction::default(), bytes: Bytes::from_bytes(0) };
+    let actions =
+        [put(), Action::Close, Action::Reopen, Action::Reopen, Action::Evict, Action::Settle(settle), Action::Verify];
+    let reports = reports(&plan(N, actions));
+    assert!(reports[2].notes.is_empty() && reports[2].effective.is_some());
+    assert!(reports[3].notes[0].contains("closing it is part of the time"));
+    assert!(reports[4].resident.is_some());
+    assert_eq!(reports[6].rows, Some(N));
+    let (_, ended) = run::<true>(&plan(N, [Action::Close, put()]));
+    assert_eq!(failure(&ended).2, "`phase 1` cannot run: the store is closed; `reopen` it first");
+}
+
+#[test]
+fn the_runner_leads() {
+    let plan = plan(10, [put(), Action::Verify]);
+    let asks = [ToWorker::Phase { index: 1 }, ToWorker::Phase { index: 0 }, ToWorker::Phase { index: 2 }].into();
+    let mut script = Script { asks, told: Vec::new() };
+    let ended = host::<Fake<true>>(&mut script, &Still, &plan, &Progress::default());
+    assert_eq!(failure(&ended).2, "the runner asked for what is not in the plan: phase 2");
+    let told = script.told.iter().map(|message| match message {
+        FromWorker::Ready { version, .. } => ("ready", *version as usize),
+        FromWorker::Began { index, .. } => ("began", *index),
+        FromWorker::Ended { index, .. } => ("ended", *index),
+        _ => ("else", 0),
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [("ready", VERSION as usize), ("began", 1), ("ended", 1), ("began", 0), ("ended", 0)]
+    );
+    let mut gone = Script::default();
+    assert!(host::<Fake<true>>(&mut gone, &Still, &plan, &Progress::default()).unwrap_err().is_link());
+}
+
+/// Runs a plan on a real engine.
+struct OnEngine<'p>(&'p super::Plan);
+
+impl Visitor for OnEngine<'_> {
+    type Output = (Vec<PhaseReport>, Result<(), HostError>);
+
+    fn visit<D: Driver>(self) -> Self::Output {
+        run_on::<D>(self.0)
+    }
+}
+
+#[test]
+fn every_engine_of_the_build_gives_the_same_answers() {
+    let batch = |order| Ops { transaction: Grouping::Batch(50), ..ops(order) };
+    let weights =
+        MixWeights { read: 2.0, update: 1.0, insert: 1.0, read_modify_write: 1.0, scan: 1.0, ..MixWeights::default() };
+    let actions = [
+        Action::Put(batch(Order::Record)),
+        get(Order::Shuffled),
+        Action::Update(batch(Order::Uniform)),
+        mix(weights, ops(Order::Zipfian { theta: 0.99 })),
+        Action::Delete(Ops { amount: Amount::Count(20), ..batch(Order::Shuffled) }),
+        Action::Persist,
+        Action::Compute(Ops { threads: 2, ..ops(Order::Record) }),
+        scan(None, 1),
+        Action::Verify,
+    ];
+    let plan = plan(300, actions);
+    let expected = run::<true>(&plan).0;
+    for known in KNOWN.iter().filter(|known| known.built) {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = super::Plan { dir: dir.path().to_owned(), ..plan.clone() };
+        let (reports, ended) = dispatch(known.name, OnEngine(&plan)).unwrap();
+        ended.unwrap_or_else(|error| panic!("{}: {error}", known.name));
+        for (report, expected) in reports.iter().zip(&expected) {
+            let counts = |r: &PhaseReport| (r.operations, r.errors, r.transactions, r.rows, r.user_bytes, r.verified);
+            assert_eq!(counts(report), counts(expected), "{}", known.name);
+            assert_eq!(report.answer, expected.answer, "{}", known.name);
+        }
+        assert_eq!(reports.len(), expected.len());
+    }
+}

@@ -1,0 +1,99 @@
+//! Why a hosted trial ends before its plan does.
+
+use std::error::Error;
+
+use prony_core::latency::LatencyError;
+use prony_core::protocol::{Failure, FromWorker};
+
+use crate::driver::EngineError;
+use crate::timed_loop::chain;
+
+/// Why the runner cannot be heard or told.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The runner's end is closed.
+    #[error("the runner has closed the link")]
+    Closed,
+    /// The link is broken, or what came over it cannot be read.
+    #[error("the link to the runner is broken")]
+    Broken(#[source] Box<dyn Error + Send + Sync>),
+}
+
+/// What ended a hosted trial.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// The engine said no.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The engine does not offer it.
+    #[error("`{engine}` does not offer {what}")]
+    Unsupported {
+        /// The driver's name.
+        engine: String,
+        /// What was asked for.
+        what: String,
+    },
+    /// What is stored is not what was written.
+    #[error("{0}")]
+    WrongAnswer(String),
+    /// The link to the runner.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// A histogram cannot be encoded.
+    #[error(transparent)]
+    Latency(#[from] LatencyError),
+    /// The plan asks for what cannot be done in this order.
+    #[error("`{phase}` cannot run: {why}")]
+    Order {
+        /// The phase.
+        phase: String,
+        /// What stands against it.
+        why: &'static str,
+    },
+    /// The experiment describes no records.
+    #[error("there are operations to run and no `[data]` that describes their records")]
+    NoData,
+    /// An action that repeats no operations was to repeat some.
+    #[error("there are no operations to repeat")]
+    NoOperations,
+    /// The runner asked for a phase that the plan does not have, or sent a second plan.
+    #[error("the runner asked for what is not in the plan: {0}")]
+    Protocol(String),
+}
+
+/// A hosted trial that ended before its plan.
+#[derive(Debug, thiserror::Error)]
+#[error("{trouble}")]
+pub struct HostError {
+    /// The phase under way, where there was one.
+    pub phase: Option<usize>,
+    /// What ended it.
+    #[source]
+    pub trouble: Trouble,
+}
+
+impl HostError {
+    /// Whether there is nobody to tell.
+    pub fn is_link(&self) -> bool {
+        matches!(self.trouble, Trouble::Link(_))
+    }
+
+    /// What the runner is told.
+    pub fn to_message(&self) -> FromWorker {
+        FromWorker::Failed { index: self.phase, failure: self.trouble.failure(), message: chain(&self.trouble) }
+    }
+}
+
+impl Trouble {
+    /// What kind of end it is.
+    pub fn failure(&self) -> Failure {
+        match self {
+            Self::Engine(EngineError::Unsupported { .. } | EngineError::Unknown(_)) | Self::Unsupported { .. } => {
+                Failure::Unsupported
+            }
+            Self::Engine(EngineError::OutOfMemory { .. }) => Failure::OutOfMemory,
+            Self::WrongAnswer(_) => Failure::WrongAnswer,
+            _ => Failure::Failed,
+        }
+    }
+}

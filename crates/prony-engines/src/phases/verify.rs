@@ -1,0 +1,200 @@
+//! Reads everything back and compares it with what the generator says, as sharply as the ledger knows it.
+//!
+//! Where only one content is possible, one pass over the store in key order is compared with one pass over the
+//! generator by a digest of all bytes, so that a store larger than memory is read once and in order. Where several
+//! contents are possible, or the digests differ and the culprit must be named, every record is read by its key.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use prony_core::protocol::{PhaseReport, Verified};
+use prony_core::record::Answer;
+use prony_core::workload::{Digest, Records};
+
+use super::ledger::{Ledger, State};
+use super::source::FIRST_KEY;
+use super::trouble::Trouble;
+use crate::driver::{EngineError, Read};
+use crate::timed_loop::hash_key;
+
+/// Keys whose hashes are held at a time while an extra row is searched for.
+const KEYS_HELD: u64 = 500_000;
+
+/// Records between two notes of progress.
+const STRIDE: u64 = 4096;
+
+/// Compares what `txn` reads with what the phases so far must have left.
+pub(super) fn verify<R: Read>(
+    txn: &mut R,
+    records: &Records,
+    ledger: &Ledger,
+    ordered: bool,
+    progress: &AtomicU64,
+) -> Result<PhaseReport, Trouble> {
+    let mut check = Check { records, ledger, progress, key: Vec::new(), value: Vec::new(), found: Vec::new() };
+    let certain = if ordered { check.certain_digest() } else { None };
+    let scanned = if ordered { Some(scan(txn)?) } else { None };
+    let (verified, digest) = match (certain, scanned) {
+        (Some((verified, expected)), Some(stored)) if expected == stored => (verified, stored),
+        _ => check.by_key(txn)?,
+    };
+    if scanned.is_some_and(|stored| stored != digest) {
+        return Err(check.extra_row(txn)?);
+    }
+    let verified = Verified { extra_rows: ordered, ..verified };
+    let answer = Answer { rows: digest.rows(), digest: format!("bytes:{}", digest.hex()), comparable: true };
+    Ok(PhaseReport {
+        operations: ledger.end(records.count()),
+        rows: Some(digest.rows()),
+        answer: Some(answer),
+        verified: Some(verified),
+        notes: note(verified),
+        ..PhaseReport::default()
+    })
+}
+
+fn note(verified: Verified) -> Vec<String> {
+    let mut notes = Vec::new();
+    if verified.one_of_several > 0 {
+        let text = "held one of the versions that random or time-bounded updates may have left";
+        notes.push(format!("{} records {text}", verified.one_of_several));
+    }
+    if verified.may_be_absent > 0 {
+        let text = "may be there or not after random or time-bounded writes";
+        notes.push(format!("{} records {text}", verified.may_be_absent));
+    }
+    if !verified.extra_rows {
+        notes.push("the engine cannot list its rows: rows that nobody wrote would not have been found".to_owned());
+    }
+    notes
+}
+
+fn scan<R: Read>(txn: &mut R) -> Result<Digest, EngineError> {
+    let mut digest = Digest::new();
+    txn.scan(FIRST_KEY, u64::MAX, |key, value| digest.add(key, value))?;
+    Ok(digest)
+}
+
+struct Check<'a> {
+    records: &'a Records,
+    ledger: &'a Ledger,
+    progress: &'a AtomicU64,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    found: Vec<u8>,
+}
+
+impl Check<'_> {
+    fn numbers(&self) -> std::ops::Range<u64> {
+        0..self.ledger.end(self.records.count())
+    }
+
+    fn state(&self, number: u64) -> State {
+        if number.is_multiple_of(STRIDE) {
+            self.progress.store(number, Relaxed);
+        }
+        self.ledger.state(number, self.records.count())
+    }
+
+    /// The digest of the only content possible; `None` where several are.
+    fn certain_digest(&mut self) -> Option<(Verified, Digest)> {
+        if !self.numbers().all(|number| self.state(number).is_certain()) {
+            return None;
+        }
+        let mut digest = Digest::new();
+        for number in self.numbers() {
+            if let Some(version) = self.state(number).versions().next() {
+                self.records.key(number, &mut self.key);
+                self.records.value(number, version, &mut self.value);
+                digest.add(&self.key, &self.value);
+            }
+        }
+        Some((Verified { exact: self.numbers().end, ..Verified::default() }, digest))
+    }
+
+    /// Reads each record by its key.
+    fn by_key<R: Read>(&mut self, txn: &mut R) -> Result<(Verified, Digest), Trouble> {
+        let mut verified = Verified::default();
+        let mut digest = Digest::new();
+        for number in self.numbers() {
+            let state = self.state(number);
+            let there = self.one(txn, number, state)?;
+            if there {
+                digest.add(&self.key, &self.found);
+            }
+            verified.exact += u64::from(state.is_certain());
+            verified.one_of_several += u64::from(state.possible() > 1 && there);
+            verified.may_be_absent += u64::from(state.possible() > 0 && state.absent);
+        }
+        Ok((verified, digest))
+    }
+
+    /// Whether a record is there, as it may be; its value is left in `found`.
+    fn one<R: Read>(&mut self, txn: &mut R, number: u64, state: State) -> Result<bool, Trouble> {
+        self.records.key(number, &mut self.key);
+        let found = &mut self.found;
+        found.clear();
+        let there = txn.get(&self.key, |value| found.extend_from_slice(value))?;
+        if !there {
+            return if state.absent { Ok(false) } else { Err(self.wrong(number, "is missing")) };
+        }
+        if state.possible() == 0 {
+            return Err(self.wrong(number, "is there, and was removed or never written"));
+        }
+        for version in state.versions() {
+            self.records.value(number, version, &mut self.value);
+            if self.value == self.found {
+                return Ok(true);
+            }
+        }
+        let what = match state.possible() {
+            1 => format!("holds {}", self.difference()),
+            versions => format!("holds {} bytes that are none of its {versions} possible versions", self.found.len()),
+        };
+        Err(self.wrong(number, &what))
+    }
+
+    fn difference(&self) -> String {
+        let at = self.found.iter().zip(&self.value).position(|(a, b)| a != b);
+        match at {
+            Some(at) => format!("another byte than was written at offset {at} of {}", self.value.len()),
+            None => format!("{} bytes instead of {}", self.found.len(), self.value.len()),
+        }
+    }
+
+    fn wrong(&self, number: u64, what: &str) -> Trouble {
+        Trouble::WrongAnswer(format!("record {number}, key `{}`, {what}", self.key.escape_ascii()))
+    }
+
+    /// The first row, in key order, that is of no record. In several passes, so that few keys are held at a time.
+    fn extra_row<R: Read>(&mut self, txn: &mut R) -> Result<Trouble, EngineError> {
+        let parts = self.numbers().end.div_ceil(KEYS_HELD).max(1);
+        let mut first: Option<Vec<u8>> = None;
+        for part in 0..parts {
+            let known = self.hashes(part, parts);
+            txn.scan(FIRST_KEY, u64::MAX, |key, _| {
+                let hash = hash_key(key);
+                let unknown = hash % parts == part && !known.contains(&hash);
+                if unknown && first.as_deref().is_none_or(|first| key < first) {
+                    first = Some(key.to_vec());
+                }
+            })?;
+        }
+        Ok(Trouble::WrongAnswer(match first {
+            Some(key) => format!("key `{}` is stored and was never written", key.escape_ascii()),
+            None => "a scan and reads by key do not return the same rows".to_owned(),
+        }))
+    }
+
+    fn hashes(&mut self, part: u64, parts: u64) -> HashSet<u64> {
+        let mut hashes = HashSet::new();
+        for number in self.numbers() {
+            self.records.key(number, &mut self.key);
+            let hash = hash_key(&self.key);
+            if hash % parts == part {
+                hashes.insert(hash);
+            }
+        }
+        hashes
+    }
+}

@@ -1,0 +1,496 @@
+//! The loop that is timed: the operation and the clock, nothing else.
+//!
+//! Keys and values come from a [`Feed`], which prepares a chunk of them while the clock stands still. What is timed
+//! beside the chunk as a whole is a [`Timing`]; it is a type, so that timing nothing costs nothing per operation.
+//! What must be counted per operation goes into plain integers of a [`Tally`]; texts, histograms and sets are filled
+//! between two chunks.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::driver::{EngineError, Read, Session, Write};
+
+/// `CLOCK_MONOTONIC` in nanoseconds.
+#[inline(always)]
+pub fn now() -> u64 {
+    read_clock(ClockId::Monotonic)
+}
+
+/// CPU time of the calling thread, user and system, in nanoseconds. A system call: for chunk edges only.
+pub fn thread_cpu() -> u64 {
+    read_clock(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of the whole process, user and system, in nanoseconds. A system call.
+pub fn process_cpu() -> u64 {
+    read_clock(ClockId::ProcessCPUTime)
+}
+
+#[inline(always)]
+fn read_clock(clock: ClockId) -> u64 {
+    let at = clock_gettime(clock);
+    (at.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(at.tv_nsec as u64)
+}
+
+/// What an operation asks of the engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Read by key.
+    Read,
+    /// Read a range in key order.
+    Scan,
+    /// Store.
+    Put,
+    /// Store above all stored keys.
+    Append,
+    /// Remove.
+    Delete,
+    /// Read, and store where that misses.
+    Compute,
+    /// Read, then store.
+    ReadModifyWrite,
+}
+
+impl Kind {
+    /// Whether it never changes anything, so that a read transaction serves.
+    pub const fn only_reads(self) -> bool {
+        matches!(self, Self::Read | Self::Scan)
+    }
+}
+
+/// One operation, its key and value ready.
+#[derive(Clone, Copy, Debug)]
+pub struct Op<'a> {
+    /// What to do.
+    pub kind: Kind,
+    /// Number of the record.
+    pub number: u64,
+    /// Rows to read, for [`Kind::Scan`].
+    pub rows: u64,
+    /// The key.
+    pub key: &'a [u8],
+    /// The value to store; empty where nothing may be stored.
+    pub value: &'a [u8],
+}
+
+/// Where the operations come from.
+pub trait Feed<T: Timing> {
+    /// Whether there is another operation. Where the chunk is used up this stops the clock, prepares the next chunk and
+    /// starts the clock again.
+    fn more(&mut self, timing: &mut T) -> bool;
+    /// Takes operations from the chunk, at most so many.
+    fn take(&mut self, at_most: u64) -> Range<usize>;
+    /// Index of the next operation.
+    fn at(&self) -> usize;
+    /// Gives operations back, from this index on.
+    fn rewind(&mut self, to: usize);
+    /// An operation of the chunk.
+    fn op(&self, index: usize) -> Op<'_>;
+}
+
+/// What is timed inside a timed section. Every method does nothing unless a kind of sampling needs it.
+pub trait Timing {
+    /// The timed section begins.
+    #[inline(always)]
+    fn begin(&mut self, _now: u64) {}
+    /// A transaction is about to begin, whose first operation is this one.
+    #[inline(always)]
+    fn open(&mut self, _index: usize) {}
+    /// An operation is about to begin; where it has a transaction of its own, with that.
+    #[inline(always)]
+    fn before(&mut self, _index: usize) {}
+    /// The operation ended.
+    #[inline(always)]
+    fn after(&mut self, _index: usize, _succeeded: bool) {}
+    /// The commit of a transaction of several operations ended.
+    #[inline(always)]
+    fn committed(&mut self) {}
+    /// The timed section ends.
+    #[inline(always)]
+    fn end(&mut self, _now: u64) {}
+}
+
+/// Times nothing but the section.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Untimed;
+
+impl Timing for Untimed {}
+
+/// Consecutive failures after which a phase stops: what fails so often fails for good.
+pub const FAILURES_IN_A_ROW: u32 = 100;
+
+/// Different error texts that are kept.
+const ERROR_TEXTS: usize = 5;
+
+/// What happened, counted inside timed sections.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Operations that succeeded (and, in a write transaction, were committed).
+    pub operations: u64,
+    /// Operations that failed, with those discarded along with them.
+    pub errors: u64,
+    /// Transactions committed, or read transactions ended.
+    pub transactions: u64,
+    /// Failures since the last success.
+    in_a_row: u32,
+    /// Error texts with counts, the first few different ones.
+    pub texts: BTreeMap<String, u64>,
+    /// What reads answered.
+    pub reads: Reads,
+}
+
+impl Tally {
+    #[inline(always)]
+    fn succeeded(&mut self, operations: u64, transactions: u64) {
+        self.operations += operations;
+        self.transactions += transactions;
+        self.in_a_row = 0;
+    }
+
+    /// Adds what another client counted.
+    pub fn merge(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.errors += other.errors;
+        self.transactions += other.transactions;
+        for (text, count) in other.texts {
+            if self.texts.len() < ERROR_TEXTS || self.texts.contains_key(&text) {
+                *self.texts.entry(text).or_default() += count;
+            }
+        }
+        self.reads.rows += other.reads.rows;
+        self.reads.misses += other.reads.misses;
+        self.reads.bytes += other.reads.bytes;
+        self.reads.digest = self.reads.digest.wrapping_add(other.reads.digest);
+    }
+
+    /// Counts a failure; gives the error back where the phase cannot go on.
+    #[cold]
+    fn failed(&mut self, operations: u64, error: EngineError) -> Result<(), EngineError> {
+        self.errors += operations;
+        self.in_a_row += 1;
+        let text = chain(&error);
+        if self.texts.len() < ERROR_TEXTS || self.texts.contains_key(&text) {
+            *self.texts.entry(text).or_default() += 1;
+        }
+        let hopeless = !matches!(error, EngineError::Engine { .. }) || self.in_a_row >= FAILURES_IN_A_ROW;
+        if hopeless { Err(error) } else { Ok(()) }
+    }
+}
+
+/// An error and its causes, joined by `: `.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}
+
+/// What reads answered. The digest is a sum over rows, so that order, threads and transactions do not matter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reads {
+    /// Whether each cache line of a value is read.
+    pub touch: bool,
+    /// Rows returned.
+    pub rows: u64,
+    /// Reads by key, and removals, that found nothing.
+    pub misses: u64,
+    /// Bytes of keys and values returned, and of those that `compute` stored.
+    pub bytes: u64,
+    /// Sum over the rows of a hash of number (or key, in scans), length and, where touched, [`fold`] of the value.
+    pub digest: u64,
+}
+
+impl Reads {
+    #[inline(always)]
+    fn row(&mut self, identity: u64, key: usize, value: &[u8]) {
+        let content = if self.touch { fold(value) } else { value.len() as u64 };
+        self.rows += 1;
+        self.bytes += (key + value.len()) as u64;
+        self.digest = self.digest.wrapping_add(mix(identity ^ content.rotate_left(23)));
+    }
+
+    #[inline(always)]
+    fn get<R: Read>(&mut self, txn: &mut R, op: Op<'_>) -> Result<bool, EngineError> {
+        let found = txn.get(op.key, |value| self.row(mix(op.number), op.key.len(), value))?;
+        self.misses += u64::from(!found);
+        Ok(found)
+    }
+
+    #[inline(always)]
+    fn stored(&mut self, op: Op<'_>) {
+        self.bytes += (op.key.len() + op.value.len()) as u64;
+    }
+
+    #[inline(always)]
+    fn scan<R: Read>(&mut self, txn: &mut R, op: Op<'_>) -> Result<(), EngineError> {
+        txn.scan(op.key, op.rows, |key, value| self.row(hash_key(key), key.len(), value)).map(drop)
+    }
+}
+
+const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Reads eight bytes of each cache line of a value (METHOD 2.2) and folds them, with the length, into 64 bits.
+///
+/// Four lanes, so that the multiplications of a long value do not wait for each other. Eight bytes in 64 are enough
+/// to notice another version or another record; every byte is compared by a `verify` phase.
+#[inline(always)]
+pub fn fold(value: &[u8]) -> u64 {
+    let mut lanes = [value.len() as u64, ODD, !ODD, ODD.rotate_left(32)];
+    let mut blocks = value.chunks_exact(256);
+    for block in &mut blocks {
+        for (lane, line) in lanes.iter_mut().zip(block.chunks_exact(64)) {
+            *lane = (*lane ^ word(line)).wrapping_mul(ODD).rotate_left(29);
+        }
+    }
+    for (lane, line) in lanes.iter_mut().zip(blocks.remainder().chunks(64)) {
+        *lane = (*lane ^ word(line)).wrapping_mul(ODD).rotate_left(29);
+    }
+    // A value that begins within a line may end on one line more.
+    lanes[0] ^= value.last().copied().map_or(0, u64::from) << 56;
+    lanes[0] ^ lanes[1].rotate_left(17) ^ lanes[2].rotate_left(31) ^ lanes[3].rotate_left(47)
+}
+
+#[inline(always)]
+fn word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<8>() {
+        Some(eight) => u64::from_le_bytes(*eight),
+        None => bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+/// MurmurHash3's finaliser: every bit of the input changes half of the output's.
+#[inline(always)]
+fn mix(mut x: u64) -> u64 {
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
+    x ^= x >> 33;
+    x = x.wrapping_mul(0xC4CE_B9FE_1A85_EC53);
+    x ^ x >> 33
+}
+
+/// A hash of a key, for sums over rows whose number is not known.
+#[inline(always)]
+pub(crate) fn hash_key(key: &[u8]) -> u64 {
+    key.chunks(8).fold(key.len() as u64, |hash, part| mix(hash ^ word(part)).wrapping_add(ODD))
+}
+
+#[inline(always)]
+fn read_step<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+    match op.kind {
+        Kind::Scan => reads.scan(txn, op),
+        _ => reads.get(txn, op).map(drop),
+    }
+}
+
+#[inline(always)]
+fn write_step<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+    match op.kind {
+        Kind::Put => txn.put(op.key, op.value),
+        Kind::Append => txn.append(op.key, op.value),
+        Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
+        Kind::Read | Kind::Scan => read_step(txn, op, reads),
+        Kind::Compute if reads.get(txn, op)? => Ok(()),
+        Kind::Compute => {
+            reads.stored(op);
+            txn.put(op.key, op.value)
+        }
+        Kind::ReadModifyWrite => {
+            reads.get(txn, op)?;
+            txn.put(op.key, op.value)
+        }
+    }
+}
+
+/// One operation in transactions of its own; returns how many.
+///
+/// A read never opens a write transaction. `compute` is a cache's get, which takes a read transaction, and where that
+/// misses its set, which takes a write transaction. A read-modify-write is one write transaction where the engine sees
+/// its own writes, else a read and a write transaction.
+#[inline(always)]
+fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: bool) -> Result<u64, EngineError> {
+    match op.kind {
+        Kind::Read | Kind::Scan => read_alone(session, op, reads).map(|_| 1),
+        Kind::Compute => {
+            if read_alone(session, op, reads)? {
+                return Ok(1);
+            }
+            reads.stored(op);
+            write_alone(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
+        }
+        Kind::ReadModifyWrite if !own_reads => {
+            read_alone(session, op, reads)?;
+            write_alone(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
+        }
+        _ => write_alone(session, op, reads).map(|()| 1),
+    }
+}
+
+#[inline(always)]
+fn read_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<bool, EngineError> {
+    let mut txn = session.read()?;
+    let found = match op.kind {
+        Kind::Scan => reads.scan(&mut txn, op).map(|()| true)?,
+        _ => reads.get(&mut txn, op)?,
+    };
+    txn.finish()?;
+    Ok(found)
+}
+
+#[inline(always)]
+fn write_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+    let mut txn = session.write()?;
+    match write_step(&mut txn, op, reads) {
+        Ok(()) => txn.commit(),
+        Err(error) => {
+            discard(txn);
+            Err(error)
+        }
+    }
+}
+
+/// Ends a transaction that failed; what failed first is what is reported.
+#[cold]
+fn discard<R: Read>(txn: R) {
+    let _ = txn.finish();
+}
+
+/// Every operation in a transaction of its own.
+///
+/// # Errors
+/// The engine's, where the phase cannot go on; single failures are counted.
+pub fn each<S: Session, T: Timing>(
+    session: &mut S,
+    feed: &mut impl Feed<T>,
+    timing: &mut T,
+    tally: &mut Tally,
+    own_reads: bool,
+) -> Result<(), EngineError> {
+    while feed.more(timing) {
+        for index in feed.take(u64::MAX) {
+            timing.before(index);
+            let done = alone(session, feed.op(index), &mut tally.reads, own_reads);
+            timing.after(index, done.is_ok());
+            match done {
+                Ok(transactions) => tally.succeeded(1, transactions),
+                Err(error) => tally.failed(1, error)?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Runs up to `size` operations in an open transaction, whatever the borders of chunks; returns how many succeeded, and
+/// the error that stopped it.
+#[inline(always)]
+fn span<X, T: Timing>(
+    txn: &mut X,
+    feed: &mut impl Feed<T>,
+    timing: &mut T,
+    reads: &mut Reads,
+    size: u64,
+    step: impl Fn(&mut X, Op<'_>, &mut Reads) -> Result<(), EngineError>,
+) -> (u64, Option<EngineError>) {
+    let mut ran = 0;
+    while ran < size && feed.more(timing) {
+        for index in feed.take(size - ran) {
+            timing.before(index);
+            let done = step(txn, feed.op(index), reads);
+            timing.after(index, done.is_ok());
+            if let Err(error) = done {
+                feed.rewind(index + 1);
+                return (ran, Some(error));
+            }
+            ran += 1;
+        }
+    }
+    (ran, None)
+}
+
+/// Reads, `size` to a read transaction. A read that fails ends its transaction; the next one begins afresh.
+///
+/// # Errors
+/// As [`each`].
+pub fn batched_reads<S: Session, T: Timing>(
+    session: &mut S,
+    feed: &mut impl Feed<T>,
+    timing: &mut T,
+    tally: &mut Tally,
+    size: u64,
+) -> Result<(), EngineError> {
+    while feed.more(timing) {
+        timing.open(feed.at());
+        let mut txn = match session.read() {
+            Ok(txn) => txn,
+            Err(error) => {
+                feed.take(1).for_each(|index| timing.after(index, false));
+                tally.failed(1, error)?;
+                continue;
+            }
+        };
+        let (ran, stopped) = span(&mut txn, feed, timing, &mut tally.reads, size, read_step);
+        let ended = txn.finish();
+        tally.succeeded(ran, u64::from(ended.is_ok()));
+        if let Some(error) = stopped.or(ended.err()) {
+            tally.failed(1, error)?;
+        }
+    }
+    Ok(())
+}
+
+/// Operations, `size` to a write transaction. Where one fails, its transaction is discarded and all its operations
+/// count as failed; the next one begins afresh.
+///
+/// # Errors
+/// As [`each`].
+pub fn batched_writes<S: Session, T: Timing>(
+    session: &mut S,
+    feed: &mut impl Feed<T>,
+    timing: &mut T,
+    tally: &mut Tally,
+    size: u64,
+) -> Result<(), EngineError> {
+    while feed.more(timing) {
+        timing.open(feed.at());
+        let mut txn = match session.write() {
+            Ok(txn) => txn,
+            Err(error) => {
+                feed.take(1).for_each(|index| timing.after(index, false));
+                tally.failed(1, error)?;
+                continue;
+            }
+        };
+        let (ran, stopped) = span(&mut txn, feed, timing, &mut tally.reads, size, write_step);
+        if let Some(error) = stopped {
+            discard(txn);
+            tally.failed(ran + 1, error)?;
+            continue;
+        }
+        match txn.commit() {
+            Ok(()) => tally.succeeded(ran, 1),
+            Err(error) => tally.failed(ran, error)?,
+        }
+        timing.committed();
+    }
+    Ok(())
+}
+
+/// Operations inside a write transaction that is open already and stays open.
+///
+/// # Errors
+/// The first one: the transaction is of no use after it.
+pub fn within<W: Write, T: Timing>(
+    txn: &mut W,
+    feed: &mut impl Feed<T>,
+    timing: &mut T,
+    tally: &mut Tally,
+) -> Result<(), EngineError> {
+    let (ran, stopped) = span(txn, feed, timing, &mut tally.reads, u64::MAX, write_step);
+    tally.succeeded(ran, 0);
+    stopped.map_or(Ok(()), Err)
+}

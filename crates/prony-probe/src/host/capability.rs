@@ -1,0 +1,134 @@
+//! What can be measured here, what cannot, and how to allow it.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use prony_core::reading::Reading;
+use rustix::fs::{Access, access};
+use serde::{Deserialize, Serialize};
+
+use crate::cache;
+use crate::sample::Tracepoints;
+use crate::sample::device::Device;
+use crate::sample::edge::Pressure;
+use crate::why::{read_text, why};
+
+/// Something that prony would like to read or do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    /// What: `sync calls`, `pressure` ...
+    pub name: String,
+    /// What it is used for.
+    pub purpose: String,
+    /// Whether it can be had.
+    pub state: State,
+    /// What to do where it cannot.
+    pub allow: String,
+}
+
+/// Whether something can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It can.
+    Yes,
+    /// It cannot, and why.
+    No(String),
+}
+
+impl<T> From<Reading<T>> for State {
+    fn from(reading: Reading<T>) -> Self {
+        match reading {
+            Reading::Measured(_) => Self::Yes,
+            Reading::Missing(why) => Self::No(why.to_string()),
+        }
+    }
+}
+
+/// What the probe can observe and do by itself; control groups are listed by whoever makes them.
+/// `directory` is where trials run. Trying `clear_refs` resets this process's own peak.
+pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capability> {
+    let root = "run as root, or as the user who owns the processes";
+    let pressure = Pressure::now();
+    let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
+    [
+        ("sync calls", "counts of fsync, fdatasync, msync, sync_file_range", tracepoints.usable().into(),
+            "as root: mount -t tracefs tracefs /sys/kernel/tracing; or sysctl kernel.perf_event_paranoid=-1 and CAP_PERFMON"),
+        ("pressure", "share of time in which tasks waited for CPU, I/O, memory", all.into(),
+            "boot the kernel with psi=1"),
+        ("proportional memory", "PSS: sums over processes that share pages", read_text("/proc/self/smaps_rollup").into(), root),
+        ("bytes read and written", "I/O of each process", read_text("/proc/self/io").into(), root),
+        ("time waiting for a CPU", "schedstat of each thread", read_text("/proc/thread-self/schedstat").into(),
+            "a kernel with CONFIG_SCHED_INFO"),
+        ("exact memory peaks", "the kernel's RSS peak of each phase", clear_refs(), "a kernel with CONFIG_PROC_PAGE_MONITOR"),
+        ("children lists", "finding the process tree without walking all of /proc", read_text("/proc/thread-self/children").into(),
+            "a kernel with CONFIG_PROC_CHILDREN; without it the tree is still found, at more cost"),
+        ("dirty pages of files", "whether a store has settled", dirty_pages(), "Linux 6.5 or later (cachestat)"),
+        ("device counters", "flushes and bytes of the disk", counters(directory).into(),
+            "a directory on a disk, and Linux 5.5 or later"),
+        ("drop caches", "a cold start where files stay mapped", drop_caches(), "run as root"),
+    ]
+    .into_iter()
+    .map(|(name, purpose, state, allow)| capability(name, purpose, state, allow))
+    .collect()
+}
+
+fn capability(name: &str, purpose: &str, state: State, allow: &str) -> Capability {
+    Capability { name: name.to_owned(), purpose: purpose.to_owned(), state, allow: allow.to_owned() }
+}
+
+fn counters(directory: &Path) -> Reading<()> {
+    match Device::of(directory) {
+        Reading::Measured(device) => device.read().map(|_| ()),
+        Reading::Missing(why) => Reading::Missing(why),
+    }
+}
+
+fn clear_refs() -> State {
+    match fs::write("/proc/self/clear_refs", "5") {
+        Ok(()) => State::Yes,
+        Err(error) => State::No(why("`/proc/self/clear_refs`", &error).to_string()),
+    }
+}
+
+fn dirty_pages() -> State {
+    // Any file of ours will do: our own program.
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return State::No(why("our own program", &error).to_string()),
+    };
+    match cache::resident(&program) {
+        Reading::Measured(found) => found.dirty.into(),
+        Reading::Missing(why) => State::No(why.to_string()),
+    }
+}
+
+fn drop_caches() -> State {
+    let path = "/proc/sys/vm/drop_caches";
+    // Writing would really drop them; the right to write is what is asked.
+    match access(path, Access::WRITE_OK).map_err(Into::into).and_then(|()| File::options().write(true).open(path)) {
+        Ok(_) => State::Yes,
+        Err(error) => State::No(why(&format!("`{path}`"), &error).to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_core::reading::Why;
+
+    #[test]
+    fn a_missing_reading_says_why_it_cannot_be_had() {
+        let missing: Reading<()> = Reading::Missing(Why::NotPermitted("perf_event_open: EACCES".into()));
+        assert_eq!(State::from(missing), State::No("not permitted: perf_event_open: EACCES".into()));
+        assert_eq!(State::from(Reading::Measured(7)), State::Yes);
+    }
+
+    #[test]
+    fn every_capability_says_what_for_and_how_to_allow_it() {
+        let all = capabilities(&Tracepoints::open(false), Path::new("/proc"));
+        assert!(all.iter().all(|one| !one.purpose.is_empty() && !one.allow.is_empty()));
+        let device = all.iter().find(|one| one.name == "device counters").unwrap();
+        assert!(matches!(device.state, State::No(_)), "procfs has no disk");
+    }
+}

@@ -1,0 +1,22 @@
+//! Limits on a whole process tree, and its figures, by control groups of version 1 and 2.
+//!
+//! A group is one directory in each hierarchy that helps, all of one name, below the group that this process is in.
+//! Version 1 has a hierarchy for each controller, version 2 one for all; machines in between mount both, and then
+//! version 2 still offers `cgroup.kill`. Figures of the two are never compared: they count differently.
+
+mod capability;
+mod figures;
+mod files;
+mod group;
+mod hierarchy;
+mod oom;
+mod sweep;
+mod v1;
+mod v2;
+
+pub use capability::{Ability, Capability, capability};
+pub use figures::{Figures, Version};
+pub use group::Group;
+pub use oom::MemoryEvidence;
+pub(crate) use oom::OomWatch;
+pub use sweep::sweep;

@@ -1,0 +1,155 @@
+//! Evidence of memory that ran out, and the watch that has the whole tree die of it.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use prony_core::reading::{Reading, Why};
+use prony_core::units::Bytes;
+use rustix::event::{EventfdFlags, eventfd};
+use serde::{Deserialize, Serialize};
+
+use super::figures::Version;
+use super::files::{entry, number, table, write};
+use super::group::Group;
+
+/// What was seen of memory over a subject's life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryEvidence {
+    /// The limit on the tree.
+    pub limit: Option<Bytes>,
+    /// Most memory charged to the tree.
+    pub peak: Reading<Bytes>,
+    /// Processes of the tree that the kernel killed for lack of memory, whoever lacked it.
+    pub oom_kills: Reading<u64>,
+    /// Whether the tree had come to its own limit.
+    pub limit_reached: Reading<bool>,
+    /// Processes elsewhere on the machine that the kernel killed for lack of memory meanwhile.
+    pub host_oom_kills: Reading<u64>,
+}
+
+/// A watch over a subject's memory, from before its start.
+#[derive(Debug)]
+pub(crate) struct OomWatch {
+    group: Option<Group>,
+    /// Readable when version 1 is about to kill.
+    event: Option<OwnedFd>,
+    /// Whether the kernel ends the whole group by itself.
+    together: bool,
+    host_before: Reading<u64>,
+}
+
+impl OomWatch {
+    /// Watches a group, or the machine alone where there is none.
+    pub(crate) fn new(group: Option<&Group>) -> Self {
+        let limited = group.filter(|group| group.memory_limit().is_some());
+        let (mut event, mut together) = (None, limited.is_none());
+        match limited.and_then(Group::memory_dir) {
+            // Without an event the counter is polled.
+            Some((Version::V1, dir)) => event = listen(dir).ok(),
+            Some((Version::V2, dir)) => together = number(dir, "memory.oom.group") == Reading::Measured(1),
+            None => {}
+        }
+        Self { group: group.cloned(), event, together, host_before: host_oom_kills() }
+    }
+
+    /// What to poll for something to read: memory runs out.
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.event.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the watcher must look by itself, there being no event.
+    pub(crate) const fn needs_polling(&self) -> bool {
+        self.event.is_none() && !self.together
+    }
+
+    /// Whether memory has run out since the last call.
+    pub(crate) fn take_event(&self) -> bool {
+        self.event.as_ref().is_some_and(|event| rustix::io::read(event, &mut [0; 8]).is_ok())
+    }
+
+    /// Whether the kernel has killed a process of the tree.
+    pub(crate) fn has_killed(&self) -> bool {
+        self.oom_kills().measured().is_some_and(|kills| *kills > 0)
+    }
+
+    fn oom_kills(&self) -> Reading<u64> {
+        match self.group.as_ref().and_then(Group::memory_dir) {
+            Some((Version::V1, dir)) => entry(&table(dir, "memory.oom_control"), "oom_kill"),
+            Some((Version::V2, dir)) => entry(&table(dir, "memory.events"), "oom_kill"),
+            None => Reading::Missing(Why::NotSupported("there is no control group with memory".into())),
+        }
+    }
+
+    /// What was seen so far.
+    pub(crate) fn evidence(&self) -> MemoryEvidence {
+        let oom_kills = self.oom_kills();
+        let limit = self.group.as_ref().and_then(Group::memory_limit);
+        let none = || Reading::Missing(Why::NotSupported("there is no control group with memory".into()));
+        let figures = self.group.as_ref().map(Group::figures);
+        let (peak, hits) =
+            figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
+        let host = self.host_before.clone().and(host_oom_kills(), |before, now| now.saturating_sub(before));
+        let ours = oom_kills.measured().copied().unwrap_or(0);
+        MemoryEvidence {
+            limit,
+            limit_reached: limit_reached(limit, &hits, &peak),
+            peak,
+            oom_kills,
+            host_oom_kills: host.map(|all| all.saturating_sub(ours)),
+        }
+    }
+}
+
+/// Whether a tree came to its limit: by the kernel's count of hits, or where it keeps none, by a peak so near that
+/// nothing more fitted. (Ordinary page cache comes as near; only with a kill is it evidence.)
+fn limit_reached(limit: Option<Bytes>, hits: &Reading<u64>, peak: &Reading<Bytes>) -> Reading<bool> {
+    let Some(limit) = limit.map(Bytes::as_bytes) else { return Reading::Measured(false) };
+    match hits {
+        Reading::Measured(hits) => Reading::Measured(*hits > 0),
+        Reading::Missing(_) => {
+            let near = limit - (limit / 8).min(Bytes::from_mib(2).as_bytes());
+            peak.clone().map(|peak| peak.as_bytes() >= near)
+        }
+    }
+}
+
+/// Processes killed for lack of memory on the whole machine, limits included, since it started.
+fn host_oom_kills() -> Reading<u64> {
+    entry(&table(Path::new("/proc"), "vmstat"), "oom_kill")
+}
+
+/// Has version 1 tell of memory that runs out.
+fn listen(dir: &Path) -> io::Result<OwnedFd> {
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let control = std::fs::File::open(dir.join("memory.oom_control"))?;
+    write(dir, "cgroup.event_control", &format!("{} {}", event.as_raw_fd(), control.as_raw_fd()))?;
+    Ok(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_count_of_hits_goes_before_the_peak() {
+        let limit = Some(Bytes::from_mib(64));
+        let (full, low) = (Reading::Measured(Bytes::from_mib(64)), Reading::Measured(Bytes::from_mib(8)));
+        let none = Reading::Missing(Why::NotApplicable);
+        assert_eq!(limit_reached(limit, &Reading::Measured(0), &full), Reading::Measured(false));
+        assert_eq!(limit_reached(limit, &Reading::Measured(1), &low), Reading::Measured(true));
+        assert_eq!(limit_reached(limit, &none, &full), Reading::Measured(true));
+        assert_eq!(limit_reached(limit, &none, &low), Reading::Measured(false));
+        assert_eq!(limit_reached(limit, &none, &Reading::Missing(Why::NotApplicable)).measured(), None);
+        assert_eq!(limit_reached(None, &none, &full), Reading::Measured(false));
+    }
+
+    #[test]
+    fn without_a_group_only_the_machine_speaks() {
+        let watch = OomWatch::new(None);
+        assert!(!watch.needs_polling() && !watch.has_killed() && watch.source().is_none());
+        let evidence = watch.evidence();
+        assert_eq!(evidence.limit_reached, Reading::Measured(false));
+        assert!(matches!(evidence.oom_kills, Reading::Missing(_)));
+    }
+}

@@ -1,0 +1,125 @@
+//! `prony check`: the plan of an experiment; nothing runs.
+
+use std::path::PathBuf;
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use prony_core::experiment::design::Experiment;
+use prony_core::metric::MetricName;
+use prony_core::plan::{Outline, VariantOutline, outline};
+use prony_core::stats::{Looks, blocks_before_any_verdict};
+use prony_core::units::Bytes;
+
+use super::choice::DatabaseArg;
+use super::run::OverrideArguments;
+use super::{Answer, Output};
+use crate::error::Error;
+use crate::estimate::{self, Estimate};
+use crate::load;
+
+/// Which file.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The experiment
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    overrides: OverrideArguments,
+    #[command(flatten)]
+    database: DatabaseArg,
+}
+
+/// Prints the plan.
+///
+/// # Errors
+/// Where the file has problems or the output cannot be written.
+pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?)?;
+    let outline = outline(&experiment);
+    let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
+    output.print(&text(&experiment, &outline, &estimate, output.width))?;
+    Ok(Answer::Yes)
+}
+
+fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: Option<usize>) -> String {
+    let mut text = format!("{}\n", experiment.title());
+    if let Some(question) = experiment.question() {
+        text += &format!("{question}\n");
+    }
+    text += &format!("\n{}\n\n", variants(outline, width));
+    text += &format!("{}\n", amounts(outline));
+    text += &comparison(experiment, outline);
+    text + &format!("{estimate}\n")
+}
+
+fn variants(outline: &Outline, width: Option<usize>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(120));
+    table.set_header(["variant", "stratum", "trials", "records", "data", "phases", "note"]);
+    for column in [2, 3, 4] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    for variant in &outline.variants {
+        table.add_row([
+            levels(&variant.levels),
+            (variant.stratum + 1).to_string(),
+            variant.trials.to_string(),
+            variant.records.to_string(),
+            Bytes::from_bytes(variant.data_bytes as u64).to_string(),
+            variant.phases.join(", "),
+            note(variant),
+        ]);
+    }
+    table
+}
+
+fn levels(levels: &[(String, String)]) -> String {
+    match levels {
+        [] => "the subject".to_owned(),
+        levels => levels.iter().map(|(factor, level)| format!("{factor}={level}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn note(variant: &VariantOutline) -> String {
+    match &variant.no_verdict {
+        _ if variant.baseline => "baseline".to_owned(),
+        Some(why) => format!("no verdict: {why}"),
+        None => String::new(),
+    }
+}
+
+fn amounts(outline: &Outline) -> String {
+    let (min, max) = (outline.blocks.min, outline.blocks.max);
+    let blocks = if min == max { min.to_string() } else { format!("{min} to {max}") };
+    let trials = match (outline.trials_min, outline.trials_max) {
+        (least, most) if least == most => most.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    };
+    format!("{} variants in {} strata, {blocks} blocks, {trials} trials", outline.variants.len(), outline.strata.len())
+}
+
+fn comparison(experiment: &Experiment, outline: &Outline) -> String {
+    let compare = experiment.compare();
+    if compare.baseline.is_empty() {
+        return "nothing is compared: `[compare] baseline = { ... }` names what the others are compared with\n"
+            .to_owned();
+    }
+    let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
+    let metrics: Vec<String> = compare.primary.iter().chain(&compare.metrics).map(MetricName::to_string).collect();
+    let looks = Looks::new(outline.blocks.min, outline.blocks.max);
+    let family = outline.family;
+    let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &looks) {
+        _ if family == 0 => "no verdict is possible: see the notes above".to_owned(),
+        Some(blocks) => format!("a verdict is possible from {blocks} blocks on"),
+        None => format!("no verdict is possible in {} blocks: more blocks, or a smaller family", outline.blocks.max),
+    };
+    format!(
+        "compared with {} in {}, margin {} %, a family of {family} at {} %: {needed}\n",
+        baseline.join(", "),
+        metrics.join(", "),
+        compare.margin.get() * 100.0,
+        compare.alpha.get() * 100.0,
+    )
+}

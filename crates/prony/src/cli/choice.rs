@@ -1,0 +1,84 @@
+//! Which database and which run a command means.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::error::Error;
+use crate::results::{Database, RunHead, RunId};
+
+/// Where the results are.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
+pub struct DatabaseArg {
+    /// Results database
+    #[arg(long, value_name = "PATH", default_value = "prony.db", env = "PRONY_DATABASE")]
+    pub database: PathBuf,
+}
+
+/// A run by number, or counted back from the latest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunChoice {
+    /// The latest.
+    #[default]
+    Latest,
+    /// `-1` is the latest, `-2` the one before.
+    Back(usize),
+    /// By its number.
+    Number(i64),
+}
+
+impl FromStr for RunChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<i64>() {
+            Ok(n) if n > 0 => Ok(Self::Number(n)),
+            Ok(n) if n < 0 => Ok(Self::Back(usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX))),
+            _ if text == "latest" => Ok(Self::Latest),
+            _ => Err("a run is a number as in `prony ls`, `latest`, or `-2` for the one before the latest".to_owned()),
+        }
+    }
+}
+
+impl RunChoice {
+    /// The run that is meant.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::Database`].
+    pub fn find(self, database: &Database) -> Result<RunId, Error> {
+        let runs = database.runs()?;
+        let found = match self {
+            Self::Latest => runs.last(),
+            Self::Back(n) => runs.len().checked_sub(n).and_then(|at| runs.get(at)),
+            Self::Number(n) => runs.iter().find(|head| head.id.0 == n),
+        };
+        found.map(|head: &RunHead| head.id).ok_or_else(|| self.not_found(&runs, database))
+    }
+
+    fn not_found(self, runs: &[RunHead], database: &Database) -> Error {
+        let path = database.path().to_owned();
+        if runs.is_empty() {
+            return Error::NoRuns { path };
+        }
+        let run = match self {
+            Self::Latest => "latest".to_owned(),
+            Self::Back(n) => format!("-{n}"),
+            Self::Number(n) => n.to_string(),
+        };
+        Error::NoRun { run, path }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_named_by_number_or_from_the_end() {
+        assert_eq!("3".parse(), Ok(RunChoice::Number(3)));
+        assert_eq!("-2".parse(), Ok(RunChoice::Back(2)));
+        assert_eq!("latest".parse(), Ok(RunChoice::Latest));
+        for wrong in ["0", "x", "", "1.5"] {
+            assert!(wrong.parse::<RunChoice>().is_err(), "{wrong}");
+        }
+    }
+}

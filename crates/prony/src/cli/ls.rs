@@ -1,0 +1,45 @@
+//! `prony ls`: the runs in a database.
+
+use std::io::Write;
+
+use super::choice::DatabaseArg;
+use crate::error::Error;
+use crate::report::render::terminal::{Terminal, plain_table};
+use crate::report::when;
+use crate::results::{Database, RunHead, RunStatus};
+
+/// List the runs
+#[derive(Clone, Debug, clap::Args)]
+pub struct LsArgs {
+    /// Where the results are
+    #[command(flatten)]
+    pub database: DatabaseArg,
+}
+
+/// Lists the runs, the oldest first.
+///
+/// # Errors
+/// Those of the database, and [`Error::Write`].
+pub fn ls(args: &LsArgs, terminal: Terminal, out: &mut dyn Write) -> Result<(), Error> {
+    let database = Database::open(&args.database.database)?;
+    let runs = database.runs()?;
+    let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
+    plain_table(terminal, &["run", "began", "trials", "status", "title"], &rows, out)
+        .and_then(|()| out.flush())
+        .map_err(|source| Error::Write { what: "the list of runs".to_owned(), source })
+}
+
+fn row(head: &RunHead) -> Vec<String> {
+    let failed = head.finished - head.ok;
+    let trials = match (head.finished == head.planned, failed) {
+        (true, 0) => head.finished.to_string(),
+        (true, failed) => format!("{} ({failed} not ok)", head.finished),
+        (false, 0) => format!("{} of {}", head.finished, head.planned),
+        (false, failed) => format!("{} of {} ({failed} not ok)", head.finished, head.planned),
+    };
+    let status = match head.status {
+        RunStatus::Unfinished => "unfinished: under way, or killed",
+        other => other.name(),
+    };
+    vec![head.id.to_string(), when(head.started_unix_ms), trials, status.to_owned(), head.title.clone()]
+}

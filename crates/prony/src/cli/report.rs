@@ -1,0 +1,94 @@
+//! `prony report`: a run as a document or as data.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use super::choice::{DatabaseArg, RunChoice};
+use crate::error::Error;
+use crate::report::export::document::document;
+use crate::report::export::{Csv, Json, Rows, groups, readings, series};
+use crate::report::render::Render;
+use crate::report::render::markdown::Markdown;
+use crate::report::{Options, build};
+use crate::results::{Database, RunData};
+
+/// Write a run as a document or as data
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportArgs {
+    /// Run by number; `-2` is the one before the latest
+    #[arg(value_name = "RUN", default_value = "latest", allow_hyphen_values = true)]
+    pub run: RunChoice,
+    /// Where the results are
+    #[command(flatten)]
+    pub database: DatabaseArg,
+    /// What to write it as
+    #[arg(long, value_enum, default_value_t)]
+    pub format: ReportFormat,
+    /// What to write
+    #[arg(long, value_enum, default_value_t)]
+    pub what: What,
+    /// File to write; standard output unless told
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What a report is written as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ReportFormat {
+    /// Tables and findings, as GitHub shows them
+    #[default]
+    Markdown,
+    /// One row a figure, sample or group
+    Csv,
+    /// One document, or one object a sample or group
+    Json,
+}
+
+/// What a report holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum What {
+    /// The figures of each phase of each trial
+    #[default]
+    Results,
+    /// Wall and CPU time of each group of operations that was timed
+    Samples,
+    /// Memory, CPU and I/O of each process over time
+    Series,
+}
+
+/// Writes a run to `--output`, or else to `out`.
+///
+/// # Errors
+/// Those of the database, [`Error::NoRun`], [`Error::Arguments`], [`Error::Write`].
+pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
+    if args.format == ReportFormat::Markdown && args.what != What::Results {
+        let message = "samples and series are data and have no Markdown".to_owned();
+        return Err(Error::Arguments { message, hint: "add `--format csv` or `--format json`".to_owned() });
+    }
+    let database = Database::open(&args.database.database)?;
+    let data = database.load_run(args.run.find(&database)?)?;
+    let Some(path) = &args.output else { return write(args, &database, &data, out) };
+    let file = File::create(path).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
+    write(args, &database, &data, &mut BufWriter::new(file))
+}
+
+fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
+    match (args.format, args.what) {
+        (ReportFormat::Markdown, _) => Markdown
+            .render(&build(data, &Options::default()), out)
+            .and_then(|()| out.flush())
+            .map_err(|source| Error::Write { what: "the report".to_owned(), source }),
+        (ReportFormat::Json, What::Results) => document(data, &build(data, &Options::default()), out),
+        (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
+        (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),
+    }
+}
+
+fn rows(what: What, database: &Database, data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
+    match what {
+        What::Results => readings(data, rows),
+        What::Samples => groups(database, data, rows),
+        What::Series => series(database, data, rows),
+    }
+}

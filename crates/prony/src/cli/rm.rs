@@ -1,0 +1,65 @@
+//! `prony rm`: deletes runs.
+
+use std::io::{BufRead, Write};
+
+use super::choice::{DatabaseArg, RunChoice};
+use crate::error::Error;
+use crate::report::when;
+use crate::results::{Database, RunHead, RunId};
+
+/// Delete runs and everything they hold
+#[derive(Clone, Debug, clap::Args)]
+pub struct RmArgs {
+    /// Runs by number; `-1` is the latest
+    #[arg(value_name = "RUN", required = true, allow_hyphen_values = true)]
+    pub runs: Vec<RunChoice>,
+    /// Where the results are
+    #[command(flatten)]
+    pub database: DatabaseArg,
+    /// Do not ask
+    #[arg(long, short)]
+    pub yes: bool,
+}
+
+/// Deletes runs; all of them exist, or none is deleted.
+///
+/// Without `--yes` it asks on `ask` and reads the answer from `answers`, which is `None` where nobody
+/// can answer. Says on `ask` what was deleted.
+///
+/// # Errors
+/// Those of the database, [`Error::NoRun`], [`Error::Arguments`] where nobody can answer, [`Error::Write`].
+pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut dyn Write) -> Result<(), Error> {
+    let mut database = Database::open(&args.database.database)?;
+    let mut runs = args.runs.iter().map(|run| run.find(&database)).collect::<Result<Vec<RunId>, _>>()?;
+    runs.sort_unstable();
+    runs.dedup();
+    let heads = runs.iter().map(|run| database.run(*run)).collect::<Result<Vec<_>, _>>()?;
+    if !args.yes && !agreed(&heads, answers, ask)? {
+        return Ok(());
+    }
+    for head in &heads {
+        database.delete_run(head.id)?;
+        writeln!(ask, "deleted run {}", head.id).map_err(unwritten)?;
+    }
+    Ok(())
+}
+
+fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut dyn Write) -> Result<bool, Error> {
+    let Some(answers) = answers else {
+        let message = "`prony rm` asks before it deletes, and nobody is there to answer".to_owned();
+        return Err(Error::Arguments { message, hint: "add `--yes`".to_owned() });
+    };
+    for head in heads {
+        let title = head.title.escape_debug();
+        writeln!(ask, "run {} of {}: {title}, {} trials", head.id, when(head.started_unix_ms), head.finished)
+            .map_err(unwritten)?;
+    }
+    write!(ask, "delete? [y/N] ").and_then(|()| ask.flush()).map_err(unwritten)?;
+    let mut answer = String::new();
+    answers.read_line(&mut answer).map_err(|source| Error::Read { what: "the answer".to_owned(), source })?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn unwritten(source: std::io::Error) -> Error {
+    Error::Write { what: "the question".to_owned(), source }
+}

@@ -1,0 +1,53 @@
+//! `prony show`: a run's tables on the terminal.
+
+use std::io::Write;
+
+use prony_core::metric::MetricName;
+
+use super::choice::{DatabaseArg, RunChoice};
+use crate::error::Error;
+use crate::report::render::Render;
+use crate::report::render::terminal::Terminal;
+use crate::report::{Options, build};
+use crate::results::{Database, RunId};
+
+/// Show a run's tables
+#[derive(Clone, Debug, clap::Args)]
+pub struct ShowArgs {
+    /// Run by number; `-2` is the one before the latest
+    #[arg(value_name = "RUN", default_value = "latest", allow_hyphen_values = true)]
+    pub run: RunChoice,
+    /// Where the results are
+    #[command(flatten)]
+    pub database: DatabaseArg,
+    /// Show this figure instead of the usual ones, such as `write.time`; may be given several times
+    #[arg(long, value_name = "PHASE.METRIC")]
+    pub metric: Vec<MetricName>,
+    /// Show every figure that was measured
+    #[arg(long, conflicts_with = "metric")]
+    pub all_metrics: bool,
+    /// Width of the tables in characters; the terminal's unless told
+    #[arg(long, value_name = "N")]
+    pub width: Option<usize>,
+}
+
+impl ShowArgs {
+    /// To show this run as it is shown unless told otherwise.
+    pub const fn of_run(run: RunId, database: DatabaseArg) -> Self {
+        Self { run: RunChoice::Number(run.0), database, metric: Vec::new(), all_metrics: false, width: None }
+    }
+}
+
+/// Shows a run. `terminal` says what the output can take; `--width` goes before its width.
+///
+/// # Errors
+/// Those of the database, [`Error::NoRun`], and [`Error::Write`], which may be a broken pipe.
+pub fn show(args: &ShowArgs, terminal: Terminal, out: &mut dyn Write) -> Result<(), Error> {
+    let database = Database::open(&args.database.database)?;
+    let data = database.load_run(args.run.find(&database)?)?;
+    let report = build(&data, &Options { metrics: args.metric.clone(), all_metrics: args.all_metrics });
+    Terminal { width: args.width.or(terminal.width), ..terminal }
+        .render(&report, out)
+        .and_then(|()| out.flush())
+        .map_err(|source| Error::Write { what: "the tables".to_owned(), source })
+}

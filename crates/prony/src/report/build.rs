@@ -1,0 +1,359 @@
+//! The report of a run: which tables there are, and each table's rows, columns and footnotes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_core::experiment::design::{CellPart, Statistic, TableSpec};
+use prony_core::experiment::spec::{Durability, Subject};
+use prony_core::metric::{Metric, MetricKey, MetricName};
+use prony_core::record::{Answer, TrialRecord};
+
+use super::cells::{Plan, Said, Source, fill, scales};
+use super::columns::{self, ColumnPlan};
+use super::figure::names;
+use super::layout::{Layout, Part, RowPart};
+use super::model::{Align, Column, Label, Report, Row, Table};
+use super::notes::Notes;
+use super::preface;
+use super::scale::Scale;
+use super::words::count;
+use crate::results::RunData;
+
+/// What to show.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// These figures instead of the experiment's tables or the derived ones.
+    pub metrics: Vec<MetricName>,
+    /// Every figure that was measured.
+    pub all_metrics: bool,
+}
+
+/// The report of a run.
+pub fn build(data: &RunData, options: &Options) -> Report {
+    let maker = Maker::new(data);
+    Report {
+        title: data.head.title.clone(),
+        preface: preface::preface(data),
+        verdicts: Vec::new(),
+        tables: maker.tables(options),
+        findings: preface::findings(data),
+        machine: preface::machine(data),
+    }
+}
+
+/// What all tables of a run are made from.
+struct Maker<'a> {
+    data: &'a RunData,
+    trials: BTreeMap<usize, Vec<&'a TrialRecord>>,
+}
+
+/// A table's columns and what they share.
+struct Sheet {
+    title: Option<String>,
+    columns: Vec<ColumnPlan>,
+    statistic: Statistic,
+    absent: Vec<String>,
+    by_phase: bool,
+}
+
+impl Sheet {
+    fn plan<'c>(&self, column: &'c ColumnPlan) -> Plan<'c> {
+        Plan { parts: &column.parts, statistic: self.statistic }
+    }
+}
+
+impl<'a> Maker<'a> {
+    fn new(data: &'a RunData) -> Self {
+        let mut trials: BTreeMap<usize, Vec<&TrialRecord>> = BTreeMap::new();
+        for trial in &data.trials {
+            trials.entry(trial.trial.variant).or_default().push(trial);
+        }
+        Self { data, trials }
+    }
+
+    fn tables(&self, options: &Options) -> Vec<Table> {
+        let experiment = &self.data.experiment;
+        let specs = experiment.tables();
+        let asked = options.all_metrics || !options.metrics.is_empty();
+        if !asked && !specs.is_empty() {
+            return specs.iter().flat_map(|spec| self.of_spec(spec)).collect();
+        }
+        let layout = Layout::derived(experiment);
+        let by_phase = !asked && layout.rows.is_empty() && layout.tables.is_empty();
+        let (columns, absent) = match (asked, by_phase) {
+            (true, _) if options.all_metrics => (columns::all(experiment, &self.data.trials), vec![]),
+            (true, _) => (options.metrics.iter().cloned().map(columns::of_metric).collect(), vec![]),
+            (_, true) => columns::per_phase(experiment, &self.data.trials),
+            (_, false) => columns::derived(experiment, &self.data.trials),
+        };
+        let sheet = Sheet { title: None, columns, statistic: Statistic::Median, absent, by_phase };
+        self.sheet(&sheet, &layout)
+    }
+
+    fn of_spec(&self, spec: &TableSpec) -> Vec<Table> {
+        let layout = Layout::asked(&self.data.experiment, spec);
+        let mut columns: Vec<ColumnPlan> = spec
+            .columns
+            .iter()
+            .map(|column| ColumnPlan {
+                group: String::new(),
+                heading: column.title.clone(),
+                topic: super::model::Topic::Asked,
+                parts: column.parts.clone(),
+            })
+            .collect();
+        columns.extend(self.errors_of(&columns));
+        let sheet =
+            Sheet { title: spec.title.clone(), columns, statistic: spec.statistic, absent: vec![], by_phase: false };
+        self.sheet(&sheet, &layout)
+    }
+
+    /// Errors stand beside the figures they flatter, whether asked for or not.
+    fn errors_of(&self, columns: &[ColumnPlan]) -> Vec<ColumnPlan> {
+        let key = MetricKey::amount(Metric::Errors);
+        let read = read(columns);
+        let shown = |phase: &str| read.iter().any(|n| n.phase == phase && n.key == key);
+        let erred = |phase: &str| {
+            let phases = self.data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+            phases.filter_map(|p| p.reading(key)?.measured()).any(|n| *n > 0.0)
+        };
+        let mut phases: Vec<&str> = read.iter().map(|n| n.phase.as_str()).collect();
+        phases.dedup();
+        phases
+            .into_iter()
+            .filter(|phase| !shown(phase) && erred(phase))
+            .map(|phase| columns::of_metric(MetricName { phase: phase.to_owned(), instance: None, key }))
+            .collect()
+    }
+
+    /// The tables of one sheet; they share units, decimals and the footnotes of durability.
+    fn sheet(&self, sheet: &Sheet, layout: &Layout) -> Vec<Table> {
+        let parts = layout.parts(&self.data.experiment);
+        let rows: Vec<Vec<Working>> = parts.iter().map(|part| self.rows(sheet, part)).collect();
+        let sources: Vec<Source<'_>> = rows.iter().flatten().flat_map(|row| self.sources(row)).collect();
+        let scales: Vec<Vec<Scale>> =
+            sheet.columns.iter().map(|column| scales(&sheet.plan(column), &sources)).collect();
+        parts.iter().zip(rows).map(|(part, rows)| self.table(sheet, &scales, layout, part, rows)).collect()
+    }
+
+    fn table(
+        &self,
+        sheet: &Sheet,
+        scales: &[Vec<Scale>],
+        layout: &Layout,
+        part: &Part,
+        mut rows: Vec<Working>,
+    ) -> Table {
+        let mut notes = Notes::default();
+        self.row_marks(&mut rows, &mut notes);
+        let mut columns = Vec::new();
+        for (at, group) in part.groups.iter().enumerate() {
+            let sources: Vec<Source<'_>> = rows.iter().map(|row| self.source(row, at)).collect();
+            let mut said = vec![Said::default(); rows.len()];
+            for (column, scales) in sheet.columns.iter().zip(scales) {
+                let filled = fill(&sheet.plan(column), scales, &sources, &mut said, &mut notes);
+                let marks = self.column_marks(column, &rows, &mut notes);
+                columns.push(heading(column, group, filled.unit, filled.align, marks));
+                rows.iter_mut().zip(filled.cells).for_each(|(row, cell)| row.row.cells.push(cell));
+            }
+        }
+        sheet.absent.iter().for_each(|text| notes.general(text));
+        Table {
+            title: title(sheet.title.as_deref(), part),
+            caption: self.caption(sheet.statistic),
+            labels: self.labels(sheet, layout),
+            columns,
+            rows: rows.into_iter().map(|row| row.row).collect(),
+            notes: notes.finish(),
+        }
+    }
+
+    fn labels(&self, sheet: &Sheet, layout: &Layout) -> Vec<String> {
+        if sheet.by_phase {
+            return vec!["phase".to_owned()];
+        }
+        layout.rows.iter().map(|f| self.data.experiment.factors()[*f].name.clone()).collect()
+    }
+
+    fn rows(&self, sheet: &Sheet, part: &Part) -> Vec<Working> {
+        let label = |text: &String| Label { text: text.clone(), marks: vec![] };
+        if !sheet.by_phase {
+            let row = |r: &RowPart| Row { labels: r.labels.iter().map(label).collect(), cells: vec![] };
+            return part
+                .rows
+                .iter()
+                .map(|r| Working { row: row(r), variants: r.variants.clone(), phase: None })
+                .collect();
+        }
+        let variants = part.rows.first().map(|r| r.variants.clone()).unwrap_or_default();
+        columns::timed_phases(&self.data.experiment, &self.data.trials)
+            .into_iter()
+            .map(|phase| Working {
+                row: Row { labels: vec![label(&phase)], cells: vec![] },
+                variants: variants.clone(),
+                phase: Some(phase),
+            })
+            .collect()
+    }
+
+    fn sources(&self, row: &Working) -> Vec<Source<'a>> {
+        (0..row.variants.len()).map(|group| self.source(row, group)).collect()
+    }
+
+    fn source(&self, row: &Working, group: usize) -> Source<'a> {
+        let variants = &row.variants[group];
+        Source {
+            trials: variants.iter().filter_map(|v| self.trials.get(v)).flatten().copied().collect(),
+            planned: variants.iter().map(|v| self.planned(*v)).sum(),
+            exists: !variants.is_empty(),
+            phase: row.phase.clone(),
+        }
+    }
+
+    /// Trials that a variant has at least when the run is done.
+    fn planned(&self, variant: usize) -> usize {
+        let variant = &self.data.experiment.variants()[variant];
+        let labels = if variant.baseline && self.data.experiment.compare().twice { 2 } else { 1 };
+        variant.blocks.min as usize * labels
+    }
+
+    fn caption(&self, statistic: Statistic) -> String {
+        let what = match statistic {
+            Statistic::Median => "Median of the trials",
+            Statistic::Mean => "Mean of the trials",
+            Statistic::Min => return "The least of the trials.".to_owned(),
+            Statistic::Max => return "The greatest of the trials.".to_owned(),
+        };
+        let most = self.trials.values().map(Vec::len).max().unwrap_or(0);
+        match most {
+            0 | 1 => "One trial each: how much the figures vary is not known.".to_owned(),
+            n => format!("{what} (up to {} each), in brackets the least and the greatest.", count(n, "trial")),
+        }
+    }
+
+    /// Durability classes where they differ, and settings that are not as declared.
+    fn row_marks(&self, rows: &mut [Working], notes: &mut Notes) {
+        let classes: Vec<Vec<String>> = rows.iter().map(|row| self.of_row(row, class)).collect();
+        // Sibling tables are compared too.
+        let differ = self.data.trials.iter().filter_map(class).collect::<BTreeSet<_>>().len() > 1;
+        for (row, classes) in rows.iter_mut().zip(classes) {
+            let declared = self.of_row(row, |trial| self.not_as_declared(trial));
+            let Some(label) = row.row.labels.last_mut() else { continue };
+            if differ {
+                label.marks.extend(classes.iter().map(|c| notes.mark(promise(c))));
+            }
+            label.marks.extend(declared.into_iter().map(|text| notes.mark(text)));
+        }
+    }
+
+    /// What the function says of a row's trials, each once.
+    fn of_row(&self, row: &Working, f: impl Fn(&TrialRecord) -> Option<String>) -> Vec<String> {
+        let trials = row.variants.iter().flatten().filter_map(|v| self.trials.get(v)).flatten();
+        let mut texts: Vec<String> = Vec::new();
+        for text in trials.filter_map(|t| f(t)) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        texts
+    }
+
+    fn not_as_declared(&self, trial: &TrialRecord) -> Option<String> {
+        let Subject::Store(store) = &self.data.experiment.variants().get(trial.trial.variant)?.spec.subject;
+        let declared = store.durability?.name();
+        let effective = class(trial)?;
+        (declared != effective)
+            .then(|| format!("declared durability `{declared}`, the settings in force amount to `{effective}`"))
+    }
+
+    /// A column whose phase answered differently although the work was the same.
+    fn column_marks(&self, plan: &ColumnPlan, rows: &[Working], notes: &mut Notes) -> Vec<usize> {
+        let mut marks = Vec::new();
+        for name in read(std::slice::from_ref(plan)) {
+            let phases = if name.phase.is_empty() {
+                rows.iter().filter_map(|r| r.phase.as_deref()).collect()
+            } else {
+                vec![name.phase.as_str()]
+            };
+            for phase in phases.into_iter().filter(|p| self.answers_differ(p)) {
+                let mark = notes.mark(format!(
+                    "answers of `{phase}` differ between trials that did the same work: do not compare their speed"
+                ));
+                if !marks.contains(&mark) {
+                    marks.push(mark);
+                }
+            }
+        }
+        marks
+    }
+
+    fn answers_differ(&self, phase: &str) -> bool {
+        let mut answers: BTreeMap<u64, &Answer> = BTreeMap::new();
+        for trial in &self.data.trials {
+            for answer in trial.phases.iter().filter(|p| p.name == phase).filter_map(|p| p.answer.as_ref()) {
+                if answer.comparable && *answers.entry(trial.trial.seed).or_insert(answer) != answer {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+}
+
+/// A row under construction.
+struct Working {
+    row: Row,
+    variants: Vec<Vec<usize>>,
+    phase: Option<String>,
+}
+
+fn heading(plan: &ColumnPlan, group: &str, unit: &str, align: Align, marks: Vec<usize>) -> Column {
+    let groups: Vec<&str> = [group, plan.group.as_str()].into_iter().filter(|g| !g.is_empty()).collect();
+    // An asked-for heading may hold its unit already.
+    let unit = if plan.heading.ends_with(&format!(", {unit}")) { "" } else { unit };
+    Column {
+        group: groups.join(": "),
+        heading: plan.heading.clone(),
+        unit: unit.to_owned(),
+        align,
+        topic: plan.topic,
+        marks,
+    }
+}
+
+fn read(columns: &[ColumnPlan]) -> Vec<&MetricName> {
+    let mut out = Vec::new();
+    for part in columns.iter().flat_map(|c| &c.parts) {
+        if let CellPart::Figure { expr, .. } = part {
+            names(expr, &mut out);
+        }
+    }
+    out
+}
+
+fn title(asked: Option<&str>, part: &Part) -> Option<String> {
+    let levels = part.levels.iter().map(|(factor, level)| format!("{factor} = {level}")).collect::<Vec<_>>().join(", ");
+    match (asked, levels.is_empty()) {
+        (Some(asked), false) => Some(format!("{asked}: {levels}")),
+        (Some(asked), true) => Some(asked.to_owned()),
+        (None, false) => Some(levels),
+        (None, true) => None,
+    }
+}
+
+/// The durability class in force, as the engine's driver tells.
+fn class(trial: &TrialRecord) -> Option<String> {
+    let paths = ["/settings/class", "/class", "/durability"];
+    paths.iter().find_map(|path| trial.effective.pointer(path)?.as_str()).map(str::to_owned)
+}
+
+fn promise(class: &str) -> String {
+    let loses = match Durability::ALL.into_iter().find(|d| d.name() == class) {
+        Some(Durability::Strict) => "a power cut loses nothing acknowledged",
+        Some(Durability::Bounded) => "a power cut loses at most the last commit",
+        Some(Durability::Relaxed) => "a power cut loses a tail of commits",
+        Some(Durability::Volatile) => "a process crash loses a tail of commits",
+        Some(Durability::None) => "a power cut may lose anything, integrity too",
+        None => return format!("durability `{class}`"),
+    };
+    format!("durability `{class}`: {loses}")
+}

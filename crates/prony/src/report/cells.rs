@@ -1,0 +1,231 @@
+//! From trials to the texts of one column: summary, one scale for all, text.
+
+use prony_core::experiment::design::{CellPart, Expr, Statistic};
+use prony_core::reading::Why;
+use prony_core::record::TrialRecord;
+
+use super::figure::{Summary, in_phase, unit};
+use super::model::{Align, Cell, Figure};
+use super::notes::Notes;
+use super::scale::Scale;
+use super::words::{ended, evidence, short};
+
+/// What stands behind one cell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Source<'a> {
+    /// The finished trials of its variant.
+    pub(super) trials: Vec<&'a TrialRecord>,
+    /// How many are planned.
+    pub(super) planned: usize,
+    /// Whether the row has the variant at all (`skip`, `grid`).
+    pub(super) exists: bool,
+    /// The row's phase, where rows are phases: it takes the place of empty phase names.
+    pub(super) phase: Option<String>,
+}
+
+/// What a column's cells say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plan<'a> {
+    /// Literal text and expressions in turn.
+    pub(super) parts: &'a [CellPart],
+    /// How trials become one figure.
+    pub(super) statistic: Statistic,
+}
+
+/// A column's cells with what they have in common.
+#[derive(Debug)]
+pub(super) struct Filled {
+    /// A cell a row.
+    pub(super) cells: Vec<Cell>,
+    /// The unit of all; empty where the texts state it or there is none.
+    pub(super) unit: &'static str,
+    /// Where the texts stand.
+    pub(super) align: Align,
+}
+
+/// What a row has said already, so that no cell says it again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Said {
+    outcome: bool,
+    count: bool,
+}
+
+/// Fills one column; `said` has an entry a row and is carried from column to column.
+pub(super) fn fill(
+    plan: &Plan<'_>,
+    scales: &[Scale],
+    sources: &[Source<'_>],
+    said: &mut [Said],
+    notes: &mut Notes,
+) -> Filled {
+    let Plan { parts, statistic } = *plan;
+    let alone = is_alone(parts);
+    let cells = sources
+        .iter()
+        .zip(said)
+        .map(|(source, said)| {
+            let summaries = &summaries(parts, source);
+            let mut cell = Writer { parts, statistic, scales, summaries, alone }.cell(source, said, notes);
+            cell.figures = numbers(parts, statistic, summaries);
+            cell
+        })
+        .collect();
+    let unit = match (alone, scales.first()) {
+        (true, Some(scale)) => scale.name,
+        _ => "",
+    };
+    Filled { cells, unit, align: Align::Right }
+}
+
+/// One scale a figure of the text, over all rows, also those of sibling tables.
+pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>]) -> Vec<Scale> {
+    let rows: Vec<Vec<Summary<'_>>> = sources.iter().map(|source| summaries(plan.parts, source)).collect();
+    expressions(plan.parts)
+        .enumerate()
+        .map(|(at, (expr, format))| {
+            let of_rows = rows.iter().flat_map(|row| row[at].value(plan.statistic).into_iter().chain(row[at].at_least));
+            let numbers: Vec<f64> = of_rows.collect();
+            Scale::choose(unit(expr), format, &numbers)
+        })
+        .collect()
+}
+
+/// Whether the cells hold one figure and no text, so that its unit can stand in the heading.
+fn is_alone(parts: &[CellPart]) -> bool {
+    matches!(parts, [CellPart::Figure { format, .. }] if format.as_deref() != Some("mm:ss.ms"))
+}
+
+fn expressions(parts: &[CellPart]) -> impl Iterator<Item = (&Expr, Option<&str>)> {
+    parts.iter().filter_map(|part| match part {
+        CellPart::Figure { expr, format } => Some((expr, format.as_deref())),
+        CellPart::Text(_) => None,
+    })
+}
+
+fn summaries<'a>(parts: &[CellPart], source: &Source<'a>) -> Vec<Summary<'a>> {
+    let one = |expr: &Expr| match &source.phase {
+        Some(phase) => Summary::of(&in_phase(expr, phase), &source.trials),
+        None => Summary::of(expr, &source.trials),
+    };
+    expressions(parts).map(|(expr, _)| one(expr)).collect()
+}
+
+fn numbers(parts: &[CellPart], statistic: Statistic, summaries: &[Summary<'_>]) -> Vec<Figure> {
+    expressions(parts)
+        .zip(summaries)
+        .map(|((expr, _), summary)| Figure {
+            value: summary.value(statistic),
+            low: summary.low(),
+            high: summary.high(),
+            unit: unit(expr),
+            trials: summary.numbers.len(),
+            ended: summary.ended.len(),
+            missing: summary.missing.first().map(Why::to_string),
+        })
+        .collect()
+}
+
+/// Writes one cell.
+struct Writer<'a> {
+    parts: &'a [CellPart],
+    statistic: Statistic,
+    scales: &'a [Scale],
+    summaries: &'a [Summary<'a>],
+    alone: bool,
+}
+
+impl Writer<'_> {
+    fn cell(&self, source: &Source<'_>, said: &mut Said, notes: &mut Notes) -> Cell {
+        let mut cell = Cell::default();
+        if !source.exists {
+            return cell;
+        }
+        if source.trials.is_empty() {
+            cell.main = "not run".to_owned();
+            return cell;
+        }
+        let mut figures = self.summaries.iter().zip(self.scales);
+        for part in self.parts {
+            match (part, figures_next(part, &mut figures)) {
+                (CellPart::Text(text), _) => cell.main += text,
+                (_, Some((summary, scale))) => self.figure(summary, scale, &mut cell, said, notes),
+                _ => {}
+            }
+        }
+        self.spread(&mut cell);
+        self.count(source, &mut cell, said);
+        cell
+    }
+
+    fn figure(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
+        match summary.value(self.statistic) {
+            Some(value) => cell.main += &self.with_unit(scale, scale.print(value)),
+            None if !summary.ended.is_empty() => self.outcome(summary, scale, cell, said, notes),
+            None => cell.main.push('-'),
+        }
+        if summary.value(self.statistic).is_some() && !summary.ended.is_empty() {
+            cell.marks.push(notes.mark(format!("other trials of this row: {}", ended(&summary.ended))));
+        }
+        match summary.missing.first() {
+            Some(Why::NotApplicable) | None => {}
+            Some(why) if summary.numbers.is_empty() => cell.marks.push(notes.mark(why.to_string())),
+            Some(why) => {
+                let all = summary.numbers.len() + summary.missing.len();
+                cell.marks.push(notes.mark(format!("missing in {} of {all} trials: {why}", summary.missing.len())));
+            }
+        }
+        cell.marks.dedup();
+    }
+
+    /// The first cell of a row tells the whole story, the others its name or what is known at least.
+    fn outcome(&self, summary: &Summary<'_>, scale: &Scale, cell: &mut Cell, said: &mut Said, notes: &mut Notes) {
+        cell.outcome = true;
+        let first = summary.ended.first().map(|t| t.ending.outcome);
+        cell.main += &match (summary.at_least, first) {
+            (Some(least), _) => format!(">= {}", self.with_unit(scale, scale.print(least))),
+            (None, Some(outcome)) if said.outcome => short(outcome),
+            (None, _) => {
+                said.outcome = true;
+                cell.marks.extend(evidence(&summary.ended).map(|text| notes.mark(text)));
+                ended(&summary.ended)
+            }
+        };
+    }
+
+    /// A unit stands in the heading, in the text around the figure, or behind the figure.
+    fn with_unit(&self, scale: &Scale, number: String) -> String {
+        let formatted = expressions(self.parts).any(|(_, format)| format.is_some());
+        if self.alone || formatted || scale.name.is_empty() { number } else { format!("{number} {}", scale.name) }
+    }
+
+    /// Least and greatest trial of the first figure.
+    fn spread(&self, cell: &mut Cell) {
+        let (Some(summary), Some(scale)) = (self.summaries.first(), self.scales.first()) else { return };
+        let middle = matches!(self.statistic, Statistic::Median | Statistic::Mean);
+        if let (Some(low), Some(high), true) = (summary.low(), summary.high(), middle)
+            && low < high
+        {
+            cell.spread = format!("[{}..{}]", scale.print(low), scale.print(high));
+        }
+    }
+
+    fn count(&self, source: &Source<'_>, cell: &mut Cell, said: &mut Said) {
+        let finished = source.trials.len();
+        let ended = self.summaries.iter().map(|s| s.ended.len()).max().unwrap_or(0);
+        if !cell.outcome && ended > 0 {
+            cell.count = format!("({} of {finished} ok)", finished - ended);
+        }
+        if finished < source.planned && !said.count {
+            said.count = true;
+            let partial = format!("n={finished} of {}", source.planned);
+            cell.count = if cell.count.is_empty() { partial } else { format!("{} {partial}", cell.count) };
+        }
+    }
+}
+
+fn figures_next<'s>(
+    part: &CellPart,
+    figures: &mut impl Iterator<Item = (&'s Summary<'s>, &'s Scale)>,
+) -> Option<(&'s Summary<'s>, &'s Scale)> {
+    matches!(part, CellPart::Figure { .. }).then(|| figures.next()).flatten()
+}

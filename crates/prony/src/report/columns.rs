@@ -1,0 +1,190 @@
+//! Which figures are shown where the experiment asks for none.
+
+use prony_core::experiment::design::{CellPart, Experiment, Expr};
+use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{MetricKeyText, TrialRecord};
+
+use super::model::Topic;
+
+/// A column before its cells are known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ColumnPlan {
+    /// The phase, or nothing.
+    pub(super) group: String,
+    /// The heading.
+    pub(super) heading: String,
+    /// What it is about.
+    pub(super) topic: Topic,
+    /// The text of its cells.
+    pub(super) parts: Vec<CellPart>,
+}
+
+/// What a stranger needs of each timed phase, in order.
+const TIME: &[MetricKey] = &[
+    MetricKey::amount(Metric::Time),
+    MetricKey::amount(Metric::Rate),
+    MetricKey::amount(Metric::Errors),
+    MetricKey::amount(Metric::LatencyP50),
+    MetricKey::amount(Metric::LatencyP99),
+    MetricKey::amount(Metric::Cpu),
+    MetricKey::amount(Metric::SettleTime),
+];
+const MEMORY: &[MetricKey] = &[
+    MetricKey::gauge(Metric::Anon, Stat::Max),
+    MetricKey::gauge(Metric::File, Stat::End),
+    MetricKey::gauge(Metric::Rss, Stat::Peak),
+    MetricKey::gauge(Metric::HeapUsed, Stat::End),
+];
+const STORAGE: &[MetricKey] =
+    &[MetricKey::amount(Metric::Written), MetricKey::amount(Metric::Fsyncs), MetricKey::amount(Metric::Disk)];
+
+/// The columns of the derived layout, and what is not shown and why.
+pub(super) fn derived(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
+    let seen = Seen { trials };
+    let phases = timed_phases(experiment, trials);
+    let mut columns = Vec::new();
+    let mut absent = Vec::new();
+    for (topic, keys) in [(Topic::Time, TIME), (Topic::Memory, MEMORY), (Topic::Storage, STORAGE)] {
+        for phase in &phases {
+            for key in keys.iter().filter(|key| seen.tells(phase, **key, &phases)) {
+                match seen.reason(phase, *key) {
+                    None => columns.push(plan(phase, *key, topic)),
+                    Some(why) => note_absent(&mut absent, *key, &why),
+                }
+            }
+        }
+    }
+    (columns, absent)
+}
+
+/// The columns where rows are phases: the same figures, naming no phase.
+pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
+    let (columns, absent) = derived(experiment, trials);
+    let mut plans: Vec<ColumnPlan> = Vec::new();
+    for column in columns {
+        let Ok(key) = column.heading.parse() else { continue };
+        let plan = plan("", key, column.topic);
+        if !plans.contains(&plan) {
+            plans.push(plan);
+        }
+    }
+    // A phase brings figures that the ones before it lack: back into the usual order.
+    let order: Vec<String> = [TIME, MEMORY, STORAGE].concat().iter().map(MetricKey::to_string).collect();
+    plans.sort_by_key(|plan| order.iter().position(|key| *key == plan.heading));
+    (plans, absent)
+}
+
+/// Every figure that any trial has, a phase after the other.
+pub(super) fn all(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
+    let mut columns = Vec::new();
+    for phase in phases(experiment, trials) {
+        let records = || trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+        let mut keys: Vec<(String, MetricKey)> = records()
+            .flat_map(|p| &p.readings)
+            .flat_map(|(i, r)| r.iter().map(|(k, v)| (i.clone(), k.0, v.measured().is_some())))
+            .filter_map(|(i, k, measured)| measured.then_some((i, k)))
+            .collect();
+        keys.sort();
+        keys.dedup();
+        for (instance, key) in keys {
+            let instance = (!instance.is_empty()).then_some(instance);
+            columns.push(of_metric(MetricName { phase: phase.clone(), instance, key }));
+        }
+    }
+    columns
+}
+
+/// A column that was asked for by its metric's name.
+pub(super) fn of_metric(name: MetricName) -> ColumnPlan {
+    let heading = match &name.instance {
+        Some(instance) => format!("{instance}.{}", name.key),
+        None => name.key.to_string(),
+    };
+    let group = name.phase.clone();
+    let parts = vec![CellPart::Figure { expr: Expr::Metric(name), format: None }];
+    ColumnPlan { group, heading, topic: Topic::Asked, parts }
+}
+
+fn plan(phase: &str, key: MetricKey, topic: Topic) -> ColumnPlan {
+    ColumnPlan { topic, ..of_metric(MetricName { phase: phase.to_owned(), instance: None, key }) }
+}
+
+/// Phases in the order of the file; a phase that only some variants have stands where it first occurs.
+pub(super) fn phases(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<String> {
+    let planned = experiment.variants().iter().flat_map(|v| &v.spec.phases).map(|p| &p.name);
+    let recorded = trials.iter().flat_map(|t| &t.phases).map(|p| &p.name);
+    let mut names: Vec<String> = Vec::new();
+    for name in planned.chain(recorded) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+/// The phases whose figures are results.
+pub(super) fn timed_phases(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<String> {
+    let set_up = |name: &String| {
+        let planned =
+            experiment.variants().iter().flat_map(|v| &v.spec.phases).filter(|p| p.name == *name).map(|p| p.timed);
+        let recorded = trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == *name).map(|p| p.timed);
+        !planned.chain(recorded).any(|timed| timed)
+    };
+    phases(experiment, trials).into_iter().filter(|name| !set_up(name)).collect()
+}
+
+/// What the trials have.
+struct Seen<'a> {
+    trials: &'a [TrialRecord],
+}
+
+impl Seen<'_> {
+    fn readings(&self, phase: &str, key: MetricKey) -> impl Iterator<Item = &Reading<f64>> {
+        let phases = self.trials.iter().flat_map(|t| &t.phases).filter(move |p| p.name == phase);
+        phases.filter_map(move |p| p.readings.get("")?.get(&MetricKeyText(key)))
+    }
+
+    /// Whether a column would say something, measured or not.
+    fn tells(&self, phase: &str, key: MetricKey, phases: &[String]) -> bool {
+        let number = |r: &Reading<f64>| r.measured().copied();
+        match key.metric {
+            // A time is shown for every timed phase, so that outcomes have their place.
+            Metric::Time => true,
+            Metric::Errors => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::Rate => {
+                let operations = MetricKey::amount(Metric::Operations);
+                self.readings(phase, key).filter_map(number).any(|n| n > 0.0)
+                    && !self.readings(phase, operations).filter_map(number).all(|n| n <= 1.0)
+            }
+            // How large the store is: once, at the last phase that says so.
+            Metric::Disk => {
+                let last = phases.iter().rfind(|p| self.readings(p, key).any(|r| r.measured().is_some()));
+                last.is_some_and(|p| p == phase)
+            }
+            Metric::LatencyP50 | Metric::LatencyP99 | Metric::SettleTime | Metric::HeapUsed => {
+                self.readings(phase, key).any(|r| r.measured().is_some())
+            }
+            _ => self.readings(phase, key).next().is_some(),
+        }
+    }
+
+    /// Why a figure is missing in every trial that got there; `None` where some have it.
+    fn reason(&self, phase: &str, key: MetricKey) -> Option<Why> {
+        let mut why = None;
+        for reading in self.readings(phase, key) {
+            match reading {
+                Reading::Measured(_) => return None,
+                Reading::Missing(reason) => why = why.or_else(|| Some(reason.clone())),
+            }
+        }
+        if key.metric == Metric::Time { None } else { why }
+    }
+}
+
+fn note_absent(absent: &mut Vec<String>, key: MetricKey, why: &Why) {
+    let text = format!("`{key}` is not shown: {why}");
+    if !matches!(why, Why::NotApplicable | Why::NotReached) && !absent.contains(&text) {
+        absent.push(text);
+    }
+}

@@ -1,0 +1,69 @@
+//! A run's raw figures as rows, for other programs. A format is a [`Rows`]; a kind of row is a file here.
+
+use std::io;
+
+use prony_core::record::TrialRecord;
+
+use crate::error::Error;
+use crate::results::RunData;
+
+pub mod document;
+mod groups;
+mod readings;
+pub mod rows;
+mod series;
+
+pub use groups::groups;
+pub use readings::readings;
+pub use rows::{Csv, Field, Json, Rows};
+pub use series::series;
+
+/// The first columns of every kind of row: which trial it is of.
+pub(super) struct Trials<'a> {
+    data: &'a RunData,
+}
+
+impl<'a> Trials<'a> {
+    pub(super) fn new(data: &'a RunData) -> Self {
+        Self { data }
+    }
+
+    /// Names of the columns, then the further ones. Factors cannot collide with them.
+    pub(super) fn columns(&self, further: &[&str]) -> Vec<String> {
+        let factors = self.data.experiment.factors().iter().map(|f| format!("factor.{}", f.name));
+        let trial = ["run", "block", "position", "variant", "label"].map(str::to_owned).into_iter();
+        trial.chain(factors).chain(["outcome".to_owned()]).chain(further.iter().map(|n| (*n).to_owned())).collect()
+    }
+
+    /// A trial's fields in these columns.
+    pub(super) fn fields(&self, trial: &TrialRecord) -> Vec<Field<'a>> {
+        let experiment = &self.data.experiment;
+        let levels = experiment.variants().get(trial.trial.variant).map(|v| v.levels.as_slice()).unwrap_or_default();
+        let factors = experiment.factors().iter().enumerate().map(|(at, factor)| {
+            let level = levels.get(at).and_then(|level| factor.levels.get(*level));
+            level.map_or(Field::None, |level| Field::Text(&level.label))
+        });
+        let mut fields = vec![
+            Field::Whole(self.data.head.id.0.unsigned_abs()),
+            Field::Whole(trial.trial.block.into()),
+            Field::Whole(trial.trial.position.into()),
+            Field::Whole(trial.trial.variant as u64),
+            Field::Text(label(trial)),
+        ];
+        fields.extend(factors);
+        fields.push(Field::Text(trial.ending.outcome.name()));
+        fields
+    }
+}
+
+/// `a`, or `a2` for the second run of a baseline.
+pub(super) fn label(trial: &TrialRecord) -> &'static str {
+    match trial.trial.label {
+        prony_core::plan::Label::A => "a",
+        prony_core::plan::Label::A2 => "a2",
+    }
+}
+
+pub(super) fn unwritten(source: io::Error) -> Error {
+    Error::Write { what: "the rows".to_owned(), source }
+}

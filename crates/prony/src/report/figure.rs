@@ -1,0 +1,192 @@
+//! Figures of trials: an expression over one trial, a statistic over several.
+
+use prony_core::experiment::design::{Expr, Operator, Statistic};
+use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_core::outcome::{Ending, Outcome};
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_core::units::Unit;
+
+/// What an expression gives in one trial.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    /// A number in the expression's unit.
+    Number(f64),
+    /// The trial ended before it had it; where a peak was seen until then, it is the least it can be.
+    Ended {
+        /// Lower bound, for largest and peak figures.
+        at_least: Option<f64>,
+    },
+    /// It was not measured.
+    Missing(Why),
+}
+
+/// What an expression gives in one trial.
+pub(super) fn evaluate(expr: &Expr, trial: &TrialRecord) -> Value {
+    match expr {
+        Expr::Number(number) => Value::Number(*number),
+        Expr::Metric(name) => metric(name, trial),
+        Expr::Binary(left, operator, right) => match (evaluate(left, trial), evaluate(right, trial)) {
+            (Value::Number(a), Value::Number(b)) => combine(a, *operator, b, time_divides(left, *operator, right)),
+            (Value::Ended { .. }, _) | (_, Value::Ended { .. }) => Value::Ended { at_least: None },
+            (Value::Missing(why), _) | (_, Value::Missing(why)) => Value::Missing(why),
+        },
+    }
+}
+
+fn metric(name: &MetricName, trial: &TrialRecord) -> Value {
+    let Some(phase) = trial.phases.iter().find(|p| p.name == name.phase) else {
+        return Value::Missing(Why::NotApplicable);
+    };
+    let instance = name.instance.as_deref().unwrap_or("");
+    let reading = phase.readings.get(instance).and_then(|r| r.get(&MetricKeyText(name.key)));
+    if trial.ending.outcome == Outcome::WrongAnswer {
+        return Value::Ended { at_least: None };
+    }
+    match (phase.completion, reading) {
+        (Completion::Complete, Some(Reading::Measured(value))) => Value::Number(*value),
+        (Completion::Complete, Some(Reading::Missing(why))) => Value::Missing(why.clone()),
+        (Completion::Complete, None) => Value::Missing(Why::NotApplicable),
+        (Completion::Partial, reading) => Value::Ended { at_least: bound(name.key, reading) },
+        (Completion::NotReached, _) if trial.ending.outcome.is_ok() => Value::Missing(Why::NotReached),
+        (Completion::NotReached, _) => Value::Ended { at_least: None },
+    }
+}
+
+/// Only what can but grow has a lower bound in a phase that did not end.
+fn bound(key: MetricKey, reading: Option<&Reading<f64>>) -> Option<f64> {
+    matches!(key.stat, Some(Stat::Max | Stat::Peak)).then(|| reading?.measured().copied())?
+}
+
+fn combine(a: f64, operator: Operator, b: f64, per_second: bool) -> Value {
+    let number = match operator {
+        Operator::Add => a + b,
+        Operator::Sub => a - b,
+        Operator::Mul => a * b,
+        Operator::Div if per_second => a / b * 1e9,
+        Operator::Div => a / b,
+    };
+    if number.is_finite() { Value::Number(number) } else { Value::Missing(Why::Failed("division by zero".to_owned())) }
+}
+
+/// A quotient by a time is per second, not per nanosecond.
+fn time_divides(left: &Expr, operator: Operator, right: &Expr) -> bool {
+    operator == Operator::Div && unit(right) == Some(Unit::Nanos) && unit(left) != Some(Unit::Nanos)
+}
+
+/// The unit of what an expression gives; `None` for quotients of unlike things.
+pub(super) fn unit(expr: &Expr) -> Option<Unit> {
+    match expr {
+        Expr::Metric(name) => Some(name.key.metric.unit()),
+        Expr::Number(_) => Some(Unit::Ratio),
+        Expr::Binary(left, operator, right) => {
+            let (a, b) = (unit(left)?, unit(right)?);
+            match operator {
+                Operator::Add | Operator::Sub => {
+                    (a == b || is_number(right)).then_some(a).or(is_number(left).then_some(b))
+                }
+                Operator::Mul if is_number(left) || a == Unit::Ratio => Some(b),
+                Operator::Mul => (is_number(right) || b == Unit::Ratio).then_some(a),
+                Operator::Div if a == b => Some(Unit::Ratio),
+                Operator::Div if b == Unit::Ratio => Some(a),
+                Operator::Div => (a == Unit::Count && b == Unit::Nanos).then_some(Unit::PerSecond),
+            }
+        }
+    }
+}
+
+fn is_number(expr: &Expr) -> bool {
+    matches!(expr, Expr::Number(_))
+}
+
+/// The expression with the phase where it names none.
+pub(super) fn in_phase(expr: &Expr, phase: &str) -> Expr {
+    match expr {
+        Expr::Metric(name) if name.phase.is_empty() => {
+            Expr::Metric(MetricName { phase: phase.to_owned(), ..name.clone() })
+        }
+        Expr::Metric(_) | Expr::Number(_) => expr.clone(),
+        Expr::Binary(left, operator, right) => {
+            Expr::Binary(Box::new(in_phase(left, phase)), *operator, Box::new(in_phase(right, phase)))
+        }
+    }
+}
+
+/// The metrics an expression reads.
+pub(super) fn names<'a>(expr: &'a Expr, out: &mut Vec<&'a MetricName>) {
+    match expr {
+        Expr::Metric(name) => out.push(name),
+        Expr::Number(_) => {}
+        Expr::Binary(left, _, right) => {
+            names(left, out);
+            names(right, out);
+        }
+    }
+}
+
+/// One figure over the trials of a cell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Summary<'a> {
+    /// The numbers, in order of size.
+    pub(super) numbers: Vec<f64>,
+    /// How the trials ended that have no number.
+    pub(super) ended: Vec<&'a TrialRecord>,
+    /// The largest lower bound that those leave.
+    pub(super) at_least: Option<f64>,
+    /// Why the others have none.
+    pub(super) missing: Vec<Why>,
+}
+
+impl<'a> Summary<'a> {
+    /// Of the expression over the trials.
+    pub(super) fn of(expr: &Expr, trials: &[&'a TrialRecord]) -> Self {
+        let mut summary = Self::default();
+        for trial in trials {
+            match evaluate(expr, trial) {
+                Value::Number(number) => summary.numbers.push(number),
+                Value::Missing(why) => summary.missing.push(why),
+                Value::Ended { at_least } => {
+                    summary.ended.push(trial);
+                    summary.at_least = summary.at_least.into_iter().chain(at_least).reduce(f64::max);
+                }
+            }
+        }
+        summary.numbers.sort_by(f64::total_cmp);
+        summary
+    }
+
+    /// The statistic; `None` without numbers.
+    pub(super) fn value(&self, statistic: Statistic) -> Option<f64> {
+        let n = self.numbers.len();
+        let (low, high) = (self.low()?, self.high()?);
+        Some(match statistic {
+            Statistic::Median => (self.numbers[(n - 1) / 2] + self.numbers[n / 2]) / 2.0,
+            Statistic::Mean => self.numbers.iter().sum::<f64>() / n as f64,
+            Statistic::Min => low,
+            Statistic::Max => high,
+        })
+    }
+
+    /// The least number.
+    pub(super) fn low(&self) -> Option<f64> {
+        self.numbers.first().copied()
+    }
+
+    /// The greatest number.
+    pub(super) fn high(&self) -> Option<f64> {
+        self.numbers.last().copied()
+    }
+}
+
+/// The largest memory seen in the phase in which a trial ended, bytes: what it had needed at least.
+pub(super) fn least_memory(trial: &TrialRecord) -> Option<f64> {
+    let phase = ending_phase(&trial.ending, &trial.phases)?;
+    let keys =
+        [(Metric::Rss, Stat::Peak), (Metric::Rss, Stat::Max), (Metric::Anon, Stat::Peak), (Metric::Anon, Stat::Max)];
+    keys.iter().find_map(|(metric, stat)| phase.reading(MetricKey::gauge(*metric, *stat))?.measured().copied())
+}
+
+fn ending_phase<'a>(ending: &Ending, phases: &'a [PhaseRecord]) -> Option<&'a PhaseRecord> {
+    let name = ending.phase.as_ref()?;
+    phases.iter().find(|p| p.name == *name)
+}

@@ -1,0 +1,21 @@
+//! What to say about a run, independent of where it is printed.
+//!
+//! [`build`] makes a [`Report`] of a run's data; each file under `render` prints one in a format.
+
+mod build;
+mod cells;
+mod columns;
+mod escape;
+pub mod export;
+mod figure;
+mod layout;
+mod model;
+mod notes;
+mod preface;
+pub mod render;
+mod scale;
+mod words;
+
+pub use build::{Options, build};
+pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Report, Row, Table, Topic, Verdict};
+pub use words::instant as when;

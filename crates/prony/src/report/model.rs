@@ -1,0 +1,182 @@
+//! A report as data: texts and figures, not yet laid out for any medium. Texts from outside are
+//! as they came; each renderer escapes them for its medium.
+
+use prony_core::units::Unit;
+
+/// What a run says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Report {
+    /// The experiment's title.
+    pub title: String,
+    /// What ran, when, where; one sentence each.
+    pub preface: Vec<String>,
+    /// What the comparison says; empty where there is none.
+    pub verdicts: Vec<Verdict>,
+    /// The tables.
+    pub tables: Vec<Table>,
+    /// What guards found, the gravest first.
+    pub findings: Vec<FindingLine>,
+    /// Facts about the machine and its limits, by name.
+    pub machine: Vec<(String, String)>,
+}
+
+/// What one comparison says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// In words.
+    pub text: String,
+}
+
+/// What a guard found in some trials.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FindingLine {
+    /// `note`, `warning` or `refusal`.
+    pub severity: &'static str,
+    /// Which guard, where, in how many trials, and the first message.
+    pub text: String,
+    /// What to do.
+    pub hint: String,
+}
+
+/// A table: label columns, then columns of figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// Above it; `None` where the report's title says it.
+    pub title: Option<String>,
+    /// How the figures were made.
+    pub caption: String,
+    /// Headings of the label columns.
+    pub labels: Vec<String>,
+    /// The columns of figures.
+    pub columns: Vec<Column>,
+    /// The rows; each has a label for each of `labels` and a cell for each of `columns`.
+    pub rows: Vec<Row>,
+    /// Footnotes, by number.
+    pub notes: Vec<Note>,
+}
+
+/// A column of figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// What stands above several columns: a phase, levels of factors; may be empty.
+    pub group: String,
+    /// The heading.
+    pub heading: String,
+    /// The unit of all its figures; empty where they have none or state it themselves.
+    pub unit: String,
+    /// Where its texts stand.
+    pub align: Align,
+    /// What it is about; narrow media put each topic in a table of its own.
+    pub topic: Topic,
+    /// Footnotes that concern the whole column.
+    pub marks: Vec<usize>,
+}
+
+impl Column {
+    /// Group and heading in one: `write.time`.
+    pub fn name(&self) -> String {
+        if self.group.is_empty() { self.heading.clone() } else { format!("{}.{}", self.group, self.heading) }
+    }
+
+    /// The name with the unit: `write.time, s`.
+    pub fn full(&self) -> String {
+        if self.unit.is_empty() { self.name() } else { format!("{}, {}", self.name(), self.unit) }
+    }
+}
+
+/// Where texts stand in a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Labels and free texts.
+    Left,
+    /// Figures: their decimal points stand under each other.
+    Right,
+}
+
+/// What a column is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Topic {
+    /// Time, rates, latency, CPU, errors.
+    Time,
+    /// Memory.
+    Memory,
+    /// Reads, writes, syncs, disk.
+    Storage,
+    /// Columns that were asked for; never split by topic.
+    Asked,
+}
+
+impl Topic {
+    /// The topic in a heading.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Memory => "memory",
+            Self::Storage => "reads, writes and storage",
+            Self::Asked => "",
+        }
+    }
+}
+
+/// A row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What the row is.
+    pub labels: Vec<Label>,
+    /// Its figures.
+    pub cells: Vec<Cell>,
+}
+
+/// A label of a row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Label {
+    /// The text.
+    pub text: String,
+    /// Footnotes that concern the row.
+    pub marks: Vec<usize>,
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// The figure, the outcome, or `-`.
+    pub main: String,
+    /// Least and greatest trial: `[11.8..12.9]`.
+    pub spread: String,
+    /// How many trials stand behind it, where that needs saying: `(5 of 6 ok)`, `n=2 of 6`.
+    pub count: String,
+    /// Footnotes.
+    pub marks: Vec<usize>,
+    /// Whether the cell shows an outcome instead of a figure.
+    pub outcome: bool,
+    /// The figures in it, in the order of the text.
+    pub figures: Vec<Figure>,
+}
+
+/// A figure as a number.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figure {
+    /// The statistic over the trials, in `unit`; `None` where there is none.
+    pub value: Option<f64>,
+    /// The least trial.
+    pub low: Option<f64>,
+    /// The greatest trial.
+    pub high: Option<f64>,
+    /// The unit of the numbers; `None` for quotients of unlike things.
+    pub unit: Option<Unit>,
+    /// Trials that have the figure.
+    pub trials: usize,
+    /// Trials that ended before they had it.
+    pub ended: usize,
+    /// Why it is missing.
+    pub missing: Option<String>,
+}
+
+/// A footnote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Its number; 0 for a note on the whole table.
+    pub mark: usize,
+    /// The text.
+    pub text: String,
+}

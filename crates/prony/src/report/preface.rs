@@ -1,0 +1,145 @@
+//! What ran, when, where and how it went, in sentences.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_core::guard::{Finding, Severity};
+use prony_core::units::Nanos;
+use serde_json::Value;
+
+use super::layout::varying;
+use super::model::FindingLine;
+use super::words::{count, instant};
+use crate::results::{RunData, RunStatus};
+
+/// What ran, when, where and how it went.
+pub(super) fn preface(data: &RunData) -> Vec<String> {
+    let mut lines = vec![extent(data), times(data)];
+    lines.extend(machine_line(&data.head.host));
+    lines.extend(engines(data));
+    lines.extend(constants(data));
+    lines
+}
+
+/// `Run 7: 6 variants in 10 blocks, 60 trials planned, 60 finished: 58 ok, 2 out of memory.`
+fn extent(data: &RunData) -> String {
+    let head = &data.head;
+    let variants = count(data.experiment.variants().len(), "variant");
+    let blocks = data.trials.iter().map(|t| t.trial.block + 1).max().unwrap_or(0);
+    let mut outcomes: BTreeMap<(bool, &str), usize> = BTreeMap::new();
+    for trial in &data.trials {
+        let outcome = trial.ending.outcome;
+        *outcomes.entry((!outcome.is_ok(), outcome.name())).or_default() += 1;
+    }
+    let how = outcomes.iter().map(|((_, name), n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ");
+    let how = if how.is_empty() { String::new() } else { format!(": {how}") };
+    format!(
+        "Run {}: {variants} in {}, {} planned, {} finished{how}.",
+        head.id,
+        count(blocks as usize, "block"),
+        count(head.planned as usize, "trial"),
+        data.trials.len(),
+    )
+}
+
+fn times(data: &RunData) -> String {
+    let head = &data.head;
+    let began = format!("Began {}", instant(head.started_unix_ms));
+    let end = match (head.status, head.ended_unix_ms) {
+        (RunStatus::Done, Some(ended)) => format!("took {}", took(head.started_unix_ms, ended)),
+        (RunStatus::Interrupted, Some(ended)) => format!("interrupted after {}", took(head.started_unix_ms, ended)),
+        _ => "has not ended".to_owned(),
+    };
+    format!("{began}, {end}; prony {}, seed {}.", head.version, head.seed)
+}
+
+fn took(start: u64, end: u64) -> Nanos {
+    Nanos::from_millis(end.saturating_sub(start))
+}
+
+fn machine_line(host: &Value) -> Option<String> {
+    let facts: Vec<String> = flat("", host).into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+    // Long fact sheets stand at the end of the report.
+    let line = facts.iter().take(6).cloned().collect::<Vec<_>>().join(", ");
+    (!line.is_empty()).then(|| format!("Machine: {line}."))
+}
+
+/// Engines with the versions they gave.
+fn engines(data: &RunData) -> Option<String> {
+    let text = |trial: &Value, key: &str| trial.get(key).and_then(Value::as_str).map(str::to_owned);
+    let engines: BTreeSet<String> = data
+        .trials
+        .iter()
+        .filter_map(|t| {
+            let name = text(&t.effective, "engine").or_else(|| text(&t.effective, "name"))?;
+            Some(format!("{name} {}", text(&t.effective, "version").unwrap_or_default()).trim_end().to_owned())
+        })
+        .collect();
+    let engines: Vec<String> = engines.into_iter().collect();
+    (!engines.is_empty()).then(|| format!("Engines: {}.", engines.join(", ")))
+}
+
+/// Factors that are the same in every variant.
+fn constants(data: &RunData) -> Option<String> {
+    let experiment = &data.experiment;
+    let all: Vec<usize> = (0..experiment.variants().len()).collect();
+    let first = experiment.variants().first()?;
+    let varying = varying(experiment, &all);
+    let constant = experiment.factors().iter().enumerate().filter(|(at, _)| !varying.contains(at));
+    let texts: Vec<String> = constant
+        .filter_map(|(at, factor)| Some(format!("{} = {}", factor.name, factor.levels.get(first.levels[at])?.label)))
+        .collect();
+    (!texts.is_empty()).then(|| format!("The same in all: {}.", texts.join(", ")))
+}
+
+/// Facts about the machine and what it can do, by name.
+pub(super) fn machine(data: &RunData) -> Vec<(String, String)> {
+    let mut facts = flat("", &data.head.host);
+    facts.extend(flat("", &data.head.limits));
+    facts
+}
+
+/// Nested JSON as dotted names with their values as text.
+fn flat(prefix: &str, value: &Value) -> Vec<(String, String)> {
+    let name = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
+    match value {
+        Value::Null => vec![],
+        Value::Object(map) => map.iter().flat_map(|(key, value)| flat(&name(key), value)).collect(),
+        Value::Array(items) if items.iter().all(|i| !i.is_object() && !i.is_array()) => {
+            vec![(prefix.to_owned(), items.iter().map(plain).collect::<Vec<_>>().join(", "))]
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().flat_map(|(at, item)| flat(&name(&at.to_string()), item)).collect()
+        }
+        other => vec![(prefix.to_owned(), plain(other))],
+    }
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Findings of all trials, each once with its number of trials, the gravest first.
+pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
+    let mut found: Vec<(&Finding, usize)> = Vec::new();
+    for finding in data.trials.iter().flat_map(|t| &t.findings) {
+        let same = |f: &Finding| (&f.guard, f.severity, &f.phase) == (&finding.guard, finding.severity, &finding.phase);
+        match found.iter_mut().find(|(f, _)| same(f)) {
+            Some((_, n)) => *n += 1,
+            None => found.push((finding, 1)),
+        }
+    }
+    found.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
+    found.into_iter().map(|(finding, n)| line(finding, n, data.trials.len())).collect()
+}
+
+fn line(finding: &Finding, n: usize, trials: usize) -> FindingLine {
+    let severity = match finding.severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Refusal => "refusal",
+    };
+    let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
+    let first = if n > 1 { "; the first: " } else { ": " };
+    let text = format!("`{}`{phase}, {n} of {}{first}{}", finding.guard, count(trials, "trial"), finding.message);
+    FindingLine { severity, text, hint: finding.hint.clone() }
+}

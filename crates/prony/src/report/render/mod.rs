@@ -1,0 +1,18 @@
+//! The media a report is printed in; a new one is a file here.
+
+use std::io::{self, Write};
+
+use super::model::Report;
+
+mod grid;
+pub mod markdown;
+pub mod terminal;
+
+/// A medium.
+pub trait Render {
+    /// Writes the whole report.
+    ///
+    /// # Errors
+    /// Those of `out`.
+    fn render(&self, report: &Report, out: &mut dyn Write) -> io::Result<()>;
+}

@@ -1,0 +1,155 @@
+//! How the numbers of one column are printed: one unit, one number of decimals.
+
+use prony_core::units::Unit;
+
+/// A unit of a column and how many decimals its numbers have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Scale {
+    /// What one of the printed unit is in the stored unit.
+    factor: f64,
+    /// Its name; empty for counts and ratios.
+    pub(super) name: &'static str,
+    decimals: usize,
+    clock: bool,
+}
+
+const TIME: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+const LONG_TIME: &[(&str, f64)] = &[("min", 60e9), ("h", 3600e9)];
+const BYTES: &[(&str, f64)] = &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)];
+const BINARY: &[(&str, f64)] = &[("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)];
+
+/// Numbers are never given with more digits after the point.
+const MOST_DECIMALS: usize = 3;
+
+impl Scale {
+    /// The scale that suits the numbers, or the one the format names.
+    pub(super) fn choose(unit: Option<Unit>, format: Option<&str>, numbers: &[f64]) -> Self {
+        let (name, factor) = format.and_then(named).unwrap_or_else(|| fitting(unit, numbers));
+        let whole = matches!(unit, Some(Unit::Count)) || name == "B" || name == "ns";
+        let decimals = if whole && numbers.iter().all(|n| n.fract() == 0.0) { 0 } else { decimals(factor, numbers) };
+        Self { factor, name, decimals, clock: format == Some("mm:ss.ms") }
+    }
+
+    /// A number of the stored unit as text without its unit.
+    pub(super) fn print(&self, number: f64) -> String {
+        if self.clock {
+            return clock(number);
+        }
+        let scaled = number / self.factor;
+        let text = format!("{scaled:.*}", self.decimals);
+        if scaled > 0.0 && text.bytes().all(|b| matches!(b, b'0' | b'.')) {
+            return format!("<{:.*}", self.decimals, 0.1f64.powi(self.decimals as i32));
+        }
+        thousands(&text)
+    }
+}
+
+fn named(format: &str) -> Option<(&'static str, f64)> {
+    [TIME, LONG_TIME, BYTES, BINARY].into_iter().flatten().copied().find(|(name, _)| *name == format)
+}
+
+/// The largest unit in which the middle number is at least 1.
+fn fitting(unit: Option<Unit>, numbers: &[f64]) -> (&'static str, f64) {
+    let units = match unit {
+        Some(Unit::Nanos) => TIME,
+        Some(Unit::Bytes) => BYTES,
+        Some(Unit::PerSecond) => return ("1/s", 1.0),
+        Some(Unit::Count | Unit::Ratio) | None => return ("", 1.0),
+    };
+    let mut sizes: Vec<f64> = numbers.iter().map(|n| n.abs()).filter(|n| *n > 0.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    let middle = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
+    // Nothing measured, or only zeros: the unit that readers expect.
+    let usual = if unit == Some(Unit::Nanos) { ("s", 1e9) } else { ("MB", 1e6) };
+    if middle == 0.0 { usual } else { units.iter().copied().rfind(|(_, factor)| middle >= *factor).unwrap_or(units[0]) }
+}
+
+/// Three significant digits for the smallest number.
+fn decimals(factor: f64, numbers: &[f64]) -> usize {
+    let smallest = numbers.iter().map(|n| (n / factor).abs()).filter(|n| *n > 0.0).fold(f64::INFINITY, f64::min);
+    if !smallest.is_finite() {
+        return 0;
+    }
+    let wanted = 2 - smallest.log10().floor() as i64;
+    wanted.clamp(0, MOST_DECIMALS as i64) as usize
+}
+
+/// `1234567.8` -> `1,234,567.8`; four digits stay together.
+fn thousands(text: &str) -> String {
+    let digits = text.trim_start_matches('-');
+    let (whole, rest) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    if whole.len() < 5 {
+        return text.to_owned();
+    }
+    let sign = &text[..text.len() - digits.len()];
+    let mut out = String::with_capacity(text.len() + whole.len() / 3);
+    out.push_str(sign);
+    for (at, digit) in whole.char_indices() {
+        if at > 0 && (whole.len() - at) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out + rest
+}
+
+/// Nanoseconds as minutes, seconds and milliseconds: `02:50.100`.
+fn clock(nanos: f64) -> String {
+    let millis = (nanos / 1e6).round().max(0.0) as u64;
+    format!("{:02}:{:02}.{:03}", millis / 60_000, millis / 1000 % 60, millis % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(unit: Unit, numbers: &[f64]) -> (Vec<String>, &'static str) {
+        let scale = Scale::choose(Some(unit), None, numbers);
+        (numbers.iter().map(|n| scale.print(*n)).collect(), scale.name)
+    }
+
+    #[test]
+    fn a_column_has_one_unit_and_as_many_decimals_as_its_smallest_needs() {
+        let (texts, unit) = printed(Unit::Nanos, &[0.29e9, 1.373e9, 1_787.643e9]);
+        assert_eq!((texts.join(" "), unit), ("0.290 1.373 1787.643".to_owned(), "s"));
+        let (texts, unit) = printed(Unit::Bytes, &[193e6, 1200e6, 8500e6]);
+        assert_eq!((texts.join(" "), unit), ("0.193 1.200 8.500".to_owned(), "GB"));
+        let (texts, unit) = printed(Unit::PerSecond, &[123_456.7, 2_000.0]);
+        assert_eq!((texts.join(" "), unit), ("123,457 2000".to_owned(), "1/s"));
+    }
+
+    #[test]
+    fn counts_stay_whole_and_means_of_counts_do_not() {
+        assert_eq!(printed(Unit::Count, &[0.0, 12_345.0]).0, ["0", "12,345"]);
+        assert_eq!(printed(Unit::Count, &[2.5, 7.0]).0, ["2.50", "7.00"]);
+    }
+
+    #[test]
+    fn something_is_never_printed_as_nothing() {
+        assert_eq!(printed(Unit::Nanos, &[0.0, 900.0, 3e9, 5e9]).0, ["0.000", "<0.001", "3.000", "5.000"]);
+    }
+
+    #[test]
+    fn no_numbers_still_give_a_unit() {
+        assert_eq!(Scale::choose(Some(Unit::Bytes), None, &[]).name, "MB");
+        assert_eq!(printed(Unit::Nanos, &[0.0]).0, ["0"]);
+    }
+
+    #[test]
+    fn formats_name_the_unit() {
+        let scale = Scale::choose(Some(Unit::Bytes), Some("MiB"), &[(64 << 20) as f64]);
+        assert_eq!((scale.print((64 << 20) as f64).as_str(), scale.name), ("64.0", "MiB"));
+        let scale = Scale::choose(Some(Unit::Nanos), Some("mm:ss.ms"), &[170.1e9]);
+        assert_eq!(scale.print(170.1e9), "02:50.100");
+        assert_eq!(scale.print(3_600e9), "60:00.000");
+    }
+
+    #[test]
+    fn thousands_are_parted() {
+        for (plain, parted) in
+            [("1234", "1234"), ("-12345.5", "-12,345.5"), ("1234567", "1,234,567"), ("100000", "100,000")]
+        {
+            assert_eq!(thousands(plain), parted);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Outcomes, times and counts in words.
+
+use prony_core::outcome::{OutOfMemory, Outcome};
+use prony_core::record::TrialRecord;
+use prony_core::units::{Bytes, Nanos};
+
+use super::figure::least_memory;
+
+/// An outcome in a cell: `OOM`, `timed out` ...
+pub(super) fn short(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::OutOfMemory { by: OutOfMemory::Limit } => "OOM".to_owned(),
+        Outcome::OutOfMemory { by: OutOfMemory::Host } => "OOM (host)".to_owned(),
+        Outcome::OutOfMemory { by: OutOfMemory::Runtime } => "OOM (heap)".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Why a cell has no figure: `OOM in persist at 48.3 s, >= 16.0 GB`; several outcomes with their counts.
+pub(super) fn ended(trials: &[&TrialRecord]) -> String {
+    let Some(first) = trials.first() else { return String::new() };
+    let same = |t: &&&TrialRecord| t.ending.outcome == first.ending.outcome && t.ending.phase == first.ending.phase;
+    if trials.iter().all(|t| same(&t)) { alike(first, trials) } else { counted(trials) }
+}
+
+fn alike(first: &TrialRecord, trials: &[&TrialRecord]) -> String {
+    let mut text = short(first.ending.outcome);
+    if let Some(phase) = &first.ending.phase {
+        text += &format!(" in {phase}");
+    }
+    if matches!(first.ending.outcome, Outcome::Unsupported) {
+        return text;
+    }
+    let mut times: Vec<Nanos> = trials.iter().map(|t| t.ending.after).collect();
+    times.sort_unstable();
+    text += &format!(" at {}", time(times[(times.len() - 1) / 2]));
+    if matches!(first.ending.outcome, Outcome::OutOfMemory { .. }) {
+        let least = trials.iter().filter_map(|t| least_memory(t)).reduce(f64::max);
+        if let Some(least) = least {
+            text += &format!(", >= {}", bytes(least));
+        }
+    }
+    text
+}
+
+/// `4 x OOM in persist, 2 x timed out in source`.
+fn counted(trials: &[&TrialRecord]) -> String {
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for trial in trials {
+        let phase = trial.ending.phase.as_ref().map(|p| format!(" in {p}")).unwrap_or_default();
+        let kind = short(trial.ending.outcome) + &phase;
+        match kinds.iter_mut().find(|(k, _)| *k == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    kinds.iter().map(|(kind, count)| format!("{count} x {kind}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Evidence is quoted up to so many characters.
+const QUOTED: usize = 200;
+
+/// What shows how the trials ended: the first that has any evidence.
+pub(super) fn evidence(trials: &[&TrialRecord]) -> Option<String> {
+    let trial = trials.iter().find(|t| !t.ending.evidence.is_empty())?;
+    let text = trial.ending.evidence.join("; ");
+    let quoted: String = text.chars().take(QUOTED).collect();
+    let cut = if quoted.len() < text.len() { " ..." } else { "" };
+    Some(format!("{}: {quoted}{cut}", short(trial.ending.outcome)))
+}
+
+/// Three significant digits and the unit, seconds above one: `48.3 s`, `1500 s`, `12.0 ms`.
+pub(super) fn time(time: Nanos) -> String {
+    let nanos = time.as_nanos() as f64;
+    match time.as_nanos() {
+        0..1_000_000 => format!("{:.0} us", nanos / 1e3),
+        1_000_000..1_000_000_000 => format!("{} ms", digits(nanos / 1e6)),
+        _ => format!("{} s", digits(nanos / 1e9)),
+    }
+}
+
+fn bytes(n: f64) -> String {
+    match n {
+        n if n >= 1e9 => format!("{} GB", digits(n / 1e9)),
+        n if n >= 1e6 => format!("{} MB", digits(n / 1e6)),
+        n => Bytes::from_bytes(n as u64).to_string(),
+    }
+}
+
+fn digits(n: f64) -> String {
+    match n {
+        n if n >= 100.0 => format!("{n:.0}"),
+        n if n >= 10.0 => format!("{n:.1}"),
+        n => format!("{n:.2}"),
+    }
+}
+
+/// `1 trial`, `3 trials`.
+pub(super) fn count(n: usize, one: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// A Unix time as `2026-11-20 12:00:00 UTC`.
+pub fn instant(unix_ms: u64) -> String {
+    i64::try_from(unix_ms)
+        .ok()
+        .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
+        .map_or_else(|| format!("{unix_ms} ms after 1970"), |t| t.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}

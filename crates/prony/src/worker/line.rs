@@ -1,0 +1,128 @@
+//! JSON lines over the inherited socket, and the thread that tells how far the trial is.
+
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prony_core::protocol::{FromWorker, ToWorker};
+use prony_engines::phases::{Link, LinkError, Progress};
+
+/// How often the runner hears how far the trial is.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// The worker's end of the socket.
+pub(super) struct Line {
+    reader: BufReader<UnixStream>,
+    teller: Teller,
+    text: String,
+}
+
+/// The sending half; whole lines, whichever thread sends.
+#[derive(Clone)]
+pub(super) struct Teller(Arc<Mutex<BufWriter<UnixStream>>>);
+
+impl Line {
+    pub(super) fn new<E: From<LinkError>>(stream: UnixStream) -> Result<Self, E> {
+        let writer = stream.try_clone().map_err(broken)?;
+        let teller = Teller(Arc::new(Mutex::new(BufWriter::new(writer))));
+        Ok(Self { reader: BufReader::new(stream), teller, text: String::new() })
+    }
+
+    pub(super) fn teller(&self) -> Teller {
+        self.teller.clone()
+    }
+}
+
+impl Link for Line {
+    fn next(&mut self) -> Result<ToWorker, LinkError> {
+        self.text.clear();
+        match self.reader.read_line(&mut self.text).map_err(broken)? {
+            0 => Err(LinkError::Closed),
+            _ => serde_json::from_str(&self.text).map_err(|error| LinkError::Broken(Box::new(error))),
+        }
+    }
+
+    fn send(&mut self, message: FromWorker) -> Result<(), LinkError> {
+        self.teller.tell(&message)
+    }
+}
+
+impl Teller {
+    fn tell(&self, message: &FromWorker) -> Result<(), LinkError> {
+        write(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner), message)
+    }
+
+    /// Tells the runner how far the phase under way is. Looked up while nobody else can send: after a phase's end there
+    /// is no more of its progress.
+    fn tell_progress(&self, progress: &Progress, last: &mut u64) {
+        let mut writer = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let operations = progress.operations();
+        if let (Some(index), true) = (progress.phase(), operations > 0 && operations != *last) {
+            // Where the runner cannot be told of progress it cannot be told of the end either, and that is noticed.
+            let _ = write(&mut writer, &FromWorker::Progress { index, operations });
+        }
+        *last = operations;
+    }
+}
+
+/// Written as it is encoded: a report of millions of groups must not stand in memory as text.
+fn write(writer: &mut BufWriter<UnixStream>, message: &FromWorker) -> Result<(), LinkError> {
+    serde_json::to_writer(&mut *writer, message).map_err(|error| broken(error.into()))?;
+    writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(broken)
+}
+
+/// Does `work` while another thread tells how far it is.
+pub(super) fn tell_progress<T>(teller: &Teller, progress: &Progress, work: impl FnOnce() -> T) -> T {
+    let (done, wait) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut last = 0;
+            while wait.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                teller.tell_progress(progress, &mut last);
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+fn broken(error: io::Error) -> LinkError {
+    match error.kind() {
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => LinkError::Closed,
+        _ => LinkError::Broken(Box::new(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line_and_a_closed_line_says_so() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut line = Line::new::<LinkError>(theirs).unwrap();
+        line.send(FromWorker::Progress { index: 1, operations: 5 }).unwrap();
+        let mut text = String::new();
+        let mut reader = BufReader::new(ours);
+        reader.read_line(&mut text).unwrap();
+        assert_eq!(text, "{\"did\":\"progress\",\"index\":1,\"operations\":5}\n");
+        writeln!(reader.get_mut(), "{{\"do\":\"stop\"}}").unwrap();
+        assert_eq!(line.next().unwrap(), ToWorker::Stop);
+        drop(reader);
+        assert!(matches!(line.next(), Err(LinkError::Closed)));
+        assert!(matches!(line.send(FromWorker::Progress { index: 1, operations: 6 }), Err(LinkError::Closed)));
+    }
+
+    #[test]
+    fn no_progress_is_told_between_phases() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let line = Line::new::<LinkError>(theirs).unwrap();
+        line.teller().tell_progress(&Progress::default(), &mut 7);
+        ours.set_nonblocking(true).unwrap();
+        let mut text = String::new();
+        assert_eq!(BufReader::new(ours).read_line(&mut text).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+}

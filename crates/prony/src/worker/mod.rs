@@ -1,0 +1,240 @@
+//! The process that hosts a store: reads one plan, runs its phases as the runner asks for them, and tells what it
+//! measured. Its address space is its own, so that its memory is the store's and not the runner's.
+
+mod line;
+
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use prony_core::experiment::spec::Subject;
+use prony_core::protocol::{Failure, FromWorker, ToWorker, VERSION};
+use prony_core::reading::Reading;
+use prony_engines::driver::Driver;
+use prony_engines::phases::{HostError, Link, LinkError, Machine, Plan, Progress, host};
+use prony_engines::registry::{Visitor, dispatch};
+use prony_engines::timed_loop::chain;
+use prony_probe::cache;
+
+use line::{Line, tell_progress};
+
+/// Runs a worker over this socket until the runner says stop: exit code 0. Where the trial failed, and the runner was
+/// told, it is 1; where nobody could be told, 2.
+pub fn main(socket: OwnedFd) -> ExitCode {
+    let served = Line::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line));
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Unserved::Told) => ExitCode::from(1),
+        Err(Unserved::Link(_)) => ExitCode::from(2),
+    }
+}
+
+/// Why a worker ends before it is told to.
+#[derive(Debug, thiserror::Error)]
+enum Unserved {
+    /// The trial failed; the runner knows.
+    #[error("the trial failed")]
+    Told,
+    /// The runner cannot be told.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+}
+
+fn serve(line: &mut Line) -> Result<(), Unserved> {
+    let plan = match line.next()? {
+        ToWorker::Plan { version: VERSION, spec, seed, dir, throughput } => {
+            Plan { spec: *spec, seed, dir: PathBuf::from(dir), throughput }
+        }
+        ToWorker::Plan { version, .. } => {
+            let message = format!("the runner speaks version {version} of the protocol, this worker version {VERSION}");
+            return fail(line, failed(None, message));
+        }
+        ToWorker::Stop => return Ok(()),
+        ToWorker::Phase { .. } => {
+            return fail(line, failed(None, "the runner sent a phase before the plan".to_owned()));
+        }
+    };
+    let progress = Progress::default();
+    let (teller, progress) = (line.teller(), &progress);
+    match tell_progress(&teller, progress, || hosted(line, &plan, progress)) {
+        None => Ok(()),
+        Some(message) => fail(line, message),
+    }
+}
+
+/// Hosts the trial; what to tell the runner, where it failed.
+fn hosted(line: &mut Line, plan: &Plan, progress: &Progress) -> Option<FromWorker> {
+    let Subject::Store(store) = &plan.spec.subject;
+    let hosting = Hosting { line, plan, progress };
+    // A panic of an engine is the end of the trial, and the runner is told of it like of any other.
+    match catch_unwind(AssertUnwindSafe(|| dispatch(&store.engine, hosting))) {
+        Ok(Ok(Ok(()))) => None,
+        Ok(Ok(Err(error))) => Some(error.to_message()),
+        Ok(Err(error)) => {
+            Some(FromWorker::Failed { index: None, failure: Failure::Unsupported, message: chain(&error) })
+        }
+        Err(panic) => Some(failed(progress.phase(), format!("panicked: {}", panic_text(panic.as_ref())))),
+    }
+}
+
+struct Hosting<'a> {
+    line: &'a mut Line,
+    plan: &'a Plan,
+    progress: &'a Progress,
+}
+
+impl Visitor for Hosting<'_> {
+    type Output = Result<(), HostError>;
+
+    fn visit<D: Driver>(self) -> Self::Output {
+        host::<D>(self.line, &ThisMachine, self.plan, self.progress)
+    }
+}
+
+struct ThisMachine;
+
+impl Machine for ThisMachine {
+    fn evict(&self, dir: &Path) -> Reading<f64> {
+        // A store without pages has none in memory.
+        cache::evict(dir).map(|residency| residency.share().unwrap_or(0.0))
+    }
+}
+
+fn fail(line: &mut Line, message: FromWorker) -> Result<(), Unserved> {
+    line.send(message)?;
+    Err(Unserved::Told)
+}
+
+fn failed(index: Option<usize>, message: String) -> FromWorker {
+    FromWorker::Failed { index, failure: Failure::Failed, message }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::thread::JoinHandle;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// The runner's end, and a worker on a thread.
+    struct Runner {
+        stream: BufReader<UnixStream>,
+        worker: JoinHandle<ExitCode>,
+        dir: tempfile::TempDir,
+    }
+
+    impl Runner {
+        fn new() -> Self {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let worker = std::thread::spawn(move || main(OwnedFd::from(theirs)));
+            Self { stream: BufReader::new(ours), worker, dir: tempfile::tempdir().unwrap() }
+        }
+
+        fn say(&mut self, message: &Value) {
+            writeln!(self.stream.get_mut(), "{message}").unwrap();
+        }
+
+        /// The next message that is not of progress.
+        fn hear(&mut self) -> Option<FromWorker> {
+            loop {
+                let mut text = String::new();
+                if self.stream.read_line(&mut text).unwrap() == 0 {
+                    return None;
+                }
+                match serde_json::from_str(&text).unwrap() {
+                    FromWorker::Progress { .. } => (),
+                    message => return Some(message),
+                }
+            }
+        }
+
+        fn plan(&self, engine: &str, version: u32) -> Value {
+            let ops = json!({
+                "amount": "records", "transaction": { "batch": 10 }, "order": "shuffled", "threads": 1, "pause": null,
+                "rate": null, "sample": "every", "touch": true,
+            });
+            let phase =
+                |name: &str, action: Value| json!({ "name": name, "timed": true, "action": action, "limit": null });
+            json!({
+                "do": "plan", "version": version, "seed": 5, "dir": self.dir.path(), "throughput": 1_000_000,
+                "spec": {
+                    "subject": { "store": { "engine": engine, "durability": null, "options": {} } },
+                    "data": {
+                        "records": 500,
+                        "key": { "integer": { "bytes": 8 } },
+                        "value": { "bytes": { "fixed": 50 }, "compressible": 0.0, "prefix": [] },
+                    },
+                    "phases": [phase("write", json!({ "put": ops })), phase("check", json!("verify"))],
+                    "limits": { "memory": null, "cpus": null, "pids": null, "trial": null, "phase": null },
+                },
+            })
+        }
+
+        fn code(self) -> ExitCode {
+            drop(self.stream);
+            self.worker.join().unwrap()
+        }
+    }
+
+    fn failure(message: Option<FromWorker>) -> (Failure, String) {
+        match message {
+            Some(FromWorker::Failed { failure, message, .. }) => (failure, message),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_worker_does_what_it_is_told_and_stops() {
+        let mut runner = Runner::new();
+        runner.say(&runner.plan("memory", VERSION));
+        let Some(FromWorker::Ready { effective, .. }) = runner.hear() else { panic!("not ready") };
+        assert_eq!(effective["engine"], "memory");
+        for index in 0..2 {
+            runner.say(&json!({ "do": "phase", "index": index }));
+            assert!(matches!(runner.hear(), Some(FromWorker::Began { index: i, .. }) if i == index));
+            let Some(FromWorker::Ended { report, .. }) = runner.hear() else { panic!("not ended") };
+            assert_eq!((report.operations, report.errors), (500, 0));
+        }
+        runner.say(&json!({ "do": "stop" }));
+        assert_eq!(runner.hear(), None);
+        assert_eq!(runner.code(), ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn a_worker_refuses_another_protocol_and_an_unknown_engine() {
+        for (engine, version, text) in [("memory", VERSION + 1, "version"), ("nonesuch", VERSION, "`nonesuch`")] {
+            let mut runner = Runner::new();
+            runner.say(&runner.plan(engine, version));
+            let (_, message) = failure(runner.hear());
+            assert!(message.contains(text), "{message}");
+            assert_eq!(runner.code(), ExitCode::from(1));
+        }
+    }
+
+    #[test]
+    fn a_worker_whose_runner_is_gone_ends() {
+        let runner = Runner::new();
+        assert_eq!(runner.code(), ExitCode::from(2));
+        let mut runner = Runner::new();
+        runner.say(&json!("gibberish"));
+        assert_eq!(runner.code(), ExitCode::from(2));
+    }
+
+    #[test]
+    fn the_text_of_a_panic_is_told() {
+        let panic = catch_unwind(|| panic!("page {} is torn", 7)).unwrap_err();
+        assert_eq!(panic_text(panic.as_ref()), "page 7 is torn");
+        let panic = catch_unwind(|| panic!("plain")).unwrap_err();
+        assert_eq!(panic_text(panic.as_ref()), "plain");
+    }
+}
