@@ -17,7 +17,7 @@ use crate::results::{Database, RunData};
 #[derive(Clone, Debug, clap::Args)]
 pub struct ReportArgs {
     /// Run by number; `-2` is the one before the latest
-    #[arg(value_name = "RUN", default_value = "latest", allow_hyphen_values = true)]
+    #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
     /// Where the results are
     #[command(flatten)]

@@ -11,7 +11,7 @@ use crate::results::{Database, RunHead, RunId};
 #[derive(Clone, Debug, clap::Args)]
 pub struct RmArgs {
     /// Runs by number; `-1` is the latest
-    #[arg(value_name = "RUN", required = true, allow_hyphen_values = true)]
+    #[arg(value_name = "RUN", required = true, allow_negative_numbers = true)]
     pub runs: Vec<RunChoice>,
     /// Where the results are
     #[command(flatten)]

@@ -106,3 +106,251 @@ fn the_write_ups_table_with_its_out_of_memory_cells() {
 fn the_write_ups_table_without_being_asked_for() {
     insta::assert_snapshot!("sourcing_derived", terminal(&sourcing(json!([])), 100));
 }
+
+/// Memory and I/O as a store's phases have them; `scale` makes variants differ.
+fn store_phase(name: &str, seed: u64, scale: f64) -> PhaseRecord {
+    let n = scale * (1.0 + 0.04 * noise(seed));
+    let seconds = 0.8 * n;
+    phase(
+        name,
+        &[
+            ("time", seconds * 1e9),
+            ("rate", 20_000.0 / seconds),
+            ("operations", 20_000.0),
+            ("errors", 0.0),
+            ("cpu", seconds * 0.4e9),
+            ("anon.max", 14e6 * n),
+            ("file.end", 25e6),
+            ("rss.peak", 41e6 * n),
+            ("written", 32e6 * n),
+            ("disk", 8_400_000.0),
+        ],
+    )
+}
+
+#[test]
+fn an_experiment_without_factors_has_its_phases_as_rows() {
+    let experiment = experiment("One store", &[], &[("load", false), ("write", true), ("commit", true)], 3);
+    let trials = (0..3u32).map(|position| {
+        let mut record = trial(position, position, 0);
+        record.phases = vec![PhaseRecord { timed: false, ..store_phase("load", 1, 1.0) }];
+        record.phases.push(store_phase("write", u64::from(position), 1.0));
+        record.phases.push(phase("commit", &[("time", 4e6), ("operations", 1.0), ("rate", 250.0), ("written", 8e6)]));
+        record
+    });
+    let data = run_data(experiment, 3, trials.collect());
+    insta::assert_snapshot!("no_factors", terminal(&data, 200));
+}
+
+/// Four factors, one of them numeric, one of them the same in all variants.
+fn four_factors() -> RunData {
+    let factors = [
+        texts("engine", &["lmdb", "redb"]),
+        texts("transaction", &["each", "single"]),
+        numbers("records", &["1000", "100000"]),
+        texts("durability", &["strict"]),
+    ];
+    let experiment = experiment("Four", &factors, &[("write", true), ("read", true)], 2);
+    let trials = (0..16u32).map(|position| {
+        let variant = (position % 8) as usize;
+        let mut record = trial(position, position / 8, variant);
+        let scale = (1 + variant) as f64;
+        record.phases = vec![store_phase("write", u64::from(position), scale), store_phase("read", 7, scale / 3.0)];
+        record
+    });
+    run_data(experiment, 16, trials.collect())
+}
+
+#[test]
+fn four_factors_find_their_places_at_any_width() {
+    insta::assert_snapshot!("four_factors_wide", terminal(&four_factors(), 400));
+    insta::assert_snapshot!("four_factors_narrow", terminal(&four_factors(), 80));
+    let lines = terminal(&four_factors(), 80);
+    assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
+}
+
+#[test]
+fn without_a_numeric_factor_one_table_holds_all() {
+    let factors =
+        [texts("store", &["lmdb-sync", "lmdb-nosync", "sqlite-wal"]), texts("transaction", &["each", "single"])];
+    let experiment = experiment("Cache", &factors, &[("write", true)], 1);
+    let trials = (0..6u32).map(|position| {
+        let mut record = trial(position, 0, position as usize);
+        let class = ["strict", "none", "relaxed"][position as usize / 2];
+        record.effective = json!({"engine": "x", "version": "1", "settings": {"class": class, "values": {}}});
+        record.phases = vec![store_phase("write", u64::from(position), 1.0)];
+        record
+    });
+    insta::assert_snapshot!("durability_classes", terminal(&run_data(experiment, 6, trials.collect()), 160));
+}
+
+/// Six trials each of five variants, and all that can happen to them.
+fn outcomes() -> RunData {
+    let factors = [texts("engine", &["good", "mixed", "never", "wrong", "partial", "absent"])];
+    let experiment = experiment("Outcomes", &factors, &[("write", true), ("read", true)], 6);
+    let mut trials = Vec::new();
+    for position in 0..27u32 {
+        // The first five variants have six, six, six, six and three trials; the last has none.
+        let variant = (position / 6) as usize;
+        let mut record = trial(position, position % 6, variant);
+        record.phases = vec![store_phase("write", u64::from(position), 15.0), store_phase("read", 3, 1.0)];
+        spoil(&mut record, position);
+        trials.push(record);
+    }
+    run_data(experiment, 36, trials)
+}
+
+fn spoil(record: &mut TrialRecord, position: u32) {
+    let mut end = |outcome, phase: &str, seconds| {
+        record.ending = Ending {
+            outcome,
+            phase: Some(phase.to_owned()),
+            after: Nanos::from_millis(seconds),
+            evidence: vec![format!("exit code 1 in {phase}")],
+        };
+    };
+    match position {
+        7 => {
+            end(Outcome::TimedOut, "write", 600_000);
+            record.phases[0].completion = Completion::Partial;
+            record.phases[1] = not_reached("read");
+        }
+        12..18 => {
+            end(Outcome::Failed { code: Some(1) }, "read", u64::from(position) * 100);
+            record.phases[1].completion = Completion::Partial;
+        }
+        18 => end(Outcome::WrongAnswer, "read", 900),
+        _ => {}
+    }
+}
+
+#[test]
+fn outcomes_stand_in_their_cells_with_their_counts() {
+    insta::assert_snapshot!("outcomes", terminal(&outcomes(), 200));
+}
+
+#[test]
+fn missing_readings_say_why_and_errors_stand_in_the_row() {
+    let experiment = experiment("Missing", &[texts("engine", &["a", "b"])], &[("write", true)], 2);
+    let missing = |record: &mut TrialRecord, name: &str, why: Why| {
+        record.phases[0].readings.get_mut("").unwrap().insert(key(name), Reading::Missing(why));
+    };
+    let trials = (0..4u32).map(|position| {
+        let mut record = trial(position, position / 2, position as usize % 2);
+        let mut write = store_phase("write", 5, 1.0);
+        let readings = write.readings.get_mut("").unwrap();
+        readings.insert(key("errors"), Reading::Measured(f64::from(position) * 10.0));
+        readings.insert(key("latency.p99"), Reading::Measured(3.2e6));
+        write.answer = Some(Answer { rows: 5, digest: format!("{position:02x}"), comparable: true });
+        record.phases = vec![write];
+        missing(&mut record, "fsyncs", Why::NotPermitted("tracefs is readable by root only".to_owned()));
+        if position % 2 == 1 {
+            missing(&mut record, "latency.p99", Why::TooFew { have: 400, need: 1000 });
+        }
+        if position == 2 {
+            missing(&mut record, "rss.peak", Why::Failed("`clear_refs` could not be written".to_owned()));
+        }
+        record.findings = vec![Finding {
+            guard: "gaps_between_batches".to_owned(),
+            severity: Severity::Warning,
+            phase: Some("write".to_owned()),
+            message: "7.5 % of the phase was outside timed sections".to_owned(),
+            hint: "make the batches larger".to_owned(),
+            data: Value::Null,
+        }];
+        record
+    });
+    let data = run_data(experiment, 4, trials.collect());
+    insta::assert_snapshot!("missing", terminal(&data, 200));
+    insta::assert_snapshot!("missing_markdown", markdown(&data));
+}
+
+#[test]
+fn asked_for_tables_show_errors_too() {
+    let table = json!([{"title": null, "select": {"engine": ["b"]}, "rows": [], "tables": [], "columns_by": [],
+                        "columns": [figure("write.rate")], "statistic": "max"}]);
+    let experiment = experiment_with("Errors", &[texts("engine", &["a", "b"])], &[("write", true)], 1, table);
+    let trials = (0..2u32).map(|position| {
+        let mut record = trial(position, 0, position as usize);
+        record.phases = vec![phase("write", &[("rate", 1234.5), ("errors", 3.0)])];
+        record
+    });
+    let report = build(&run_data(experiment, 2, trials.collect()), &Options::default());
+    assert_eq!(report.tables[0].columns.iter().map(|c| c.name()).collect::<Vec<_>>(), ["write.rate", "write.errors"]);
+    assert_eq!(report.tables[0].rows.len(), 1, "`select` keeps only what it names");
+    assert_eq!(report.tables[0].rows[0].cells.iter().map(|c| c.main.as_str()).collect::<Vec<_>>(), ["1234", "3"]);
+}
+
+#[test]
+fn factors_may_make_groups_of_columns() {
+    let table = json!([{"title": "Side by side", "select": {}, "rows": ["records"], "tables": [],
+                        "columns_by": ["engine"], "columns": [figure("write.time")], "statistic": "mean"}]);
+    let factors = [texts("engine", &["a", "b"]), numbers("records", &["10", "20"])];
+    let experiment = experiment_with("Groups", &factors, &[("write", true)], 1, table);
+    let trials = (0..3u32).map(|position| {
+        let mut record = trial(position, 0, position as usize);
+        record.phases = vec![phase("write", &[("time", 1e9 * f64::from(position + 1))])];
+        record
+    });
+    insta::assert_snapshot!("groups_of_columns", terminal(&run_data(experiment, 4, trials.collect()), 100));
+}
+
+#[test]
+fn weird_names_do_no_harm() {
+    let names = ["a|b", "new\nline", "<script>alert(1)</script>", "日本語", "\u{1b}[31mred", "`code` *bold* _x_"];
+    let experiment =
+        experiment("Weird \u{1b}]0;title\u{7} | <b>", &[texts("na|me\u{202e}", &names)], &[("wri|te", true)], 1);
+    let trials = (0..6u32).map(|position| {
+        let mut record = trial(position, 0, position as usize);
+        record.phases = vec![phase("wri|te", &[("time", 1e9)])];
+        if position == 1 {
+            record.phases[0].completion = Completion::Partial;
+            record.ending.outcome = Outcome::Failed { code: None };
+            record.ending.phase = Some("wri|te".to_owned());
+            record.ending.evidence = vec!["<img src=x> | \u{1b}[2J \n second line".to_owned()];
+        }
+        record
+    });
+    let data = run_data(experiment, 6, trials.collect());
+    let (shown, document) = (terminal(&data, 120), markdown(&data));
+    assert!(!shown.contains('\u{1b}') && !shown.contains('\u{202e}') && !shown.contains('\u{7}'));
+    assert!(!document.contains("<script>") && !document.contains("<img") && !document.contains('\u{1b}'));
+    let bars = |line: &str| line.replace("\\|", "").matches('|').count();
+    let table: Vec<&str> =
+        document.lines().skip_while(|l| !l.starts_with('|')).take_while(|l| l.starts_with('|')).collect();
+    assert!(table.len() == 8 && table.iter().all(|line| bars(line) == bars(table[0])), "{document}");
+    insta::assert_snapshot!("weird_terminal", shown);
+    insta::assert_snapshot!("weird_markdown", document);
+}
+
+#[test]
+fn metrics_may_be_asked_for_by_name() {
+    let data = four_factors();
+    let options = Options { metrics: vec!["read.rate".parse::<MetricName>().unwrap()], all_metrics: false };
+    let report = build(&data, &options);
+    assert!(report.tables.iter().all(|t| t.columns.len() == 1 && t.columns[0].full() == "read.rate, 1/s"));
+    let all = build(&data, &Options { metrics: vec![], all_metrics: true });
+    assert_eq!(all.tables[0].columns.len(), 20);
+}
+
+#[test]
+fn an_empty_run_is_shown_as_such() {
+    let experiment = experiment("Nothing yet", &[texts("engine", &["a", "b"])], &[("write", true)], 6);
+    let shown = terminal(&run_data(experiment, 12, vec![]), 100);
+    assert!(shown.contains("12 trials planned, 0 finished"), "{shown}");
+    assert_eq!(shown.matches("not run").count(), 2, "{shown}");
+}
+
+#[test]
+fn colour_adds_escape_sequences_and_nothing_else() {
+    let data = outcomes();
+    let plain = terminal(&data, 200);
+    let coloured = printed(&data, &Terminal { width: Some(200), colour: true }, &Options::default());
+    assert!(coloured.contains("\u{1b}[31m"));
+    let mut stripped = coloured;
+    for code in ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[31m"] {
+        stripped = stripped.replace(code, "");
+    }
+    let trimmed = |text: &str| text.lines().map(|l| l.trim_end().to_owned()).collect::<Vec<_>>();
+    assert_eq!(trimmed(&stripped), trimmed(&plain));
+}

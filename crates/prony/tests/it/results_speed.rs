@@ -3,6 +3,9 @@
 
 use std::time::Instant;
 
+use prony::report::render::Render;
+use prony::report::render::terminal::Terminal;
+use prony::report::{Options, build};
 use prony::results::Database;
 use serde_json::json;
 
@@ -39,6 +42,10 @@ fn speed_of_append_and_load() {
     let data = database.load_run(run).unwrap();
     let readings: usize = data.trials.iter().flat_map(|t| &t.phases).map(|p| p.readings[""].len()).sum();
     println!("load_run: {:?} for {} trials, {readings} readings", began.elapsed(), data.trials.len());
+    let began = Instant::now();
+    let report = build(&data, &Options::default());
+    Terminal { width: Some(120), colour: false }.render(&report, &mut Vec::new()).unwrap();
+    println!("build and render: {:?}", began.elapsed());
 }
 
 #[test]

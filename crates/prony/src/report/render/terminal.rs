@@ -83,10 +83,11 @@ impl Terminal {
     /// Which columns stand together: all if they fit, else a table a topic, else as many as fit.
     fn shares(&self, table: &Table, labels: &[Laid], columns: &[Laid]) -> Vec<Vec<usize>> {
         let all: Vec<usize> = (0..columns.len()).collect();
-        let room = self.width.unwrap_or(usize::MAX);
+        // The gap after the last column needs no room.
+        let room = self.width.unwrap_or(usize::MAX).saturating_add(GAP.len());
         let taken: usize = labels.iter().map(|l| l.width + GAP.len()).sum();
         let need = |share: &[usize]| taken + share.iter().map(|at| columns[*at].width + GAP.len()).sum::<usize>();
-        if need(&all) <= room + GAP.len() {
+        if need(&all) <= room {
             return vec![all];
         }
         let topics = all.chunk_by(|a, b| table.columns[*a].topic == table.columns[*b].topic);
@@ -95,7 +96,7 @@ impl Terminal {
             let mut share: Vec<usize> = Vec::new();
             for at in topic {
                 share.push(*at);
-                if need(&share) > room + GAP.len() && share.len() > 1 {
+                if need(&share) > room && share.len() > 1 {
                     share.pop();
                     shares.push(std::mem::replace(&mut share, vec![*at]));
                 }

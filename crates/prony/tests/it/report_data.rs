@@ -1,0 +1,239 @@
+//! The commands over a database: what they write, what they refuse.
+
+use std::io::{self, Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+use prony::cli::ls::{LsArgs, ls};
+use prony::cli::report::{ReportArgs, report};
+use prony::cli::rm::{RmArgs, rm};
+use prony::cli::show::{ShowArgs, show};
+use prony::error::Error;
+use prony::report::export::document::SCHEMA;
+use prony::report::render::terminal::Terminal;
+use prony::results::{Database, RunStatus};
+use prony_core::metric::Metric;
+use prony_core::outcome::Outcome;
+use serde_json::{Value, json};
+
+use crate::synthetic::{NOON, every_figure, experiment, full_trial, phase, start, texts, trial};
+
+#[derive(Parser)]
+enum Command {
+    Show(ShowArgs),
+    Report(ReportArgs),
+    Ls(LsArgs),
+    Rm(RmArgs),
+}
+
+struct Fixture {
+    dir: tempfile::TempDir,
+}
+
+impl Fixture {
+    /// Two runs: a whole one of every part of a record, and an interrupted one.
+    fn new() -> Self {
+        let fixture = Self { dir: tempfile::tempdir().unwrap() };
+        let mut database = Database::create(&fixture.path()).unwrap();
+        let host = json!({"cores": 2});
+        let one =
+            experiment("First, \"quoted\"", &[texts("engine", &["a", "b"])], &[("write", true), ("read", true)], 2);
+        let run = database.begin_run(&start(&one, &host, 4)).unwrap();
+        (0..4).for_each(|position| database.append_trial(run, &full_trial(position)).unwrap());
+        database.end_run(run, RunStatus::Done, NOON + 9000).unwrap();
+        let two = experiment("Second", &[], &[("write", true)], 3);
+        let run = database.begin_run(&start(&two, &host, 3)).unwrap();
+        let mut failed = trial(0, 0, 0);
+        failed.ending.outcome = Outcome::Crashed { signal: 11 };
+        failed.phases = vec![phase("write", &[])];
+        failed.phases[0].readings.insert(String::new(), every_figure(1));
+        database.append_trial(run, &failed).unwrap();
+        database.end_run(run, RunStatus::Interrupted, NOON + 9000).unwrap();
+        fixture
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("prony.db")
+    }
+
+    fn try_run(&self, line: &str, answers: Option<&str>) -> Result<String, Error> {
+        let path = self.path();
+        let words = line.split_whitespace().chain(["--database", path.to_str().unwrap()]);
+        let mut out = Vec::new();
+        match Command::try_parse_from(["prony"].into_iter().chain(words)).unwrap() {
+            Command::Show(args) => show(&args, Terminal::default(), &mut out)?,
+            Command::Report(args) => report(&args, &mut out)?,
+            Command::Ls(args) => ls(&args, Terminal::default(), &mut out)?,
+            Command::Rm(args) => {
+                let mut answers = answers.map(|text| Cursor::new(text.to_owned()));
+                rm(&args, answers.as_mut().map(|a| a as &mut dyn io::BufRead), &mut out)?;
+            }
+        }
+        Ok(String::from_utf8(out).unwrap())
+    }
+
+    fn run(&self, line: &str) -> String {
+        self.try_run(line, None).unwrap()
+    }
+}
+
+#[test]
+fn runs_are_listed_with_how_they_went() {
+    insta::assert_snapshot!("ls", Fixture::new().run("ls"));
+}
+
+#[test]
+fn a_run_is_chosen_by_number_or_from_the_end() {
+    let fixture = Fixture::new();
+    for (line, title) in [
+        ("show", "Second"),
+        ("show -1", "Second"),
+        ("show -2", "First"),
+        ("show 1", "First"),
+        ("show latest", "Second"),
+    ] {
+        assert!(fixture.run(line).starts_with(title), "{line}");
+    }
+    for line in ["show 9", "show -3"] {
+        let error = fixture.try_run(line, None).unwrap_err();
+        assert!(matches!(error, Error::NoRun { .. }) && error.hint().is_some(), "{line}: {error}");
+    }
+}
+
+#[test]
+fn metrics_on_the_command_line_are_checked_by_the_grammar() {
+    let fixture = Fixture::new();
+    assert!(fixture.run("show 1 --metric write.time --metric write.rss.peak").contains("rss.peak"));
+    let parse = |line: &str| Command::try_parse_from(["prony", "show"].into_iter().chain(line.split(' '))).map(|_| ());
+    let error = parse("--metric write.tiem").unwrap_err().to_string();
+    assert!(error.contains("did you mean `time`?"), "{error}");
+    assert!(parse("--metric write.time --all-metrics").is_err());
+}
+
+#[test]
+fn csv_has_a_row_for_each_reading() {
+    let csv = Fixture::new().run("report 1 --format csv");
+    let mut lines = csv.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "run,block,position,variant,label,factor.engine,outcome,phase,action,timed,completion,instance,metric,value,unit,missing"
+    );
+    assert_eq!(lines.next().unwrap(), "1,0,0,0,a2,a,ok,write,put,true,complete,,time,1500000000,nanos,");
+    assert_eq!(csv.lines().filter(|l| l.contains(",fsyncs,,count,not permitted: no tracefs")).count(), 4);
+    assert_eq!(csv.lines().count(), 1 + 4 * 5);
+}
+
+#[test]
+fn groups_and_series_are_rows_too() {
+    let fixture = Fixture::new();
+    let samples = fixture.run("report 1 --format csv --what samples");
+    assert_eq!(samples.lines().count(), 1 + 4 * 3);
+    assert_eq!(samples.lines().nth(1).unwrap(), "1,0,0,0,a2,a,ok,write,0,10,5,18446744073709551615");
+    let series: Value = serde_json::from_str(&fixture.run("report 1 --format json --what series")).unwrap();
+    let series = series.as_array().unwrap();
+    assert_eq!(series.len(), 4 * 43);
+    assert_eq!(series[0]["at_ns"], json!(series[0]["at_ns"].as_u64().unwrap()));
+    assert_eq!(series.iter().filter(|s| s["phase"] == "write" && s["position"] == 0).count(), 10);
+    assert!(series.iter().any(|s| s["cpu_wait_ns"].is_null()) && series.iter().any(|s| s["cpu_wait_ns"].is_u64()));
+}
+
+#[test]
+fn the_json_document_obeys_its_schema() {
+    let fixture = Fixture::new();
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for run in ["1", "2"] {
+        let document: Value = serde_json::from_str(&fixture.run(&format!("report {run} --format json"))).unwrap();
+        let faults: Vec<String> =
+            validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+    let mut document: Value = serde_json::from_str(&fixture.run("report 1 --format json")).unwrap();
+    assert_eq!(document["trials"][3]["phases"][0]["readings"][0]["value"], json!(1.5e9));
+    assert_eq!(document["tables"][0]["rows"][0]["cells"][0]["figures"][0]["trials"], json!(2));
+    document["trials"][0]["phases"][0]["readings"][0]["value"] = Value::Null;
+    assert!(!validator.is_valid(&document), "a reading that is neither measured nor missing");
+}
+
+#[test]
+fn the_schema_knows_every_outcome_and_unit() {
+    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let outcomes = &schema["$defs"]["trial"]["properties"]["outcome"]["enum"];
+    for outcome in [Outcome::Ok, Outcome::TimedOut, Outcome::WrongAnswer, Outcome::Killed, Outcome::Interrupted] {
+        assert!(outcomes.as_array().unwrap().contains(&json!(outcome.name())));
+    }
+    let units = schema["$defs"]["reading"]["properties"]["unit"]["enum"].as_array().unwrap().clone();
+    assert!(Metric::ALL.iter().all(|m| units.contains(&serde_json::to_value(m.unit()).unwrap())));
+}
+
+#[test]
+fn a_report_goes_to_a_file_where_told() {
+    let fixture = Fixture::new();
+    let file = fixture.dir.path().join("report.md");
+    let shown = fixture.run(&format!("report 1 -o {}", file.display()));
+    assert_eq!(shown, "");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), fixture.run("report 1"));
+    let error = fixture.try_run("report 1 -o /nowhere/at/all.md", None).unwrap_err();
+    assert_eq!(error.to_string(), "cannot write `/nowhere/at/all.md`");
+}
+
+#[test]
+fn what_does_not_go_together_is_refused_with_a_hint() {
+    let error = Fixture::new().try_run("report --what series", None).unwrap_err();
+    assert!(error.hint().unwrap().contains("--format csv"));
+    let empty = Fixture { dir: tempfile::tempdir().unwrap() };
+    let error = empty.try_run("show", None).unwrap_err();
+    assert!(matches!(error, Error::NoDatabase { .. }) && !empty.path().exists());
+    drop(Database::create(&empty.path()).unwrap());
+    assert!(matches!(empty.try_run("show", None).unwrap_err(), Error::NoRuns { .. }));
+}
+
+#[test]
+fn rm_asks_before_it_deletes() {
+    let fixture = Fixture::new();
+    let kept = |fixture: &Fixture| Database::open(&fixture.path()).unwrap().runs().unwrap().len();
+    for no in ["n\n", "", "\n"] {
+        let asked = fixture.try_run("rm 1", Some(no)).unwrap();
+        assert!(asked.contains("First, \\\"quoted\\\", 4 trials") && asked.ends_with("delete? [y/N] "), "{asked}");
+        assert_eq!(kept(&fixture), 2);
+    }
+    assert!(matches!(fixture.try_run("rm 1", None), Err(Error::Arguments { .. })));
+    assert!(matches!(fixture.try_run("rm 1 9 --yes", None), Err(Error::NoRun { .. })));
+    assert_eq!(kept(&fixture), 2);
+    assert!(fixture.try_run("rm 1", Some("y\n")).unwrap().ends_with("deleted run 1\n"));
+    assert_eq!(fixture.run("rm -1 2 --yes"), "deleted run 2\n");
+    assert_eq!(kept(&fixture), 0);
+}
+
+/// A reader that goes away after a few bytes.
+struct Gone(usize);
+
+impl Write for Gone {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        if taken == 0 { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_told_apart() {
+    let fixture = Fixture::new();
+    let path = fixture.path();
+    let database = path.to_str().unwrap();
+    let broken = |result: Result<(), Error>| assert!(result.unwrap_err().is_broken_pipe());
+    for (format, what) in [("csv", "results"), ("json", "results"), ("json", "series"), ("markdown", "results")] {
+        let line = ["prony", "report", "1", "--format", format, "--what", what, "--database", database];
+        let Command::Report(args) = Command::try_parse_from(line).unwrap() else { unreachable!() };
+        broken(report(&args, &mut Gone(20)));
+    }
+    let Command::Show(args) = Command::try_parse_from(["prony", "show", "--database", database]).unwrap() else {
+        unreachable!()
+    };
+    broken(show(&args, Terminal::default(), &mut Gone(20)));
+    assert!(!Error::NoRuns { path: Path::new("x").to_owned() }.is_broken_pipe());
+}
