@@ -1,7 +1,9 @@
 //! The one integration binary of this crate.
 
 mod compared;
+mod pages;
 mod report_data;
+mod report_page;
 mod report_tables;
 mod results_speed;
 mod results_store;

@@ -1,0 +1,31 @@
+// The report's page: figures drawn from the embedded data, tables that sort, files to download.
+import { drawAll } from "./chart.ts";
+import type { Payload } from "./data.ts";
+import { effects } from "./effects.ts";
+import { growth } from "./growth.ts";
+import { latency } from "./latency.ts";
+import { filters, navigation, source, theme } from "./page.ts";
+import { raw } from "./raw.ts";
+import { samples } from "./samples.ts";
+import { State } from "./state.ts";
+import { tables } from "./tables.ts";
+import { throughput } from "./throughput.ts";
+import { timeline } from "./timeline.ts";
+
+const json = document.getElementById("data")?.textContent ?? "{}";
+const data = JSON.parse(json) as Payload;
+const state = new State(data);
+
+theme();
+tables();
+effects(state);
+growth(state);
+timeline(state);
+throughput(state);
+latency(state);
+samples(state);
+filters(state);
+source();
+raw(data, json);
+navigation();
+addEventListener("beforeprint", drawAll);
