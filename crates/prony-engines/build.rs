@@ -5,8 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 /// Crates whose version a driver states.
-const LIBRARIES: [&str; 9] =
-    ["heed", "rusqlite", "redb", "fjall", "libmdbx", "sled", "persy", "rusty-leveldb", "rocksdb"];
+const LIBRARIES: [&str; 10] =
+    ["heed", "rusqlite", "redb", "fjall", "libmdbx", "mdbx-sys", "sled", "persy", "rusty-leveldb", "rocksdb"];
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -16,6 +16,25 @@ fn main() {
         let name = library.replace('-', "_").to_uppercase();
         println!("cargo:rustc-env=PRONY_VERSION_{name}={version}");
     }
+    println!("cargo:rustc-env=PRONY_VERSION_LIBROCKSDB={}", rocksdb().as_deref().unwrap_or("unknown"));
+}
+
+/// The version of the system's RocksDB, from the name of its library.
+///
+/// Without the directory of that library, `librocksdb-sys` would compile all of RocksDB for a
+/// quarter of an hour and say nothing: an error instead.
+fn rocksdb() -> Option<String> {
+    println!("cargo:rerun-if-env-changed=ROCKSDB_LIB_DIR");
+    env::var_os("CARGO_FEATURE_ROCKSDB")?;
+    let Some(dir) = env::var_os("ROCKSDB_LIB_DIR") else {
+        println!(
+            "cargo::error=feature `rocksdb` links the system's library: install librocksdb-dev and libclang-dev, and \
+             set ROCKSDB_LIB_DIR to the directory that holds librocksdb.so (`cargo xtask engines rocksdb` does)"
+        );
+        return None;
+    };
+    let library = fs::canonicalize(PathBuf::from(dir).join("librocksdb.so")).ok()?;
+    library.file_name()?.to_str()?.strip_prefix("librocksdb.so.").map(str::to_owned)
 }
 
 /// The text of the workspace's lock file, where this crate is built in one.

@@ -1,6 +1,7 @@
-//! Checks of the house: `cargo xtask check`.
+//! Checks of the house: `cargo xtask check`, `cargo xtask engines`.
 
 mod cycles;
+mod engines;
 mod layers;
 mod sizes;
 mod source;
@@ -11,13 +12,15 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check      layers between crates, cycles between sibling modules, sizes of files";
+  check      layers between crates, cycles between sibling modules, sizes of files
+  engines    builds and tests the engines outside the default build; or only those named";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let root = root();
     let outcome = match arguments.first().map(String::as_str) {
         Some("check") => check(&root),
+        Some("engines") => engines::run(&root, &arguments[1..]),
         _ => Err(USAGE.to_owned()),
     };
     match outcome {

@@ -1,33 +1,18 @@
 //! Each check of validity: data in, finding out. A guard may refuse a comparison, never delete data.
+//!
+//! [`trial`] looks at one trial, [`arms`] at a variant beside its stratum's baseline, [`run`] at a whole run.
 
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+pub use crate::finding::{Finding, Severity};
 
-/// What a guard found, kept in the record and printed with the result.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    /// The guard's name: `gaps_between_batches`, `swapped` ...
-    pub guard: String,
-    /// How much it matters.
-    pub severity: Severity,
-    /// The phase it concerns, where it concerns one.
-    pub phase: Option<String>,
-    /// One sentence, with figures.
-    pub message: String,
-    /// What to do.
-    pub hint: String,
-    /// The figures behind it.
-    pub data: Value,
-}
+pub mod arms;
+pub mod run;
+#[cfg(test)]
+mod tests;
+pub mod trial;
+pub mod weather;
 
-/// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Severity {
-    /// Worth knowing.
-    Note,
-    /// The figure may mislead.
-    Warning,
-    /// The comparison is refused.
-    Refusal,
+/// `12 %`, `0.3 %`.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent.abs() >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::guard::Finding;
+use crate::finding::Finding;
 use crate::metric::MetricKey;
 use crate::outcome::Ending;
 use crate::plan::PlannedTrial;

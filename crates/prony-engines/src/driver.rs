@@ -174,6 +174,8 @@ pub struct Capabilities {
     pub reads_own_writes: bool,
     /// A write transaction can stay open over several phases.
     pub open_transactions: bool,
+    /// A read transaction sees one consistent state from its beginning to its end.
+    pub snapshots: bool,
     /// Rows can be read in key order.
     pub ordered: bool,
     /// What is stored survives `close` and `reopen`.

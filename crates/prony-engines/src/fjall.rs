@@ -102,8 +102,8 @@ fn option_specs() -> Vec<OptionSpec> {
 
 fn promises() -> Vec<Promise> {
     vec![
-        promise(Durability::Strict, "PersistMode::SyncData (or SyncAll) with each commit", true),
-        promise(Durability::Relaxed, "PersistMode::Buffer with each commit", false),
+        promise(Durability::Strict, "PersistMode::SyncData (or SyncAll) with each commit", false),
+        promise(Durability::Relaxed, "PersistMode::Buffer with each commit", true),
         promise(Durability::Volatile, "manual_journal_persist: commits stay in the journal's buffer", false),
     ]
 }
@@ -212,6 +212,7 @@ impl Driver for Fjall {
                 batches: true,
                 reads_own_writes: true,
                 open_transactions: true,
+                snapshots: true,
                 ordered: true,
                 persistent: true,
                 processes: false,

@@ -5,16 +5,28 @@
 pub mod catalog;
 pub mod driver;
 mod failure;
+#[cfg(any(feature = "sled", feature = "leveldb"))]
+mod files;
 #[cfg(feature = "fjall")]
 pub mod fjall;
+#[cfg(feature = "leveldb")]
+pub mod leveldb;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
+#[cfg(feature = "libmdbx")]
+pub mod mdbx;
 pub mod memory;
 mod options;
+#[cfg(feature = "persy")]
+pub mod persy;
 pub mod phases;
 #[cfg(feature = "redb")]
 pub mod redb;
 pub mod registry;
+#[cfg(feature = "rocksdb")]
+pub mod rocksdb;
+#[cfg(feature = "sled")]
+pub mod sled;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod timed_loop;

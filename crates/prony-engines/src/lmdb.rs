@@ -173,6 +173,7 @@ impl Driver for Lmdb {
                 batches: true,
                 reads_own_writes: true,
                 open_transactions: true,
+                snapshots: true,
                 ordered: true,
                 persistent: true,
                 processes: true,

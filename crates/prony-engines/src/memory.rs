@@ -84,6 +84,7 @@ impl Driver for Memory {
                 batches: true,
                 reads_own_writes: true,
                 open_transactions: true,
+                snapshots: true,
                 ordered: true,
                 persistent: false,
                 processes: false,

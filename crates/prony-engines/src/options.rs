@@ -30,6 +30,7 @@ impl Given {
     }
 
     /// A `OneOf` option's word, where it is given.
+    #[allow(dead_code)] // not every feature has a driver that offers a choice
     pub(crate) fn word(&self, name: &str) -> Option<&str> {
         self.0.get(name).and_then(Value::as_str)
     }
@@ -109,6 +110,7 @@ pub(crate) fn class(spec: &StoreSpec, promises: &[Promise]) -> Result<Durability
 }
 
 /// The fault of options that amount to another class than the one asked for.
+#[allow(dead_code)] // not every feature has a driver whose options override a class
 pub(crate) fn contradiction(spec: &StoreSpec, amounts_to: Durability) -> Option<OptionFault> {
     let asked = spec.durability.filter(|asked| *asked != amounts_to)?;
     Some(OptionFault {

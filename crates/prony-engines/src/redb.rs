@@ -128,6 +128,7 @@ impl Driver for Redb {
                 batches: true,
                 reads_own_writes: true,
                 open_transactions: true,
+                snapshots: true,
                 ordered: true,
                 persistent: true,
                 processes: false,

@@ -60,6 +60,11 @@ engines! {
     "sqlite" "sqlite" crate::sqlite::Sqlite;
     "redb" "redb" crate::redb::Redb;
     "fjall" "fjall" crate::fjall::Fjall;
+    "libmdbx" "libmdbx" crate::mdbx::Mdbx;
+    "sled" "sled" crate::sled::Sled;
+    "persy" "persy" crate::persy::Persy;
+    "leveldb" "leveldb" crate::leveldb::LevelDb;
+    "rocksdb" "rocksdb" crate::rocksdb::RocksDb;
 }
 
 struct Check<'s>(&'s StoreSpec);

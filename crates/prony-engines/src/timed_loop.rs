@@ -67,7 +67,7 @@ pub struct Op<'a> {
     pub kind: Kind,
     /// Number of the record.
     pub number: u64,
-    /// Rows to read, for [`Kind::Scan`].
+    /// Rows to read, for [`Kind::Scan`]; else of no meaning.
     pub rows: u64,
     /// The key.
     pub key: &'a [u8],
@@ -280,29 +280,44 @@ pub(crate) fn hash_key(key: &[u8]) -> u64 {
     key.chunks(8).fold(key.len() as u64, |hash, part| mix(hash ^ word(part)).wrapping_add(ODD))
 }
 
-#[inline(always)]
-fn read_step<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
-    match op.kind {
-        Kind::Scan => reads.scan(txn, op),
-        _ => reads.get(txn, op).map(drop),
+/// One operation in a transaction. A type and not a closure, so that it is inlined for certain.
+trait Step<X> {
+    fn step(txn: &mut X, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError>;
+}
+
+/// In a read transaction.
+struct Reading;
+
+/// In a write transaction.
+struct Writing;
+
+impl<R: Read> Step<R> for Reading {
+    #[inline(always)]
+    fn step(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+        match op.kind {
+            Kind::Scan => reads.scan(txn, op),
+            _ => reads.get(txn, op).map(drop),
+        }
     }
 }
 
-#[inline(always)]
-fn write_step<W: Write>(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
-    match op.kind {
-        Kind::Put => txn.put(op.key, op.value),
-        Kind::Append => txn.append(op.key, op.value),
-        Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
-        Kind::Read | Kind::Scan => read_step(txn, op, reads),
-        Kind::Compute if reads.get(txn, op)? => Ok(()),
-        Kind::Compute => {
-            reads.stored(op);
-            txn.put(op.key, op.value)
-        }
-        Kind::ReadModifyWrite => {
-            reads.get(txn, op)?;
-            txn.put(op.key, op.value)
+impl<W: Write> Step<W> for Writing {
+    #[inline(always)]
+    fn step(txn: &mut W, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+        match op.kind {
+            Kind::Put => txn.put(op.key, op.value),
+            Kind::Append => txn.append(op.key, op.value),
+            Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
+            Kind::Read | Kind::Scan => Reading::step(txn, op, reads),
+            Kind::Compute if reads.get(txn, op)? => Ok(()),
+            Kind::Compute => {
+                reads.stored(op);
+                txn.put(op.key, op.value)
+            }
+            Kind::ReadModifyWrite => {
+                reads.get(txn, op)?;
+                txn.put(op.key, op.value)
+            }
         }
     }
 }
@@ -345,7 +360,7 @@ fn read_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Res
 #[inline(always)]
 fn write_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
     let mut txn = session.write()?;
-    match write_step(&mut txn, op, reads) {
+    match Writing::step(&mut txn, op, reads) {
         Ok(()) => txn.commit(),
         Err(error) => {
             discard(txn);
@@ -388,19 +403,18 @@ pub fn each<S: Session, T: Timing>(
 /// Runs up to `size` operations in an open transaction, whatever the borders of chunks; returns how many succeeded, and
 /// the error that stopped it.
 #[inline(always)]
-fn span<X, T: Timing>(
+fn span<P: Step<X>, X, T: Timing>(
     txn: &mut X,
     feed: &mut impl Feed<T>,
     timing: &mut T,
     reads: &mut Reads,
     size: u64,
-    step: impl Fn(&mut X, Op<'_>, &mut Reads) -> Result<(), EngineError>,
 ) -> (u64, Option<EngineError>) {
     let mut ran = 0;
     while ran < size && feed.more(timing) {
         for index in feed.take(size - ran) {
             timing.before(index);
-            let done = step(txn, feed.op(index), reads);
+            let done = P::step(txn, feed.op(index), reads);
             timing.after(index, done.is_ok());
             if let Err(error) = done {
                 feed.rewind(index + 1);
@@ -433,7 +447,7 @@ pub fn batched_reads<S: Session, T: Timing>(
                 continue;
             }
         };
-        let (ran, stopped) = span(&mut txn, feed, timing, &mut tally.reads, size, read_step);
+        let (ran, stopped) = span::<Reading, _, _>(&mut txn, feed, timing, &mut tally.reads, size);
         let ended = txn.finish();
         tally.succeeded(ran, u64::from(ended.is_ok()));
         if let Some(error) = stopped.or(ended.err()) {
@@ -465,7 +479,7 @@ pub fn batched_writes<S: Session, T: Timing>(
                 continue;
             }
         };
-        let (ran, stopped) = span(&mut txn, feed, timing, &mut tally.reads, size, write_step);
+        let (ran, stopped) = span::<Writing, _, _>(&mut txn, feed, timing, &mut tally.reads, size);
         if let Some(error) = stopped {
             discard(txn);
             tally.failed(ran + 1, error)?;
@@ -490,7 +504,7 @@ pub fn within<W: Write, T: Timing>(
     timing: &mut T,
     tally: &mut Tally,
 ) -> Result<(), EngineError> {
-    let (ran, stopped) = span(txn, feed, timing, &mut tally.reads, u64::MAX, write_step);
+    let (ran, stopped) = span::<Writing, _, _>(txn, feed, timing, &mut tally.reads, u64::MAX);
     tally.succeeded(ran, 0);
     stopped.map_or(Ok(()), Err)
 }

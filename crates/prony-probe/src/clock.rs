@@ -40,3 +40,21 @@ fn nanos(time: Timespec) -> Nanos {
     // These clocks begin at 0 and never run backwards.
     Nanos::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_takes_at_least_its_span_and_no_cpu_to_speak_of() {
+        let (began, cpu) = (SystemClock.now(), thread_cpu());
+        SystemClock.sleep(Nanos::from_millis(20));
+        assert!(SystemClock.now().since(began) >= Nanos::from_millis(20));
+        assert!(thread_cpu().since(cpu) < Nanos::from_millis(20));
+    }
+
+    #[test]
+    fn seconds_and_nanoseconds_are_one_number() {
+        assert_eq!(nanos(Timespec { tv_sec: 3, tv_nsec: 7 }), Nanos::from_nanos(3_000_000_007));
+    }
+}

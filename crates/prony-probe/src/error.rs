@@ -85,6 +85,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether it is a file that this user may not touch.
+    pub(crate) fn is_denied(&self) -> bool {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        matches!(self, Self::File { source, .. } if matches!(source.kind(), PermissionDenied | ReadOnlyFilesystem))
+    }
+
     /// A file error, for `map_err`.
     pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();

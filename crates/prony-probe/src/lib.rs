@@ -9,6 +9,7 @@ pub mod fixture;
 pub mod host;
 pub mod launch;
 pub mod limits;
+pub mod mount;
 mod owner;
 pub mod sample;
 pub mod settle;

@@ -66,9 +66,10 @@ pub fn check(
             blocks: capped(compare::blocks_of(levels, &blocks, compare.blocks), overrides.blocks),
         });
     }
-    if problems.raised() > 0 {
+    if !problems.is_empty() {
         return Err(problems.into_list());
     }
+    compare.primary = compare.primary.or_else(|| compare::default_primary(&variants));
     let about = View::new(raw.root.get("experiment"), &grammar::EXPERIMENT);
     Ok(Experiment {
         title: about.plain("title").unwrap_or(&raw.file).to_owned(),
@@ -96,7 +97,7 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
     }
     let mut walk = Walk { problems, file: &raw.text, factors: names, holes: Holes::None };
     walk.complete(&raw.root, &grammar::ROOT);
-    if raw.root.get("phase").and_then(Node::list).is_some_and(<[_]>::is_empty) {
+    if raw.root.get("phase").is_some_and(|phases| phases.list().is_none_or(<[_]>::is_empty)) {
         problems.add(Problem::new(raw.root.span.clone(), "the experiment has no phase"));
     }
 }

@@ -18,6 +18,9 @@ pub(crate) fn baseline(factors: &[FactorDef], root: &Node, problems: &mut Proble
     let entries = root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
     for entry in entries.unwrap_or_default() {
         let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
+        if entry.node.list().is_some() || entry.node.table().is_some() {
+            continue;
+        }
         let label = entry.node.label();
         match factor.level(&label) {
             Some(level) => _ = named.insert(at, level),
@@ -64,7 +67,7 @@ pub(crate) fn combinations(
         leave_out(factors, skip, &mut combinations, problems);
     }
     combinations.retain(|levels| factors.iter().zip(levels).all(|(factor, level)| factor.levels[*level].selected));
-    if combinations.is_empty() && problems.raised() == 0 {
+    if combinations.is_empty() && problems.is_empty() {
         let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
         problems.add(Problem::new(span, "no variant is left to run").hint("see `skip`, `grid`, `--set` and `--only`"));
     }
@@ -101,7 +104,7 @@ fn star(
     baseline: &BTreeMap<usize, usize>,
     problems: &mut Problems<'_>,
 ) -> Vec<Combination> {
-    if baseline.is_empty() && problems.raised() == 0 {
+    if baseline.is_empty() && problems.is_empty() {
         let problem = Problem::new(vary.span.clone(), "`vary = \"one at a time\"` needs a baseline to vary around");
         problems.add(problem.hint("write `[compare] baseline = { factor = level }`"));
     }

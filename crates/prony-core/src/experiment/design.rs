@@ -123,7 +123,7 @@ pub struct Blocks {
 pub struct Compare {
     /// Factor name -> label of the level, for the factors that the baseline names; empty for no comparison.
     pub baseline: BTreeMap<String, String>,
-    /// The one metric that gets verdicts. The first timed phase's `time` unless told.
+    /// The one metric that gets verdicts; unless told the `time` of the first timed phase that all variants have.
     pub primary: Option<MetricName>,
     /// Further metrics declared for verdicts; they count in the family.
     pub metrics: Vec<MetricName>,

@@ -68,7 +68,7 @@ fn number(node: &Node) -> Option<f64> {
 /// Reads `[factors]` and applies `--set` and `--only`.
 pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'_>) -> Vec<FactorDef> {
     let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
-    let mut factors: Vec<FactorDef> = entries.iter().filter_map(|entry| factor(entry, problems)).collect();
+    let mut factors: Vec<FactorDef> = entries.iter().map(|entry| factor(entry, problems)).collect();
     for (name, levels) in &overrides.set {
         set(&mut factors, name, levels, problems);
     }
@@ -78,7 +78,7 @@ pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'
     factors
 }
 
-fn factor(entry: &Entry, problems: &mut Problems<'_>) -> Option<FactorDef> {
+fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
     name_fault(entry).into_iter().for_each(|problem| problems.add(problem));
     let level = |label: String, node: &Node| LevelDef { label, node: node.clone(), selected: true };
     let levels: Vec<LevelDef> = match &entry.node.value {
@@ -86,14 +86,13 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> Option<FactorDef> {
         Value::Table(entries) => entries.iter().map(|one| level(one.key.clone(), &one.node)).collect(),
         _ => {
             let message = format!("factor `{}` is {}, not a list of levels", entry.key, entry.node.kind());
-            let hint = format!("write `{} = [{}]`, or a table of labels and values", entry.key, entry.node.label());
+            let hint = format!("write `{} = [{}]`, or a table of labels and values", entry.key, entry.node.inline());
             problems.add(Problem::new(entry.node.span.clone(), message).hint(hint));
-            return None;
+            vec![level(entry.node.label(), &entry.node)]
         }
     };
     if levels.is_empty() {
         problems.add(Problem::new(entry.node.span.clone(), format!("factor `{}` has no levels", entry.key)));
-        return None;
     }
     for (at, one) in levels.iter().enumerate() {
         if levels[..at].iter().any(|other| other.label == one.label) {
@@ -102,7 +101,7 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> Option<FactorDef> {
         }
     }
     let labelled = entry.node.table().is_some();
-    Some(FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled })
+    FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled }
 }
 
 fn name_fault(entry: &Entry) -> Option<Problem> {

@@ -71,7 +71,7 @@ pub fn parse(text: &str, file: &str) -> Result<RawExperiment, Vec<Problem>> {
     }
     let span = table.span();
     let root = Node { span, via: None, value: Value::Table(entries(table.into_inner(), &mut problems)) };
-    if problems.raised() > 0 {
+    if !problems.is_empty() {
         return Err(problems.into_list());
     }
     Ok(RawExperiment { file: file.to_owned(), text: text.to_owned(), root })
@@ -171,7 +171,8 @@ impl Node {
         }
     }
 
-    fn inline(&self) -> String {
+    /// The value in one line, as TOML.
+    pub(crate) fn inline(&self) -> String {
         match &self.value {
             Value::Flag(flag) => flag.to_string(),
             Value::Whole(n) => n.to_string(),

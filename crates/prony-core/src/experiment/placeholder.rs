@@ -56,14 +56,6 @@ pub(crate) fn split(text: &str) -> Result<Vec<Part>, BraceFault> {
     Ok(parts)
 }
 
-/// The hole that is the whole text, where it is one.
-pub(crate) fn whole(text: &str) -> Option<String> {
-    match split(text).ok()?.as_slice() {
-        [Part::Hole(name, _)] => Some(name.clone()),
-        _ => None,
-    }
-}
-
 /// The first name of a dotted hole: the factor or namespace.
 pub(crate) fn head(hole: &str) -> &str {
     hole.split('.').next().unwrap_or(hole)
@@ -161,14 +153,6 @@ mod tests {
         assert_eq!(split("a}").unwrap_err().at, 1..2);
         assert_eq!(split("ü{a").unwrap_err().at, 2..3);
         assert_eq!(split("{a{b}").unwrap_err().at, 0..1);
-    }
-
-    #[test]
-    fn only_a_lone_hole_is_whole() {
-        assert_eq!(whole("{store}").as_deref(), Some("store"));
-        assert_eq!(whole("{ store }").as_deref(), Some("store"));
-        assert_eq!(whole("{store}s"), None);
-        assert_eq!(whole("{{store}}"), None);
     }
 
     proptest! {

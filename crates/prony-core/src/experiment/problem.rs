@@ -75,8 +75,13 @@ impl<'t> Problems<'t> {
         self.note = note;
     }
 
-    pub(crate) fn add(&mut self, mut problem: Problem) {
+    pub(crate) fn add(&mut self, problem: Problem) {
         self.raised += 1;
+        self.add_harmless(problem);
+    }
+
+    /// A fault that does not keep what stands around it from being understood.
+    pub(crate) fn add_harmless(&mut self, mut problem: Problem) {
         if !self.seen.insert((problem.span.start, problem.span.end, problem.message.clone())) {
             return;
         }
@@ -85,7 +90,12 @@ impl<'t> Problems<'t> {
         self.list.push(problem);
     }
 
-    /// How often something was wrong, repeats included: unchanged over a check that found nothing.
+    /// Whether nothing was wrong.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// How often something was wrong that is not harmless, repeats included: unchanged over a check that found nothing.
     pub(crate) fn raised(&self) -> usize {
         self.raised
     }

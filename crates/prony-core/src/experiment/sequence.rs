@@ -27,10 +27,9 @@ fn stay_open(phases: &mut [Placed]) {
     let commits: Vec<bool> = phases.iter().map(|phase| phase.spec.action == Action::Commit).collect();
     for (at, phase) in phases.iter_mut().enumerate() {
         let writes = writes(&phase.spec.action);
-        if let Some(ops) = ops_mut(&mut phase.spec.action) {
-            if writes && ops.transaction == Grouping::Single && commits[at..].contains(&true) {
-                ops.transaction = Grouping::Open;
-            }
+        let stays = writes && commits[at..].contains(&true);
+        if let Some(ops) = ops_mut(&mut phase.spec.action).filter(|ops| stays && ops.transaction == Grouping::Single) {
+            ops.transaction = Grouping::Open;
         }
     }
 }
@@ -67,7 +66,7 @@ impl Sequence<'_, '_, '_> {
     /// What an open transaction or a closed store does not allow.
     fn state(&mut self, phase: &Placed) {
         let action = &phase.spec.action;
-        let ends = matches!(action, Action::Persist | Action::Close | Action::Reopen | Action::Evict | Action::Verify);
+        let ends = matches!(action, Action::Persist | Action::Close | Action::Reopen | Action::Evict);
         if let (Some(open), true) = (&self.open, ends) {
             let message =
                 format!("`{}` cannot run while the transaction of phase `{}` is open", action.name(), open.name);
@@ -96,11 +95,17 @@ impl Sequence<'_, '_, '_> {
             }
             _ => false,
         };
-        let survives = matches!(action, Action::Close | Action::Reopen | Action::Evict);
+        let inside = *action == Action::Verify && self.open.is_some();
+        let survives = matches!(action, Action::Reopen | Action::Evict);
         let transaction = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
         self.need(several, self.facts.batches, transaction.clone(), "has no transactions of several operations");
         self.need(scans, self.facts.ordered, phase.action.clone(), "keeps no key order to scan in");
-        self.need(rereads, self.facts.reads_own_writes, transaction, "cannot read inside a write transaction");
+        self.need(
+            rereads || inside,
+            self.facts.reads_own_writes,
+            transaction,
+            "cannot read inside a write transaction",
+        );
         self.need(survives, self.facts.persistent, phase.action.clone(), "keeps nothing when it is closed");
     }
 
@@ -167,7 +172,14 @@ fn since(phase: &Placed) -> Since {
 
 /// Whether the operations need write transactions.
 fn writes(action: &Action) -> bool {
-    matches!(action, Action::Put(_) | Action::Update(_) | Action::Delete(_) | Action::Compute(_) | Action::Mix(_))
+    match action {
+        Action::Put(_) | Action::Update(_) | Action::Delete(_) | Action::Compute(_) => true,
+        Action::Mix(mix) => {
+            let weights = &mix.weights;
+            weights.update + weights.insert + weights.read_modify_write + weights.delete > 0.0
+        }
+        _ => false,
+    }
 }
 
 fn ops_mut(action: &mut Action) -> Option<&mut Ops> {

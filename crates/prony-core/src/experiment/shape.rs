@@ -118,8 +118,7 @@ impl Shape {
         match self {
             Self::Plain | Self::Text | Self::Template => "a text".to_owned(),
             Self::Flag => "`true` or `false`".to_owned(),
-            Self::Whole(0, u64::MAX) => "a whole number".to_owned(),
-            Self::Whole(min, u64::MAX) => format!("a whole number of at least {min}"),
+            Self::Whole(min, max) if *max >= i64::MAX as u64 => format!("a whole number of at least {min}"),
             Self::Whole(min, max) => format!("a whole number from {min} to {max}"),
             Self::Positive => "a number above zero".to_owned(),
             Self::Weight => "a number of at least zero".to_owned(),

@@ -1,5 +1,6 @@
 //! Walks a tree of values along the declared form and collects what does not fit.
 
+use super::grammar;
 use super::node::{Entry, Node, Value};
 use super::placeholder::{self, Filled, Scope};
 use super::problem::{Problem, Problems, known_hint, quoted};
@@ -62,9 +63,8 @@ impl Walk<'_, '_> {
 
     /// Whether the value is a text whose placeholders may still become anything, or are at fault themselves.
     fn is_open(&self, node: &Node, shape: &Shape) -> bool {
-        let text = matches!(shape, Shape::Plain | Shape::Text | Shape::Template | Shape::Any);
-        let either = matches!(shape, Shape::Either(_)) && self.holes == Holes::Filled;
-        !text && !either && self.holes != Holes::None && has_factor(node, self.factors)
+        let text = matches!(shape, Shape::Plain | Shape::Text | Shape::Template | Shape::Any | Shape::Either(_));
+        !text && self.holes != Holes::None && has_factor(node, self.factors)
     }
 
     fn either(&mut self, key: &str, node: &Node, shapes: &'static [Shape]) {
@@ -106,16 +106,16 @@ impl Walk<'_, '_> {
             false => known_hint(&entry.key, shape.all().map(|field| field.name)),
         };
         let problem = Problem::new(entry.key_span.clone(), format!("unknown key `{}`", entry.key));
-        self.problems.add(via(table, problem.maybe_hint(hint)));
+        self.problems.add_harmless(via(table, problem.maybe_hint(hint)));
     }
 
     /// Required keys are there, and exactly one action where there are any.
     pub(crate) fn complete(&mut self, node: &Node, shape: &'static TableShape) {
+        let owner = if shape.name == grammar::ROOT.name { "the file".to_owned() } else { format!("`{}`", shape.name) };
         let missing = shape.all().filter(|field| field.need == Need::Required && node.get(field.name).is_none());
         for field in missing {
-            let message = format!("`{}` needs the key `{}`", shape.name, field.name);
-            self.problems
-                .add(via(node, Problem::new(node.span.clone(), message).hint(field.doc.trim_end_matches('.'))));
+            let message = format!("{owner} needs the key `{}`", field.name);
+            self.problems.add(via(node, Problem::new(node.span.clone(), message).hint(lower(field.doc))));
         }
         let actions = shape.actions();
         let mut present = actions.iter().filter_map(|name| node.entry(name));
@@ -157,7 +157,7 @@ impl Walk<'_, '_> {
     fn quantity(&mut self, key: &str, node: &Node, shape: &Shape) {
         let text = match &node.value {
             Value::Text(text) => text.clone(),
-            Value::Whole(_) | Value::Number(_) => node.label(),
+            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time) => node.label(),
             _ => return self.mismatch(key, node, shape),
         };
         let fault = match shape {
@@ -175,11 +175,18 @@ impl Walk<'_, '_> {
     fn mismatch(&mut self, key: &str, node: &Node, shape: &Shape) {
         let message = match &node.value {
             Value::Whole(_) | Value::Number(_) | Value::Flag(_) => format!("`{key}` cannot be `{}`", node.label()),
+            Value::Text(text) => format!("`{key}` cannot be the text `{text}`"),
             _ => format!("`{key}` cannot be {}", node.kind()),
         };
         let problem = Problem::new(node.span.clone(), message).hint(format!("expected {}", shape.words()));
         self.problems.add(via(node, problem));
     }
+}
+
+/// A sentence of the declaration as a hint: lower-case start, no full stop.
+fn lower(doc: &str) -> String {
+    let mut chars = doc.trim_end_matches('.').chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
 }
 
 /// Whether a text has a placeholder of a factor, or braces that do not fit.

@@ -30,7 +30,7 @@ impl<'a> Context<'a> {
 
     /// The names that a phase has over these variants, and whether it is timed.
     pub(crate) fn names_of(&self, phase: &Node, combinations: &[Combination]) -> Vec<(String, bool)> {
-        let timed = phase.get("timed").map_or(true, |node| node.value != Value::Flag(false));
+        let timed = phase.get("timed").is_none_or(|node| node.value != Value::Flag(false));
         let Some(name) = phase.get("name") else { return Vec::new() };
         let mut silent = Problems::new("");
         let mut names: Vec<(String, bool)> = Vec::new();
@@ -107,6 +107,9 @@ fn phases(
     let mut sound = true;
     let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
     for node in nodes {
+        // A phase that is a level itself has its `when` only once it has been filled in.
+        let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
+        let node = filled.as_ref().unwrap_or(node);
         if !runs(context, node, levels, problems) {
             continue;
         }
@@ -144,7 +147,8 @@ fn runs(context: &Context<'_>, phase: &Node, levels: &Combination, problems: &mu
 }
 
 fn without_when(phase: &Node) -> Node {
-    let rest = phase.table().unwrap_or_default().iter().filter(|entry| entry.key != "when").cloned().collect();
+    let Some(entries) = phase.table() else { return phase.clone() };
+    let rest = entries.iter().filter(|entry| entry.key != "when").cloned().collect();
     Node { value: Value::Table(rest), ..phase.clone() }
 }
 

@@ -3,10 +3,9 @@
 use crate::experiment::design::{Blocks, Experiment, Variant};
 use crate::experiment::spec::{DataSpec, KeySpec, Size};
 
-use super::plan;
+use crate::stats::MIN_BLOCKS;
 
-/// Blocks below which no verdict is given (METHOD 4.7).
-const LEAST_BLOCKS: u32 = 6;
+use super::plan;
 
 /// The plan in figures.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,12 +63,13 @@ pub struct Stratum {
 /// The plan of an experiment in figures.
 pub fn outline(experiment: &Experiment) -> Outline {
     let trials = plan(experiment);
-    let count = |id: usize| trials.iter().filter(|trial| trial.variant == id).count() as u32;
+    let mut counts = vec![0u32; experiment.variants().len()];
+    trials.iter().for_each(|trial| counts[trial.variant] += 1);
     let strata = strata(experiment);
     let variants: Vec<VariantOutline> = experiment
         .variants()
         .iter()
-        .map(|variant| variant_outline(experiment, variant, &strata, count(variant.id)))
+        .map(|variant| variant_outline(experiment, variant, &strata, counts[variant.id]))
         .collect();
     let judged = variants.iter().filter(|variant| !variant.baseline && variant.no_verdict.is_none()).count();
     let metrics = 1 + experiment.compare().metrics.len();
@@ -113,8 +113,8 @@ fn no_verdict(experiment: &Experiment, variant: &Variant, strata: &[Stratum]) ->
         return Some(if no_comparison { "nothing is compared" } else { "its stratum has no baseline" }.to_owned());
     };
     let blocks = variant.blocks.max.min(baseline.blocks.max);
-    if blocks < LEAST_BLOCKS {
-        return Some(format!("{blocks} blocks; a verdict takes at least {LEAST_BLOCKS}"));
+    if blocks < MIN_BLOCKS {
+        return Some(format!("{blocks} blocks; a verdict takes at least {MIN_BLOCKS}"));
     }
     let has_metric = |variant: &Variant| match &compare.primary {
         Some(metric) => variant.spec.phases.iter().any(|phase| phase.name == metric.phase && phase.timed),

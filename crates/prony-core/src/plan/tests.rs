@@ -44,7 +44,7 @@ proptest! {
             for variant in experiment.variants() {
                 let runs = if variant.baseline { (engines - 1).div_ceil(5).max(1) } else { 1 };
                 prop_assert_eq!(counts.get(&(variant.id, Label::A)), Some(&runs));
-                prop_assert_eq!(counts.get(&(variant.id, Label::A2)).is_some(), variant.baseline);
+                prop_assert_eq!(counts.contains_key(&(variant.id, Label::A2)), variant.baseline);
             }
         }
         for trial in &trials {

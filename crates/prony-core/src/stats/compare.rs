@@ -82,17 +82,24 @@ pub struct Comparison {
     pub notes: Vec<String>,
 }
 
+impl Family {
+    /// How many comparisons the correction counts: those whose plan has a look.
+    pub fn size(&self) -> usize {
+        self.members.iter().filter(|pairing| !pairing.looks.at().is_empty()).count()
+    }
+}
+
 /// Compares every member with its baseline.
 ///
-/// The intervals have error `alpha * share / members` at each look and are intersected over the looks reached; the
+/// The intervals have error `alpha * share / size` at each look and are intersected over the looks reached; the
 /// p-values are divided by the look's share, the least of them counts, and Holm's correction runs over the family.
 pub fn compare_family(family: &Family) -> Vec<Comparison> {
-    let size = family.members.len();
+    let size = family.size().max(1);
     let mut laws = Laws::default();
     let evidence: Vec<Evidence> =
         family.members.iter().map(|pairing| Evidence::of(pairing, family.alpha / size as f64, &mut laws)).collect();
     let sequential: Vec<f64> = evidence.iter().map(|e| e.sequential_p).collect();
-    let adjusted = holm(&sequential);
+    let adjusted = holm(&sequential, size);
     let members = family.members.iter().zip(evidence).zip(adjusted);
     members.map(|((pairing, evidence), p)| evidence.conclude(pairing, family, p)).collect()
 }
@@ -102,14 +109,15 @@ pub fn settled(comparisons: &[Comparison]) -> bool {
     comparisons.iter().all(|c| c.verdict.is_final())
 }
 
-/// Holm's step-down correction (1979): valid under any dependence.
-pub(crate) fn holm(p: &[f64]) -> Vec<f64> {
+/// Holm's step-down correction (1979) over `size` tests, valid under any dependence; p-values of 1 beyond them are of
+/// comparisons that do not count.
+pub(crate) fn holm(p: &[f64], size: usize) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
     let mut adjusted = vec![1.0; p.len()];
     let mut so_far = 0.0f64;
     for (rank, index) in order.into_iter().enumerate() {
-        so_far = so_far.max(p[index] * (p.len() - rank) as f64).min(1.0);
+        so_far = so_far.max(p[index] * size.saturating_sub(rank).max(1) as f64).min(1.0);
         adjusted[index] = so_far;
     }
     adjusted
@@ -275,7 +283,7 @@ impl Evidence {
             looks.len(),
             self.at,
             self.spent,
-            family.members.len(),
+            family.size(),
         )
     }
 
@@ -493,12 +501,23 @@ mod tests {
 
     #[test]
     fn holm_agrees_with_its_definition() {
-        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005]);
+        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005], 4);
         for (a, b) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
             close(*a, b);
         }
-        assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
-        assert!(holm(&[]).is_empty());
+        assert_eq!(holm(&[0.9, 0.8], 2), [1.0, 1.0]);
+        assert_eq!(holm(&[0.02, 1.0], 1), [0.02, 1.0]);
+        assert!(holm(&[], 0).is_empty());
+    }
+
+    #[test]
+    fn comparisons_without_a_look_do_not_count_in_the_family() {
+        let shown = Pairing { looks: Looks::new(1, 1), ..pairing(blocks(1, 2.0)) };
+        let family = family(vec![pairing(blocks(30, 2.0)), shown]);
+        assert_eq!(family.size(), 1);
+        let found = compare_family(&family);
+        assert_eq!(found[0], alone(blocks(30, 2.0)));
+        assert!(matches!(found[1].verdict, Verdict::CantTell { .. }) && found[1].ratio.measured().is_some());
     }
 
     #[test]

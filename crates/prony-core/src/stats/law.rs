@@ -55,7 +55,7 @@ struct Outcome {
     below: u32,
     /// `(above - below)^2 / (above + below)`.
     order: f64,
-    /// ln of the number of ways, with the halves of `P(outside)` in it.
+    /// The number of ways, with the halves of `P(outside)` in it.
     ways: f64,
 }
 
@@ -64,12 +64,11 @@ fn table(n: u32) -> Arc<[f64]> {
     let mut worst = vec![0.0f64; outcomes.len()];
     for step in 1..=GRID {
         let outside = f64::from(step) / f64::from(GRID);
-        let (ln_out, ln_in) = (outside.ln(), (1.0 - outside).ln());
+        let (outs, ins) = (powers(outside, n), powers(1.0 - outside, n));
         let mut sum = 0.0;
         for (slot, o) in worst.iter_mut().zip(&outcomes) {
-            let (out, between) = (o.above + o.below, n - o.above - o.below);
-            let inner = if between == 0 { 0.0 } else { f64::from(between) * ln_in };
-            sum += (o.ways + f64::from(out) * ln_out + inner).exp();
+            let out = o.above + o.below;
+            sum += o.ways * outs[out as usize] * ins[(n - out) as usize];
             *slot = slot.max(sum);
         }
     }
@@ -82,6 +81,11 @@ fn table(n: u32) -> Arc<[f64]> {
         table[(o.above * (n + 1) + o.below) as usize] = p;
     }
     table.into()
+}
+
+/// The powers of `x` from 0 to `n`.
+fn powers(x: f64, n: u32) -> Vec<f64> {
+    std::iter::successors(Some(1.0), |p| Some(p * x)).take(n as usize + 1).collect()
 }
 
 /// Every outcome with more above than below, the most extreme first.
@@ -97,7 +101,7 @@ fn outcomes(n: u32) -> Vec<Outcome> {
             let out = above + below;
             let ways = ln(n) - ln(above) - ln(below) - ln(n - out) - f64::from(out) * std::f64::consts::LN_2;
             let order = f64::from(above - below).powi(2) / f64::from(out);
-            outcomes.push(Outcome { above, below, order, ways });
+            outcomes.push(Outcome { above, below, order, ways: ways.exp() });
         }
     }
     outcomes.sort_by(|a, b| b.order.total_cmp(&a.order));

@@ -26,7 +26,7 @@ fn reach(alpha: f64, blocks: u32) -> f64 {
 
 /// Set by the bench on recorded noise.
 fn caution(blocks: u32) -> f64 {
-    1.0 + 1.0 / f64::from(blocks)
+    1.1 + 1.5 / f64::from(blocks)
 }
 
 /// About how many blocks more would bring a verdict: the half-width shrinks with the square root of the blocks, and

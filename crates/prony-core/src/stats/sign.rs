@@ -154,8 +154,11 @@ impl SignTest {
 
 /// How much less likely than "all on one side" it is that all also lie `gap` away, for a unimodal log-ratio.
 fn beyond_the_range(gap: f64, range: f64, n: u32) -> f64 {
+    // Where a trial did not finish there is no range, and nothing lies beyond it.
+    if !range.is_finite() {
+        return 1.0;
+    }
     let share = if range > 0.0 { range / (range + gap) } else { 0.0 };
-    let share = if share.is_nan() { 1.0 } else { share };
     share.powi(n as i32 - 1)
 }
 
@@ -298,6 +301,16 @@ mod tests {
         assert_eq!(Bracket::of(inf, &[inf, 3.0]), Bracket { low: -inf, high: inf });
         assert_eq!(Bracket::of(1.0, &[]), Bracket { low: -inf, high: inf });
         assert_eq!(Bracket::of(-inf, &[-inf, -inf]), Bracket { low: 0.0, high: 0.0 });
+    }
+
+    #[test]
+    fn what_never_finishes_lies_beyond_no_range() {
+        let (inf, alpha) = (f64::INFINITY, 0.001);
+        let never = test_of(&[(inf, inf); 6]);
+        assert_eq!(never.p(0.0), 2f64.powi(-5));
+        assert_eq!(never.interval(alpha).0, f64::NEG_INFINITY);
+        let once = test_of(&[(1.0, 1.1), (1.0, 1.2), (1.1, 1.2), (1.0, 1.3), (1.0, inf), (1.2, 1.3)]);
+        assert_eq!((once.p(0.0), once.interval(alpha).0), (2f64.powi(-5), f64::NEG_INFINITY));
     }
 
     #[test]

@@ -2,11 +2,12 @@
 
 use crate::timed_loop::{Kind, Op};
 
-/// Most operations in a chunk.
-pub(super) const MOST_OPERATIONS: usize = 2048;
+/// Most operations in a chunk. Few, so that small records and what is kept of them fit beside the engine's pages in the
+/// caches of a core: what a chunk drives out of them the engine has to fetch again inside the timed section.
+pub(super) const MOST_OPERATIONS: usize = 256;
 
 /// A chunk takes no further operation once its keys and values fill so many bytes.
-pub(super) const ENOUGH_BYTES: usize = 512 * 1024;
+pub(super) const ENOUGH_BYTES: usize = 128 * 1024;
 
 /// What an operation is called in histograms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,12 +60,22 @@ pub(super) struct Draft {
     pub(super) rows: u64,
 }
 
+/// 24 bytes, since it takes room in the caches too.
 #[derive(Clone, Copy, Debug)]
 struct Head {
-    draft: Draft,
-    at: usize,
-    key: u32,
-    value: usize,
+    number: u64,
+    /// Rows to read, for a scan; else the value's length.
+    value_or_rows: u64,
+    at: u32,
+    key: u16,
+    kind: Kind,
+    label: Label,
+}
+
+impl Head {
+    fn value(&self) -> usize {
+        if self.kind == Kind::Scan { 0 } else { self.value_or_rows as usize }
+    }
 }
 
 /// Operations, prepared.
@@ -92,30 +103,34 @@ impl Chunk {
         self.heads.len() >= MOST_OPERATIONS || self.bytes.len() >= ENOUGH_BYTES
     }
 
-    /// Adds an operation.
+    /// Adds an operation; not to a full chunk. Keys have at most 65,535 bytes (no engine takes longer ones).
     pub(super) fn push(&mut self, draft: Draft, key: &[u8], value: &[u8]) {
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(key);
+        let Draft { kind, label, number, rows } = draft;
+        // What stands before is less than `ENOUGH_BYTES`.
+        let at = self.bytes.len() as u32;
+        let value_or_rows = if kind == Kind::Scan { rows } else { value.len() as u64 };
+        let length = key.len().min(usize::from(u16::MAX));
+        self.bytes.extend_from_slice(&key[..length]);
         self.bytes.extend_from_slice(value);
-        self.heads.push(Head { draft, at, key: key.len() as u32, value: value.len() });
+        self.heads.push(Head { number, value_or_rows, at, key: length as u16, kind, label });
     }
 
     #[inline(always)]
     pub(super) fn op(&self, index: usize) -> Op<'_> {
         let head = &self.heads[index];
-        let (key, rest) = self.bytes[head.at..].split_at(head.key as usize);
-        Op { kind: head.draft.kind, number: head.draft.number, rows: head.draft.rows, key, value: &rest[..head.value] }
+        let (key, rest) = self.bytes[head.at as usize..].split_at(usize::from(head.key));
+        Op { kind: head.kind, number: head.number, rows: head.value_or_rows, key, value: &rest[..head.value()] }
     }
 
     pub(super) fn label(&self, index: usize) -> Label {
-        self.heads[index].draft.label
+        self.heads[index].label
     }
 
     /// Bytes of keys and values that are handed to the engine to be stored.
     pub(super) fn bytes_to_store(&self) -> u64 {
         // What `compute` stores depends on what it finds, and is counted where it happens.
-        let stored = self.heads.iter().filter(|h| !h.draft.kind.only_reads() && h.draft.kind != Kind::Compute);
-        stored.map(|head| u64::from(head.key) + head.value as u64).sum()
+        let stored = self.heads.iter().filter(|head| !head.kind.only_reads() && head.kind != Kind::Compute);
+        stored.map(|head| u64::from(head.key) + head.value() as u64).sum()
     }
 }
 
@@ -138,6 +153,15 @@ mod tests {
             assert_eq!((op.number, op.key, op.value.len()), (n.into(), &[n; 3][..], n.into()));
         }
         assert_eq!(chunk.bytes_to_store(), 30 + 45);
+    }
+
+    #[test]
+    fn a_scan_keeps_its_rows() {
+        let mut chunk = Chunk::default();
+        chunk.push(Draft { kind: Kind::Scan, label: Label::Scan, number: 4, rows: u64::MAX }, b"from", &[]);
+        let op = chunk.op(0);
+        assert_eq!((op.rows, op.key, op.value), (u64::MAX, &b"from"[..], &[][..]));
+        assert_eq!(size_of::<Head>(), 24);
     }
 
     #[test]

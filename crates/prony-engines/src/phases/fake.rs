@@ -63,6 +63,7 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             batches: true,
             reads_own_writes: FULL,
             open_transactions: FULL,
+            snapshots: true,
             ordered: FULL,
             persistent: true,
             processes: false,

@@ -17,6 +17,12 @@ use super::{Link, Machine, Plan, Progress, verify};
 use crate::driver::{Description, Driver, Read, Session, Store, Write};
 use crate::timed_loop::{hash_key, now};
 
+/// The seed of a phase's orders and schedules, from the trial's. By name, so that variants with other phases beside it
+/// still do the same operations in it.
+pub fn phase_seed(seed: u64, phase: &str) -> u64 {
+    seed ^ hash_key(phase.as_bytes())
+}
+
 /// Hosts a store of the engine `D`: opens it, says so, and runs the phases that the runner asks for, until it says stop.
 ///
 /// # Errors
@@ -208,8 +214,7 @@ impl<'h> Host<'h> {
             keys,
             records,
             ledger: &self.ledger,
-            // By name, so that variants with phases of their own beside it still do the same operations in it.
-            seed: self.plan.seed ^ hash_key(spec.name.as_bytes()),
+            seed: phase_seed(self.plan.seed, &spec.name),
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
             engine: &self.engine.name,

@@ -30,7 +30,7 @@ use prony_core::protocol::{FromWorker, ToWorker};
 use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 
-pub use host::host;
+pub use host::{host, phase_seed};
 pub use trouble::{HostError, LinkError, Trouble};
 
 /// The line to the runner.

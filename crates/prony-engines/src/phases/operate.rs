@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::sync::atomic::Ordering::Relaxed;
 
-use prony_core::experiment::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Sampling};
+use prony_core::experiment::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling};
 use prony_core::protocol::PhaseReport;
 use prony_core::record::Answer;
 use prony_core::units::Nanos;
@@ -120,7 +120,7 @@ struct End {
     sections: Sections,
     tally: Tally,
     samples: Samples,
-    distinct: Distinct,
+    distinct: Option<Distinct>,
     series: Series,
     stored: u64,
     drawn: u64,
@@ -214,6 +214,19 @@ impl Job<'_> {
         Ok(())
     }
 
+    /// Whether a pass visits each record of a client's share once.
+    fn visits_each(&self) -> bool {
+        let passes = matches!(self.ops.order, Order::Record | Order::Key | Order::Shuffled);
+        passes && !matches!(self.action, Action::Scan(_) | Action::Mix(_))
+    }
+
+    /// Distinct records touched, where the order tells.
+    fn distinct_by_order(&self, counts: &[u64]) -> Option<u64> {
+        let share = |index: usize| Share { index: index as u32, of: counts.len() as u32 }.count(self.records.count());
+        let visited = counts.iter().enumerate().map(|(index, count)| share(index).min(*count));
+        self.visits_each().then(|| visited.sum())
+    }
+
     fn client(&self, share: Share) -> Result<Client<'_>, Trouble> {
         let source = Source::new(self.action, self.keys, self.records, self.ledger, self.seed, share);
         let source = source.ok_or(Trouble::NoOperations)?;
@@ -224,6 +237,7 @@ impl Job<'_> {
                 Amount::Duration(time) => Some(time.as_nanos()),
                 Amount::Records | Amount::Count(_) => None,
             },
+            counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_)),
         };
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
     }
@@ -271,7 +285,7 @@ impl Job<'_> {
     }
 
     fn sum(&self, ends: Vec<End>) -> Result<Ended, Trouble> {
-        let counts = ends.iter().map(|end| end.drawn).collect();
+        let counts: Vec<u64> = ends.iter().map(|end| end.drawn).collect();
         let inserted = ends.iter().map(|end| end.inserted).collect();
         let mut ends = ends.into_iter();
         let mut all = ends.next().ok_or(Trouble::NoOperations)?;
@@ -279,7 +293,9 @@ impl Job<'_> {
             all.merge(end);
         }
         let errors = all.tally.errors > 0;
-        Ok(Ended { report: self.report(all)?, counts, inserted, errors })
+        let distinct = self.distinct_by_order(&counts);
+        let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
+        Ok(Ended { report: PhaseReport { distinct, ..self.report(all)? }, counts, inserted, errors })
     }
 
     fn report(&self, all: End) -> Result<PhaseReport, Trouble> {
@@ -294,7 +310,7 @@ impl Job<'_> {
         };
         let one_in = all.samples.groups.as_ref().map_or(1, GroupSeries::one_in);
         let thinned = (one_in > 1).then(|| format!("too many groups to keep: one in {one_in} is"));
-        let estimated = all.distinct.relative_error();
+        let estimated = all.distinct.as_ref().map_or(0.0, Distinct::relative_error);
         let estimated = (estimated > 0.0)
             .then(|| format!("distinct records are estimated, with a standard error of {:.1} %", estimated * 100.0));
         let notes = thinned.into_iter().chain(estimated).collect();
@@ -307,7 +323,6 @@ impl Job<'_> {
             transactions: all.tally.transactions,
             rows: read.then_some(reads.rows),
             misses: (read || matches!(self.action, Action::Delete(_))).then_some(reads.misses),
-            distinct: Some(all.distinct.count()),
             user_bytes: all.stored + reads.bytes,
             skipped: all.skipped,
             lag: all.lag.map(Nanos::from_nanos),
@@ -347,7 +362,9 @@ impl End {
         self.sections.gap_cpu = gap_cpu;
         self.tally.merge(other.tally);
         self.samples.merge(other.samples);
-        self.distinct.merge(&other.distinct);
+        if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
+            mine.merge(theirs);
+        }
         self.series.merge(other.series);
         self.stored += other.stored;
         self.drawn += other.drawn;

@@ -412,9 +412,9 @@ mod tests {
         let intended: Vec<u64> = (0..5).map(|i| start + i * 200_000).collect();
         sampler.schedule(&intended);
         sampler.begin(start);
-        for index in 0..5 {
+        for (index, intended) in intended.iter().enumerate() {
             sampler.before(index);
-            assert!(now() >= intended[index]);
+            assert!(now() >= *intended);
             sampler.after(index, true);
             assert!(sampler.from_intended[index] >= sampler.from_actual[index]);
         }

@@ -98,6 +98,22 @@ fn digests_tell_other_contents_and_other_kinds_of_digest_apart() {
 }
 
 #[test]
+fn distinct_records_are_told_by_the_order_or_counted() {
+    let count = |order, count, threads| Action::Get(Ops { amount: Amount::Count(count), threads, ..ops(order) });
+    let plan = plan(
+        100,
+        [
+            count(Order::Shuffled, 30, 1),
+            count(Order::Key, 250, 3),
+            count(Order::Uniform, 10_000, 2),
+            scan(Some(ScanLength::Fixed(1)), 5),
+        ],
+    );
+    let distinct: Vec<_> = reports(&plan).into_iter().map(|report| report.distinct).collect();
+    assert_eq!(distinct, [Some(30), Some(100), Some(100), None]);
+}
+
+#[test]
 fn scans_return_the_rows_that_are_there() {
     let plan = plan(N, [put(), scan(None, 2), scan(Some(ScanLength::Fixed(5)), 10)]);
     let [_, whole, short] = reports(&plan).try_into().unwrap();

@@ -89,6 +89,7 @@ impl Driver for Sqlite {
                 batches: true,
                 reads_own_writes: true,
                 open_transactions: true,
+                snapshots: true,
                 ordered: true,
                 persistent: true,
                 processes: true,

@@ -13,6 +13,14 @@ use crate::sample::device::Device;
 use crate::sample::edge::Pressure;
 use crate::why::{read_text, why};
 
+const OWNER: &str = "run as root, or as the user who owns the processes";
+const TRACING: &str =
+    "run as root, with tracefs mounted at /sys/kernel/tracing, or give the binary CAP_PERFMON and CAP_DAC_READ_SEARCH";
+const SCHED_INFO: &str = "a kernel with CONFIG_SCHED_INFO";
+const PAGE_MONITOR: &str = "a kernel with CONFIG_PROC_PAGE_MONITOR";
+const CHILDREN: &str = "a kernel with CONFIG_PROC_CHILDREN; without it the tree is still found, at more cost";
+const DISK: &str = "a directory on a disk, and Linux 5.5 or later";
+
 /// Something that prony would like to read or do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capability {
@@ -48,33 +56,28 @@ impl<T> From<Reading<T>> for State {
 /// What the probe can observe and do by itself; control groups are listed by whoever makes them.
 /// `directory` is where trials run. Trying `clear_refs` resets this process's own peak.
 pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capability> {
-    let root = "run as root, or as the user who owns the processes";
     let pressure = Pressure::now();
     let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
-    [
-        ("sync calls", "counts of fsync, fdatasync, msync, sync_file_range", tracepoints.usable().into(),
-            "as root: mount -t tracefs tracefs /sys/kernel/tracing; or sysctl kernel.perf_event_paranoid=-1 and CAP_PERFMON"),
-        ("pressure", "share of time in which tasks waited for CPU, I/O, memory", all.into(),
-            "boot the kernel with psi=1"),
-        ("proportional memory", "PSS: sums over processes that share pages", read_text("/proc/self/smaps_rollup").into(), root),
-        ("bytes read and written", "I/O of each process", read_text("/proc/self/io").into(), root),
-        ("time waiting for a CPU", "schedstat of each thread", read_text("/proc/thread-self/schedstat").into(),
-            "a kernel with CONFIG_SCHED_INFO"),
-        ("exact memory peaks", "the kernel's RSS peak of each phase", clear_refs(), "a kernel with CONFIG_PROC_PAGE_MONITOR"),
-        ("children lists", "finding the process tree without walking all of /proc", read_text("/proc/thread-self/children").into(),
-            "a kernel with CONFIG_PROC_CHILDREN; without it the tree is still found, at more cost"),
+    let own = |path: &str| State::from(read_text(path));
+    let table: [(&str, &str, State, &str); 10] = [
+        ("sync calls", "counts of fsync, fdatasync, msync and sync_file_range", tracepoints.usable().into(), TRACING),
+        ("pressure", "shares of time waited for CPU, I/O, memory", all.into(), "boot the kernel with psi=1"),
+        ("proportional memory", "sums over processes that share pages", own("/proc/self/smaps_rollup"), OWNER),
+        ("bytes read and written", "I/O of each process", own("/proc/self/io"), OWNER),
+        ("time waiting for a CPU", "run delay of each thread", own("/proc/thread-self/schedstat"), SCHED_INFO),
+        ("exact memory peaks", "the kernel's RSS peak of each phase", clear_refs(), PAGE_MONITOR),
+        ("children lists", "finding the process tree fast", own("/proc/thread-self/children"), CHILDREN),
         ("dirty pages of files", "whether a store has settled", dirty_pages(), "Linux 6.5 or later (cachestat)"),
-        ("device counters", "flushes and bytes of the disk", counters(directory).into(),
-            "a directory on a disk, and Linux 5.5 or later"),
+        ("device counters", "flushes and bytes of the disk", counters(directory).into(), DISK),
         ("drop caches", "a cold start where files stay mapped", drop_caches(), "run as root"),
-    ]
-    .into_iter()
-    .map(|(name, purpose, state, allow)| capability(name, purpose, state, allow))
-    .collect()
+    ];
+    table.into_iter().map(Capability::from).collect()
 }
 
-fn capability(name: &str, purpose: &str, state: State, allow: &str) -> Capability {
-    Capability { name: name.to_owned(), purpose: purpose.to_owned(), state, allow: allow.to_owned() }
+impl From<(&str, &str, State, &str)> for Capability {
+    fn from((name, purpose, state, allow): (&str, &str, State, &str)) -> Self {
+        Self { name: name.to_owned(), purpose: purpose.to_owned(), state, allow: allow.to_owned() }
+    }
 }
 
 fn counters(directory: &Path) -> Reading<()> {

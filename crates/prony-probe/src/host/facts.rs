@@ -7,7 +7,7 @@ use prony_core::reading::{Reading, Why};
 use prony_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::mount::Mount;
+use crate::mount::Mount;
 use crate::sample::device::Device;
 use crate::why::{parse_with, parsed, read_text};
 

@@ -6,7 +6,6 @@ pub mod conditions;
 pub mod facts;
 pub mod limits;
 mod memory;
-pub mod mount;
 pub mod quiesce;
 
 pub use canary::{Canaries, Canary};

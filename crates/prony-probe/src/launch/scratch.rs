@@ -44,17 +44,21 @@ impl Scratch {
         remove_tree(&self.path)
     }
 
-    /// Removes the directories inside `near` whose runner and supervisor were killed; returns their paths.
+    /// Removes the directories inside `near` whose runner and supervisor were killed; returns their paths. Those of
+    /// other users, which may not be removed, are left.
     ///
     /// # Errors
-    /// When `near` cannot be read or a stale directory cannot be removed.
+    /// When `near` cannot be read, or a stale directory cannot be removed for another reason.
     pub fn sweep(near: &Path) -> Result<Vec<PathBuf>, Error> {
         let mut removed = Vec::new();
         for entry in fs::read_dir(near).map_err(Error::file("read", near))?.flatten() {
             let path = entry.path();
             if is_stale(&path) {
-                remove_tree(&path)?;
-                removed.push(path);
+                match remove_tree(&path) {
+                    Ok(()) => removed.push(path),
+                    Err(error) if error.is_denied() => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(removed)

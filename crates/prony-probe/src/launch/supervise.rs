@@ -14,7 +14,6 @@ use prony_core::reading::{Reading, Why};
 use prony_core::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process_group, set_child_subreaper, setsid};
-use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
@@ -23,6 +22,7 @@ use super::child::{Child, Report, Unprepared};
 use super::scratch::remove_tree;
 use super::tree;
 use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, WireSpec};
+use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::{Group, OomWatch};
 use crate::sys::process::{Ended, reap};
@@ -228,7 +228,7 @@ impl Supervisor {
             Report::Silent => {}
             Report::Closed if self.stage == Stage::Released => {
                 self.stage = Stage::Running;
-                self.say(&FromSupervisor::Running { at: now() });
+                self.say(&FromSupervisor::Running { at: monotonic() });
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
@@ -261,7 +261,7 @@ impl Supervisor {
                 // The report of a failed exec was written before the exit that we have just seen.
                 self.look_at_report();
                 if self.is_alive() {
-                    self.status = Some((status(reaped.status), now()));
+                    self.status = Some((status(reaped.status), monotonic()));
                 }
             }
         }
@@ -340,13 +340,6 @@ impl Supervisor {
         // A runner that is gone shows as the end of the socket in the next turn.
         let _ = self.channel.send(message, &[]);
     }
-}
-
-/// This instant of `CLOCK_MONOTONIC`.
-fn now() -> Nanos {
-    let time = clock_gettime(ClockId::Monotonic);
-    let part = |n: i64| u64::try_from(n).unwrap_or(0);
-    Nanos::from_secs(part(time.tv_sec)) + Nanos::from_nanos(part(time.tv_nsec))
 }
 
 fn errno_of(error: &Error) -> i32 {

@@ -16,7 +16,7 @@ pub enum Ability {
     Works,
     /// It does not.
     Missing {
-        /// What is missing, and how to allow it.
+        /// What is missing, and how to allow it; one line.
         why: String,
     },
 }
@@ -70,7 +70,7 @@ fn attempt(limits: &Limits, notes: &mut Vec<String>, look: impl FnOnce(&Group) -
 
 fn explain(error: &Error) -> String {
     let cause = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-    format!("{error}{cause}")
+    format!("{error}{cause}").replace("\nhint: ", "; ")
 }
 
 fn of_reading<T>(reading: &Reading<T>) -> Ability {

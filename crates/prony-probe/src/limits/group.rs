@@ -24,10 +24,13 @@ fn hint(root: bool) -> &'static str {
     if root {
         "start prony in a control group of its own: `systemd-run --scope -p Delegate=yes prony ...`"
     } else {
-        "start prony in a control group of its own: `systemd-run --user --scope -p Delegate=yes prony ...`; \
-         or run it as root"
+        "run prony as root, or where control groups are of version 2, in one of its own: \
+         `systemd-run --user --scope -p Delegate=yes prony ...`"
     }
 }
+
+/// How a note begins that tells of a directory that could not be made.
+const REFUSAL: &str = "no group";
 
 /// How long removal waits for ended processes to leave their group.
 const MOST_PATIENCE: Duration = Duration::from_secs(5);
@@ -58,7 +61,7 @@ impl Group {
     /// [`Error::Limit`] when a limit that is asked for cannot be enforced; then nothing is left behind.
     pub fn create(limits: &Limits) -> Result<Self, Error> {
         let name = ProcessId::current().next_name();
-        Self::create_in(&Hierarchies::read()?, name, limits, &|dir| fs::create_dir(dir))
+        Self::create_in(&Hierarchies::read(), name, limits, &|dir| fs::create_dir(dir))
     }
 
     /// The same in given hierarchies; `make` makes a directory with the files that a kernel would put there.
@@ -70,13 +73,17 @@ impl Group {
     ) -> Result<Self, Error> {
         let mut group =
             Self { name, v1: BTreeMap::new(), v2: None, v2_controllers: Vec::new(), memory: None, notes: Vec::new() };
-        for controller in v1::CONTROLLERS {
+        // A group with the cpu controller competes as one, so that on a busy machine a subject of many threads would
+        // get the share of one: that is for those who ask for a limit.
+        let wanted = |controller: &str| controller != "cpu" || limits.cpus.is_some();
+        for controller in v1::CONTROLLERS.into_iter().filter(|controller| wanted(controller)) {
             if let Some(parent) = hierarchies.v1.get(controller) {
                 group.add_v1(controller, parent, make);
             }
         }
         if let Some(parent) = &hierarchies.v2 {
-            group.add_v2(parent, make);
+            let controllers: Vec<&str> = v2::CONTROLLERS.into_iter().filter(|name| wanted(name)).collect();
+            group.add_v2(parent, &controllers, make);
         }
         match group.limit(limits) {
             Ok(()) => Ok(group),
@@ -94,18 +101,18 @@ impl Group {
         let made = if self.v1.values().any(|made| *made == dir) { Ok(()) } else { make(&dir) };
         match made {
             Ok(()) => drop(self.v1.insert(controller.to_owned(), dir)),
-            Err(error) => self.notes.push(format!("no group for `{controller}` in `{}`: {error}", parent.display())),
+            Err(error) => self.notes.push(format!("{REFUSAL} for `{controller}` in `{}`: {error}", parent.display())),
         }
     }
 
-    fn add_v2(&mut self, parent: &Path, make: &dyn Fn(&Path) -> io::Result<()>) {
-        self.v2_controllers = v2::hand_down(parent);
+    fn add_v2(&mut self, parent: &Path, controllers: &[&str], make: &dyn Fn(&Path) -> io::Result<()>) {
+        self.v2_controllers = v2::hand_down(parent, controllers);
         let dir = parent.join(&self.name);
         match make(&dir) {
             Ok(()) => self.v2 = Some(dir),
             Err(error) => {
                 self.v2_controllers.clear();
-                self.notes.push(format!("no group of version 2 in `{}`: {error}", parent.display()));
+                self.notes.push(format!("{REFUSAL} of version 2 in `{}`: {error}", parent.display()));
             }
         }
     }
@@ -148,7 +155,7 @@ impl Group {
     ) -> Result<T, Error> {
         let refused = |why: String| Error::Limit { limit, why, hint: hint(geteuid().is_root()) };
         let place = self.place(controller).ok_or_else(|| {
-            let note = self.notes.iter().find(|note| note.contains(controller) || note.contains("version 2"));
+            let note = self.refusals().find(|note| note.contains(controller) || note.contains("version 2"));
             refused(note.cloned().unwrap_or_else(|| format!("no control group with `{controller}` can be used")))
         })?;
         set(place).map_err(|error| refused(format!("the control group does not take it: {error}")))
@@ -167,6 +174,11 @@ impl Group {
     /// What is not as one would wish, and how swap is kept out.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Notes of directories that could not be made.
+    fn refusals(&self) -> impl Iterator<Item = &String> {
+        self.notes.iter().filter(|note| note.starts_with(REFUSAL))
     }
 
     /// Every directory, each once.
@@ -198,7 +210,7 @@ impl Group {
 
     /// What the group says of its tree now.
     pub fn figures(&self) -> Figures {
-        let why = match self.notes.first() {
+        let why = match self.refusals().next() {
             Some(note) => Why::NotPermitted(note.clone()),
             None => Why::NotSupported("there is no control group for it".into()),
         };
@@ -270,7 +282,8 @@ impl Group {
         let deadline = Instant::now() + MOST_PATIENCE;
         for dir in self.directories() {
             while let Err(error) = remove_dirs(dir) {
-                if Instant::now() > deadline {
+                // Anything but a process that is not quite gone stays as it is.
+                if error.kind() != io::ErrorKind::ResourceBusy || Instant::now() > deadline {
                     return Err(Error::file("remove", dir)(error));
                 }
                 self.kill();
@@ -347,6 +360,7 @@ mod tests {
         assert_eq!(files.map(content), ["1048576", "0", "1", "200000 100000", "9", "77"]);
         let figures = group.figures();
         assert_eq!(figures.memory_from, Some(Version::V2));
+        assert_eq!(figures.read, Reading::Missing(Why::NotSupported("there is no control group for it".into())));
         assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(77)));
         assert_eq!(group.members(), [77]);
     }
@@ -357,7 +371,7 @@ mod tests {
         let error = Group::create_in(&hierarchies, "g".into(), &all_limits(), &|dir| fs::create_dir(dir)).unwrap_err();
         let text = error.to_string();
         assert!(text.starts_with("cannot limit memory of a process tree: "), "{text}");
-        assert!(text.contains("\nhint: start prony in a control group of its own"), "{text}");
+        assert!(text.contains("\nhint: "), "{text}");
         assert!(!top.path().join("g").exists());
     }
 
@@ -385,7 +399,7 @@ mod tests {
     #[test]
     fn controllers_mounted_together_share_a_directory() {
         let top = tempfile::tempdir().unwrap();
-        let v1 = ["cpu", "cpuacct"].map(|name| (name.to_owned(), top.path().to_owned())).into();
+        let v1 = ["memory", "cpuacct"].map(|name| (name.to_owned(), top.path().to_owned())).into();
         let hierarchies = Hierarchies { v1, v2: None };
         let group = Group::create_in(&hierarchies, "g".into(), &Limits::default(), &|dir| fs::create_dir(dir)).unwrap();
         assert_eq!(group.directories(), [top.path().join("g")]);
@@ -397,7 +411,7 @@ mod tests {
     /// Where there is no version 2, frozen or not, members are killed one by one. Needs permission to make groups.
     #[test]
     fn version_1_alone_kills_all_members() {
-        let v1 = Hierarchies::read().unwrap().v1;
+        let v1 = Hierarchies::read().v1;
         let name = ProcessId::current().next_name();
         let hierarchies = Hierarchies { v1, v2: None };
         let group = Group::create_in(&hierarchies, name, &Limits::default(), &|dir| fs::create_dir(dir)).unwrap();
@@ -415,6 +429,23 @@ mod tests {
             assert_eq!(std::os::unix::process::ExitStatusExt::signal(&sleeper.wait().unwrap()), Some(libc::SIGKILL));
         }
         group.remove().unwrap();
+    }
+
+    #[test]
+    fn the_cpu_controller_is_only_for_those_who_limit_it() {
+        let top = tempfile::tempdir().unwrap();
+        let v1 = [("cpu".to_owned(), top.path().to_owned())].into();
+        let hierarchies = Hierarchies { v1, v2: None };
+        let make = |dir: &Path| {
+            fs::create_dir(dir)?;
+            fs::write(dir.join("cpu.cfs_period_us"), "")?;
+            fs::write(dir.join("cpu.cfs_quota_us"), "")
+        };
+        let none = Group::create_in(&hierarchies, "a".into(), &Limits::default(), &make).unwrap();
+        assert!(none.directories().is_empty());
+        let limits = Limits { cpus: Some(1.0), ..Limits::default() };
+        let one = Group::create_in(&hierarchies, "b".into(), &limits, &make).unwrap();
+        assert_eq!(one.directories(), [top.path().join("b")]);
     }
 
     #[test]

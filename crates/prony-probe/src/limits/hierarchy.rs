@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::error::Error;
 use crate::owner::ProcessId;
 
 /// Our own place in each hierarchy; new groups go below it.
@@ -17,10 +16,10 @@ pub(super) struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// As this process sees them now.
-    pub(super) fn read() -> Result<Self, Error> {
-        let read = |path: &str| fs::read_to_string(path).map_err(Error::file("read", path));
-        Ok(Self::parse(&read("/proc/self/mountinfo")?, &read("/proc/self/cgroup")?))
+    /// As this process sees them now; none on a kernel without control groups.
+    pub(super) fn read() -> Self {
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        Self::parse(&read("/proc/self/mountinfo"), &read("/proc/self/cgroup"))
     }
 
     /// From the texts of `/proc/self/mountinfo` and `/proc/self/cgroup`.

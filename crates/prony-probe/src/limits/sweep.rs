@@ -8,12 +8,13 @@ use super::hierarchy::Hierarchies;
 use crate::error::Error;
 use crate::owner::ProcessId;
 
-/// Kills and removes the groups beside ours whose runner is gone; returns their names.
+/// Kills and removes the groups beside ours whose runner is gone; returns their names. Those of other users, which may
+/// not be removed, are left.
 ///
 /// # Errors
-/// When the hierarchies cannot be read, or a stale group cannot be removed.
+/// When a stale group cannot be removed for another reason.
 pub fn sweep() -> Result<Vec<String>, Error> {
-    sweep_in(&Hierarchies::read()?)
+    sweep_in(&Hierarchies::read())
 }
 
 fn sweep_in(hierarchies: &Hierarchies) -> Result<Vec<String>, Error> {
@@ -23,13 +24,17 @@ fn sweep_in(hierarchies: &Hierarchies) -> Result<Vec<String>, Error> {
         names.extend(entries.filter_map(|entry| entry.file_name().into_string().ok()));
     }
     let stale = |name: &String| ProcessId::of_name(name).is_some_and(|owner| !owner.is_alive());
-    let names: Vec<String> = names.into_iter().filter(stale).collect();
-    for name in &names {
-        let group = Group::existing(hierarchies, name);
+    let mut removed = Vec::new();
+    for name in names.into_iter().filter(stale) {
+        let group = Group::existing(hierarchies, &name);
         group.kill();
-        group.remove()?;
+        match group.remove() {
+            Ok(()) => removed.push(name),
+            Err(error) if error.is_denied() => {}
+            Err(error) => return Err(error),
+        }
     }
-    Ok(names)
+    Ok(removed)
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     /// A directory with files as the kernel makes them.
-    pub(in crate::limits) fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
+    fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {
             fs::write(dir.path().join(name), text).unwrap();

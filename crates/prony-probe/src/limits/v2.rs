@@ -20,11 +20,11 @@ fn words(dir: &Path, file: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Has a group hand our controllers down to groups below it; returns those that it does. A group with processes of
+/// Has a group hand the wanted controllers down to groups below it; returns those that it does. A group with processes of
 /// its own may not: where we are the only one in it, we move into a group below.
-pub(super) fn hand_down(parent: &Path) -> Vec<String> {
+pub(super) fn hand_down(parent: &Path, wanted: &[&str]) -> Vec<String> {
     let offered = words(parent, "cgroup.controllers");
-    for controller in CONTROLLERS.into_iter().filter(|name| offered.iter().any(|o| o == name)) {
+    for controller in wanted.iter().filter(|name| offered.iter().any(|o| o == *name)) {
         if words(parent, "cgroup.subtree_control").iter().any(|name| name == controller) {
             continue;
         }
@@ -150,9 +150,9 @@ mod tests {
     #[test]
     fn controllers_are_handed_down_as_far_as_they_are_offered() {
         let parent = fake(&[("cgroup.controllers", "cpu memory rdma"), ("cgroup.subtree_control", "memory cpu")]);
-        assert_eq!(hand_down(parent.path()), ["memory", "cpu"]);
+        assert_eq!(hand_down(parent.path(), &CONTROLLERS), ["memory", "cpu"]);
         let none = fake(&[("cgroup.controllers", ""), ("cgroup.subtree_control", "")]);
-        assert!(hand_down(none.path()).is_empty());
+        assert!(hand_down(none.path(), &CONTROLLERS).is_empty());
         assert_eq!(content(&none, "cgroup.subtree_control"), "");
     }
 

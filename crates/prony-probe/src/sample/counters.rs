@@ -204,4 +204,39 @@ mod tests {
         assert_eq!(sum.read, Reading::Missing(refused));
         assert_eq!(sum.written, Reading::Measured(Bytes::from_bytes(2)));
     }
+
+    use proptest::prelude::*;
+
+    fn any_counters() -> impl Strategy<Value = Counters> {
+        (0..1000u64, 0..100_000u64, 30..500u64, 0..50u64)
+            .prop_map(|(cpu, written, faults, switches)| counters(cpu, written, faults, switches))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_added_can_be_taken_away(a in any_counters(), b in any_counters()) {
+            prop_assert_eq!(a.plus(&b).since(&b), a.clone());
+            prop_assert_eq!(a.plus(&b), b.plus(&a));
+            prop_assert_eq!(a.plus(&Counters::default()), a);
+        }
+
+        /// Whatever is inherited and whatever is not, nothing that was seen is lost.
+        #[test]
+        fn ends_lose_nothing(parent in any_counters(), ends in prop::collection::vec((any_counters(), any::<bool>()), 0..6)) {
+            let mut ledger = Ledger::default();
+            let all = ends.iter().fold(parent.clone(), |sum, (child, _)| sum.plus(child));
+            ledger.take(alone(all.clone()));
+            // Waited-for children pass on all but waits and switches.
+            let inherited = ends.iter().filter(|(_, waited)| *waited);
+            let live = inherited.clone().fold(parent, |sum, (child, _)| {
+                sum.plus(&Counters { switches_voluntary: 0, ..child.clone() })
+            });
+            let inherited_faults = inherited.map(|(child, _)| child.minor_faults).sum();
+            let gone = ends.iter().map(|(child, _)| child.clone()).collect();
+            let total = ledger.take(Round { live, gone, inherited_faults }).clone();
+            prop_assert!(total.cpu_user >= all.cpu_user);
+            prop_assert_eq!(total.switches_voluntary, all.switches_voluntary);
+            prop_assert!(total.minor_faults >= all.minor_faults);
+        }
+    }
 }

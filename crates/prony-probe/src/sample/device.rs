@@ -9,6 +9,7 @@ use prony_core::units::Bytes;
 use rustix::fs::{major, minor};
 use serde::{Deserialize, Serialize};
 
+use crate::mount::Mount;
 use crate::why::{parse_with, read_text, why};
 
 /// `/proc/diskstats` counts sectors of 512 bytes whatever the device's own are.
@@ -53,8 +54,8 @@ impl Device {
             Ok(metadata) => metadata.dev(),
             Err(error) => return Reading::Missing(why(&format!("`{}`", path.display()), &error)),
         };
-        let node = PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)));
-        match fs::canonicalize(&node) {
+        let own = fs::canonicalize(node(device));
+        match own.or_else(|error| source(path).map_or(Err(error), fs::canonicalize)) {
             Ok(node) => disks_of(&node),
             Err(_) => Reading::Missing(Why::NotSupported(format!(
                 "`{}` is on a file system without a block device of its own (tmpfs, overlay, network)",
@@ -72,6 +73,19 @@ impl Device {
     pub fn read(&self) -> Reading<DeviceCounters> {
         parse_with(read_text("/proc/diskstats"), "`/proc/diskstats`", |text| sum(text, &self.disks))
     }
+}
+
+/// A device's directory in sysfs.
+fn node(device: u64) -> PathBuf {
+    PathBuf::from(format!("/sys/dev/block/{}:{}", major(device), minor(device)))
+}
+
+/// The device that a file system names as its source: btrfs gives its files a device number of no device.
+fn source(path: &Path) -> Option<PathBuf> {
+    let mount = Mount::of(path);
+    let source = &mount.measured()?.source;
+    let device = fs::metadata(source).ok()?;
+    source.starts_with("/dev/").then(|| node(device.rdev()))
 }
 
 /// From a device's directory in sysfs to its whole disks.

@@ -8,11 +8,13 @@ pub mod counters;
 pub mod device;
 pub mod edge;
 pub mod parse;
+mod proc_file;
 mod process;
 mod readings;
 mod series;
 mod state;
 pub mod sync;
+mod threads;
 mod tree;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

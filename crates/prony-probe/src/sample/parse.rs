@@ -90,6 +90,21 @@ pub fn memory(text: &str) -> Option<Memory> {
     })
 }
 
+/// Which process a task belongs to, and that one's parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// The task's process; the task itself where it is the first thread.
+    pub process: u32,
+    /// The process's parent.
+    pub parent: u32,
+}
+
+/// Reads a task's identity from its `status`.
+pub fn ids(text: &str) -> Option<Ids> {
+    let number = |key| line(text, key)?.parse().ok();
+    Some(Ids { process: number("Tgid:")?, parent: number("PPid:")? })
+}
+
 /// Reads voluntary and forced context switches of one thread from its `status`.
 pub fn switches(text: &str) -> Option<(u64, u64)> {
     let number = |key| line(text, key)?.parse().ok();
@@ -229,6 +244,13 @@ mod tests {
     }
 
     #[test]
+    fn a_task_names_its_process_and_parent() {
+        let text = "Name:\tTgid: 9\nUmask:\t0022\nTgid:\t13335\nNgid:\t0\nPid:\t13336\nPPid:\t13333\n";
+        assert_eq!(ids(text), Some(Ids { process: 13335, parent: 13333 }));
+        assert_eq!(ids("Tgid:\t13335\n"), None);
+    }
+
+    #[test]
     fn thread_figures_read() {
         let status = "Threads:\t1\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
         assert_eq!(switches(status), Some((12, 3)));
@@ -262,5 +284,19 @@ mod tests {
         let cpu =
             GroupCpu { total: Nanos::from_micros(347), user: Nanos::from_micros(283), system: Nanos::from_micros(64) };
         assert_eq!(cpu_stat_v2("usage_usec 347\nuser_usec 283\nsystem_usec 64\nnice_usec 0\n"), Some(cpu));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_command_name_reads_back(name in "[ -~\n]{0,15}") {
+            let read = stat(format!("7 ({name}){STAT}").as_bytes()).unwrap();
+            proptest::prop_assert_eq!((read.command, read.parent, read.started), (name, 41, 136_633));
+        }
+
+        #[test]
+        fn no_text_makes_a_parser_fall(text in "\\PC{0,200}") {
+            let _ = (stat(text.as_bytes()), memory(&text), switches(&text), schedstat(&text), io(&text));
+            let _ = (pss(&text), ids(&text), pids(&text), last_pid(&text), cpu_stat_v2(&text), pressure(&text));
+        }
     }
 }

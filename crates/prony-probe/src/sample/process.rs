@@ -1,60 +1,18 @@
 //! One live process, its files kept open.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
-use std::path::PathBuf;
 
-use prony_core::reading::{Reading, Why};
+use prony_core::reading::Reading;
 use prony_core::record::ProcessSample;
 use prony_core::units::{Bytes, Nanos};
 
 use super::counters::Counters;
-use super::parse::{self, Memory};
-use super::tree;
+use super::parse::{self, Memory, Stat};
+use super::proc_file::ProcFile;
+use super::threads::Threads;
 use crate::sys::cpu_clock;
 use crate::why::{parsed, why};
-
-/// A file of procfs, kept open where descriptors suffice: reopening costs 1.4 us.
-#[derive(Debug)]
-struct ProcFile {
-    path: PathBuf,
-    open: Option<File>,
-}
-
-impl ProcFile {
-    fn new(path: String) -> Self {
-        let path = PathBuf::from(path);
-        let open = File::open(&path).ok();
-        Self { path, open }
-    }
-
-    /// Its bytes; `buffer` is the caller's, so that reading allocates nothing.
-    fn read<'a>(&self, buffer: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
-        buffer.resize(8192, 0);
-        let length = match &self.open {
-            Some(file) => rustix::io::pread(file, buffer.as_mut_slice(), 0)?,
-            None => rustix::io::pread(&File::open(&self.path)?, buffer.as_mut_slice(), 0)?,
-        };
-        Ok(&buffer[..length])
-    }
-
-    /// Its text; a command name need not be UTF-8.
-    fn text<'a>(&self, buffer: &'a mut Vec<u8>) -> io::Result<Cow<'a, str>> {
-        self.read(buffer).map(String::from_utf8_lossy)
-    }
-}
-
-/// A thread and what it had done when it last ran.
-#[derive(Debug)]
-struct Thread {
-    schedstat: ProcFile,
-    slices: u64,
-    wait: Nanos,
-    voluntary: u64,
-    forced: u64,
-}
 
 /// What one round saw of a process.
 #[derive(Clone, Debug)]
@@ -96,6 +54,20 @@ impl Observation {
     }
 }
 
+/// How to look at a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// A clock tick of procfs.
+    pub(crate) tick: Nanos,
+    /// Now.
+    pub(crate) at: Nanos,
+    /// Whether everything must be read, unchanged or not: at edges.
+    pub(crate) all: bool,
+}
+
+/// What changes rarely is read anew after so long.
+const STALE: Nanos = Nanos::from_secs(1);
+
 /// A process under observation.
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -104,85 +76,80 @@ pub(crate) struct Process {
     pub(crate) itself: bool,
     pub(crate) command: String,
     pub(crate) last: Option<Observation>,
-    /// Whether the peak was reset at the last edge, or the process began after it.
-    pub(crate) peak_since_edge: bool,
+    pub(crate) threads: Threads,
     stat: ProcFile,
+    statm: ProcFile,
     status: ProcFile,
     io: ProcFile,
-    threads: BTreeMap<u32, Thread>,
-    /// Wait, voluntary and forced switches of threads that have ended.
-    ended: (Nanos, u64, u64),
-    schedstat: Option<Why>,
+    /// Its CPU clock when everything was last read.
+    own_cpu: Option<Nanos>,
+    /// `statm` when `status` was last read, and when that was.
+    sizes: (Vec<u8>, Nanos),
+    /// When the switches of its threads were last read.
+    switches_at: Nanos,
 }
 
 impl Process {
     pub(crate) fn new(pid: u32, role: String, itself: bool) -> Self {
+        let file = |name: &str| ProcFile::new(format!("/proc/{pid}/{name}"));
         Self {
             pid,
             role,
             itself,
             command: String::new(),
             last: None,
-            peak_since_edge: false,
-            stat: ProcFile::new(format!("/proc/{pid}/stat")),
-            status: ProcFile::new(format!("/proc/{pid}/status")),
-            io: ProcFile::new(format!("/proc/{pid}/io")),
-            threads: BTreeMap::new(),
-            ended: (Nanos::ZERO, 0, 0),
-            schedstat: None,
+            threads: Threads::new(pid),
+            stat: file("stat"),
+            statm: file("statm"),
+            status: file("status"),
+            io: file("io"),
+            own_cpu: None,
+            sizes: (Vec::new(), Nanos::ZERO),
+            switches_at: Nanos::ZERO,
         }
     }
 
-    /// Takes in threads that began since the last call.
-    pub(crate) fn find_threads(&mut self) {
-        for tid in tree::threads(self.pid) {
-            self.threads.entry(tid).or_insert_with(|| Thread {
-                schedstat: ProcFile::new(format!("/proc/{}/task/{tid}/schedstat", self.pid)),
-                slices: 0,
-                wait: Nanos::ZERO,
-                voluntary: 0,
-                forced: 0,
-            });
-        }
-    }
-
-    /// Reads everything cheap.
+    /// Reads everything cheap. Where the process has not run since the last round, as its CPU clock
+    /// tells for a tenth of the price, only its memory can have changed: the kernel may take pages back.
     ///
     /// # Errors
     /// Where the process is gone; what it was is then in [`Self::last`].
-    pub(crate) fn observe(&mut self, tick: Nanos, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
-        let unexpected = || io::Error::other("unexpected form");
+    pub(crate) fn observe(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
+        let own_cpu = cpu_clock::process_cpu(self.pid);
+        let memory = self.memory(ask, buffer);
+        if let (Some(last), Ok(own_cpu), false) = (&self.last, &own_cpu, ask.all)
+            && self.own_cpu == Some(*own_cpu)
+        {
+            let last = Observation { memory, ..last.clone() };
+            return Ok(self.last.insert(last));
+        }
+        let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
         let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
-        let on_cpu = cpu_clock::process_cpu(self.pid);
-        self.read_threads(buffer);
-        let ticks = |n: u64| Nanos::from_nanos(n.saturating_mul(tick.as_nanos()));
-        let children = ticks(stat.user_children) + ticks(stat.system_children);
-        let inherited = Counters {
-            cpu_user: ticks(stat.user_children),
-            cpu_system: ticks(stat.system_children),
-            on_cpu: Reading::Measured(children),
-            minor_faults: stat.minor_faults_children,
-            major_faults: stat.major_faults_children,
-            ..Counters::default()
-        };
-        let io = self.read_io(buffer);
-        let (wait, voluntary, forced) = self.switching();
-        let counters = Counters {
-            cpu_user: ticks(stat.user + stat.user_children),
-            cpu_system: ticks(stat.system + stat.system_children),
-            on_cpu: on_cpu
-                .map_or_else(|e| Reading::Missing(why("CPU clock", &e)), |own| Reading::Measured(own + children)),
-            cpu_wait: wait,
-            read: io.clone().map(|io| io.0),
-            written: io.map(|io| io.1),
-            minor_faults: stat.minor_faults + stat.minor_faults_children,
-            major_faults: stat.major_faults + stat.major_faults_children,
-            switches_voluntary: voluntary,
-            switches_forced: forced,
-        };
-        let memory = self.status.text(buffer).ok().and_then(|text| parse::memory(&text));
+        self.read_threads(ask, buffer);
+        self.own_cpu = own_cpu.as_ref().ok().copied();
+        let own_cpu = own_cpu.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
+        let inherited = inherited(&stat, ask.tick);
+        let counters = self.own(&stat, own_cpu, ask.tick, buffer).plus(&inherited);
         self.command = stat.command;
         Ok(self.last.insert(Observation { counters, inherited, memory, vsz: stat.vsz, threads: stat.threads }))
+    }
+
+    /// Counters without the waited-for children, but for bytes read and written, which the kernel adds up.
+    fn own(&self, stat: &Stat, on_cpu: Reading<Nanos>, tick: Nanos, buffer: &mut Vec<u8>) -> Counters {
+        let io = self.read_io(buffer);
+        let (cpu_wait, switches_voluntary, switches_forced) = self.threads.totals();
+        Counters {
+            cpu_user: ticks(stat.user, tick),
+            cpu_system: ticks(stat.system, tick),
+            on_cpu,
+            cpu_wait,
+            read: io.clone().map(|io| io.0),
+            written: io.map(|io| io.1),
+            minor_faults: stat.minor_faults,
+            major_faults: stat.major_faults,
+            switches_voluntary,
+            switches_forced,
+        }
     }
 
     fn read_io(&self, buffer: &mut Vec<u8>) -> Reading<(Bytes, Bytes)> {
@@ -193,47 +160,24 @@ impl Process {
         }
     }
 
-    fn switching(&self) -> (Reading<Nanos>, u64, u64) {
-        let start = self.ended;
-        let (wait, voluntary, forced) = self.threads.values().fold(start, |(wait, voluntary, forced), thread| {
-            (wait + thread.wait, voluntary + thread.voluntary, forced + thread.forced)
-        });
-        let wait = self.schedstat.clone().map_or(Reading::Measured(wait), Reading::Missing);
-        (wait, voluntary, forced)
+    fn read_threads(&mut self, ask: Ask, buffer: &mut Vec<u8>) {
+        let switches = ask.all || ask.at.since(self.switches_at) >= STALE;
+        if switches {
+            self.switches_at = ask.at;
+        }
+        self.threads.read(switches, buffer);
     }
 
-    /// Brings every thread up to date. One that has not run since the last round has not changed,
-    /// so that its `status`, six times as dear as `schedstat`, is not read.
-    fn read_threads(&mut self, buffer: &mut Vec<u8>) {
-        let pid = self.pid;
-        let mut gone = Vec::new();
-        for (tid, thread) in &mut self.threads {
-            let stat = match thread.schedstat.text(buffer) {
-                Ok(text) => parse::schedstat(&text),
-                Err(error) if ended(&error) => {
-                    gone.push(*tid);
-                    continue;
-                }
-                Err(error) => {
-                    self.schedstat = Some(why("`schedstat`", &error));
-                    continue;
-                }
-            };
-            let Some(stat) = stat else { continue };
-            thread.wait = stat.wait;
-            if stat.slices == thread.slices {
-                continue;
-            }
-            thread.slices = stat.slices;
-            let status = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok();
-            if let Some((voluntary, forced)) = status.and_then(|text| parse::switches(&text)) {
-                (thread.voluntary, thread.forced) = (voluntary, forced);
-            }
+    /// Memory by `status`, or as before where `statm`, at a fifth of the price, shows the same sizes.
+    fn memory(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
+        let sizes = self.statm.read(buffer).unwrap_or_default();
+        let (before, at) = &self.sizes;
+        let known = self.last.as_ref().and_then(|last| last.memory);
+        if known.is_some() && !ask.all && sizes == before.as_slice() && ask.at.since(*at) < STALE {
+            return known;
         }
-        for thread in gone.iter().filter_map(|tid| self.threads.remove(tid)) {
-            let (wait, voluntary, forced) = self.ended;
-            self.ended = (wait + thread.wait, voluntary + thread.voluntary, forced + thread.forced);
-        }
+        self.sizes = (sizes.to_vec(), ask.at);
+        self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
     }
 
     /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at edges only.
@@ -243,15 +187,26 @@ impl Process {
     }
 
     /// Makes the kernel's peak of resident memory begin anew; whether it did.
-    pub(crate) fn reset_peak(&mut self) -> bool {
-        self.peak_since_edge = fs::write(format!("/proc/{}/clear_refs", self.pid), "5").is_ok();
-        self.peak_since_edge
+    pub(crate) fn reset_peak(&self) -> bool {
+        fs::write(format!("/proc/{}/clear_refs", self.pid), "5").is_ok()
     }
 }
 
-/// Whether an error of procfs says that the process or thread is gone.
-pub(crate) fn ended(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+fn ticks(count: u64, tick: Nanos) -> Nanos {
+    Nanos::from_nanos(count.saturating_mul(tick.as_nanos()))
+}
+
+/// What children left to the process when it waited for them.
+fn inherited(stat: &Stat, tick: Nanos) -> Counters {
+    let (user, system) = (ticks(stat.user_children, tick), ticks(stat.system_children, tick));
+    Counters {
+        cpu_user: user,
+        cpu_system: system,
+        on_cpu: Reading::Measured(user + system),
+        minor_faults: stat.minor_faults_children,
+        major_faults: stat.major_faults_children,
+        ..Counters::default()
+    }
 }
 
 #[cfg(test)]
@@ -286,8 +241,9 @@ mod tests {
     #[test]
     fn a_process_that_never_was_is_gone() {
         let mut process = Process::new(u32::MAX / 4, "worker".into(), true);
-        let error = process.observe(Nanos::from_millis(10), &mut Vec::new()).unwrap_err();
-        assert!(ended(&error));
+        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: false };
+        let error = process.observe(ask, &mut Vec::new()).unwrap_err();
+        assert!(super::super::proc_file::ended(&error));
         assert!(process.last.is_none());
     }
 }

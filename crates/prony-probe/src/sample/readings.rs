@@ -106,7 +106,7 @@ fn machine(begin: &Edge, end: &Edge, readings: &mut Readings) {
 fn share(time: Reading<Nanos>, wall: Nanos) -> Reading<f64> {
     match time {
         Reading::Measured(_) if wall == Nanos::ZERO => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
-        // The kernel brings its totals up to date every two seconds, so that a short phase may get more than its own.
+        // Totals and the edge's instant are read some microseconds apart.
         time => time.map(|time| (nanos(time) / nanos(wall)).min(1.0)),
     }
 }
@@ -414,5 +414,25 @@ mod tests {
         is(&readings, "fsync", 10.0);
         is(&readings, "fsyncs", 40.0);
         is(&phase_readings(&begin, &end, &[], "mongo"), "fdatasync", 7.0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_mean_lies_between_its_samples(values in proptest::collection::vec((1..1000u64, 0..1_000_000u64), 1..40)) {
+            let mut at = 0;
+            let sums: Vec<_> = values.iter().map(|(step, value)| { at += step; (ms(at), *value as f64) }).collect();
+            let all = || sums.iter().map(|(_, value)| *value);
+            let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+            let found = mean(&sums).unwrap();
+            proptest::prop_assert!(found >= least - 1e-6 && found <= most + 1e-6, "{found} of {least} to {most}");
+        }
+
+        /// Two phases side by side have together what one over both has.
+        #[test]
+        fn amounts_add_up(cpu in proptest::collection::vec(0..10_000u64, 2)) {
+            let edges = [edge(100, 5, vec![]), edge(200, 5 + cpu[0], vec![]), edge(300, 5 + cpu[0] + cpu[1], vec![])];
+            let of = |a: usize, b: usize| *get(&phase_readings(&edges[a], &edges[b], &[], ""), "cpu").measured().unwrap();
+            proptest::prop_assert_eq!(of(0, 1) + of(1, 2), of(0, 2));
+        }
     }
 }

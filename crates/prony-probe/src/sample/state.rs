@@ -10,7 +10,8 @@ use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
 use super::edge::{Edge, EdgeProcess, Pressure, group_cpu};
 use super::parse::GroupCpu;
-use super::process::{Observation, Process, ended};
+use super::proc_file::ended;
+use super::process::{Ask, Observation, Process};
 use super::series::Store;
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
@@ -28,8 +29,7 @@ pub struct Settings {
     pub group: Option<PathBuf>,
     /// Directory of the store: its size, page cache and device are read at edges.
     pub store: Option<PathBuf>,
-    /// Whether each edge makes the kernel's peaks of resident memory begin anew. It clears the
-    /// processes' accessed bits, which costs about as much as `smaps_rollup`.
+    /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
 }
 
@@ -103,11 +103,12 @@ impl State {
     pub(crate) fn round(&mut self, look: Look) -> Nanos {
         self.find();
         let at = monotonic();
+        let ask = Ask { tick: self.tick, at, all: look == Look::Edge };
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
             let before = process.last.as_ref().map(|last| last.inherited.minor_faults);
-            match process.observe(self.tick, &mut self.buffer) {
+            match process.observe(ask, &mut self.buffer) {
                 Ok(seen) => {
                     let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
                     let seen = seen.clone();
@@ -135,17 +136,22 @@ impl State {
     }
 
     fn find(&mut self) {
-        if !self.finder.anything_new() {
+        let news = self.finder.news(self.processes.values().map(|process| process.threads.count()).sum());
+        if news.none() {
             return;
         }
         let known = self.processes.iter().map(|(pid, process)| (*pid, process.role.clone())).collect();
-        for (pid, role) in self.finder.find(&self.roots, &known) {
+        let arrivals = self.finder.arrivals(news, &self.roots, &known);
+        for (pid, role) in arrivals.processes {
             let itself = self.roots.iter().all(|root| root.pid != pid || root.itself);
             let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone(), itself));
             process.role = role;
         }
-        // Those that the tree no longer holds are looked at until they end; they have new threads too.
-        self.processes.values_mut().for_each(Process::find_threads);
+        for pid in arrivals.threaded {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.threads.find();
+            }
+        }
     }
 
     fn bury(&mut self, pid: u32, rounds: &mut BTreeMap<String, Round>) {

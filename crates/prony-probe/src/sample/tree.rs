@@ -1,6 +1,6 @@
 //! Which processes belong to a trial, and in which role.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
@@ -53,38 +53,134 @@ pub(crate) fn assign(
     found
 }
 
+/// Where newcomers to the tree may be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum News {
+    /// Among these pids, which may be threads.
+    Among {
+        /// Given out earlier and not to be seen yet.
+        again: Vec<u32>,
+        /// Given out since.
+        new: Vec<u32>,
+    },
+    /// Anywhere: the whole tree must be walked.
+    Anywhere,
+}
+
+impl News {
+    /// Whether there is nowhere to look.
+    pub(crate) fn none(&self) -> bool {
+        matches!(self, Self::Among { again, new } if again.is_empty() && new.is_empty())
+    }
+}
+
+/// What came to the tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Arrivals {
+    /// Processes and their roles.
+    pub(crate) processes: BTreeMap<u32, String>,
+    /// Known processes that have new threads.
+    pub(crate) threaded: BTreeSet<u32>,
+}
+
 /// Finds the tree through procfs.
+///
+/// Walking every thread's list of children costs some 25 us a process, so that is done at the
+/// start only. Later the machine's last given pid says how many processes and threads began since,
+/// and these are looked at one by one, whoever's they are, unless they outnumber the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
     last_pid: Option<u32>,
+    /// Pids given out that were not to be seen yet: the kernel counts them before they appear.
+    unseen: Vec<u32>,
 }
 
 impl Finder {
-    /// Whether a process or thread of the machine may have begun since the last call. Reading one
-    /// number spares walking every thread's list of children on a quiet machine.
-    pub(crate) fn anything_new(&mut self) -> bool {
+    /// Where to look for what came since the last call to a tree of about `size` threads.
+    pub(crate) fn news(&mut self, size: usize) -> News {
         let now = fs::read_to_string("/proc/loadavg").ok().and_then(|text| parse::last_pid(&text));
-        let same = now.is_some() && now == self.last_pid;
-        self.last_pid = now;
-        !same
+        let before = std::mem::replace(&mut self.last_pid, now);
+        news(before, now, std::mem::take(&mut self.unseen), size)
     }
 
-    /// The tree below `roots`.
-    pub(crate) fn find(&self, roots: &[Root], known: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
-        let mut found = if std::path::Path::new("/proc/thread-self/children").exists() {
-            assign(roots, known, children)
-        } else {
-            let parents = parents();
-            assign(roots, known, |pid| parents.get(&pid).cloned().unwrap_or_default())
-        };
-        for root in roots {
-            let Some(group) = &root.group else { continue };
-            let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
-            for pid in parse::pids(&members) {
-                found.entry(pid).or_insert_with(|| known.get(&pid).unwrap_or(&root.role).clone());
+    /// What came to the tree `known`.
+    pub(crate) fn arrivals(&mut self, news: News, roots: &[Root], known: &BTreeMap<u32, String>) -> Arrivals {
+        let mut arrivals = match news {
+            News::Among { again, new } => {
+                let look = |pid: u32| (pid, ids(pid));
+                let new: Vec<_> = new.into_iter().map(look).collect();
+                self.unseen = new.iter().filter(|(_, ids)| ids.is_none()).map(|(pid, _)| *pid).collect();
+                let all = new.into_iter().chain(again.into_iter().map(look));
+                admit(roots, known, all.filter_map(|(pid, ids)| Some((pid, ids?))).collect())
             }
+            News::Anywhere => {
+                // What was on its way during the walk.
+                self.unseen = self.last_pid.map(|last| (last.saturating_sub(8)..=last).collect()).unwrap_or_default();
+                let found = walk(roots, known);
+                Arrivals { threaded: found.keys().chain(known.keys()).copied().collect(), processes: found }
+            }
+        };
+        add_members(roots, known, &mut arrivals.processes);
+        arrivals
+    }
+}
+
+/// Pids given out since the last look, and those not seen then, unless more than `size`.
+fn news(last: Option<u32>, now: Option<u32>, unseen: Vec<u32>, size: usize) -> News {
+    match (last, now) {
+        (Some(last), Some(now)) if last <= now && (now - last) as usize <= size.max(16) => {
+            News::Among { again: unseen, new: (last + 1..=now).collect() }
         }
-        found
+        _ => News::Anywhere,
+    }
+}
+
+/// Sorts tasks, each with its process and that one's parent, into new processes of the tree, new
+/// threads in it, and others.
+fn admit(roots: &[Root], known: &BTreeMap<u32, String>, mut tasks: Vec<(u32, parse::Ids)>) -> Arrivals {
+    let mut arrivals = Arrivals::default();
+    loop {
+        let before = tasks.len();
+        tasks.retain(|(task, ids)| {
+            let role_of = |pid: &u32| known.get(pid).or_else(|| arrivals.processes.get(pid)).cloned();
+            if *task != ids.process {
+                arrivals.threaded.extend(role_of(&ids.process).map(|_| ids.process));
+                return false;
+            }
+            let root = roots.iter().find(|root| root.pid == *task).map(|root| root.role.clone());
+            let Some(role) = root.or_else(|| role_of(task)).or_else(|| role_of(&ids.parent)) else { return true };
+            arrivals.processes.insert(*task, role);
+            arrivals.threaded.insert(*task);
+            false
+        });
+        // A child may have been looked at before its parent was known.
+        if tasks.is_empty() || tasks.len() == before {
+            return arrivals;
+        }
+    }
+}
+
+fn ids(task: u32) -> Option<parse::Ids> {
+    parse::ids(&fs::read_to_string(format!("/proc/{task}/status")).ok()?)
+}
+
+/// The tree below `roots`, found by walking it.
+fn walk(roots: &[Root], known: &BTreeMap<u32, String>) -> BTreeMap<u32, String> {
+    if std::path::Path::new("/proc/thread-self/children").exists() {
+        return assign(roots, known, children);
+    }
+    let parents = parents();
+    assign(roots, known, |pid| parents.get(&pid).cloned().unwrap_or_default())
+}
+
+/// Adds members of control groups whose parents are strangers.
+fn add_members(roots: &[Root], known: &BTreeMap<u32, String>, found: &mut BTreeMap<u32, String>) {
+    for root in roots {
+        let Some(group) = &root.group else { continue };
+        let members = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+        for pid in parse::pids(&members).into_iter().filter(|pid| !known.contains_key(pid)) {
+            found.entry(pid).or_insert_with(|| root.role.clone());
+        }
     }
 }
 
@@ -149,6 +245,53 @@ mod tests {
         let roots = [Root::supervisor(1, "other"), Root::subject(10, "worker")];
         let known = BTreeMap::from([(40, "worker".to_owned())]);
         assert_eq!(assign(&roots, &known, tree)[&40], "worker");
+    }
+
+    #[test]
+    fn pids_given_out_since_are_looked_at_unless_too_many() {
+        let among =
+            |again: &[u32], new: std::ops::Range<u32>| News::Among { again: again.to_vec(), new: new.collect() };
+        assert!(news(Some(10), Some(10), vec![], 4).none());
+        assert_eq!(news(Some(10), Some(10), vec![9], 4), among(&[9], 11..11));
+        assert_eq!(news(Some(10), Some(13), vec![9], 4), among(&[9], 11..14));
+        assert_eq!(news(Some(10), Some(10 + 17), vec![], 4), News::Anywhere);
+        assert_eq!(news(Some(10), Some(10 + 17), vec![], 20), among(&[], 11..28));
+        assert_eq!(news(Some(30_000), Some(12), vec![], 900), News::Anywhere, "pids began anew");
+        assert_eq!(news(None, Some(12), vec![], 900), News::Anywhere);
+    }
+
+    #[test]
+    fn tasks_are_sorted_into_processes_threads_and_strangers() {
+        let known = BTreeMap::from([(5, "worker".to_owned()), (6, "mongo".to_owned())]);
+        let ids = |process, parent| parse::Ids { process, parent };
+        // 9 is a child of 12, which comes later; 11 a thread of 6; 13 a stranger's child; 14 a root.
+        let tasks = vec![(9, ids(9, 12)), (11, ids(6, 1)), (12, ids(12, 5)), (13, ids(13, 99)), (14, ids(14, 5))];
+        let found = admit(&[Root::subject(14, "api")], &known, tasks);
+        let roles: Vec<_> = found.processes.iter().map(|(pid, role)| (*pid, role.as_str())).collect();
+        assert_eq!(roles, [(9, "worker"), (12, "worker"), (14, "api")]);
+        assert_eq!(found.threaded, BTreeSet::from([6, 9, 12, 14]));
+        let again = admit(&[], &known, vec![(6, ids(6, 5))]);
+        assert_eq!(again.processes[&6], "mongo", "a role once given stays");
+    }
+
+    #[test]
+    fn arrivals_find_a_child_born_between_two_looks() {
+        let me = std::process::id();
+        let roots = [Root::subject(me, "worker")];
+        let mut finder = Finder::default();
+        // The size keeps other tests' processes from sending it on a walk.
+        let mut look = |known: &BTreeMap<u32, String>| {
+            let news = finder.news(1 << 20);
+            finder.arrivals(news, &roots, known).processes
+        };
+        let mut known = look(&BTreeMap::new());
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("`sleep` starts");
+        for _ in 0..2 {
+            known.extend(look(&known));
+        }
+        assert_eq!(known.get(&child.id()).map(String::as_str), Some("worker"));
+        child.kill().expect("our own child can be ended");
+        child.wait().expect("our own child can be waited for");
     }
 
     #[test]

@@ -4,6 +4,9 @@ use std::io;
 
 use prony_core::units::Nanos;
 
+/// The largest pid that any kernel gives out (PID_MAX_LIMIT).
+const PID_MAX: u32 = 4 << 20;
+
 /// CPU time of all threads of process `pid`, ended threads included, to the nanosecond.
 ///
 /// The kernel answers until the process is reaped, so that also a zombie's total can be read.
@@ -11,7 +14,11 @@ use prony_core::units::Nanos;
 /// # Errors
 /// `ESRCH` where there is no such process.
 pub(crate) fn process_cpu(pid: u32) -> io::Result<Nanos> {
-    let pid = libc::pid_t::try_from(pid).map_err(|_| io::Error::from_raw_os_error(libc::ESRCH))?;
+    // Zero would mean ourselves, and a number above the kernel's limit would lose bits in the encoding.
+    if pid == 0 || pid > PID_MAX {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    let pid = pid as libc::pid_t;
     // The kernel's encoding (include/linux/posix-timers.h): the inverted pid, then CPUCLOCK_SCHED = 2.
     let clock = ((!pid) << 3) | 2;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -21,4 +28,25 @@ pub(crate) fn process_cpu(pid: u32) -> io::Result<Nanos> {
         return Err(io::Error::from_raw_os_error(libc::ESRCH));
     }
     Ok(Nanos::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_clock_holds_ended_threads_and_agrees_with_the_kernels() {
+        let used = std::thread::spawn(|| crate::fixture::burst(Nanos::from_millis(20))).join().unwrap();
+        let by_pid = process_cpu(std::process::id()).unwrap();
+        let own = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let own = own.tv_sec as u64 * 1_000_000_000 + own.tv_nsec as u64;
+        assert!(by_pid >= used && by_pid.as_nanos() <= own, "{used} {by_pid} {own}");
+    }
+
+    #[test]
+    fn nobodys_clock_cannot_be_read() {
+        for pid in [0, PID_MAX, u32::MAX / 4, u32::MAX] {
+            assert_eq!(process_cpu(pid).unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        }
+    }
 }

@@ -3,10 +3,14 @@
 use std::path::Path;
 
 use prony_core::reading::{Reading, Why};
-use prony_core::units::Nanos;
+use prony_core::units::{Bytes, Nanos};
 use prony_probe::cache;
 use prony_probe::clock::SystemClock;
-use prony_probe::host::{Canaries, Change, Conditions, Facts, MachineLimits, Moment, Quiesced, quiesce};
+use prony_probe::host::{
+    Canaries, Capability, Change, Conditions, Facts, MachineLimits, Moment, Quiesced, State, capabilities, quiesce,
+    warm_memory,
+};
+use prony_probe::sample::Tracepoints;
 
 use crate::subject::skipped;
 
@@ -50,7 +54,6 @@ fn limits_are_measured_and_leave_nothing_behind() {
         assert!(rate.measured().is_some(), "{limits:?}");
     }
     assert!(limits.clock_cost > Nanos::ZERO && limits.clock_step > Nanos::ZERO && limits.first_touch > Nanos::ZERO);
-    eprintln!("{limits:#?}");
 }
 
 #[test]
@@ -86,4 +89,29 @@ fn quiescing_ends_by_its_cap() {
     assert!(found.quiet || found.waited >= Nanos::from_millis(300), "{found:?}");
     let nowhere = quiesce(Path::new("/no such path"), Nanos::ZERO, &SystemClock);
     assert!(matches!(nowhere.synced, Reading::Missing(Why::NotSupported(_))));
+}
+
+#[test]
+fn capabilities_agree_with_what_can_be_done() {
+    let dir = on_disk();
+    let tracepoints = Tracepoints::open(false);
+    let all = capabilities(&tracepoints, dir.path());
+    let state = |name: &str| &all.iter().find(|one| one.name == name).expect("it is listed").state;
+    assert_eq!(*state("sync calls") == State::Yes, tracepoints.usable().measured().is_some());
+    assert_eq!(*state("pressure") == State::Yes, Path::new("/proc/pressure/cpu").exists());
+    assert_eq!(*state("bytes read and written"), State::Yes, "of our own process that is always allowed");
+    let text = serde_json::to_string(&all).unwrap();
+    assert_eq!(serde_json::from_str::<Vec<Capability>>(&text).unwrap(), all);
+}
+
+#[test]
+fn warm_memory_takes_time_and_gives_the_memory_back() {
+    let anonymous = || {
+        let status = std::fs::read_to_string("/proc/self/status").expect("procfs is there");
+        prony_probe::sample::parse::memory(&status).expect("we are no zombie").anon.as_bytes()
+    };
+    let before = anonymous();
+    assert!(warm_memory(Bytes::from_mib(256)) > Nanos::ZERO);
+    // Other tests hold memory of their own meanwhile, but none so much.
+    assert!(anonymous() < before + (200 << 20));
 }

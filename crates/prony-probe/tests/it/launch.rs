@@ -1,4 +1,5 @@
 //! What a subject sees, and what is said of its end.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs;
 use std::io::Write;
@@ -99,10 +100,13 @@ fn signals_are_as_at_birth() {
 fn only_given_descriptors_are_open() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
+    // One that the supervisor inherits, as a careless library would leave it.
+    let leaked = rustix::fs::open("/dev/full", rustix::fs::OFlags::RDONLY, rustix::fs::Mode::empty()).unwrap();
     let mut spec = subject("show", dir.path());
     spec.stderr = Output::File(fs::File::create(&log).unwrap());
     spec.fds.push((OwnedFd::from(fs::File::open("/dev/zero").unwrap()), 9));
     let stdout = stdout_of(spec);
+    drop(leaked);
     let fds: Vec<&str> = stdout.lines().filter_map(|line| line.strip_prefix("fd ")).collect();
     let number = |line: &str| line.split(' ').next().unwrap().parse::<u32>().unwrap();
     assert!(fds.contains(&"9 /dev/zero") && fds.contains(&"0 /dev/null"), "{fds:?}");

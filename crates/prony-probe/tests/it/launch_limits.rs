@@ -1,7 +1,15 @@
 //! Limits on whole trees, where the machine permits them.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::exit,
+    reason = "a test that cannot go on must say where"
+)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use prony_core::experiment::spec::Limits;
 use prony_core::outcome::{OutOfMemory, Outcome};
@@ -85,7 +93,7 @@ fn the_parent_of_a_killed_process_does_not_limp_on() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (_, spec) = limited("eat-in-child", dir.path(), &memory_limit(100));
-    let end = run(spec).wait(None).unwrap().unwrap();
+    let end = run(spec).wait(Some(Duration::from_secs(60))).unwrap().expect("the parent is ended too");
     assert_eq!(end.status, Status::Signalled(libc::SIGKILL));
     assert!(end.memory.oom_kills.measured().is_some_and(|kills| *kills >= 1), "{end:?}");
     assert!(matches!(end.killed, Some(KilledFor::OutOfMemory) | None));
@@ -188,7 +196,7 @@ fn what_killed_runners_and_supervisors_leave_is_swept() {
     sweep().unwrap();
     assert!(!dirs.iter().any(|dir| dir.exists()), "{dirs:?}");
     if dirs.is_empty() {
-        assert!(!lacking("any control group", |can| can.cpu_time.clone()), "a machine with groups made none");
+        assert!(lacking("any control group", |can| can.cpu_time.clone()), "a machine with groups made none");
     }
 }
 
@@ -197,7 +205,7 @@ fn what_this_machine_can_do_is_told_with_a_reason() {
     let can = capability();
     for ability in [&can.memory, &can.cpus, &can.pids] {
         if let Ability::Missing { why } = ability {
-            assert!(why.contains("hint: "), "{why}");
+            assert!(why.contains("; ") && why.contains("systemd-run") && !why.contains('\n'), "{why}");
         }
     }
     eprintln!("{can:?}");

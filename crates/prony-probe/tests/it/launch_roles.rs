@@ -1,4 +1,11 @@
 //! The programs that launch tests need: this very binary, told by a variable what to be.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::exit,
+    reason = "a test that cannot go on must say where"
+)]
 
 use std::ffi::OsString;
 use std::fs;

@@ -7,4 +7,5 @@ mod launch_roles;
 mod launch_tree;
 mod sample;
 mod sample_sync;
+mod settle;
 mod subject;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, Table};
 use prony_core::experiment::design::Experiment;
 use prony_core::metric::MetricName;
 use prony_core::plan::{Outline, VariantOutline, outline};
@@ -11,7 +11,7 @@ use prony_core::units::Bytes;
 
 use super::choice::DatabaseArg;
 use super::run::OverrideArguments;
-use super::{Answer, Output};
+use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::estimate::{self, Estimate};
 use crate::load;
@@ -52,9 +52,7 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
 }
 
 fn variants(outline: &Outline, width: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(120));
+    let mut table = table(width);
     table.set_header(["variant", "stratum", "trials", "records", "data", "phases", "note"]);
     for column in [2, 3, 4] {
         if let Some(column) = table.column_mut(column) {

@@ -1,10 +1,9 @@
 //! `prony engines`: what each driver is, promises and takes.
 
-use comfy_table::{ContentArrangement, Table, presets};
 use prony_engines::driver::{Capabilities, Description, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise};
 use prony_engines::registry;
 
-use super::{Answer, Output};
+use super::{Answer, Output, table};
 use crate::error::Error;
 
 /// Which engine, and how.
@@ -48,13 +47,6 @@ fn unknown(name: &str) -> Error {
         None => "`prony engines` lists those of this build".to_owned(),
     };
     Error::Arguments { message: format!("no engine `{name}` in this build"), hint }
-}
-
-fn table(width: Option<usize>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(120));
-    table
 }
 
 fn overview(engines: &[Description], width: Option<usize>) -> String {

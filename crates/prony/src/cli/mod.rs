@@ -10,10 +10,12 @@ use crate::report::render::terminal::Terminal;
 
 pub mod check;
 pub mod choice;
+pub mod doctor;
 pub mod engines;
 pub mod hidden;
 pub mod ls;
 pub mod new;
+pub mod report;
 pub mod rm;
 pub mod run;
 pub mod schema;
@@ -49,6 +51,10 @@ enum Command {
     Schema(schema::Arguments),
     /// Print the tables of a run
     Show(show::ShowArgs),
+    /// Write a run as a document or as data
+    Report(report::ReportArgs),
+    /// What can be measured on this machine, its limits, and how to allow the rest
+    Doctor(doctor::Arguments),
     /// List the runs in the results database
     Ls(ls::LsArgs),
     /// Remove a run from the results database
@@ -62,6 +68,9 @@ enum Command {
     #[command(hide = true)]
     Supervise,
 }
+
+/// Columns of tables where the output is no terminal: a page, not a mile.
+const PLAIN_WIDTH: usize = 120;
 
 /// What a command ends with when nothing went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +126,7 @@ pub fn main() -> ExitCode {
         Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
     };
     let mut out = io::BufWriter::new(stdout.lock());
-    let mut output = Output { out: &mut out, width: terminal.then(terminal_width), colour };
+    let mut output = Output { out: &mut out, width: Some(if terminal { terminal_width() } else { PLAIN_WIDTH }), colour };
     let answer = dispatch(arguments.command, &mut output).and_then(|answer| {
         let flushed = output.out.flush();
         flushed.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
@@ -141,11 +150,22 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::New(arguments) => new::run(&arguments, output),
         Command::Schema(arguments) => schema::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
+        Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
+        Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
         Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),
         Command::Worker | Command::Supervise => Ok(Answer::Yes),
     }
+}
+
+/// An empty table, as wide as the terminal where there is one.
+fn table(width: Option<usize>) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::UTF8_FULL_CONDENSED);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+    table.set_width(width.and_then(|width| u16::try_from(width).ok()).unwrap_or(110));
+    table
 }
 
 /// Asks on standard error, so that standard output stays clean.

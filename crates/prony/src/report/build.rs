@@ -2,21 +2,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::experiment::design::{CellPart, Statistic, TableSpec};
+use prony_core::experiment::design::{CellPart, Statistic, TableSpec, Variant};
+use prony_core::experiment::expr::metrics;
 use prony_core::experiment::spec::{Durability, Subject};
+use prony_core::guard::arms::{Arm, answers_differ};
 use prony_core::metric::{Metric, MetricKey, MetricName};
-use prony_core::record::{Answer, TrialRecord};
+use prony_core::record::TrialRecord;
 
 use super::cells::{Plan, Said, Source, fill, scales};
 use super::columns::{self, ColumnPlan};
-use super::figure::names;
 use super::layout::{Layout, Part, RowPart};
-use super::model::{Align, Column, Label, Report, Row, Table};
+use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
 use super::notes::Notes;
 use super::preface;
 use super::scale::Scale;
-use super::words::count;
 use crate::results::RunData;
+use crate::verdicts;
 
 /// What to show.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,7 +34,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
     Report {
         title: data.head.title.clone(),
         preface: preface::preface(data),
-        verdicts: Vec::new(),
+        verdicts: verdicts::of(data).lines.into_iter().map(|line| Verdict { text: line.sentence }).collect(),
         tables: maker.tables(options),
         findings: preface::findings(data),
         machine: preface::machine(data),
@@ -44,6 +45,8 @@ pub fn build(data: &RunData, options: &Options) -> Report {
 struct Maker<'a> {
     data: &'a RunData,
     trials: BTreeMap<usize, Vec<&'a TrialRecord>>,
+    /// Phases whose answers differ although the work was the same.
+    disagreeing: BTreeSet<String>,
 }
 
 /// A table's columns and what they share.
@@ -67,7 +70,8 @@ impl<'a> Maker<'a> {
         for trial in &data.trials {
             trials.entry(trial.trial.variant).or_default().push(trial);
         }
-        Self { data, trials }
+        let disagreeing = disagreeing(data, &trials);
+        Self { data, trials, disagreeing }
     }
 
     fn tables(&self, options: &Options) -> Vec<Table> {
@@ -97,7 +101,7 @@ impl<'a> Maker<'a> {
             .map(|column| ColumnPlan {
                 group: String::new(),
                 heading: column.title.clone(),
-                topic: super::model::Topic::Asked,
+                topic: Topic::Asked,
                 parts: column.parts.clone(),
             })
             .collect();
@@ -218,15 +222,18 @@ impl<'a> Maker<'a> {
 
     fn caption(&self, statistic: Statistic) -> String {
         let what = match statistic {
-            Statistic::Median => "Median of the trials",
-            Statistic::Mean => "Mean of the trials",
+            Statistic::Median => "Median",
+            Statistic::Mean => "Mean",
             Statistic::Min => return "The least of the trials.".to_owned(),
             Statistic::Max => return "The greatest of the trials.".to_owned(),
         };
-        let most = self.trials.values().map(Vec::len).max().unwrap_or(0);
-        match most {
-            0 | 1 => "One trial each: how much the figures vary is not known.".to_owned(),
-            n => format!("{what} (up to {} each), in brackets the least and the greatest.", count(n, "trial")),
+        let counts = || self.trials.values().map(Vec::len);
+        match (counts().min().unwrap_or(0), counts().max().unwrap_or(0)) {
+            (_, 0 | 1) => "One trial each: how much the figures vary is not known.".to_owned(),
+            (least, most) if least == most => {
+                format!("{what} of {most} trials, in brackets the least and the greatest.")
+            }
+            (_, most) => format!("{what} of up to {most} trials, in brackets the least and the greatest."),
         }
     }
 
@@ -268,13 +275,13 @@ impl<'a> Maker<'a> {
     /// A column whose phase answered differently although the work was the same.
     fn column_marks(&self, plan: &ColumnPlan, rows: &[Working], notes: &mut Notes) -> Vec<usize> {
         let mut marks = Vec::new();
-        for name in read(std::slice::from_ref(plan)) {
+        for name in read(std::slice::from_ref(plan)).into_iter().filter(|name| is_speed(name.key.metric)) {
             let phases = if name.phase.is_empty() {
                 rows.iter().filter_map(|r| r.phase.as_deref()).collect()
             } else {
                 vec![name.phase.as_str()]
             };
-            for phase in phases.into_iter().filter(|p| self.answers_differ(p)) {
+            for phase in phases.into_iter().filter(|p| self.disagreeing.contains(*p)) {
                 let mark = notes.mark(format!(
                     "answers of `{phase}` differ between trials that did the same work: do not compare their speed"
                 ));
@@ -285,18 +292,37 @@ impl<'a> Maker<'a> {
         }
         marks
     }
+}
 
-    fn answers_differ(&self, phase: &str) -> bool {
-        let mut answers: BTreeMap<u64, &Answer> = BTreeMap::new();
-        for trial in &self.data.trials {
-            for answer in trial.phases.iter().filter(|p| p.name == phase).filter_map(|p| p.answer.as_ref()) {
-                if answer.comparable && *answers.entry(trial.trial.seed).or_insert(answer) != answer {
-                    return true;
-                }
-            }
-        }
-        false
+/// Phases that gave different answers where variants did the same work on the same data.
+fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRecord>>) -> BTreeSet<String> {
+    let mut alike: BTreeMap<String, Vec<Arm<'_>>> = BTreeMap::new();
+    for (variant, trials) in trials {
+        let Some(variant) = data.experiment.variants().get(*variant) else { continue };
+        let arm = Arm { name: String::new(), spec: &variant.spec, trials: trials.clone() };
+        alike.entry(work(variant)).or_default().push(arm);
     }
+    let pairs = alike.values().filter_map(|arms| arms.split_first());
+    let found = pairs.flat_map(|(first, others)| others.iter().flat_map(|other| answers_differ(first, other)));
+    found.filter_map(|finding| finding.phase).collect()
+}
+
+/// Equal for variants whose reads should answer the same.
+fn work(variant: &Variant) -> String {
+    let phases = variant.spec.phases.iter().map(|phase| {
+        let ops = phase.action.ops().map(|ops| (ops.amount, ops.order));
+        (&phase.name, phase.action.name(), ops)
+    });
+    format!("{:?}", (variant.stratum, &variant.spec.data, phases.collect::<Vec<_>>()))
+}
+
+/// Whether a figure says how fast the work was.
+const fn is_speed(metric: Metric) -> bool {
+    use Metric::{Cpu, LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999, Rate, Time, Wall};
+    matches!(
+        metric,
+        Time | Wall | Rate | Cpu | LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax
+    )
 }
 
 /// A row under construction.
@@ -321,13 +347,11 @@ fn heading(plan: &ColumnPlan, group: &str, unit: &str, align: Align, marks: Vec<
 }
 
 fn read(columns: &[ColumnPlan]) -> Vec<&MetricName> {
-    let mut out = Vec::new();
-    for part in columns.iter().flat_map(|c| &c.parts) {
-        if let CellPart::Figure { expr, .. } = part {
-            names(expr, &mut out);
-        }
-    }
-    out
+    let figures = columns.iter().flat_map(|c| &c.parts).filter_map(|part| match part {
+        CellPart::Figure { expr, .. } => Some(expr),
+        CellPart::Text(_) => None,
+    });
+    figures.flat_map(metrics).collect()
 }
 
 fn title(asked: Option<&str>, part: &Part) -> Option<String> {
@@ -342,8 +366,7 @@ fn title(asked: Option<&str>, part: &Part) -> Option<String> {
 
 /// The durability class in force, as the engine's driver tells.
 fn class(trial: &TrialRecord) -> Option<String> {
-    let paths = ["/settings/class", "/class", "/durability"];
-    paths.iter().find_map(|path| trial.effective.pointer(path)?.as_str()).map(str::to_owned)
+    trial.effective.get("durability")?.as_str().map(str::to_owned)
 }
 
 fn promise(class: &str) -> String {

@@ -1,10 +1,11 @@
 //! From trials to the texts of one column: summary, one scale for all, text.
 
 use prony_core::experiment::design::{CellPart, Expr, Statistic};
+use prony_core::experiment::expr::{Dimension, dimension};
 use prony_core::reading::Why;
 use prony_core::record::TrialRecord;
 
-use super::figure::{Summary, in_phase, unit};
+use super::figure::{Summary, in_phase};
 use super::model::{Align, Cell, Figure};
 use super::notes::Notes;
 use super::scale::Scale;
@@ -47,6 +48,7 @@ pub(super) struct Filled {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     outcome: bool,
+    ended: bool,
     count: bool,
 }
 
@@ -85,14 +87,14 @@ pub(super) fn scales(plan: &Plan<'_>, sources: &[Source<'_>]) -> Vec<Scale> {
         .map(|(at, (expr, format))| {
             let of_rows = rows.iter().flat_map(|row| row[at].value(plan.statistic).into_iter().chain(row[at].at_least));
             let numbers: Vec<f64> = of_rows.collect();
-            Scale::choose(unit(expr), format, &numbers)
+            Scale::choose(dimension(expr).ok(), format, &numbers)
         })
         .collect()
 }
 
 /// Whether the cells hold one figure and no text, so that its unit can stand in the heading.
 fn is_alone(parts: &[CellPart]) -> bool {
-    matches!(parts, [CellPart::Figure { format, .. }] if format.as_deref() != Some("mm:ss.ms"))
+    matches!(parts, [CellPart::Figure { .. }])
 }
 
 fn expressions(parts: &[CellPart]) -> impl Iterator<Item = (&Expr, Option<&str>)> {
@@ -117,7 +119,7 @@ fn numbers(parts: &[CellPart], statistic: Statistic, summaries: &[Summary<'_>]) 
             value: summary.value(statistic),
             low: summary.low(),
             high: summary.high(),
-            unit: unit(expr),
+            unit: dimension(expr).ok().map(Dimension::unit),
             trials: summary.numbers.len(),
             ended: summary.ended.len(),
             missing: summary.missing.first().map(Why::to_string),
@@ -212,7 +214,9 @@ impl Writer<'_> {
     fn count(&self, source: &Source<'_>, cell: &mut Cell, said: &mut Said) {
         let finished = source.trials.len();
         let ended = self.summaries.iter().map(|s| s.ended.len()).max().unwrap_or(0);
-        if !cell.outcome && ended > 0 {
+        // The footnote is repeated in the further cells of the row, the count is not.
+        if !cell.outcome && ended > 0 && !said.ended {
+            said.ended = true;
             cell.count = format!("({} of {finished} ok)", finished - ended);
         }
         if finished < source.planned && !said.count {

@@ -1,11 +1,11 @@
 //! Figures of trials: an expression over one trial, a statistic over several.
 
-use prony_core::experiment::design::{Expr, Operator, Statistic};
+use prony_core::experiment::design::{Expr, Statistic};
+use prony_core::experiment::expr;
 use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_core::outcome::{Ending, Outcome};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
-use prony_core::units::Unit;
 
 /// What an expression gives in one trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,14 +23,21 @@ pub(super) enum Value {
 
 /// What an expression gives in one trial.
 pub(super) fn evaluate(expr: &Expr, trial: &TrialRecord) -> Value {
-    match expr {
-        Expr::Number(number) => Value::Number(*number),
-        Expr::Metric(name) => metric(name, trial),
-        Expr::Binary(left, operator, right) => match (evaluate(left, trial), evaluate(right, trial)) {
-            (Value::Number(a), Value::Number(b)) => combine(a, *operator, b, time_divides(left, *operator, right)),
-            (Value::Ended { .. }, _) | (_, Value::Ended { .. }) => Value::Ended { at_least: None },
-            (Value::Missing(why), _) | (_, Value::Missing(why)) => Value::Missing(why),
-        },
+    // A figure that the trial never reached decides, whatever else is missing.
+    let mut ended = None;
+    let reading = expr::evaluate(expr, &mut |name| match metric(name, trial) {
+        Value::Number(number) => Reading::Measured(number),
+        Value::Missing(why) => Reading::Missing(why),
+        Value::Ended { at_least } => {
+            ended = ended.or(Some(at_least));
+            Reading::Missing(Why::NotReached)
+        }
+    });
+    match (ended, reading) {
+        // What a sum or quotient is at least cannot be told from one of its parts.
+        (Some(at_least), _) => Value::Ended { at_least: at_least.filter(|_| matches!(expr, Expr::Metric(_))) },
+        (None, Reading::Measured(number)) => Value::Number(number),
+        (None, Reading::Missing(why)) => Value::Missing(why),
     }
 }
 
@@ -58,47 +65,6 @@ fn bound(key: MetricKey, reading: Option<&Reading<f64>>) -> Option<f64> {
     matches!(key.stat, Some(Stat::Max | Stat::Peak)).then(|| reading?.measured().copied())?
 }
 
-fn combine(a: f64, operator: Operator, b: f64, per_second: bool) -> Value {
-    let number = match operator {
-        Operator::Add => a + b,
-        Operator::Sub => a - b,
-        Operator::Mul => a * b,
-        Operator::Div if per_second => a / b * 1e9,
-        Operator::Div => a / b,
-    };
-    if number.is_finite() { Value::Number(number) } else { Value::Missing(Why::Failed("division by zero".to_owned())) }
-}
-
-/// A quotient by a time is per second, not per nanosecond.
-fn time_divides(left: &Expr, operator: Operator, right: &Expr) -> bool {
-    operator == Operator::Div && unit(right) == Some(Unit::Nanos) && unit(left) != Some(Unit::Nanos)
-}
-
-/// The unit of what an expression gives; `None` for quotients of unlike things.
-pub(super) fn unit(expr: &Expr) -> Option<Unit> {
-    match expr {
-        Expr::Metric(name) => Some(name.key.metric.unit()),
-        Expr::Number(_) => Some(Unit::Ratio),
-        Expr::Binary(left, operator, right) => {
-            let (a, b) = (unit(left)?, unit(right)?);
-            match operator {
-                Operator::Add | Operator::Sub => {
-                    (a == b || is_number(right)).then_some(a).or(is_number(left).then_some(b))
-                }
-                Operator::Mul if is_number(left) || a == Unit::Ratio => Some(b),
-                Operator::Mul => (is_number(right) || b == Unit::Ratio).then_some(a),
-                Operator::Div if a == b => Some(Unit::Ratio),
-                Operator::Div if b == Unit::Ratio => Some(a),
-                Operator::Div => (a == Unit::Count && b == Unit::Nanos).then_some(Unit::PerSecond),
-            }
-        }
-    }
-}
-
-fn is_number(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(_))
-}
-
 /// The expression with the phase where it names none.
 pub(super) fn in_phase(expr: &Expr, phase: &str) -> Expr {
     match expr {
@@ -108,18 +74,6 @@ pub(super) fn in_phase(expr: &Expr, phase: &str) -> Expr {
         Expr::Metric(_) | Expr::Number(_) => expr.clone(),
         Expr::Binary(left, operator, right) => {
             Expr::Binary(Box::new(in_phase(left, phase)), *operator, Box::new(in_phase(right, phase)))
-        }
-    }
-}
-
-/// The metrics an expression reads.
-pub(super) fn names<'a>(expr: &'a Expr, out: &mut Vec<&'a MetricName>) {
-    match expr {
-        Expr::Metric(name) => out.push(name),
-        Expr::Number(_) => {}
-        Expr::Binary(left, _, right) => {
-            names(left, out);
-            names(right, out);
         }
     }
 }

@@ -19,4 +19,5 @@ mod words;
 
 pub use build::{Options, build};
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Report, Row, Table, Topic, Verdict};
+pub use preface::facts_lines;
 pub use words::instant as when;

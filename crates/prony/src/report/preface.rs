@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::guard::{Finding, Severity};
-use prony_core::units::Nanos;
+use prony_core::reading::Why;
+use prony_core::units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::layout::varying;
@@ -56,11 +57,31 @@ fn took(start: u64, end: u64) -> Nanos {
     Nanos::from_millis(end.saturating_sub(start))
 }
 
+/// The facts that a reader asks for first.
 fn machine_line(host: &Value) -> Option<String> {
-    let facts: Vec<String> = flat("", host).into_iter().map(|(name, value)| format!("{name} {value}")).collect();
-    // Long fact sheets stand at the end of the report.
-    let line = facts.iter().take(6).cloned().collect::<Vec<_>>().join(", ");
+    let text = |path: &str| {
+        let value = path.split('/').skip(1).try_fold(host, |at, key| measured(at.get(key)?))?;
+        Some(readable(path, value))
+    };
+    let facts = [
+        text("/processor/model"),
+        text("/processor/logical").map(|n| format!("{n} logical processors")),
+        text("/memory").map(|n| format!("{n} memory")),
+        text("/kernel"),
+        text("/file_system/kind"),
+        text("/virtualisation"),
+    ];
+    let line = facts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     (!line.is_empty()).then(|| format!("Machine: {line}."))
+}
+
+/// The value of a reading, or the value itself where it is none.
+fn measured(value: &Value) -> Option<&Value> {
+    match value {
+        Value::Object(map) if map.contains_key("missing") => None,
+        Value::Object(map) => map.get("measured").or(Some(value)),
+        other => Some(other),
+    }
 }
 
 /// Engines with the versions they gave.
@@ -98,19 +119,45 @@ pub(super) fn machine(data: &RunData) -> Vec<(String, String)> {
     facts
 }
 
+/// Nested facts as lines, `memory: 16.00 GB`; a missing one with its reason.
+pub fn facts_lines(facts: &Value) -> Vec<String> {
+    flat("", facts).into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
+}
+
 /// Nested JSON as dotted names with their values as text.
 fn flat(prefix: &str, value: &Value) -> Vec<(String, String)> {
     let name = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
     match value {
         Value::Null => vec![],
-        Value::Object(map) => map.iter().flat_map(|(key, value)| flat(&name(key), value)).collect(),
+        Value::Object(map) => match (map.get("measured"), map.get("missing").cloned()) {
+            (Some(value), _) => flat(prefix, value),
+            (_, Some(why)) => vec![(prefix.to_owned(), format!("- ({})", missing(why)))],
+            _ => map.iter().flat_map(|(key, value)| flat(&name(key), value)).collect(),
+        },
         Value::Array(items) if items.iter().all(|i| !i.is_object() && !i.is_array()) => {
             vec![(prefix.to_owned(), items.iter().map(plain).collect::<Vec<_>>().join(", "))]
         }
         Value::Array(items) => {
             items.iter().enumerate().flat_map(|(at, item)| flat(&name(&at.to_string()), item)).collect()
         }
-        other => vec![(prefix.to_owned(), plain(other))],
+        other => vec![(prefix.to_owned(), readable(prefix, other))],
+    }
+}
+
+fn missing(why: Value) -> String {
+    serde_json::from_value::<Why>(why).map_or_else(|_| "missing".to_owned(), |why| why.to_string())
+}
+
+/// Numbers of known facts with their unit; the names are those of the machine's facts and limits.
+fn readable(name: &str, value: &Value) -> String {
+    let first = name.trim_start_matches('/').split(['.', '/']).next().unwrap_or_default();
+    let Some(number) = value.as_f64() else { return plain(value) };
+    match first {
+        "memory" | "swap" => Bytes::from_bytes(number as u64).to_string(),
+        "clock_cost" | "clock_step" | "timer_lag" | "fsync" => Nanos::from_nanos(number as u64).to_string(),
+        "sequential_write" | "memory_copy" | "memory_read" => format!("{}/s", Bytes::from_bytes(number as u64)),
+        "random_read" => format!("{number:.0}/s"),
+        _ => plain(value),
     }
 }
 

@@ -1,39 +1,52 @@
 //! How the numbers of one column are printed: one unit, one number of decimals.
 
+use prony_core::experiment::expr::Dimension;
+use prony_core::experiment::format::format_value;
 use prony_core::units::Unit;
 
 /// A unit of a column and how many decimals its numbers have.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
     /// What one of the printed unit is in the stored unit.
     factor: f64,
     /// Its name; empty for counts and ratios.
     pub(super) name: &'static str,
     decimals: usize,
-    clock: bool,
+    /// A format that is no scale, such as a clock or percent, and the unit that it prints.
+    other: Option<(String, Unit)>,
 }
 
 const TIME: &[(&str, f64)] = &[("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
 const LONG_TIME: &[(&str, f64)] = &[("min", 60e9), ("h", 3600e9)];
 const BYTES: &[(&str, f64)] = &[("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)];
-const BINARY: &[(&str, f64)] = &[("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0)];
+const BINARY: &[(&str, f64)] =
+    &[("KiB", 1024.0), ("MiB", 1_048_576.0), ("GiB", 1_073_741_824.0), ("TiB", 1_099_511_627_776.0)];
+const FLOW: &[(&str, f64)] = &[("B/s", 1.0), ("kB/s", 1e3), ("MB/s", 1e6), ("GB/s", 1e9)];
+const RATE: &[(&str, f64)] = &[("/s", 1.0)];
 
-/// Numbers are never given with more digits after the point.
+/// Numbers are never given with more digits after the point, unless a format asks for them.
 const MOST_DECIMALS: usize = 3;
 
 impl Scale {
-    /// The scale that suits the numbers, or the one the format names.
-    pub(super) fn choose(unit: Option<Unit>, format: Option<&str>, numbers: &[f64]) -> Self {
-        let (name, factor) = format.and_then(named).unwrap_or_else(|| fitting(unit, numbers));
-        let whole = matches!(unit, Some(Unit::Count)) || name == "B" || name == "ns";
-        let decimals = if whole && numbers.iter().all(|n| n.fract() == 0.0) { 0 } else { decimals(factor, numbers) };
-        Self { factor, name, decimals, clock: format == Some("mm:ss.ms") }
+    /// The scale that suits the numbers, or the one the format names (`s`, `MB.1`).
+    pub(super) fn choose(dimension: Option<Dimension>, format: Option<&str>, numbers: &[f64]) -> Self {
+        let asked = format.map(|format| (format, named(format)));
+        if let Some((format, None)) = asked {
+            let unit = dimension.map_or(Unit::Ratio, Dimension::unit);
+            return Self { factor: 1.0, name: "", decimals: 0, other: Some((format.to_owned(), unit)) };
+        }
+        let asked = asked.and_then(|(_, named)| named);
+        let (name, factor) = asked.map_or_else(|| fitting(dimension, numbers), |(name, factor, _)| (name, factor));
+        let whole = dimension == Some(Dimension::Unit(Unit::Count)) || name == "B" || name == "ns";
+        let fitting = if whole && numbers.iter().all(|n| n.fract() == 0.0) { 0 } else { decimals(factor, numbers) };
+        let decimals = asked.and_then(|(_, _, decimals)| decimals).unwrap_or(fitting);
+        Self { factor, name, decimals, other: None }
     }
 
     /// A number of the stored unit as text without its unit.
     pub(super) fn print(&self, number: f64) -> String {
-        if self.clock {
-            return clock(number);
+        if let Some((format, unit)) = &self.other {
+            return format_value(number, *unit, Some(format));
         }
         let scaled = number / self.factor;
         let text = format!("{scaled:.*}", self.decimals);
@@ -44,24 +57,30 @@ impl Scale {
     }
 }
 
-fn named(format: &str) -> Option<(&'static str, f64)> {
-    [TIME, LONG_TIME, BYTES, BINARY].into_iter().flatten().copied().find(|(name, _)| *name == format)
+/// The unit that a format names, and its decimals: `s`, `MB.1`.
+fn named(format: &str) -> Option<(&'static str, f64, Option<usize>)> {
+    let (unit, decimals) = match format.split_once('.') {
+        Some((unit, decimals)) => (unit, Some(decimals.parse().ok()?)),
+        None => (format, None),
+    };
+    let known = [TIME, LONG_TIME, BYTES, BINARY, FLOW, RATE].into_iter().flatten();
+    known.copied().find(|(name, _)| *name == unit).map(|(name, factor)| (name, factor, decimals))
 }
 
 /// The largest unit in which the middle number is at least 1.
-fn fitting(unit: Option<Unit>, numbers: &[f64]) -> (&'static str, f64) {
-    let units = match unit {
-        Some(Unit::Nanos) => TIME,
-        Some(Unit::Bytes) => BYTES,
-        Some(Unit::PerSecond) => return ("1/s", 1.0),
-        Some(Unit::Count | Unit::Ratio) | None => return ("", 1.0),
+fn fitting(dimension: Option<Dimension>, numbers: &[f64]) -> (&'static str, f64) {
+    // Where nothing was measured, or only zeros, the unit that readers expect.
+    let (units, usual) = match dimension {
+        Some(Dimension::Unit(Unit::Nanos)) => (TIME, ("s", 1e9)),
+        Some(Dimension::Unit(Unit::Bytes)) => (BYTES, ("MB", 1e6)),
+        Some(Dimension::BytesPerSecond) => (FLOW, ("MB/s", 1e6)),
+        Some(Dimension::Unit(Unit::PerSecond)) => return ("/s", 1.0),
+        Some(Dimension::Unit(Unit::Count | Unit::Ratio)) | None => return ("", 1.0),
     };
     let mut sizes: Vec<f64> = numbers.iter().map(|n| n.abs()).filter(|n| *n > 0.0).collect();
     sizes.sort_by(f64::total_cmp);
-    let middle = sizes.get(sizes.len() / 2).copied().unwrap_or(0.0);
-    // Nothing measured, or only zeros: the unit that readers expect.
-    let usual = if unit == Some(Unit::Nanos) { ("s", 1e9) } else { ("MB", 1e6) };
-    if middle == 0.0 { usual } else { units.iter().copied().rfind(|(_, factor)| middle >= *factor).unwrap_or(units[0]) }
+    let Some(middle) = sizes.get(sizes.len() / 2) else { return usual };
+    units.iter().copied().rfind(|(_, factor)| middle >= factor).unwrap_or(units[0])
 }
 
 /// Three significant digits for the smallest number.
@@ -93,18 +112,12 @@ fn thousands(text: &str) -> String {
     out + rest
 }
 
-/// Nanoseconds as minutes, seconds and milliseconds: `02:50.100`.
-fn clock(nanos: f64) -> String {
-    let millis = (nanos / 1e6).round().max(0.0) as u64;
-    format!("{:02}:{:02}.{:03}", millis / 60_000, millis / 1000 % 60, millis % 1000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn printed(unit: Unit, numbers: &[f64]) -> (Vec<String>, &'static str) {
-        let scale = Scale::choose(Some(unit), None, numbers);
+        let scale = Scale::choose(Some(Dimension::Unit(unit)), None, numbers);
         (numbers.iter().map(|n| scale.print(*n)).collect(), scale.name)
     }
 
@@ -115,7 +128,7 @@ mod tests {
         let (texts, unit) = printed(Unit::Bytes, &[193e6, 1200e6, 8500e6]);
         assert_eq!((texts.join(" "), unit), ("0.193 1.200 8.500".to_owned(), "GB"));
         let (texts, unit) = printed(Unit::PerSecond, &[123_456.7, 2_000.0]);
-        assert_eq!((texts.join(" "), unit), ("123,457 2000".to_owned(), "1/s"));
+        assert_eq!((texts.join(" "), unit), ("123,457 2000".to_owned(), "/s"));
     }
 
     #[test]
@@ -131,17 +144,22 @@ mod tests {
 
     #[test]
     fn no_numbers_still_give_a_unit() {
-        assert_eq!(Scale::choose(Some(Unit::Bytes), None, &[]).name, "MB");
+        assert_eq!(Scale::choose(Some(Dimension::Unit(Unit::Bytes)), None, &[]).name, "MB");
         assert_eq!(printed(Unit::Nanos, &[0.0]).0, ["0"]);
     }
 
     #[test]
     fn formats_name_the_unit() {
-        let scale = Scale::choose(Some(Unit::Bytes), Some("MiB"), &[(64 << 20) as f64]);
+        let scale = Scale::choose(Some(Dimension::Unit(Unit::Bytes)), Some("MiB"), &[(64 << 20) as f64]);
         assert_eq!((scale.print((64 << 20) as f64).as_str(), scale.name), ("64.0", "MiB"));
-        let scale = Scale::choose(Some(Unit::Nanos), Some("mm:ss.ms"), &[170.1e9]);
+        let scale = Scale::choose(Some(Dimension::Unit(Unit::Nanos)), Some("mm:ss.ms"), &[170.1e9]);
         assert_eq!(scale.print(170.1e9), "02:50.100");
         assert_eq!(scale.print(3_600e9), "60:00.000");
+        let scale = Scale::choose(Some(Dimension::Unit(Unit::Bytes)), Some("MB.1"), &[1.0]);
+        assert_eq!((scale.print(12_345.678e6).as_str(), scale.name), ("12,345.7", "MB"));
+        let scale = Scale::choose(Some(Dimension::Unit(Unit::Ratio)), Some("%"), &[0.5]);
+        assert_eq!(scale.print(0.125), "12.5 %");
+        assert_eq!(Scale::choose(Some(Dimension::BytesPerSecond), None, &[3e6]).name, "MB/s");
     }
 
     #[test]

@@ -411,7 +411,7 @@ mod tests {
 
     fn record(position: u32, evidence: &str) -> TrialRecord {
         serde_json::from_value(json!({
-            "trial": {"block": 0, "position": position, "variant": 0, "label": "a", "seed": 1},
+            "trial": {"block": 0, "sub_block": 0, "position": position, "variant": 0, "label": "a", "seed": 1},
             "started_unix_ms": 1, "took": 1, "effective": {}, "conditions": {}, "series": [], "findings": [],
             "ending": {"outcome": {"kind": "ok"}, "phase": null, "after": 1, "evidence": [evidence]},
             "sampler_cpu": {"measured": 1},

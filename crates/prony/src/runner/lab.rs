@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::spec::Limits;
-use prony_core::units::Bytes;
+use prony_core::units::{Bytes, Nanos};
 use prony_probe::host::{Canaries, Facts, MachineLimits, warm_memory};
 use prony_probe::launch::{Launcher, Scratch};
 use prony_probe::limits::{self, Ability};
@@ -33,6 +33,8 @@ pub struct Lab<'a> {
     pub near: PathBuf,
     /// Whether the user asked to stop.
     pub interrupt: Interrupt,
+    /// What reading the clock costs.
+    pub clock_cost: Nanos,
     /// Facts about the machine.
     pub host: Value,
     /// What the machine can do at most.
@@ -68,6 +70,7 @@ impl<'a> Lab<'a> {
             canaries: Canaries::default(),
             near: near.to_path_buf(),
             interrupt,
+            clock_cost: limits.clock_cost,
             host: json!(facts),
             limits: json!(limits),
         })

@@ -19,10 +19,12 @@ use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
 use prony_core::plan::PlannedTrial;
 use prony_core::record::{PhaseRecord, TrialRecord};
+use prony_core::stats::Looks;
 use prony_core::units::Nanos;
 
 use crate::error::Error;
 use crate::results::{Database, RunId, RunStatus};
+use crate::verdicts;
 use lab::Lab;
 use observer::Observer;
 
@@ -56,16 +58,14 @@ pub struct Campaign<'a> {
 pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
     let mut summary = Summary::default();
     observer.event(&began(&campaign, lab.experiment));
-    for trial in campaign.plan {
-        if campaign.done.contains(&trial.position) {
-            continue;
-        }
-        if lab.interrupt.asked() {
+    let looks = looks(lab.experiment);
+    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
+        if !one_block(&mut campaign, lab, block, &mut summary, observer)? {
             summary.interrupted = true;
             break;
         }
-        if !one(&mut campaign, lab, trial, &mut summary, observer)? {
-            summary.interrupted = true;
+        let blocks = block.first().map_or(0, |trial| trial.block + 1);
+        if looks.contains(&blocks) && settled(&campaign, observer, blocks)? {
             break;
         }
     }
@@ -74,6 +74,47 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     let Summary { ok, failed, interrupted } = summary;
     observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
     Ok(summary)
+}
+
+/// Runs what is left of a block; `false` where the user interrupted it.
+fn one_block(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    block: &[PlannedTrial],
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<bool, Error> {
+    for trial in block {
+        if campaign.done.contains(&trial.position) {
+            continue;
+        }
+        if lab.interrupt.asked() || !one(campaign, lab, trial, summary, observer)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The blocks, fixed in advance, after which the run may stop early (METHOD 4.7); none where their number is fixed.
+fn looks(experiment: &Experiment) -> Vec<u32> {
+    let bound = |bound: fn(&Variant) -> u32| experiment.variants().iter().map(bound).max().unwrap_or(0);
+    let (min, max) = (bound(|variant| variant.blocks.min), bound(|variant| variant.blocks.max));
+    if min == max || experiment.compare().baseline.is_empty() {
+        return Vec::new();
+    }
+    Looks::new(min, max).at().iter().copied().filter(|at| *at < max).collect()
+}
+
+/// Whether every comparison has said all that more blocks could make it say.
+fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) -> Result<bool, Error> {
+    let verdicts = verdicts::of(&campaign.database.load_run(campaign.run)?);
+    let settled = !verdicts.lines.is_empty() && verdicts.lines.iter().all(|line| line.comparison.verdict.is_final());
+    if settled {
+        let text =
+            format!("every comparison is settled after {blocks} blocks, a look fixed in advance; the run ends here");
+        observer.event(&Event::Notice { text, hint: None });
+    }
+    Ok(settled)
 }
 
 /// Runs and keeps one trial; `false` where the user interrupted it, and nothing of it is kept.

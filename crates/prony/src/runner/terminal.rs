@@ -172,7 +172,7 @@ mod tests {
     const PLAIN: Manner = Manner { live: false, quiet: false, width: 80 };
 
     fn trial() -> PlannedTrial {
-        PlannedTrial { block: 2, position: 7, variant: 1, label: Label::A, seed: 3 }
+        PlannedTrial { block: 2, sub_block: 0, position: 7, variant: 1, label: Label::A, seed: 3 }
     }
 
     fn ended(outcome: Outcome) -> Event {

@@ -1,13 +1,15 @@
 //! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
 
 use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
+use prony_core::guard::{self, Finding};
+use prony_core::metric::{Metric, MetricKey};
 use prony_core::plan::PlannedTrial;
 use prony_core::record::{PhaseRecord, ProcessSeries, TrialRecord};
-use prony_core::units::Nanos;
+use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::{SystemClock, monotonic};
 use prony_probe::host::{Conditions, Moment, quiesce};
 use prony_probe::sample::phase_readings;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::assemble;
 use super::ending;
@@ -38,18 +40,39 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
     let ending = ending::judge(spec, stop.as_ref(), &closed, after);
     let took = monotonic().since(began);
     let conditions = Conditions::between(moment, canary, Moment::now(None), lab.canaries.sing(&lab.near));
-    Ok(TrialRecord {
+    let mut record = TrialRecord {
         trial: *trial,
         started_unix_ms,
         took,
         ending,
         phases,
         effective: closed.effective,
-        conditions: json!({ "machine": conditions, "quiesced": quiet, "memory": closed.end.memory }),
+        conditions: conditions_of(&conditions, &json!({ "quiesced": quiet, "memory": closed.end.memory })),
         series: closed.sampled.series,
         sampler_cpu: closed.sampled.cpu,
         findings: Vec::new(),
-    })
+    };
+    record.findings = guard::trial::check(spec, &record, lab.clock_cost);
+    record.findings.extend(disk(lab, &record));
+    Ok(record)
+}
+
+/// The machine beside the trial, and what else is known of it, in one object.
+fn conditions_of(conditions: &Conditions, more: &Value) -> Value {
+    let mut all = json!(conditions);
+    if let (Some(all), Some(more)) = (all.as_object_mut(), more.as_object()) {
+        all.extend(more.clone());
+    }
+    all
+}
+
+/// Whether the next trial's store may still fit.
+fn disk(lab: &Lab<'_>, record: &TrialRecord) -> Option<Finding> {
+    let stat = rustix::fs::statvfs(&lab.near).ok()?;
+    let bytes = |blocks: u64| Bytes::from_bytes(blocks.saturating_mul(stat.f_frsize));
+    let of = |phase: &PhaseRecord| phase.reading(MetricKey::amount(Metric::Disk))?.measured().copied();
+    let store = record.phases.iter().filter_map(of).fold(0.0, f64::max);
+    guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
 }
 
 fn phases(session: &mut Session<'_>, spec: &TrialSpec, observer: &mut dyn Observer) -> Result<(), Stop> {

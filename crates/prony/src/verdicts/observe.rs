@@ -17,11 +17,12 @@ use crate::results::RunData;
 /// Error of an interval that no verdict rests on.
 const BESIDE: f64 = 0.05;
 
-/// A run's trials by block, variant and label.
+/// A run's trials by sub-block, variant and label: what is compared ran in one sub-block (METHOD 4.2), and a stratum's
+/// baseline runs once, or twice, in each.
 pub(super) struct Index<'a> {
     experiment: &'a Experiment,
-    trials: HashMap<(u32, usize, Label), &'a TrialRecord>,
-    blocks: BTreeSet<u32>,
+    trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
+    blocks: BTreeSet<(u32, u32)>,
 }
 
 /// The trials of one block that a comparison takes.
@@ -39,11 +40,11 @@ pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> Looks {
 
 impl<'a> Index<'a> {
     pub(super) fn new(data: &'a RunData) -> Self {
-        let key = |t: &TrialRecord| (t.trial.block, t.trial.variant, t.trial.label);
+        let key = |t: &TrialRecord| (t.trial.block, t.trial.sub_block, t.trial.variant, t.trial.label);
         Self {
             experiment: &data.experiment,
             trials: data.trials.iter().map(|t| (key(t), t)).collect(),
-            blocks: data.trials.iter().map(|t| t.trial.block).collect(),
+            blocks: data.trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect(),
         }
     }
 
@@ -77,8 +78,8 @@ impl<'a> Index<'a> {
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
     fn blocks_of(&self, pair: &Pair) -> Vec<Block<'a>> {
         let twice = self.experiment.compare().twice;
-        let block = |block: &u32| {
-            let trial = |variant, label| self.trials.get(&(*block, variant, label)).copied();
+        let block = |(block, sub): &(u32, u32)| {
+            let trial = |variant, label| self.trials.get(&(*block, *sub, variant, label)).copied();
             let baseline2 = trial(pair.baseline, Label::A2);
             if twice && baseline2.is_none() {
                 return None;

@@ -68,8 +68,7 @@ fn sourcing_trial(position: u32, block: u32, variant: usize) -> TrialRecord {
         record.phases.push(phase("persist", &[("time", persist * factor * 1e9), ("rss.peak", peak)]));
     }
     if variant >= 6 {
-        record.effective =
-            json!({"engine": "lmdb", "version": "0.9.33", "settings": {"class": "strict", "values": {}}});
+        record.effective = json!({"engine": "lmdb", "version": "0.9.33", "durability": "strict", "settings": {}});
     }
     record
 }
@@ -177,7 +176,7 @@ fn without_a_numeric_factor_one_table_holds_all() {
     let trials = (0..6u32).map(|position| {
         let mut record = trial(position, 0, position as usize);
         let class = ["strict", "none", "relaxed"][position as usize / 2];
-        record.effective = json!({"engine": "x", "version": "1", "settings": {"class": class, "values": {}}});
+        record.effective = json!({"engine": "x", "version": "1", "durability": class, "settings": {}});
         record.phases = vec![store_phase("write", u64::from(position), 1.0)];
         record
     });
@@ -328,7 +327,7 @@ fn metrics_may_be_asked_for_by_name() {
     let data = four_factors();
     let options = Options { metrics: vec!["read.rate".parse::<MetricName>().unwrap()], all_metrics: false };
     let report = build(&data, &options);
-    assert!(report.tables.iter().all(|t| t.columns.len() == 1 && t.columns[0].full() == "read.rate, 1/s"));
+    assert!(report.tables.iter().all(|t| t.columns.len() == 1 && t.columns[0].full() == "read.rate, /s"));
     let all = build(&data, &Options { metrics: vec![], all_metrics: true });
     assert_eq!(all.tables[0].columns.len(), 20);
 }

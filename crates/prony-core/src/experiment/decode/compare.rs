@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::View;
 use super::view::whole;
 use crate::experiment::combine::Combination;
-use crate::experiment::design::{Blocks, Compare, Observe};
+use crate::experiment::design::{Blocks, Compare, Observe, Variant};
 use crate::experiment::factors::{FactorDef, by_key, level_fault, level_hint};
 use crate::experiment::grammar;
 use crate::experiment::node::{Entry, Node};
@@ -14,7 +14,7 @@ use crate::metric::{Metric, MetricKey, MetricName};
 use crate::units::Fraction;
 
 /// Blocks where nothing is said: the least with which a verdict is possible (METHOD 4.7).
-const DEFAULT_BLOCKS: u32 = 6;
+const DEFAULT_BLOCKS: u32 = crate::stats::MIN_BLOCKS;
 
 /// Phases by name, in order, and whether they are timed.
 pub(crate) type PhaseNames = Vec<(String, bool)>;
@@ -27,21 +27,25 @@ pub(crate) fn compare(
     problems: &mut Problems<'_>,
 ) -> Compare {
     let view = View::new(node, &grammar::COMPARE);
-    let first = phases.iter().find(|(_, timed)| *timed).map(|(name, _)| MetricName {
-        phase: name.clone(),
-        instance: None,
-        key: MetricKey::amount(Metric::Time),
-    });
     let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
     Compare {
         baseline,
-        primary: view.get("metric").and_then(|node| metric(node, phases, problems)).or(first),
+        primary: view.get("metric").and_then(|node| metric(node, phases, problems)),
         metrics: metrics.iter().filter_map(|node| metric(node, phases, problems)).collect(),
         margin: view.share("margin").or(Fraction::new(0.03)).unwrap_or_default(),
         alpha: view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default(),
         blocks: default_blocks(&view, problems),
         twice: view.flag("twice").unwrap_or(true),
     }
+}
+
+/// The metric that is judged where the file names none: the time of the first timed phase that every variant has, so
+/// that each can be compared, or else of the first timed one.
+pub(crate) fn default_primary(variants: &[Variant]) -> Option<MetricName> {
+    let phases = || variants.iter().flat_map(|variant| &variant.spec.phases).filter(|phase| phase.timed);
+    let in_all = |name: &str| variants.iter().all(|variant| variant.spec.phases.iter().any(|phase| phase.name == name));
+    let phase = phases().find(|phase| in_all(&phase.name)).or(phases().next())?;
+    Some(MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(Metric::Time) })
 }
 
 fn metric(node: &Node, phases: &PhaseNames, problems: &mut Problems<'_>) -> Option<MetricName> {
@@ -81,10 +85,14 @@ pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(Str
 }
 
 fn default_blocks(view: &View<'_>, problems: &mut Problems<'_>) -> Blocks {
-    match view.get("blocks") {
-        None => Blocks { min: DEFAULT_BLOCKS, max: DEFAULT_BLOCKS },
-        Some(node) => range(node, problems),
+    let Some(node) = view.get("blocks") else { return Blocks { min: DEFAULT_BLOCKS, max: DEFAULT_BLOCKS } };
+    let blocks = View::new(Some(node), &grammar::BLOCKS);
+    let Some(default) = blocks.get("default") else { return range(node, problems) };
+    for bound in ["min", "max"].into_iter().filter(|bound| blocks.get(bound).is_some()) {
+        let problem = Problem::new(blocks.key_span(bound), format!("`{bound}` and `default` exclude each other"));
+        problems.add(problem.hint("write `default = { min = 6, max = 12 }`"));
     }
+    range(default, problems)
 }
 
 fn range(node: &Node, problems: &mut Problems<'_>) -> Blocks {
@@ -96,7 +104,7 @@ fn range(node: &Node, problems: &mut Problems<'_>) -> Blocks {
     let min = view.whole("min").map_or_else(|| max.map_or(DEFAULT_BLOCKS, |max| max.min(DEFAULT_BLOCKS)), |n| n as u32);
     let max = max.unwrap_or(min);
     if max < min {
-        problems.add(Problem::new(node.span.clone(), format!("at most {max} blocks is below at least {min}")));
+        problems.add(Problem::new(node.span.clone(), format!("`max`, {max}, is below `min`, {min}")));
     }
     Blocks { min, max }
 }

@@ -106,7 +106,7 @@ pub(crate) static COMPARE: TableShape = TableShape {
         optional(
             "metric",
             Shape::Plain,
-            "`time` of the first timed phase",
+            "`time` of the first timed phase that all variants have",
             "The one metric that gets verdicts, as `write.time`.",
         ),
         optional(
@@ -131,7 +131,15 @@ pub(crate) static COMPARE: TableShape = TableShape {
 pub(crate) static BLOCKS: TableShape = TableShape {
     name: "blocks",
     doc: "How many blocks run, where it is not one number.",
-    fields: &[&BLOCK_RANGE],
+    fields: &[
+        &BLOCK_RANGE,
+        &[optional(
+            "default",
+            Shape::Either(&[Shape::Whole(1, 10_000), Shape::Table(&LEVEL_BLOCKS)]),
+            "`min` and `max`",
+            "Blocks of variants whose levels set none, instead of `min` and `max`.",
+        )],
+    ],
     rest: Some(&Shape::Map(&Shape::Either(&[Shape::Whole(1, 10_000), Shape::Table(&LEVEL_BLOCKS)]))),
     later: &[],
 };

@@ -67,6 +67,7 @@ struct VariantOut<'a> {
 struct TrialOut<'a> {
     position: u32,
     block: u32,
+    sub_block: u32,
     variant: usize,
     label: &'static str,
     seed: u64,
@@ -214,6 +215,7 @@ fn trial(record: &TrialRecord) -> TrialOut<'_> {
     TrialOut {
         position: record.trial.position,
         block: record.trial.block,
+        sub_block: record.trial.sub_block,
         variant: record.trial.variant,
         label: label(record),
         seed: record.trial.seed,

@@ -91,19 +91,7 @@ impl Terminal {
             return vec![all];
         }
         let topics = all.chunk_by(|a, b| table.columns[*a].topic == table.columns[*b].topic);
-        let mut shares = Vec::new();
-        for topic in topics {
-            let mut share: Vec<usize> = Vec::new();
-            for at in topic {
-                share.push(*at);
-                if need(&share) > room && share.len() > 1 {
-                    share.pop();
-                    shares.push(std::mem::replace(&mut share, vec![*at]));
-                }
-            }
-            shares.push(share);
-        }
-        shares
+        topics.flat_map(|topic| pack(topic, table, |share| need(share) <= room)).collect()
     }
 
     fn grid(&self, table: &Table, labels: &[Laid], shown: &[(usize, &Laid)], out: &mut dyn Write) -> io::Result<()> {
@@ -142,6 +130,27 @@ impl Terminal {
         }
         Ok(())
     }
+}
+
+/// Parts the columns of a topic between their groups, and within a group only where that is too wide by itself.
+fn pack(topic: &[usize], table: &Table, fits: impl Fn(&[usize]) -> bool) -> Vec<Vec<usize>> {
+    let mut shares: Vec<Vec<usize>> = Vec::new();
+    let mut open = false;
+    for group in topic.chunk_by(|a, b| table.columns[*a].group == table.columns[*b].group) {
+        let whole = fits(group);
+        let pieces: Vec<&[usize]> = if whole { vec![group] } else { group.chunks(1).collect() };
+        for (at, piece) in pieces.into_iter().enumerate() {
+            let last = shares.last_mut().filter(|_| open && (whole || at > 0));
+            match last.map(|last| ([last.as_slice(), piece].concat(), last)) {
+                Some((joined, last)) if fits(&joined) => *last = joined,
+                _ => shares.push(piece.to_vec()),
+            }
+            open = true;
+        }
+        // What is left of a broken group stands alone.
+        open = whole;
+    }
+    shares
 }
 
 /// A table of plain texts, such as the list of runs.

@@ -8,7 +8,7 @@ CREATE TABLE effective (
     hash INTEGER NOT NULL,
     body TEXT    NOT NULL                           -- JSON
 );
-INSERT INTO "effective" VALUES(1,1,8428802513260513074,'{"engine":"memory","version":"1","settings":{"class":"volatile","values":{}}}');
+INSERT INTO "effective" VALUES(1,1,8428802513260513074,'{"engine":"memory","version":"1","durability":"volatile","settings":{}}');
 CREATE TABLE findings (
     trial    INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE,
     ord      INTEGER NOT NULL,
@@ -115,6 +115,7 @@ CREATE TABLE trials (
     run             INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
     position        INTEGER NOT NULL,
     block           INTEGER NOT NULL,
+    sub_block       INTEGER NOT NULL,
     variant         INTEGER NOT NULL,
     label           TEXT    NOT NULL,               -- JSON
     seed            INTEGER NOT NULL,
@@ -126,7 +127,7 @@ CREATE TABLE trials (
     conditions      TEXT    NOT NULL,               -- JSON
     sampler_cpu     TEXT    NOT NULL                -- JSON: a reading
 );
-INSERT INTO "trials" VALUES(1,1,0,0,0,'"a2"',-1,1795176000000,900000000,'ok','{"outcome":{"kind":"ok"},"phase":null,"after":900000000,"evidence":["oom_kill rose by 1","so 💥"]}',1,'{"load":0.5}','{"measured":300000}');
+INSERT INTO "trials" VALUES(1,1,0,0,0,0,'"a2"',-1,1795176000000,900000000,'ok','{"outcome":{"kind":"ok"},"phase":null,"after":900000000,"evidence":["oom_kill rose by 1","so 💥"]}',1,'{"load":0.5}','{"measured":300000}');
 CREATE TABLE variants (
     run      INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
     variant  INTEGER NOT NULL,

@@ -1,0 +1,10 @@
+//! Proof of honesty: how often verdicts are wrong, and how often right, over whole campaigns on recorded noise.
+//!
+//! `cargo run --release -p prony-bench-verdicts` prints the tables of `docs/verdicts.md`; a number after it sets the
+//! campaigns per cell. The tests run a reduced version.
+
+pub mod campaign;
+pub mod measure;
+pub mod noise;
+pub mod rivals;
+pub mod rng;

@@ -1,0 +1,130 @@
+//! Prints the tables of `docs/verdicts.md`.
+#![allow(clippy::print_stdout)]
+
+use prony_bench_verdicts::campaign::Setting;
+use prony_bench_verdicts::measure::{self, INSIDE, SEQUENTIAL};
+use prony_bench_verdicts::noise::{Arm, Noise};
+use prony_bench_verdicts::rng::Rng;
+use prony_core::stats::Looks;
+
+const FAMILIES: [usize; 3] = [1, 5, 20];
+const EFFECTS: [f64; 5] = [0.02, 0.05, 0.1, 0.5, 10.0];
+
+fn main() {
+    let many = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2000);
+    let noises = Noise::recorded();
+    let only = std::env::args().nth(2);
+    println!("Exact 95 % intervals in brackets\n");
+    // The table that carries the promise gets the most campaigns.
+    let tables: [(&str, fn(&[Noise], u32), u32); 5] = [
+        ("false", false_verdicts, 1),
+        ("injected", injected, 5),
+        ("smallest", smallest, 4),
+        ("candidates", candidates, 4),
+        ("others", others, 4),
+    ];
+    for (_, print, part) in tables.iter().filter(|(name, ..)| only.as_deref().is_none_or(|o| o == *name)) {
+        print(&noises, many / part);
+    }
+}
+
+fn false_verdicts(noises: &[Noise], many: u32) {
+    println!("## False verdicts of whole campaigns, 6 to 30 blocks with looks ({many} campaigns a cell)\n");
+    println!("| noise | arms | family of 1 | of 5 | of 20 | mean blocks |\n|---|---|---|---|---|---|");
+    let looks = Looks::new(6, 30);
+    for noise in noises {
+        for null in measure::nulls(noise) {
+            let mut cells = Vec::new();
+            let mut blocks = Vec::new();
+            for size in FAMILIES {
+                let mut rng = Rng::new(size as u64);
+                let all = measure::campaigns(noise, &null.setting(size), &looks, many, &mut rng);
+                cells.push(all.any_difference.to_string());
+                blocks.push(format!("{:.0}", all.mean_blocks()));
+            }
+            println!("| {} | {} | {} | {} |", noise.name, null.name, cells.join(" | "), blocks.join(", "));
+        }
+    }
+}
+
+fn injected(noises: &[Noise], many: u32) {
+    println!("\n## Injected slowdowns, 6 to 30 blocks with looks ({many} campaigns a cell)\n");
+    println!(
+        "| noise | family | slower by | seen as slower | beyond the margin | mean blocks |\n|---|---|---|---|---|---|"
+    );
+    let looks = Looks::new(6, 30);
+    for noise in noises {
+        for size in FAMILIES {
+            for effect in EFFECTS {
+                let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), size);
+                let all = measure::campaigns(noise, &setting, &looks, many, &mut Rng::new(7));
+                let (name, percent) = (noise.name, 100.0 * effect);
+                let (worse, beyond, blocks) = (all.worse, all.beyond_margin, all.mean_blocks());
+                println!("| {name} | {size} | {percent:.0} % | {worse} | {beyond} | {blocks:.1} |");
+            }
+        }
+    }
+}
+
+fn smallest(noises: &[Noise], many: u32) {
+    println!("\n## Detection at the advertised smallest effect ({many} campaigns a cell)\n");
+    println!(
+        "| noise | family | blocks | advertised (median) | seen, same runs | seen, anywhere |\n|---|---|---|---|---|---|"
+    );
+    for noise in noises {
+        for size in FAMILIES {
+            for blocks in [6, 8, 11, 15, 20, 30] {
+                let (seen, effect) = measure::advertised(noise, size, blocks, true, many, &mut Rng::new(11));
+                let (elsewhere, _) = measure::advertised(noise, size, blocks, false, many, &mut Rng::new(11));
+                let (name, percent) = (noise.name, 100.0 * effect);
+                println!("| {name} | {size} | {blocks} | {percent:.1} % | {seen} | {elsewhere} |");
+            }
+        }
+    }
+}
+
+fn candidates(noises: &[Noise], many: u32) {
+    println!("\n## False verdicts of what was tried inside blocks ({many} campaigns a cell)\n");
+    println!(
+        "| noise | arms | family | blocks | {} |\n|---|---|---|---|{}",
+        INSIDE.join(" | "),
+        "---|".repeat(INSIDE.len())
+    );
+    for noise in noises {
+        for null in measure::nulls(noise) {
+            for (size, blocks) in [(1, 10), (1, 30), (20, 7), (20, 30)] {
+                let rates = measure::inside(noise, &null.setting(size), blocks, many, &mut Rng::new(13));
+                let cells: Vec<String> = rates.iter().map(ToString::to_string).collect();
+                println!("| {} | {} | {size} | {blocks} | {} |", noise.name, null.name, cells.join(" | "));
+            }
+        }
+    }
+    println!("\n## What each sees inside blocks, family of 1\n");
+    println!("| noise | slower by | blocks | {} |\n|---|---|---|{}", INSIDE.join(" | "), "---|".repeat(INSIDE.len()));
+    for noise in noises {
+        for (effect, blocks) in [(0.05, 10), (0.05, 30), (0.2, 10), (0.2, 30), (0.5, 10)] {
+            let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), 1);
+            let rates = measure::inside(noise, &setting, blocks, many, &mut Rng::new(17));
+            let cells: Vec<String> = rates.iter().map(ToString::to_string).collect();
+            println!("| {} | {:.0} % | {blocks} | {} |", noise.name, 100.0 * effect, cells.join(" | "));
+        }
+    }
+}
+
+fn others(noises: &[Noise], many: u32) {
+    println!("\n## Other tools' ways: all runs of one command, then all of the same again ({many} a cell)\n");
+    println!(
+        "| noise | family | runs | {} |\n|---|---|---|{}",
+        SEQUENTIAL.join(" | "),
+        "---|".repeat(SEQUENTIAL.len())
+    );
+    for noise in noises {
+        for size in [1, 5, 20] {
+            for runs in [10, 20, 30] {
+                let rates = measure::sequential(noise, Arm::PLAIN, size, runs, many, &mut Rng::new(19));
+                let cells: Vec<String> = rates.iter().map(ToString::to_string).collect();
+                println!("| {} | {size} | {runs} | {} |", noise.name, cells.join(" | "));
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Guards that look at a variant beside its stratum's baseline.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::trial::amount;
+use super::{Finding, Severity, percent};
+use crate::experiment::spec::{Amount, TrialSpec};
+use crate::metric::Metric;
+use crate::record::{Answer, Completion, PhaseRecord, TrialRecord};
+use crate::stats::summary;
+
+/// Work per operation may differ by so much before it is said.
+const WORK: f64 = 0.01;
+
+/// Syncs and bytes written scatter; they may differ by so much.
+const SYNCS: f64 = 0.10;
+
+/// A variant with its trials, of both labels where it is a baseline.
+#[derive(Clone, Debug)]
+pub struct Arm<'a> {
+    /// Its levels as text.
+    pub name: String,
+    /// What it does.
+    pub spec: &'a TrialSpec,
+    /// Its trials, in any order.
+    pub trials: Vec<&'a TrialRecord>,
+}
+
+/// Every guard that needs a variant and its baseline.
+pub fn check(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+    let mut findings = answers_differ(baseline, variant);
+    findings.extend(work_differs(baseline, variant));
+    findings.extend(durability_differs(baseline, variant));
+    findings
+}
+
+/// Why a comparison of the two is refused, where a finding refuses it.
+pub fn refusal(findings: &[Finding]) -> Option<String> {
+    findings.iter().find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone())
+}
+
+/// Answers that should agree and do not: in one block both arms do the same work on the same data (METHOD 1.5).
+pub fn answers_differ(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    let mut findings = Vec::new();
+    for (ours, theirs) in same_work(baseline, variant) {
+        for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
+            let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
+            let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
+            if seen.insert(phase.name.clone()) {
+                findings.push(disagreement(baseline, variant, &phase.name, a, b));
+            }
+        }
+    }
+    findings
+}
+
+/// Pairs of trials of the two arms with the same block and the same seed.
+fn same_work<'a>(a: &Arm<'a>, b: &Arm<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
+    let pairs = a.trials.iter().flat_map(|x| b.trials.iter().map(move |y| (*x, *y)));
+    pairs.filter(|(x, y)| x.trial.block == y.trial.block && x.trial.seed == y.trial.seed).collect()
+}
+
+fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {
+    let (x, y) = (a.answer.as_ref()?, b.answer.as_ref()?);
+    let kind = |answer: &'a Answer| answer.digest.split_once(':').map(|(kind, _)| kind);
+    let comparable = x.comparable && y.comparable && a.action == b.action;
+    let differ = x.rows != y.rows || (kind(x) == kind(y) && x.digest != y.digest);
+    (comparable && differ).then_some((x, y))
+}
+
+fn disagreement(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
+    let (left, right) = (&baseline.name, &variant.name);
+    let message = if a.rows == b.rows {
+        format!("`{left}` and `{right}` returned {} rows each, and not the same ones", a.rows)
+    } else {
+        format!("`{left}` returned {} rows and `{right}` {}", a.rows, b.rows)
+    };
+    let hint =
+        "one of them is wrong or they do different work: add a `verify` phase, and compare no speeds until they agree";
+    let data = json!({ "baseline": { "variant": left, "answer": a }, "variant": { "variant": right, "answer": b } });
+    Finding::of("answers_differ", Severity::Refusal, message, hint).in_phase(phase).with(data)
+}
+
+/// Work per operation that differs though nothing in the two specifications explains it (METHOD 1.6).
+///
+/// Operations, transactions, bytes handed over and distinct keys follow from data and phases alone; syncs and bytes
+/// written also from the store and its settings, so these are compared only where the stores are the same.
+pub fn work_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let same_data = baseline.spec.data == variant.spec.data;
+    let same_subject = baseline.spec.subject == variant.spec.subject;
+    for phase in &variant.spec.phases {
+        let same_phase = baseline.spec.phases.iter().any(|p| p.name == phase.name && p.action == phase.action);
+        if !(same_data && same_phase && phase.timed) {
+            continue;
+        }
+        let given = [Metric::Operations, Metric::Transactions, Metric::UserBytes, Metric::Distinct];
+        let metrics = given.into_iter().map(|metric| (metric, WORK));
+        let stored = [Metric::Fsyncs, Metric::Written].into_iter().map(|metric| (metric, SYNCS));
+        for (metric, most) in metrics.chain(stored.filter(|_| same_subject)) {
+            findings.extend(unexplained(baseline, variant, &phase.name, metric, most));
+        }
+    }
+    findings
+}
+
+fn unexplained(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, metric: Metric, most: f64) -> Option<Finding> {
+    let (a, b) = (typical(baseline, phase, metric)?, typical(variant, phase, metric)?);
+    // Phases bounded by time do as much as they can: then work is compared per operation.
+    let per = |arm: &Arm<'_>| typical(arm, phase, Metric::Operations).filter(|n| *n > 0.0);
+    let (a, b) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
+        (Metric::Operations | Metric::Distinct, true, ..) => return None,
+        (_, true, Some(x), Some(y)) => (a / x, b / y),
+        _ => (a, b),
+    };
+    let difference = (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
+    if difference <= most {
+        return None;
+    }
+    let name = metric.name();
+    let message =
+        format!("`{}` has {a:.4} {name} and `{}` {b:.4}, {} apart", baseline.name, variant.name, percent(difference));
+    let hint = "the two do not do the same work: look at their settings in force and at failed operations";
+    let found = Finding::of("work_differs", Severity::Warning, message, hint).in_phase(phase);
+    Some(found.with(json!({ "metric": name, "baseline": a, "variant": b })))
+}
+
+fn bounded_by_time(arm: &Arm<'_>, phase: &str) -> bool {
+    let spec = arm.spec.phases.iter().find(|p| p.name == phase);
+    spec.and_then(|p| p.action.ops()).is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
+}
+
+/// The median over an arm's trials that completed the phase.
+fn typical(arm: &Arm<'_>, phase: &str, metric: Metric) -> Option<f64> {
+    let phases = arm.trials.iter().flat_map(|t| &t.phases);
+    let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
+    let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
+    Some(summary(&values)?.median)
+}
+
+/// The two promise different things: speed is compared with safety (METHOD 5.2).
+pub fn durability_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Option<Finding> {
+    let class = |arm: &Arm<'_>| arm.trials.iter().find_map(|t| t.effective["durability"].as_str().map(str::to_owned));
+    let (a, b) = (class(baseline)?, class(variant)?);
+    if a == b {
+        return None;
+    }
+    let message = format!(
+        "`{}` is {a} and `{}` is {b}: they promise different things after a crash",
+        baseline.name, variant.name
+    );
+    let hint = "set the same `durability` for both, or read the difference as the price of the promise";
+    let data: Value = json!({ "baseline": a, "variant": b });
+    Some(Finding::of("durability_differs", Severity::Note, message, hint).with(data))
+}

@@ -1,0 +1,75 @@
+//! Guards that look at a whole run.
+
+use serde_json::json;
+
+use super::{Finding, Severity, percent};
+use crate::stats::{Looks, autocorrelation, drift};
+
+/// A trend this unlikely by chance is one.
+const TREND: f64 = 0.01;
+
+/// The baseline moved over the run. `values` are the baseline's figures of the primary metric in the order in which
+/// they ran; `margin` is what matters in the comparison.
+///
+/// Blocks keep it out of the verdicts; medians over the run, and growth, carry it.
+pub fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
+    let found = drift(values)?;
+    if found.p > TREND || found.ratio.ln().abs() <= margin.ln_1p() {
+        return None;
+    }
+    let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
+    let message = format!("the baseline {word} by {} over the run", percent(change));
+    let hint = "comparisons within blocks stand; figures over the whole run mix early and late trials: look for heat, \
+                a filling disk or other work on the machine";
+    let data = json!({ "ratio": found.ratio, "tau": found.tau, "p": found.p, "lag_1": autocorrelation(values) });
+    Some(Finding::of("drift", Severity::Note, message, hint).with(data))
+}
+
+/// The plan has fewer blocks than any verdict takes, or than have been completed so far.
+pub fn too_few_blocks(complete: u32, planned: u32, looks: &Looks) -> Option<Finding> {
+    let data = json!({ "complete": complete, "planned": planned, "looks": looks.at() });
+    let (message, hint) = match looks.at().first() {
+        None => (
+            format!("{planned} blocks are planned and a verdict takes at least {}", crate::stats::MIN_BLOCKS),
+            "set `blocks` to 6 or more; until then figures stand without a verdict",
+        ),
+        Some(first) if complete < *first => (
+            format!("{complete} blocks are complete and the first verdict comes at {first}"),
+            "go on with `prony run --resume`",
+        ),
+        _ => return None,
+    };
+    Some(Finding::of("too_few_blocks", Severity::Note, message, hint).with(data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_baseline_that_warms_up_is_seen() {
+        let rising: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i) * 2.0 + f64::from(i % 3)).collect();
+        let found = drifting(&rising, 0.03).unwrap();
+        assert_eq!((found.guard.as_str(), found.severity), ("drift", Severity::Note));
+        assert!(found.message.starts_with("the baseline rose by 3"), "{}", found.message);
+        assert!(found.data["lag_1"].as_f64().unwrap() > 0.5);
+        let falling: Vec<f64> = rising.into_iter().rev().collect();
+        assert!(drifting(&falling, 0.03).unwrap().message.contains("fell"));
+    }
+
+    #[test]
+    fn noise_and_trends_below_the_margin_are_not_drift() {
+        let noise: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i * 7 % 11)).collect();
+        assert_eq!(drifting(&noise, 0.03), None);
+        let small: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i) * 0.01).collect();
+        assert_eq!(drifting(&small, 0.03), None);
+        assert_eq!(drifting(&[1.0, 2.0], 0.03), None);
+    }
+
+    #[test]
+    fn too_few_blocks_say_what_is_missing() {
+        assert!(too_few_blocks(3, 3, &Looks::new(1, 3)).unwrap().message.contains("takes at least 6"));
+        assert!(too_few_blocks(4, 30, &Looks::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
+        assert_eq!(too_few_blocks(6, 30, &Looks::new(6, 30)), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! Guards that look at one trial.
+
+use serde_json::json;
+
+use super::weather::Weather;
+use super::{Finding, Severity, percent};
+use crate::experiment::spec::{Action, TrialSpec};
+use crate::metric::{Metric, MetricKey, Stat};
+use crate::reading::Reading;
+use crate::record::{Completion, PhaseRecord, TrialRecord};
+use crate::units::{Bytes, Nanos};
+
+/// Share of a phase's wall time outside timed sections above which it is said (METHOD 2.1).
+const GAPS: f64 = 0.05;
+
+/// A phase must last so many readings of the clock.
+const CLOCK_READINGS: f64 = 10_000.0;
+
+/// Share of a store's pages that may be in memory where it was declared cold.
+const STILL_CACHED: f64 = 0.01;
+
+/// The kernel's peak may exceed the greatest sample by so much of it, and by [`PEAK_BYTES`].
+const PEAK_SHARE: f64 = 0.10;
+
+/// See [`PEAK_SHARE`].
+const PEAK_BYTES: Bytes = Bytes::from_mib(4);
+
+/// A disk is nearly full below so much free space.
+const FREE_SHARE: f64 = 0.10;
+
+/// Every guard that needs one trial only. `clock` is the cost of one reading of the clock on this machine.
+pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
+        findings.extend(errors_present(phase));
+        findings.extend(gaps_between_batches(phase));
+        findings.extend(phase_too_short(phase, clock));
+        findings.extend(unsettled(phase));
+        findings.extend(kernel_peak(phase));
+    }
+    findings.extend(cache_state(spec, record));
+    findings.extend(swapped(record));
+    findings.extend(throttled(&Weather::of(&record.conditions)));
+    findings
+}
+
+/// The value of an amount over the phase.
+pub(super) fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
+    phase.reading(MetricKey::amount(metric))?.measured().copied()
+}
+
+fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
+    phase.reading(MetricKey::gauge(metric, stat))?.measured().copied()
+}
+
+/// Operations failed: the throughput beside them is flattered (METHOD 1.4).
+pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
+    let counted = amount(phase, Metric::Errors).unwrap_or(0.0);
+    let errors = counted.max(phase.errors.values().sum::<u64>() as f64);
+    if errors == 0.0 {
+        return None;
+    }
+    let done = amount(phase, Metric::Operations).unwrap_or(0.0);
+    let first = phase.errors.keys().next().map_or(String::new(), |text| format!(", the first: `{text}`"));
+    let message = format!("{errors:.0} operations failed and {done:.0} succeeded{first}");
+    let hint = "read the errors before the throughput; failed operations may be the cheap ones";
+    let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
+}
+
+/// Much of the phase lies outside its timed sections, where an engine's background work goes on for free.
+pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
+    let (gap, wall) = (amount(phase, Metric::Gap)?, amount(phase, Metric::Wall)?);
+    if !phase.timed || wall <= 0.0 || gap <= GAPS * wall {
+        return None;
+    }
+    let message = format!("{} of the wall time lies between timed sections", percent(gap / wall));
+    let hint =
+        "compare `wall` beside `time`, or make values smaller or less compressible so that preparing them is cheap";
+    let found = Finding::of("gaps_between_batches", Severity::Note, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "gap_ns": gap, "wall_ns": wall })))
+}
+
+/// A timed phase lasted few readings of the clock.
+pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
+    let time = amount(phase, Metric::Time)?;
+    let least = CLOCK_READINGS * clock.as_nanos() as f64;
+    // A phase that did nothing at all (a commit with nothing open) has no speed to mislead about.
+    if !phase.timed
+        || phase.completion != Completion::Complete
+        || amount(phase, Metric::Operations)? == 0.0
+        || time >= least
+    {
+        return None;
+    }
+    let message =
+        format!("lasted {}, fewer than {CLOCK_READINGS} readings of the clock", Nanos::from_nanos(time as u64));
+    let hint = "give the phase more operations";
+    let found = Finding::of("phase_too_short", Severity::Warning, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "time_ns": time, "clock_ns": clock.as_nanos() })))
+}
+
+/// The store was still at work when `settle` gave up.
+pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
+    let reading = phase.reading(MetricKey::amount(Metric::SettleTime))?;
+    let Reading::Missing(why) = reading else { return None };
+    if phase.action != "settle" {
+        return None;
+    }
+    let hint = "raise `within`; figures of later phases include this work, and those of this one leave some out";
+    Some(
+        Finding::of("unsettled", Severity::Warning, format!("the store did not come to rest: {why}"), hint)
+            .in_phase(&phase.name),
+    )
+}
+
+/// The kernel's own peak of resident memory is far above the greatest sample: other sampled peaks miss it too.
+pub fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
+    let (peak, sampled) = (gauge(phase, Metric::Rss, Stat::Peak)?, gauge(phase, Metric::Rss, Stat::Max)?);
+    if peak <= sampled * (1.0 + PEAK_SHARE) + PEAK_BYTES.as_bytes() as f64 {
+        return None;
+    }
+    let bytes = |n: f64| Bytes::from_bytes(n as u64);
+    let message = format!("resident memory peaked at {} and the sampler saw at most {}", bytes(peak), bytes(sampled));
+    let hint = "sample more often (`hertz`); `anon.max` has no exact counterpart and is too low by as much";
+    let found = Finding::of("kernel_peak_above_sampled", Severity::Note, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "peak": peak, "sampled": sampled })))
+}
+
+/// A store that was evicted is still in the page cache when the next phase begins.
+pub fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
+    let after_evict = spec.phases.windows(2).filter(|pair| matches!(pair[0].action, Action::Evict));
+    let findings = after_evict.filter_map(|pair| {
+        let phase = record.phases.iter().find(|p| p.name == pair[1].name)?;
+        let cached = amount(phase, Metric::Cached)?;
+        if cached <= STILL_CACHED {
+            return None;
+        }
+        let message = format!("declared cold, with {} of the store's pages in memory at its begin", percent(cached));
+        let hint = "close whatever maps the store before `evict`; on some file systems pages cannot be dropped";
+        let found = Finding::of("cache_not_as_declared", Severity::Warning, message, hint).in_phase(&phase.name);
+        Some(found.with(json!({ "cached": cached })))
+    });
+    findings.collect()
+}
+
+/// Memory was swapped out, of the trial's processes or elsewhere on the machine.
+pub fn swapped(record: &TrialRecord) -> Option<Finding> {
+    let most = record.series.iter().flat_map(|s| &s.samples).map(|s| s.swap).max().unwrap_or_default();
+    let pages = Weather::of(&record.conditions).swapped.unwrap_or(0.0);
+    if most == Bytes::default() && pages == 0.0 {
+        return None;
+    }
+    let message =
+        format!("{most} of its memory was in swap at most, and the machine moved {pages:.0} pages to or from swap");
+    let hint = "free memory on the machine, or set a memory limit below what is free: swap is off inside it";
+    let found = Finding::of("swapped", Severity::Warning, message, hint);
+    Some(found.with(json!({ "swap": most.as_bytes(), "pages": pages })))
+}
+
+/// The processor or the control group held the trial back.
+pub fn throttled(weather: &Weather) -> Option<Finding> {
+    let (thermal, limit) = (weather.throttled_thermal.unwrap_or(0.0), weather.throttled_limit.unwrap_or(0.0));
+    if thermal + limit == 0.0 {
+        return None;
+    }
+    let message = format!("throttled {thermal:.0} times by heat and {limit:.0} times by the limit on processors");
+    let hint =
+        "let the machine cool between trials, or raise `cpus`; where the limit is meant, read times with it in mind";
+    let found = Finding::of("throttled", Severity::Warning, message, hint);
+    Some(found.with(json!({ "thermal": thermal, "limit": limit })))
+}
+
+/// The disk of the store has little space left: file systems slow down near their end. `next` is what a trial needs.
+pub fn disk_nearly_full(free: Bytes, size: Bytes, next: Bytes) -> Option<Finding> {
+    let (free_bytes, size_bytes) = (free.as_bytes() as f64, size.as_bytes() as f64);
+    if free_bytes >= FREE_SHARE * size_bytes && free > next {
+        return None;
+    }
+    let message = format!("{free} of {size} are free on the store's disk, and a trial needs {next}");
+    let found =
+        Finding::of("disk_nearly_full", Severity::Warning, message, "free space, or use another working directory");
+    Some(found.with(json!({ "free": free.as_bytes(), "size": size.as_bytes(), "next": next.as_bytes() })))
+}

@@ -1,0 +1,376 @@
+//! RocksDB, the system's library, through the `rocksdb` crate.
+//!
+//! The default column family of an `OptimisticTransactionDB`: RocksDB's database type whose
+//! transactions see their own writes without a lock per key; a commit that meets a newer write to
+//! one of its keys fails with `Resource busy`, and that error is the operation's. Reads come from a
+//! snapshot, and values are handed out from the block cache, without a copy (`get_pinned`).
+//!
+//! Durability, from RocksDB's write options: `sync` puts the write-ahead log on the disk with each
+//! commit (strict); without it the log is the system's (relaxed: recovery stops at the first broken
+//! record, `kPointInTimeRecovery`); `disableWAL` leaves a commit in the memtable until it is flushed
+//! (volatile).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use ::rocksdb::{
+    BlockBasedOptions, Cache, DBAccess, DBCompressionType, DBRawIteratorWithThreadMode, Error, ErrorKind,
+    OptimisticTransactionDB, OptimisticTransactionOptions, Options, SnapshotWithThreadMode, Transaction, WriteOptions,
+};
+use prony_core::experiment::spec::{Durability, StoreSpec};
+use serde_json::{Map, Value, json};
+
+use crate::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
+    Settings, Store, Write,
+};
+use crate::failure::{failed, refused};
+use crate::options::{self, one_of, option, promise};
+use crate::versions;
+
+const ENGINE: &str = "rocksdb";
+const COMPRESSIONS: [(&str, DBCompressionType); 4] = [
+    ("snappy", DBCompressionType::Snappy),
+    ("none", DBCompressionType::None),
+    ("lz4", DBCompressionType::Lz4),
+    ("zstd", DBCompressionType::Zstd),
+];
+/// What is read back from the file in which RocksDB notes its options.
+const NOTED: [&str; 9] = [
+    "rocksdb_version",
+    "use_fsync",
+    "write_buffer_size",
+    "block_size",
+    "compression",
+    "max_background_jobs",
+    "wal_recovery_mode",
+    "use_direct_reads",
+    "filter_policy",
+];
+
+/// RocksDB.
+pub struct RocksDb;
+
+/// A RocksDB database.
+pub struct RocksDbStore {
+    db: OptimisticTransactionDB,
+    dir: PathBuf,
+    config: Config,
+    // Outlives the database, whose block cache it is.
+    cache: Option<Cache>,
+}
+
+/// A client of a RocksDB database.
+pub struct RocksDbSession<'s> {
+    store: &'s RocksDbStore,
+    commit: WriteOptions,
+}
+
+/// A RocksDB snapshot.
+pub struct RocksDbRead<'t>(SnapshotWithThreadMode<'t, OptimisticTransactionDB>);
+
+/// A RocksDB transaction.
+pub struct RocksDbWrite<'t>(Transaction<'t, OptimisticTransactionDB>);
+
+#[derive(Clone, Copy)]
+struct Config {
+    class: Durability,
+    write_buffer: u64,
+    cache: Option<u64>,
+    block_size: u64,
+    compression: usize,
+    bloom_bits: i64,
+    jobs: i64,
+    direct_reads: bool,
+}
+
+fn option_specs() -> Vec<OptionSpec> {
+    let compressions = COMPRESSIONS.map(|(name, _)| name);
+    let bits = OptionKind::Int { min: 0, max: 64 };
+    let jobs = OptionKind::Int { min: 1, max: 64 };
+    vec![
+        option("write_buffer", OptionKind::Bytes, "64 MiB", "size at which a memtable is flushed (write_buffer_size)"),
+        option("cache", OptionKind::Bytes, "8 MiB", "block cache"),
+        option("block_size", OptionKind::Bytes, "4 KiB", "data block"),
+        option("compression", one_of(&compressions), "snappy", "of data blocks"),
+        option("bloom_bits", bits, "0", "bits per key of a Bloom filter; 0 for none"),
+        option("jobs", jobs, "2", "threads that flush and compact (max_background_jobs)"),
+        option("direct_reads", OptionKind::Bool, "false", "reads pass the page cache by (use_direct_reads)"),
+    ]
+}
+
+fn promises() -> Vec<Promise> {
+    vec![
+        promise(Durability::Strict, "WriteOptions::sync", false),
+        promise(Durability::Relaxed, "write-ahead log without sync", true),
+        promise(Durability::Volatile, "WriteOptions::disableWAL", false),
+    ]
+}
+
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    let (given, mut faults) = options::read(spec, &option_specs());
+    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
+        faults.push(fault);
+        Durability::Strict
+    });
+    let compression = given.word("compression").unwrap_or("snappy");
+    let config = Config {
+        class,
+        write_buffer: given.bytes("write_buffer").unwrap_or(64 << 20),
+        cache: given.bytes("cache"),
+        block_size: given.bytes("block_size").unwrap_or(4 << 10),
+        compression: COMPRESSIONS.iter().position(|(name, _)| *name == compression).unwrap_or(0),
+        bloom_bits: given.int("bloom_bits").unwrap_or(0),
+        jobs: given.int("jobs").unwrap_or(2),
+        direct_reads: given.flag("direct_reads").unwrap_or(false),
+    };
+    if !(1 << 10..=1 << 30).contains(&config.block_size) {
+        faults.push(options::out_of_range("block_size", "`block_size` must be 1 KiB to 1 GiB".to_owned()));
+    }
+    if config.write_buffer < 64 << 10 {
+        faults.push(options::out_of_range("write_buffer", "`write_buffer` must be at least 64 KiB".to_owned()));
+    }
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+fn size(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+impl Config {
+    fn values(self) -> BTreeMap<String, Value> {
+        let log = match self.class {
+            Durability::Strict => "sync",
+            Durability::Volatile => "disabled",
+            _ => "no sync",
+        };
+        let values = [
+            ("log", json!(log)),
+            ("write_buffer", json!(self.write_buffer)),
+            ("cache", json!(self.cache.unwrap_or(8 << 20))),
+            ("block_size", json!(self.block_size)),
+            ("compression", json!(COMPRESSIONS[self.compression].0)),
+            ("bloom_bits", json!(self.bloom_bits)),
+            ("jobs", json!(self.jobs)),
+            ("direct_reads", json!(self.direct_reads)),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    fn options(self, cache: Option<&Cache>) -> Options {
+        let mut table = BlockBasedOptions::default();
+        table.set_block_size(size(self.block_size));
+        if let Some(cache) = cache {
+            table.set_block_cache(cache);
+        }
+        if self.bloom_bits > 0 {
+            table.set_bloom_filter(self.bloom_bits as f64, false);
+        }
+        let mut options = Options::default();
+        options.create_if_missing(true);
+        options.set_block_based_table_factory(&table);
+        options.set_write_buffer_size(size(self.write_buffer));
+        options.set_compression_type(COMPRESSIONS[self.compression].1);
+        options.set_max_background_jobs(i32::try_from(self.jobs).unwrap_or(i32::MAX));
+        options.set_use_direct_reads(self.direct_reads);
+        options
+    }
+
+    fn commit(self) -> WriteOptions {
+        let mut options = WriteOptions::new();
+        options.set_sync(self.class == Durability::Strict);
+        options.disable_wal(self.class == Durability::Volatile);
+        options
+    }
+}
+
+impl Driver for RocksDb {
+    type Store = RocksDbStore;
+
+    fn describe() -> Description {
+        Description {
+            name: ENGINE.to_owned(),
+            version: versions::version("librocksdb").to_owned(),
+            library: versions::library("rocksdb"),
+            capabilities: Capabilities {
+                batches: true,
+                reads_own_writes: true,
+                open_transactions: true,
+                snapshots: true,
+                ordered: true,
+                persistent: true,
+                processes: false,
+                concurrent_writers: true,
+                max_key: None,
+            },
+            promises: promises(),
+            options: option_specs(),
+            idiom: "the default column family of an OptimisticTransactionDB: commits that meet fail as busy; reads \
+                    from snapshots, without a copy; removals do not look for what they remove"
+                .to_owned(),
+        }
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<RocksDbStore, EngineError> {
+        let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
+        let cache = config.cache.map(|cache| Cache::new_lru_cache(size(cache))).transpose();
+        let cache = cache.map_err(while_("allocating the block cache"))?;
+        let db = OptimisticTransactionDB::open(&config.options(cache.as_ref()), dir);
+        Ok(RocksDbStore { db: db.map_err(while_("opening the store"))?, dir: dir.to_owned(), config, cache })
+    }
+}
+
+fn while_(doing: &'static str) -> impl Fn(Error) -> EngineError {
+    move |error| {
+        let hint = match error.kind() {
+            ErrorKind::Busy => "\nhint: write transactions met at one key",
+            ErrorKind::IOError if error.as_ref().contains("No space left") => "\nhint: free space on the file system",
+            _ => "",
+        };
+        failed(ENGINE, doing, format!("{}{hint}", error.into_string()))
+    }
+}
+
+/// The newest of the files in which RocksDB notes its options.
+fn noted_options(dir: &Path) -> Option<String> {
+    let names = fs::read_dir(dir).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_noted = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("OPTIONS-"));
+    fs::read_to_string(names.filter(is_noted).max()?).ok()
+}
+
+impl Store for RocksDbStore {
+    type Session<'s> = RocksDbSession<'s>;
+
+    fn session(&self) -> Result<RocksDbSession<'_>, EngineError> {
+        Ok(RocksDbSession { store: self, commit: self.config.commit() })
+    }
+
+    /// Read back from RocksDB's own note of its options; write options are given with each write.
+    fn in_force(&self) -> Result<Value, EngineError> {
+        let mut found = Map::new();
+        for line in noted_options(&self.dir).unwrap_or_default().lines() {
+            let Some((name, value)) = line.trim().split_once('=') else { continue };
+            if NOTED.contains(&name) {
+                found.entry(name).or_insert_with(|| json!(value));
+            }
+        }
+        found.insert("durability".to_owned(), json!(self.config.class.name()));
+        found.insert("as_set".to_owned(), json!(self.config.values()));
+        Ok(Value::Object(found))
+    }
+
+    fn persist(&self) -> Result<(), EngineError> {
+        match self.config.class {
+            Durability::Volatile => self.db.flush().map_err(while_("flushing the memtables")),
+            _ => self.db.flush_wal(true).map_err(while_("syncing the log")),
+        }
+    }
+
+    fn counters(&self) -> BTreeMap<String, f64> {
+        let properties = [
+            "rocksdb.cur-size-all-mem-tables",
+            "rocksdb.block-cache-usage",
+            "rocksdb.estimate-pending-compaction-bytes",
+            "rocksdb.num-running-compactions",
+            "rocksdb.num-running-flushes",
+            "rocksdb.actual-delayed-write-rate",
+            "rocksdb.is-write-stopped",
+            "rocksdb.total-sst-files-size",
+        ];
+        let value = |name: &str| self.db.property_int_value(name).ok().flatten();
+        properties.iter().filter_map(|name| Some(((*name).to_owned(), value(name)? as f64))).collect()
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        drop(self.db);
+        drop(self.cache);
+        Ok(())
+    }
+}
+
+impl Session for RocksDbSession<'_> {
+    type Read<'t>
+        = RocksDbRead<'t>
+    where
+        Self: 't;
+    type Write<'t>
+        = RocksDbWrite<'t>
+    where
+        Self: 't;
+
+    fn read(&mut self) -> Result<RocksDbRead<'_>, EngineError> {
+        Ok(RocksDbRead(self.store.db.snapshot()))
+    }
+
+    fn write(&mut self) -> Result<RocksDbWrite<'_>, EngineError> {
+        Ok(RocksDbWrite(self.store.db.transaction_opt(&self.commit, &OptimisticTransactionOptions::default())))
+    }
+}
+
+fn scan_in<D: DBAccess>(
+    mut rows: DBRawIteratorWithThreadMode<'_, D>,
+    from: &[u8],
+    limit: u64,
+    mut row: impl FnMut(&[u8], &[u8]),
+) -> Result<u64, EngineError> {
+    let mut count = 0;
+    rows.seek(from);
+    while count < limit {
+        let Some((key, value)) = rows.item() else { break };
+        row(key, value);
+        count += 1;
+        rows.next();
+    }
+    rows.status().map_err(while_("scanning"))?;
+    Ok(count)
+}
+
+impl Read for RocksDbRead<'_> {
+    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        let value = self.0.get_pinned(key).map_err(while_("reading a value"))?;
+        Ok(value.map(|value| found(&value)).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        scan_in(self.0.raw_iterator(), from, limit, row)
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+impl Read for RocksDbWrite<'_> {
+    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        let value = self.0.get_pinned(key).map_err(while_("reading a value"))?;
+        Ok(value.map(|value| found(&value)).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        scan_in(self.0.raw_iterator(), from, limit, row)
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        self.0.rollback().map_err(while_("discarding a transaction"))
+    }
+}
+
+impl Write for RocksDbWrite<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        self.0.put(key, value).map_err(while_("storing a value"))
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
+        self.0.delete(key).map_err(while_("removing a value"))?;
+        Ok(true)
+    }
+
+    fn commit(self) -> Result<(), EngineError> {
+        self.0.commit().map_err(while_("committing"))
+    }
+}

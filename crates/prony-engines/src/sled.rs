@@ -1,0 +1,301 @@
+//! sled 0.34, a log-structured B-tree on a lock-free page cache.
+//!
+//! The default tree of one `Db`. A write transaction is a `Batch`, which sled applies atomically; a
+//! batch of one operation goes in by `insert` or `remove`, as sled means single operations to go.
+//! sled's own transactions are closures that it may run again, and cannot be held open, so there
+//! is none here that reads its own writes. Reads see one operation or batch at a time, not one
+//! snapshot.
+//!
+//! Durability, from `iobuf.rs` and `flusher.rs`: on Linux a flush writes the log's buffer and then
+//! calls `sync_file_range`, which empties no device cache and writes no metadata; `sync_all` follows
+//! once per `flush_every`. So a commit that is flushed survives the process (relaxed, not strict);
+//! without, up to `flush_every` of commits stay in the process (volatile).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use ::sled::{Batch, Db, Mode, Tree};
+use prony_core::experiment::spec::{Durability, StoreSpec};
+use serde_json::{Value, json};
+
+use crate::driver::{
+    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
+    Settings, Store, Write,
+};
+use crate::failure::{failed, refused};
+use crate::files::sync_tree;
+use crate::options::{self, one_of, option, promise};
+use crate::versions;
+
+const ENGINE: &str = "sled";
+
+/// sled.
+pub struct Sled;
+
+/// A sled database.
+pub struct SledStore {
+    db: Db,
+    dir: PathBuf,
+    config: Config,
+}
+
+/// A client of a sled database.
+pub struct SledSession<'s> {
+    store: &'s SledStore,
+}
+
+/// Reads of the present state.
+pub struct SledRead<'t> {
+    tree: &'t Tree,
+}
+
+/// Operations to apply together.
+pub struct SledWrite<'t> {
+    store: &'t SledStore,
+    pending: Pending,
+}
+
+enum Pending {
+    Nothing,
+    One(Vec<u8>, Option<Vec<u8>>),
+    Many(Batch),
+}
+
+#[derive(Clone, Copy)]
+struct Config {
+    class: Durability,
+    cache: u64,
+    flush_every: u64,
+    small: bool,
+}
+
+fn option_specs() -> Vec<OptionSpec> {
+    let period = OptionKind::Int { min: 1, max: 3_600_000 };
+    vec![
+        option("cache", OptionKind::Bytes, "1 GiB", "page cache (cache_capacity)"),
+        option("flush_every", period, "500", "milliseconds between flushes in the background (flush_every_ms)"),
+        option("mode", one_of(&["low_space", "high_throughput"]), "low_space", "what sled saves (mode)"),
+    ]
+}
+
+fn promises() -> Vec<Promise> {
+    vec![
+        promise(Durability::Relaxed, "flush with each commit: sync_file_range, and sync_all each flush_every", false),
+        promise(Durability::Volatile, "flush_every in the background", true),
+    ]
+}
+
+fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
+    let (given, mut faults) = options::read(spec, &option_specs());
+    let class = options::class(spec, &promises()).unwrap_or_else(|fault| {
+        faults.push(fault);
+        Durability::Volatile
+    });
+    let config = Config {
+        class,
+        cache: given.bytes("cache").unwrap_or(1 << 30),
+        flush_every: given.int("flush_every").and_then(|ms| u64::try_from(ms).ok()).unwrap_or(500),
+        small: given.word("mode") != Some("high_throughput"),
+    };
+    // sled panics on less.
+    if config.cache < 256 {
+        faults.push(options::out_of_range("cache", "`cache` must be at least 256 bytes".to_owned()));
+    }
+    if faults.is_empty() { Ok(config) } else { Err(faults) }
+}
+
+impl Config {
+    fn values(self) -> BTreeMap<String, Value> {
+        let values = [
+            ("flush", json!(if self.class == Durability::Relaxed { "each commit" } else { "in the background" })),
+            ("cache", json!(self.cache)),
+            ("flush_every", json!(self.flush_every)),
+            ("mode", json!(if self.small { "low_space" } else { "high_throughput" })),
+        ];
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+impl Driver for Sled {
+    type Store = SledStore;
+
+    fn describe() -> Description {
+        Description {
+            name: ENGINE.to_owned(),
+            version: versions::version("sled").to_owned(),
+            library: versions::library("sled"),
+            capabilities: Capabilities {
+                batches: true,
+                reads_own_writes: false,
+                open_transactions: false,
+                snapshots: false,
+                ordered: true,
+                persistent: true,
+                processes: false,
+                concurrent_writers: true,
+                max_key: None,
+            },
+            promises: promises(),
+            options: option_specs(),
+            idiom: "the default tree; single operations by insert and remove, several as one Batch; reads of the \
+                    present state"
+                .to_owned(),
+        }
+    }
+
+    fn check(spec: &StoreSpec) -> Result<Settings, Vec<OptionFault>> {
+        configure(spec).map(|config| Settings { class: config.class, values: config.values() })
+    }
+
+    fn open(dir: &Path, spec: &StoreSpec) -> Result<SledStore, EngineError> {
+        let config = configure(spec).map_err(|faults| refused(ENGINE, &faults))?;
+        let mode = if config.small { Mode::LowSpace } else { Mode::HighThroughput };
+        let opened = ::sled::Config::new()
+            .path(dir)
+            .cache_capacity(config.cache)
+            .flush_every_ms(Some(config.flush_every))
+            .mode(mode)
+            .open();
+        Ok(SledStore { db: opened.map_err(while_("opening the store"))?, dir: dir.to_owned(), config })
+    }
+}
+
+fn while_(doing: &'static str) -> impl Fn(::sled::Error) -> EngineError {
+    move |error| match error {
+        ::sled::Error::Io(error) => failed(ENGINE, doing, error),
+        error => failed(ENGINE, doing, error),
+    }
+}
+
+fn own_writes() -> EngineError {
+    EngineError::Unsupported { engine: ENGINE, what: "reads in a write transaction".to_owned() }
+}
+
+impl Store for SledStore {
+    type Session<'s> = SledSession<'s>;
+
+    fn session(&self) -> Result<SledSession<'_>, EngineError> {
+        Ok(SledSession { store: self })
+    }
+
+    /// sled tells nothing of how it was opened.
+    fn in_force(&self) -> Result<Value, EngineError> {
+        Ok(json!({ "durability": self.config.class.name(), "as_set": self.config.values() }))
+    }
+
+    fn persist(&self) -> Result<(), EngineError> {
+        self.db.flush().map_err(while_("flushing"))?;
+        sync_tree(&self.dir).map_err(|error| failed(ENGINE, "syncing the files", error))
+    }
+
+    fn close(self) -> Result<(), EngineError> {
+        self.db.flush().map_err(while_("flushing"))?;
+        drop(self.db);
+        Ok(())
+    }
+}
+
+impl Session for SledSession<'_> {
+    type Read<'t>
+        = SledRead<'t>
+    where
+        Self: 't;
+    type Write<'t>
+        = SledWrite<'t>
+    where
+        Self: 't;
+
+    fn read(&mut self) -> Result<SledRead<'_>, EngineError> {
+        Ok(SledRead { tree: &self.store.db })
+    }
+
+    fn write(&mut self) -> Result<SledWrite<'_>, EngineError> {
+        Ok(SledWrite { store: self.store, pending: Pending::Nothing })
+    }
+}
+
+impl Read for SledRead<'_> {
+    fn get(&mut self, key: &[u8], mut found: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        let value = self.tree.get(key).map_err(while_("reading a value"))?;
+        Ok(value.map(|value| found(&value)).is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64, mut row: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        let mut rows = 0;
+        for entry in self.tree.range(from..).take(usize::try_from(limit).unwrap_or(usize::MAX)) {
+            let (key, value) = entry.map_err(while_("scanning"))?;
+            row(&key, &value);
+            rows += 1;
+        }
+        Ok(rows)
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+impl Read for SledWrite<'_> {
+    fn get(&mut self, _: &[u8], _: impl FnMut(&[u8])) -> Result<bool, EngineError> {
+        Err(own_writes())
+    }
+
+    fn scan(&mut self, _: &[u8], _: u64, _: impl FnMut(&[u8], &[u8])) -> Result<u64, EngineError> {
+        Err(own_writes())
+    }
+
+    fn finish(self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+fn add(batch: &mut Batch, key: &[u8], value: Option<&[u8]>) {
+    match value {
+        Some(value) => batch.insert(key, value),
+        None => batch.remove(key),
+    }
+}
+
+impl Pending {
+    fn push(&mut self, key: &[u8], value: Option<&[u8]>) {
+        match self {
+            Self::Nothing => *self = Self::One(key.to_vec(), value.map(<[u8]>::to_vec)),
+            Self::One(first, with) => {
+                let mut batch = Batch::default();
+                add(&mut batch, first, with.as_deref());
+                add(&mut batch, key, value);
+                *self = Self::Many(batch);
+            }
+            Self::Many(batch) => add(batch, key, value),
+        }
+    }
+
+    fn apply(self, tree: &Tree) -> ::sled::Result<()> {
+        match self {
+            Self::Nothing => Ok(()),
+            Self::One(key, Some(value)) => tree.insert(key, value).map(drop),
+            Self::One(key, None) => tree.remove(key).map(drop),
+            Self::Many(batch) => tree.apply_batch(batch),
+        }
+    }
+}
+
+impl Write for SledWrite<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), EngineError> {
+        self.pending.push(key, Some(value));
+        Ok(())
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, EngineError> {
+        self.pending.push(key, None);
+        Ok(true)
+    }
+
+    fn commit(self) -> Result<(), EngineError> {
+        self.pending.apply(&self.store.db).map_err(while_("committing"))?;
+        if self.store.config.class == Durability::Relaxed {
+            self.store.db.flush().map_err(while_("flushing a commit"))?;
+        }
+        Ok(())
+    }
+}

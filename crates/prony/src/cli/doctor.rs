@@ -1,0 +1,206 @@
+//! `prony doctor`: what can be measured here, what the machine delivers at most, and how to allow the rest.
+
+use std::path::PathBuf;
+
+use comfy_table::Table;
+use prony_core::reading::Reading;
+use prony_core::units::{Bytes, PerSecond};
+use prony_probe::host::limits::Spread;
+use prony_probe::host::{Capability, Facts, MachineLimits, State, capabilities};
+use prony_probe::launch::Scratch;
+use prony_probe::limits::{self, Ability};
+use prony_probe::sample::Tracepoints;
+use serde::Serialize;
+
+use super::{Answer, Output, table};
+use crate::error::Error;
+
+/// Where, and how.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The folder whose file system is looked at: where runs keep their results
+    #[arg(value_name = "DIR", default_value = ".")]
+    dir: PathBuf,
+    /// Mount tracefs where it is not, so that sync calls can be counted
+    #[arg(long)]
+    fix: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Findings {
+    facts: Facts,
+    limits: MachineLimits,
+    capabilities: Vec<Capability>,
+    notes: Vec<String>,
+    stale: Vec<PathBuf>,
+}
+
+/// Looks, and says what it sees; takes some seconds and writes a file of some MB that it removes.
+///
+/// # Errors
+/// Where the folder cannot be used, or the output cannot be written.
+pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let tracepoints = Tracepoints::open(arguments.fix);
+    let groups = limits::capability();
+    let mut capabilities = capabilities(&tracepoints, &arguments.dir);
+    capabilities.extend(group_capabilities(&groups));
+    let findings = Findings {
+        facts: Facts::read(&arguments.dir),
+        limits: MachineLimits::measure(&arguments.dir),
+        capabilities,
+        notes: groups.notes,
+        stale: Scratch::sweep(&arguments.dir)?,
+    };
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&findings);
+        let text = text.map_err(|source| Error::Json { what: "what the doctor found", source })?;
+        output.print(&format!("{text}\n"))?;
+    } else {
+        output.print(&text(&findings, output.width))?;
+    }
+    Ok(Answer::Yes)
+}
+
+fn group_capabilities(groups: &limits::Capability) -> Vec<Capability> {
+    [
+        ("memory limits", "an equal budget of memory; out of memory as a result", &groups.memory),
+        ("limits on processors", "`cpus` in `[limits]`", &groups.cpus),
+        ("limits on processes", "subjects that fork without end", &groups.pids),
+        ("CPU time of a whole tree", "children that nobody waits for", &groups.cpu_time),
+        ("memory peak of a whole tree", "the lower bound in an out-of-memory cell", &groups.memory_peak),
+    ]
+    .into_iter()
+    .map(|(name, purpose, ability)| Capability {
+        name: name.to_owned(),
+        purpose: purpose.to_owned(),
+        state: match ability {
+            Ability::Works => State::Yes,
+            Ability::Missing { why } => State::No(why.clone()),
+        },
+        allow: "run as root, or in a delegated control group (`systemd-run --user --scope -p Delegate=yes`)".to_owned(),
+    })
+    .collect()
+}
+
+fn text(findings: &Findings, width: Option<usize>) -> String {
+    let mut text = String::from("The machine\n");
+    text += &format!("{}\n", facts_table(&findings.facts, width));
+    text += &format!("\nWhat it delivers at most, now\n{}\n", limits_table(&findings.limits, width));
+    text += "\nWhat can be measured\n";
+    text += &format!("{}\n", capability_table(&findings.capabilities, width));
+    for capability in &findings.capabilities {
+        if let State::No(why) = &capability.state {
+            text += &format!("{}: no: {why}\nhint: {}\n", capability.name, capability.allow);
+        }
+    }
+    findings.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+    for stale in &findings.stale {
+        text += &format!("removed `{}`, which a killed run had left\n", stale.display());
+    }
+    text
+}
+
+fn capability_table(capabilities: &[Capability], width: Option<usize>) -> Table {
+    let mut table = table(width);
+    table.set_header(["", "here", "used for"]);
+    for capability in capabilities {
+        let here = if capability.state == State::Yes { "yes" } else { "no" };
+        table.add_row([capability.name.as_str(), here, capability.purpose.as_str()]);
+    }
+    table
+}
+
+fn facts_table(facts: &Facts, width: Option<usize>) -> Table {
+    let mut table = table(width);
+    let text = |reading: &Reading<String>| shown(reading, Clone::clone);
+    let amount = |reading: &Reading<Bytes>| shown(reading, ToString::to_string);
+    let cores = shown(&facts.processor.logical, ToString::to_string);
+    table.add_row(["processor".to_owned(), format!("{}, {cores} logical", text(&facts.processor.model))]);
+    table.add_row(["frequency governor".to_owned(), text(&facts.processor.governor)]);
+    table.add_row(["memory, swap".to_owned(), format!("{}, {}", amount(&facts.memory), amount(&facts.swap))]);
+    table.add_row(["kernel".to_owned(), format!("{}, {}", text(&facts.kernel), facts.architecture)]);
+    table.add_row(["virtualisation".to_owned(), text(&facts.virtualisation)]);
+    table.add_row(["clock source".to_owned(), text(&facts.clock_source)]);
+    table.add_row(["control groups".to_owned(), text(&facts.cgroups)]);
+    table.add_row(["transparent huge pages".to_owned(), text(&facts.huge_pages)]);
+    let mount = |mount: &prony_probe::mount::Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
+    table.add_row(["file system".to_owned(), shown(&facts.file_system, mount)]);
+    for disk in &facts.disks {
+        let what = format!(
+            "read-ahead {}, scheduler {}, write cache {}",
+            amount(&disk.read_ahead),
+            text(&disk.scheduler),
+            text(&disk.write_cache)
+        );
+        table.add_row([format!("disk `{}`", disk.name), what]);
+    }
+    table
+}
+
+fn limits_table(limits: &MachineLimits, width: Option<usize>) -> Table {
+    let mut table = table(width);
+    table.set_header(["", "measured"]);
+    table.add_row(["reading the clock".to_owned(), limits.clock_cost.to_string()]);
+    table.add_row(["step of the clock".to_owned(), limits.clock_step.to_string()]);
+    table.add_row(["a sleep of 1 ms ends late by".to_owned(), shown(&limits.timer_lag, ToString::to_string)]);
+    table.add_row(["write of 4 KiB and fdatasync".to_owned(), shown(&limits.fsync, spread)]);
+    table.add_row([
+        "sequential write, final fsync included".to_owned(),
+        shown(&limits.sequential_write, bytes_a_second),
+    ]);
+    let reads = shown(&limits.random_read, |rate| format!("{:.0} a second, by {}", rate.get(), limits.random_read_by));
+    table.add_row(["random reads of 4 KiB, one at a time".to_owned(), reads]);
+    table.add_row(["copying memory".to_owned(), shown(&limits.memory_copy, bytes_a_second)]);
+    table.add_row(["reading memory".to_owned(), shown(&limits.memory_read, bytes_a_second)]);
+    table.add_row(["first touch of a page of 4 KiB".to_owned(), limits.first_touch.to_string()]);
+    table
+}
+
+fn shown<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> String {
+    match reading {
+        Reading::Measured(value) => show(value),
+        Reading::Missing(why) => format!("- ({why})"),
+    }
+}
+
+fn spread(spread: &Spread) -> String {
+    let Spread { min, p50, p90, max, count } = spread;
+    format!("median {p50}, 9 in 10 within {p90}, {min} to {max} ({count} times)")
+}
+
+fn bytes_a_second(rate: &PerSecond) -> String {
+    format!("{} a second", Bytes::from_bytes(rate.get() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_core::reading::Why;
+    use prony_core::units::Nanos;
+
+    #[test]
+    fn what_could_not_be_measured_says_why() {
+        let missing: Reading<Nanos> = Reading::Missing(Why::NotSupported("no disk".to_owned()));
+        assert_eq!(shown(&missing, ToString::to_string), "- (not supported: no disk)");
+        assert_eq!(shown(&Reading::Measured(Nanos::from_millis(2)), ToString::to_string), "2.00 ms");
+    }
+
+    #[test]
+    fn every_missing_ability_says_how_to_allow_it() {
+        let why = || Ability::Missing { why: "no such controller".to_owned() };
+        let groups = limits::Capability {
+            memory: why(),
+            cpus: Ability::Works,
+            pids: why(),
+            cpu_time: why(),
+            memory_peak: why(),
+            notes: vec![],
+        };
+        let capabilities = group_capabilities(&groups);
+        assert_eq!(capabilities.iter().filter(|c| matches!(c.state, State::No(_))).count(), 4);
+        assert!(capabilities.iter().all(|c| !c.allow.is_empty()));
+    }
+}
