@@ -1,5 +1,7 @@
 //! The one integration binary of this crate.
 
+#![allow(clippy::unwrap_used, reason = "a test's helpers may fail as the test does")]
+
 mod compared;
 mod pages;
 mod report_data;
