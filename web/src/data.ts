@@ -11,6 +11,7 @@ export interface Payload {
   trials: {
     position: number[];
     block: number[];
+    sub_block: number[];
     variant: number[];
     second: number[];
     outcome: number[];
@@ -116,22 +117,23 @@ export function reason(metric: Metric, trial: number): string {
   return found ? found[0] : "";
 }
 
-/** A trial's figures divided by the geometric mean of its block's baselines. */
+/** A trial's figures divided by the geometric mean of its sub-block's baselines. */
 export function ratios(data: Payload, metric: Metric, row: EffectRow): { trial: number; value: number }[] {
   const all = values(metric);
-  const { block, variant } = data.trials;
-  const logs = new Map<number, number[]>();
+  const { block, sub_block, variant } = data.trials;
+  const place = (i: number) => `${block[i]} ${sub_block[i]}`;
+  const logs = new Map<string, number[]>();
   for (let i = 0; i < all.length; i++) {
     const value = all[i] ?? NaN;
     if (variant[i] !== row.baseline || !(value > 0)) continue;
-    const of = logs.get(block[i]!) ?? [];
+    const of = logs.get(place(i)) ?? [];
     of.push(Math.log(value));
-    logs.set(block[i]!, of);
+    logs.set(place(i), of);
   }
   const found: { trial: number; value: number }[] = [];
   for (let i = 0; i < all.length; i++) {
     const value = all[i] ?? NaN;
-    const base = logs.get(block[i]!);
+    const base = logs.get(place(i));
     if (variant[i] !== row.variant || !(value > 0) || !base) continue;
     found.push({ trial: i, value: value / Math.exp(base.reduce((a, b) => a + b, 0) / base.length) });
   }

@@ -83,3 +83,10 @@ export function markdown(text: string): string {
     .replaceAll("<", "&lt;")
     .replaceAll(">", "&gt;");
 }
+
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** The text with what could turn it around or hide in it spelled out. */
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+}

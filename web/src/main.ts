@@ -2,6 +2,7 @@
 import { drawAll } from "./chart.ts";
 import type { Payload } from "./data.ts";
 import { effects } from "./effects.ts";
+import { visible } from "./format.ts";
 import { growth } from "./growth.ts";
 import { latency } from "./latency.ts";
 import { filters, navigation, source, theme } from "./page.ts";
@@ -13,7 +14,8 @@ import { throughput } from "./throughput.ts";
 import { timeline } from "./timeline.ts";
 
 const json = document.getElementById("data")?.textContent ?? "{}";
-const data = JSON.parse(json) as Payload;
+// Characters that turn text around or hide in it are spelled out on the page; the download keeps them.
+const data = JSON.parse(json, (_, value: unknown) => (typeof value === "string" ? visible(value) : value)) as Payload;
 const state = new State(data);
 
 theme();

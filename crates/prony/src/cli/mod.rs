@@ -126,7 +126,8 @@ pub fn main() -> ExitCode {
         Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
     };
     let mut out = io::BufWriter::new(stdout.lock());
-    let mut output = Output { out: &mut out, width: Some(if terminal { terminal_width() } else { PLAIN_WIDTH }), colour };
+    let mut output =
+        Output { out: &mut out, width: Some(if terminal { terminal_width() } else { PLAIN_WIDTH }), colour };
     let answer = dispatch(arguments.command, &mut output).and_then(|answer| {
         let flushed = output.out.flush();
         flushed.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;

@@ -6,7 +6,6 @@ mod compared;
 mod pages;
 mod report_data;
 mod report_page;
-mod report_data;
 mod report_tables;
 mod results_speed;
 mod results_store;

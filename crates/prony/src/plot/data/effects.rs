@@ -95,15 +95,16 @@ pub fn values(source: Source<'_>, metric: &MetricName, variant: usize) -> Vec<f6
     source.trials_of(variant).filter_map(|at| figure(&source.data.trials[at], metric)).collect()
 }
 
-/// A trial's figure beside those of its block's baseline: divided by their geometric mean.
+/// A trial's figure beside those of its sub-block's baseline: divided by their geometric mean.
 pub fn ratios(source: Source<'_>, metric: &MetricName, variant: usize, baseline: usize) -> Vec<f64> {
     let trials = &source.data.trials;
-    let in_block = |block: u32| {
-        let of_block = source.trials_of(baseline).filter(|at| trials[*at].trial.block == block);
+    let place = |at: usize| (trials[at].trial.block, trials[at].trial.sub_block);
+    let in_block = |block: (u32, u32)| {
+        let of_block = source.trials_of(baseline).filter(|at| place(*at) == block);
         let logs: Vec<f64> = of_block.filter_map(|at| figure(&trials[at], metric)).map(f64::ln).collect();
         (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
     };
-    let ratio = |at: usize| Some(figure(&trials[at], metric)? / in_block(trials[at].trial.block)?);
+    let ratio = |at: usize| Some(figure(&trials[at], metric)? / in_block(place(at))?);
     source.trials_of(variant).filter_map(ratio).filter(|r| r.is_finite() && *r > 0.0).collect()
 }
 

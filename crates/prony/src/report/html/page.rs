@@ -73,7 +73,7 @@ fn body(parts: &Parts<'_>) -> String {
         html(&report.title),
         sections::verdicts(parts.verdicts),
         sections::findings(&report.findings),
-        sections::tables(report),
+        sections::tables(report, parts.data.trials.len()),
         sections::machine(&report.machine),
         experiment_line(parts.data),
         html(parts.data.experiment.source()),

@@ -65,6 +65,7 @@ struct Variant {
 struct Trials {
     position: Vec<u32>,
     block: Vec<u32>,
+    sub_block: Vec<u32>,
     variant: Vec<usize>,
     /// 1 for the baseline's second label.
     second: Vec<u8>,
@@ -202,6 +203,7 @@ fn trials(trials: &[TrialRecord]) -> Trials {
     Trials {
         position: trials.iter().map(|t| t.trial.position).collect(),
         block: trials.iter().map(|t| t.trial.block).collect(),
+        sub_block: trials.iter().map(|t| t.trial.sub_block).collect(),
         variant: trials.iter().map(|t| t.trial.variant).collect(),
         second: trials.iter().map(|t| u8::from(t.trial.label == Label::A2)).collect(),
         outcome,

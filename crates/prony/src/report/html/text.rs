@@ -36,13 +36,17 @@ pub(super) fn sentence(text: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// JSON inside a script element: nothing in it can end the element or begin a comment.
+/// JSON inside a script element: nothing in it can end the element, begin a comment or turn the text around.
 pub(super) fn json(text: &str) -> String {
-    text.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029")
+    let mut out = String::with_capacity(text.len() + text.len() / 64);
+    for c in text.chars() {
+        match c {
+            // All that is escaped here lies below 2^16, where JSON needs one number.
+            c if matches!(c, '<' | '>' | '&') || is_invisible(c) => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -63,9 +67,9 @@ mod tests {
 
     #[test]
     fn json_stays_json_and_cannot_leave_its_element() {
-        let value = serde_json::json!({"</script><!--": "a & b > c \u{2028}"});
+        let value = serde_json::json!({"</script><!--": "a & b > c \u{2028}\u{202e}\u{feff}"});
         let safe = json(&value.to_string());
-        assert!(!safe.contains(['<', '>', '&', '\u{2028}']));
+        assert!(!safe.contains(['<', '>', '&', '\u{2028}', '\u{202e}']));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
     }
 }
