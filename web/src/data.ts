@@ -7,7 +7,7 @@ export interface Payload {
   run: number;
   margin: number;
   factors: { name: string; levels: string[]; numbers: number[] | null; varies: boolean }[];
-  variants: { name: string; levels: number[]; baseline: boolean }[];
+  variants: { name: string; levels: number[]; baseline: boolean; stratum: number }[];
   trials: {
     position: number[];
     block: number[];

@@ -6,6 +6,7 @@ import { choice } from "./dom.ts";
 import { interval, quantity } from "./format.ts";
 import { first, metricChoice } from "./metrics.ts";
 import type { State } from "./state.ts";
+import { logTicks } from "./ticks.ts";
 
 interface Dot {
   row: number;
@@ -52,7 +53,7 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
   const dots = rows.flatMap((row, at) => dotsOf(state, metric, relative, row, at));
   const ended = rows.map((row) => endedOf(state, metric, row.variant));
   const what = relative
-    ? "Each dot is a trial divided by its block's baselines (the geometric mean of both)"
+    ? "Each dot is a trial divided by the baselines of its sub-block (the geometric mean of both)"
     : "Each dot is a trial";
   const bar = declared
     ? "the bar is the interval that the verdict rests on"
@@ -153,10 +154,10 @@ function draw(
       domain,
       label: relative ? "times the baseline" : metric.name,
       tickFormat: (v: number) => show(v),
-      ticks: Math.max(2, Math.floor(width / 110)),
+      ticks: log ? logTicks(...domain, Math.floor(width / 90)) : Math.floor(width / 120),
       grid: true,
     },
-    y: { domain: [-0.62, rows.length - 0.35], axis: null },
+    y: { domain: [rows.length - 0.35, -0.62], axis: null },
     marks: [
       relative
         ? Plot.rectX([0], {

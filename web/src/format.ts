@@ -16,6 +16,7 @@ function trim(text: string): string {
 }
 
 function scaled(value: number, steps: [number, string][]): string {
+  if (value === 0) return "0";
   const size = Math.abs(value);
   // 999.6 us would print as 1000 us.
   const step = steps.find(([by]) => size >= by * 0.9995) ?? steps[steps.length - 1]!;

@@ -6,6 +6,7 @@ import { choice, h } from "./dom.ts";
 import { digits, quantity } from "./format.ts";
 import { first, metricChoice } from "./metrics.ts";
 import type { State } from "./state.ts";
+import { logTicks } from "./ticks.ts";
 
 interface Point {
   x: number;
@@ -44,7 +45,7 @@ export function growth(state: State): void {
     ],
     () => {
       const found = chart(state, metric!, of!);
-      return found ? [figure(found), legendOf(state, of!)] : [];
+      return found ? [legendOf(state, of!), figure(found)] : [];
     },
   );
 }
@@ -173,8 +174,8 @@ function draw(
       type: "log",
       domain: [low / 1.15, high * 1.15],
       label: factor,
-      ticks: Math.max(2, Math.floor(width / 120)),
-      tickFormat: (v: number) => (Number.isInteger(Math.log10(v)) || width > 700 ? quantity(v, "count") : ""),
+      ticks: logTicks(low / 1.15, high * 1.15, Math.floor(width / 90)),
+      tickFormat: (v: number) => quantity(v, "count"),
       grid: true,
     },
     y: {
@@ -182,7 +183,7 @@ function draw(
       domain: [Math.min(...ys) / 1.15, Math.max(...ys) * room],
       label: metric.name,
       tickFormat: (v: number) => quantity(v, metric.unit),
-      ticks: 5,
+      ticks: logTicks(Math.min(...ys) / 1.15, Math.max(...ys) * room, 8),
       grid: true,
     },
     color: { type: "identity" },
@@ -201,7 +202,6 @@ function draw(
       Plot.text(ends, {
         x: "x",
         frameAnchor: "top",
-        dy: (0),
         text: (e: End) => `\u2715 ${e.text}`,
         textAnchor: "end",
         lineAnchor: "top",

@@ -3,7 +3,9 @@ import * as Plot from "@observablehq/plot";
 import { type Chart, figure, legend, section } from "./chart.ts";
 import type { LatencyCurve } from "./data.ts";
 import { percentile, quantity } from "./format.ts";
+import { among } from "./among.ts";
 import type { State } from "./state.ts";
+import { logTicks } from "./ticks.ts";
 
 const KINDS: Record<LatencyCurve["kind"], string> = {
   service: "service time: from the start of the operation",
@@ -15,12 +17,13 @@ const NAMED = [0.5, 0.9, 0.99, 0.999, 0.9999];
 export function latency(state: State): void {
   const { curves } = state.data.latency;
   if (curves.length === 0) return;
+  const chosen = among(state, [...new Set(curves.map((c) => c.variant))]);
   section(
     "latency",
     state,
-    () => [],
+    (redraw) => [chosen.control(redraw)],
     () => {
-      const shown = curves.filter((c) => state.shows(c.variant) && c.nanos.length > 0);
+      const shown = curves.filter((c) => chosen.shows(c.variant) && c.nanos.length > 0);
       const groups = new Map<string, LatencyCurve[]>();
       for (const curve of shown) {
         const key = `${curve.phase}: ${curve.operation}`;
@@ -43,6 +46,7 @@ function chart(state: State, title: string, curves: LatencyCurve[]): Chart {
     c.nanos.map((y, i) => ({ x: beyond(i), y: Math.max(y, 1), variant: c.variant, kind: c.kind })),
   );
   type Point = (typeof points)[number];
+  const ys = points.map((p) => p.y);
   const at = (curve: LatencyCurve, share: number) => {
     const index = shares.findIndex((s) => s >= share - 1e-9);
     const nanos = curve.nanos[index];
@@ -71,7 +75,7 @@ function chart(state: State, title: string, curves: LatencyCurve[]): Chart {
           tickFormat: percentile,
           grid: true,
         },
-        y: { type: "log", label: null, tickFormat: show, ticks: 5, grid: true },
+        y: { type: "log", label: null, tickFormat: show, ticks: logTicks(Math.min(...ys) / 1.05, Math.max(...ys) * 1.05, 8), grid: true },
         color: { type: "identity" },
         marks: [
           ...curves.map((c) => {

@@ -1,7 +1,8 @@
 // How variants look: colours of Okabe and Ito with marks and dashes beside them, never colour alone.
 import type { Payload } from "./data.ts";
 
-const DASHES = ["", "7 3", "2 3", "9 3 2 3", "14 4"];
+const COLOURS = 7;
+const DASHES = ["", "9 4", "3 3", "12 3 3 3", "18 5"];
 const SYMBOLS = ["circle", "triangle", "square", "diamond", "star", "cross", "wye"] as const;
 
 export interface Look {
@@ -10,20 +11,29 @@ export interface Look {
   symbol: (typeof SYMBOLS)[number];
 }
 
-/** The look of each variant: baselines in the text's colour, the others by turns. */
-export function looks(data: Pick<Payload, "variants">): Look[] {
-  let next = 0;
-  let baselines = 0;
-  return data.variants.map(({ baseline }) => {
-    if (baseline) {
-      const at = baselines++;
-      return { colour: "var(--base)", dash: DASHES[at % DASHES.length]!, symbol: SYMBOLS[at % SYMBOLS.length]! };
-    }
-    const at = next++;
-    return {
-      colour: `var(--c${at % 7})`,
-      dash: DASHES[(at + Math.floor(at / 7) + 1) % DASHES.length]!,
-      symbol: SYMBOLS[(at + Math.floor(at / 7) + 1) % SYMBOLS.length]!,
-    };
+/**
+ * The look of each variant. The colour tells the levels of one factor apart: of those that vary, the one with the most
+ * levels that colours suffice for; dashes and marks tell apart what shares a colour. The level of the baselines has
+ * the text's colour.
+ */
+export function looks(data: Pick<Payload, "variants" | "factors">): Look[] {
+  const { variants, factors } = data;
+  const used = (factor: number) => [...new Set(variants.map((v) => v.levels[factor]!))];
+  const varying = factors.map((f, i) => ({ i, levels: f.varies ? used(i) : [] }));
+  const suited = varying.filter((f) => f.levels.length > 1 && f.levels.length <= COLOURS + 1);
+  suited.sort((a, b) => b.levels.length - a.levels.length);
+  const of = suited[0];
+  const base = of ? new Set(variants.filter((v) => v.baseline).map((v) => v.levels[of.i])) : new Set();
+  const baseLevel = base.size === 1 ? [...base][0] : undefined;
+  const coloured = (of?.levels ?? []).filter((l) => l !== baseLevel).sort((a, b) => a - b);
+  const seen = new Map<string, number>();
+  return variants.map((variant, i) => {
+    const level = of ? variant.levels[of.i]! : i;
+    const at = of ? coloured.indexOf(level) : i;
+    const colour = of && level === baseLevel ? "var(--base)" : `var(--c${at % COLOURS})`;
+    const nth = seen.get(colour) ?? 0;
+    seen.set(colour, nth + 1);
+    const mark = of ? (at + 1 + nth) % SYMBOLS.length : i % SYMBOLS.length;
+    return { colour, dash: DASHES[nth % DASHES.length]!, symbol: SYMBOLS[mark]! };
   });
 }

@@ -4,17 +4,21 @@ import { type Chart, figure, legend, section } from "./chart.ts";
 import type { Samples } from "./data.ts";
 import { choice } from "./dom.ts";
 import { digits, quantity } from "./format.ts";
+import { type Among, among } from "./among.ts";
 import type { State } from "./state.ts";
+import { logTicks } from "./ticks.ts";
 
 export function samples(state: State): void {
   const all = state.data.samples;
   if (all.length === 0) return;
   const clocks = [...new Set(all.map((s) => s.clock))];
   let clock = clocks.includes("wall") ? "wall" : clocks[0]!;
+  const chosen = among(state, [...new Set(all.flatMap((s) => s.panels.flatMap((p) => p.curves.map((c) => c.variant))))]);
   section(
     "samples",
     state,
     (redraw) => [
+      chosen.control(redraw),
       clocks.length < 2
         ? null
         : choice(
@@ -27,17 +31,17 @@ export function samples(state: State): void {
     () => {
       const shown = all.filter((s) => s.clock === clock);
       const variants = [...new Set(shown.flatMap((s) => s.panels.flatMap((p) => p.curves.map((c) => c.variant))))]
-        .filter((v) => state.shows(v))
+        .filter((v) => chosen.shows(v))
         .sort((a, b) => a - b);
       if (variants.length === 0) return [];
-      const charts = shown.flatMap((s) => s.panels.map((p) => chart(state, s, p)));
+      const charts = shown.flatMap((s) => s.panels.map((p) => chart(state, chosen, s, p)));
       return [legend(state, variants, true), ...charts.filter((c): c is Chart => c !== null).map(figure)];
     },
   );
 }
 
-function chart(state: State, of: Samples, panel: Samples["panels"][number]): Chart | null {
-  const curves = panel.curves.filter((c) => state.shows(c.variant));
+function chart(state: State, chosen: Among, of: Samples, panel: Samples["panels"][number]): Chart | null {
+  const curves = panel.curves.filter((c) => chosen.shows(c.variant));
   if (curves.length === 0) return null;
   const show = (v: number) => quantity(v, of.relative ? "times" : "nanos");
   const { low, high, count } = panel.bins;
@@ -48,10 +52,8 @@ function chart(state: State, of: Samples, panel: Samples["panels"][number]): Cha
   }));
   type Point = (typeof lines)[number]["points"][number];
   const points = lines.flatMap((l) => l.points);
-  const outside = curves
-    .filter((c) => c.below + c.above > 0.001)
-    .map((c) => `${state.name(c.variant)} ${digits(100 * (c.below + c.above))} %`);
-  const rest = outside.length ? ` Outside the axis: ${outside.join(", ")}.` : "";
+  const outside = Math.max(...curves.map((c) => c.below + c.above));
+  const rest = outside > 0 ? ` Up to ${digits(100 * outside)} % of a variant's groups lie outside the axis.` : "";
   const clock = of.clock === "wall" ? "Wall time" : "CPU time";
   const reference = of.relative ? "divided by the median of the baseline" : "as it was; there is no baseline";
   return {
@@ -72,7 +74,7 @@ function chart(state: State, of: Samples, panel: Samples["panels"][number]): Cha
           domain: [low, high],
           label: of.relative ? "times the baseline's median" : "time of a group",
           tickFormat: show,
-          ticks: Math.max(2, Math.floor(width / 110)),
+          ticks: logTicks(low, high, Math.floor(width / 80)),
         },
         y: { label: null, tickFormat: (v: number) => `${digits(v)}\u00a0%`, ticks: 4, grid: true, zero: true },
         color: { type: "identity" },

@@ -3,6 +3,7 @@ import * as Plot from "@observablehq/plot";
 import { type Chart, figure, legend, section } from "./chart.ts";
 import { type Payload, unpack } from "./data.ts";
 import { quantity, seconds } from "./format.ts";
+import { among } from "./among.ts";
 import type { State } from "./state.ts";
 
 type Series = Payload["throughput"][number];
@@ -11,10 +12,11 @@ export function throughput(state: State): void {
   const { data } = state;
   if (data.throughput.length === 0) return;
   const phases = [...new Set(data.throughput.map((t) => t.phase))];
+  const chosen = among(state, [...new Set(data.throughput.map((t) => data.trials.variant[t.trial]!))]);
   section(
     "throughput",
     state,
-    () => [],
+    (redraw) => [chosen.control(redraw)],
     () => {
       const charts: Chart[] = [];
       const seen = new Set<number>();
@@ -22,10 +24,10 @@ export function throughput(state: State): void {
         const first = new Map<number, Series>();
         for (const series of data.throughput.filter((t) => t.phase === phase)) {
           const variant = data.trials.variant[series.trial]!;
-          if (state.shows(variant) && !first.has(variant)) first.set(variant, series);
+          if (chosen.shows(variant) && !first.has(variant)) first.set(variant, series);
         }
         first.forEach((_, variant) => seen.add(variant));
-        if (first.size) charts.push(chart(state, phase, first));
+        if ([...first.values()].some((s) => unpack(s.rates).some((r) => r > 0))) charts.push(chart(state, phase, first));
       }
       if (charts.length === 0) return [];
       return [legend(state, [...seen].sort((a, b) => a - b), true), ...charts.map(figure)];

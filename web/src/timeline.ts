@@ -3,7 +3,8 @@ import * as Plot from "@observablehq/plot";
 import { type Chart, figure, legend, section } from "./chart.ts";
 import { type Payload, type Phase, unpack } from "./data.ts";
 import { choice } from "./dom.ts";
-import { quantity, seconds } from "./format.ts";
+import { digits, quantity, seconds } from "./format.ts";
+import { among } from "./among.ts";
 import type { State } from "./state.ts";
 
 type Trial = Payload["timelines"]["trials"][number];
@@ -21,6 +22,7 @@ export function timeline(state: State): void {
   const rounds = byVariant(state, all);
   const deepest = Math.max(...[...rounds.values()].map((trials) => trials.length));
   const phases = [...new Set(all.flatMap((t) => t.phases.map((p) => p.name)))];
+  const chosen = among(state, [...rounds.keys()]);
   let round = 0;
   let align = "";
   let shaded = "";
@@ -28,6 +30,7 @@ export function timeline(state: State): void {
     "timeline",
     state,
     (redraw) => [
+      chosen.control(redraw),
       deepest < 2
         ? null
         : choice(
@@ -57,7 +60,7 @@ export function timeline(state: State): void {
       ),
     ],
     () => {
-      const variants = [...rounds.keys()].filter((v) => state.shows(v));
+      const variants = [...rounds.keys()].filter((v) => chosen.shows(v));
       if (variants.length === 0) return [];
       const trials = variants.map((v) => rounds.get(v)![Math.min(round, rounds.get(v)!.length - 1)]!);
       const focus = trials.find((t) => String(data.trials.variant[t.trial]) === shaded) ?? trials[0]!;
@@ -109,19 +112,27 @@ function ribbons(state: State, trials: Trial[], zero: (t: Trial) => number): Cha
       const wide = (b: Bar) => ((b.x2 - b.x1) / (high - low)) * (width - 20) > b.name.length * 6.6 + 8;
       return Plot.plot({
         width,
-        height: trials.length * 24 + 34,
+        height: trials.length * 38 + 34,
         marginLeft: 8,
         marginRight: 12,
         marginTop: 2,
         marginBottom: 26,
         x: { domain: [low, high], label: null, tickFormat: seconds, ticks: Math.max(2, Math.floor(width / 110)) },
-        y: { axis: null, domain: trials.map((_, i) => i), padding: 0.12, type: "band" },
+        y: { axis: null, domain: [0, trials.length] },
         color: { type: "identity" },
         marks: [
-          Plot.barX(bars, {
+          Plot.text(trials, {
+            frameAnchor: "left",
+            y: (_, i: number) => i + 0.2,
+            text: (t: Trial) => state.name(variantOf(state, t)),
+            fontWeight: 600,
+            fill: "var(--fg)",
+          }),
+          Plot.rect(bars, {
             x1: "x1",
             x2: "x2",
-            y: "row",
+            y1: (b: Bar) => b.row + 0.42,
+            y2: (b: Bar) => b.row + 0.94,
             fill: (b: Bar) => state.looks[b.variant]!.colour,
             fillOpacity: (b: Bar) => (b.at % 2 ? 0.22 : 0.42),
             inset: 0.5,
@@ -129,15 +140,15 @@ function ribbons(state: State, trials: Trial[], zero: (t: Trial) => number): Cha
           }),
           Plot.text(bars.filter(wide), {
             x: (b: Bar) => (b.x1 + b.x2) / 2,
-            y: "row",
+            y: (b: Bar) => b.row + 0.68,
             text: "name",
             fill: "var(--fg)",
           }),
           Plot.tip(
             bars,
-            Plot.pointerX({
+            Plot.pointer({
               x: (b: Bar) => (b.x1 + b.x2) / 2,
-              y: "row",
+              y: (b: Bar) => b.row + 0.68,
               fill: "var(--card)",
               stroke: "var(--line)",
               title: (b: Bar) =>
@@ -190,7 +201,7 @@ function panel(state: State, trials: Trial[], focus: Trial, zero: (t: Trial) => 
     return { variant: variantOf(state, t), peak: Math.max(...own.map((p) => p.y)), mean: own.reduce((s, p) => s + p.y, 0) / own.length };
   });
   return {
-    title,
+    title: unit === "cores" ? `${title}, cores` : title,
     caption: `${HOW[key] ?? ""} A step is ${each}. Shaded: the phases of ${state.name(variantOf(state, focus))}.`,
     alternative: peaks.map((p) => `${state.name(p.variant)}: mean ${show(p.mean)}, largest ${show(p.peak)}`).join("; "),
     draw: (width) => {
@@ -203,7 +214,7 @@ function panel(state: State, trials: Trial[], focus: Trial, zero: (t: Trial) => 
         marginTop: 18,
         marginBottom: 30,
         x: { domain: [low, high], label: null, tickFormat: seconds, ticks: Math.max(2, Math.floor(width / 110)) },
-        y: { label: null, tickFormat: show, ticks: 4, grid: true, zero: true, nice: true },
+        y: { label: null, tickFormat: unit === "cores" ? digits : show, ticks: 4, grid: true, zero: true, nice: true },
         color: { type: "identity" },
         marks: [
           Plot.rectX(phases, { x1: "x1", x2: "x2", fill: (p: { i: number }) => (p.i % 2 ? "var(--shade2)" : "var(--shade1)") }),

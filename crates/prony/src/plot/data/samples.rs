@@ -8,8 +8,8 @@ use super::Source;
 use super::spread::{Bins, Range, names, quantile, split};
 use crate::error::Error;
 
-/// Bins across a panel.
-const BINS: usize = 90;
+/// Fewest and most bins across a panel: between, the square root of the number of groups.
+const BINS: (usize, usize) = (24, 90);
 
 /// The distributions of one phase by one clock, in panels that lie apart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -125,7 +125,9 @@ fn panel(name: &'static str, group: &[usize], pools: &[Pool], references: &[f64]
     let at = |share: f64| group.iter().map(move |i| pools[*i].scaled(share, references[*i]));
     let low = at(0.005).fold(f64::INFINITY, f64::min) / 1.1;
     let high = at(0.99).fold(0.0, f64::max) * 1.1;
-    let bins = Bins { low, high, count: BINS };
+    let fewest = group.iter().map(|i| pools[*i].sorted.len()).min().unwrap_or(0);
+    let count = fewest.isqrt().clamp(BINS.0, BINS.1);
+    let bins = Bins { low, high, count };
     let curve = |i: &usize| {
         let (pool, reference) = (&pools[*i], references[*i]);
         let (below, shares, above) = bins.shares(pool.sorted.iter().map(|v| *v as f64 / reference));

@@ -58,6 +58,7 @@ struct Variant {
     name: String,
     levels: Vec<usize>,
     baseline: bool,
+    stratum: usize,
 }
 
 /// The trials, a column each.
@@ -186,6 +187,7 @@ fn variants(source: Source<'_>) -> Vec<Variant> {
         name: names::variant(experiment, v.id),
         levels: v.levels.clone(),
         baseline: v.baseline,
+        stratum: v.stratum,
     };
     experiment.variants().iter().map(variant).collect()
 }
