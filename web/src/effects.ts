@@ -14,7 +14,7 @@ interface Dot {
   value: number;
 }
 
-const LANE = 46;
+const LANE = 54;
 
 export function effects(state: State): void {
   const candidates = state.data.metrics.filter((m) => m.effects !== null);
@@ -118,8 +118,8 @@ function draw(
   width: number,
 ): Element {
   const look = (row: EffectRow) => state.looks[row.variant]!;
-  // Four heights in turn by block, so that equal trials do not hide each other.
-  const height = (dot: Dot) => dot.row + 0.02 + 0.07 * ((state.data.trials.block[dot.trial]! % 5) - 2);
+  // Five heights in turn by block, so that equal trials do not hide each other.
+  const height = (dot: Dot) => dot.row - 0.02 + 0.07 * ((state.data.trials.block[dot.trial]! % 5) - 2);
   const { trials, margin } = state.data;
   const unit = relative ? ("times" as const) : metric.unit;
   const show = (value: number) => quantity(value, unit);
@@ -175,7 +175,7 @@ function draw(
         fontWeight: 600,
         fontSize: 12,
         textOverflow: "ellipsis",
-        lineWidth: (width - 30) / 12,
+        lineWidth: (width - 30) / 13.5,
         stroke: "var(--bg)",
         strokeWidth: 4,
       }),
@@ -190,8 +190,8 @@ function draw(
       Plot.link(bars, {
         x1: ({ row }: { row: EffectRow }) => Math.max(row.low ?? domain[0], domain[0]),
         x2: ({ row }: { row: EffectRow }) => Math.min(row.high ?? domain[1], domain[1]),
-        y1: (b: { at: number }) => b.at + 0.3,
-        y2: (b: { at: number }) => b.at + 0.3,
+        y1: (b: { at: number }) => b.at + 0.27,
+        y2: (b: { at: number }) => b.at + 0.27,
         stroke: ({ row }: { row: EffectRow }) => look(row).colour,
         strokeWidth: 5,
         strokeOpacity: 0.85,
@@ -199,7 +199,7 @@ function draw(
       }),
       Plot.dot(bars, {
         x: ({ row }: { row: EffectRow }) => row.center!,
-        y: (b: { at: number }) => b.at + 0.3,
+        y: (b: { at: number }) => b.at + 0.27,
         r: 5,
         fill: "var(--bg)",
         stroke: ({ row }: { row: EffectRow }) => look(row).colour,

@@ -12,8 +12,8 @@ export interface Look {
 }
 
 /**
- * The look of each variant. The colour tells the levels of one factor apart: of those that vary, the one with the most
- * levels that colours suffice for; dashes and marks tell apart what shares a colour. The level of the baselines has
+ * The look of each variant. The colour tells the levels of one factor apart: of those in which variants are compared,
+ * the one with the most levels that colours suffice for; dashes and marks tell apart what shares a colour. The level of the baselines has
  * the text's colour.
  */
 export function looks(data: Pick<Payload, "variants" | "factors">): Look[] {
@@ -21,7 +21,9 @@ export function looks(data: Pick<Payload, "variants" | "factors">): Look[] {
   const used = (factor: number) => [...new Set(variants.map((v) => v.levels[factor]!))];
   const varying = factors.map((f, i) => ({ i, levels: f.varies ? used(i) : [] }));
   const suited = varying.filter((f) => f.levels.length > 1 && f.levels.length <= COLOURS + 1);
-  suited.sort((a, b) => b.levels.length - a.levels.length);
+  const compared = (factor: number) =>
+    variants.some((a) => variants.some((b) => a.stratum === b.stratum && a.levels[factor] !== b.levels[factor]));
+  suited.sort((a, b) => Number(compared(b.i)) - Number(compared(a.i)) || b.levels.length - a.levels.length);
   const of = suited[0];
   const base = of ? new Set(variants.filter((v) => v.baseline).map((v) => v.levels[of.i])) : new Set();
   const baseLevel = base.size === 1 ? [...base][0] : undefined;

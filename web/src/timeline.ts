@@ -89,7 +89,9 @@ function variantOf(state: State, trial: Trial): number {
 }
 
 function extent(trials: Trial[], zero: (t: Trial) => number): [number, number] {
-  const ends = trials.map((t) => Math.max(t.step, ...t.phases.map((p) => p.end)) - zero(t));
+  // Four characters hold three bytes, and a number has four of them.
+  const span = (t: Trial) => t.step * Math.max(1, ...t.values.map((v) => (v ? Math.floor((v.length * 3) / 16) : 0)));
+  const ends = trials.map((t) => Math.max(span(t), ...t.phases.map((p) => p.end)) - zero(t));
   return [Math.min(...trials.map((t) => -zero(t))), Math.max(...ends)];
 }
 
@@ -118,7 +120,7 @@ function ribbons(state: State, trials: Trial[], zero: (t: Trial) => number): Cha
         marginTop: 2,
         marginBottom: 26,
         x: { domain: [low, high], label: null, tickFormat: seconds, ticks: Math.max(2, Math.floor(width / 110)) },
-        y: { axis: null, domain: [0, trials.length] },
+        y: { axis: null, domain: [trials.length, 0] },
         color: { type: "identity" },
         marks: [
           Plot.text(trials, {
