@@ -29,7 +29,8 @@ const QUIET_CAP: Nanos = Nanos::from_secs(10);
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     let spec = &lab.experiment.variants()[trial.variant].spec;
     let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
-    let (moment, canary) = (Moment::now(None), lab.canaries.sing(&lab.near));
+    let canary = lab.canary_before();
+    let moment = Moment::now(None);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let mut session = Session::launch(lab, spec, trial)?;
     let stop = phases(&mut session, spec, observer).err();
@@ -39,7 +40,8 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
     let after = stopped.since(last_begin(&closed.visits).unwrap_or(began));
     let ending = ending::judge(spec, stop.as_ref(), &closed, after);
     let took = monotonic().since(began);
-    let conditions = Conditions::between(moment, canary, Moment::now(None), lab.canaries.sing(&lab.near));
+    let later = Moment::now(None);
+    let conditions = Conditions::between(moment, canary, later, lab.canary_after());
     let mut record = TrialRecord {
         trial: *trial,
         started_unix_ms,

@@ -1,6 +1,6 @@
 //! The one integration binary of this crate.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers may fail as the test does")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 
 mod compared;
 mod pages;
@@ -9,5 +9,6 @@ mod report_page;
 mod report_tables;
 mod results_speed;
 mod results_store;
+mod run;
 mod synthetic;
 mod verdicts;
