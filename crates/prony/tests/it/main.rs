@@ -2,7 +2,9 @@
 
 mod calibrate;
 mod compared;
+mod pages;
 mod report_data;
+mod report_page;
 mod report_tables;
 mod results_speed;
 mod results_store;
