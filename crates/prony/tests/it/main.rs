@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod compared;
+mod docs;
 mod pages;
 mod report_data;
 mod report_page;
