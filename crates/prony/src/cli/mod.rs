@@ -11,6 +11,7 @@ use crate::report::render::terminal::Terminal;
 pub mod calibrate;
 pub mod check;
 pub mod choice;
+pub mod compare;
 pub mod doctor;
 pub mod engines;
 pub mod hidden;
@@ -54,6 +55,8 @@ enum Command {
     Show(show::ShowArgs),
     /// Write a run as a document or as data
     Report(report::ReportArgs),
+    /// Judge a stored run again, or set two side by side
+    Compare(compare::Arguments),
     /// What can be measured on this machine, its limits, and how to allow the rest
     Doctor(doctor::Arguments),
     /// Check the instrument on this machine with subjects of known truth
@@ -159,6 +162,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Schema(arguments) => schema::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
+        Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),

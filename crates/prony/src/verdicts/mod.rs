@@ -3,8 +3,9 @@
 //! [`of`] gives the verdicts that the experiment declared; [`beside`] gives ratio and interval of any
 //! other metric, which is shown and gets no verdict.
 
+pub mod gate;
 pub mod names;
-mod observe;
+pub mod observe;
 mod sentence;
 
 use prony_core::experiment::design::Experiment;
@@ -83,6 +84,38 @@ pub fn beside(data: &RunData, metric: &MetricName) -> Vec<Beside> {
     let index = Index::new(data);
     let pairs = pairs_in(&data.experiment, metric);
     pairs.into_iter().map(|pair| index.beside(pair)).collect()
+}
+
+/// Ratio and interval of each variant to the one with these levels, `(factor, label)`, and the same of all others, in
+/// one metric: no verdict rests on it, since the plan did not run them side by side for it.
+pub fn beside_of(data: &RunData, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Beside> {
+    let index = Index::new(data);
+    let pairs = pairs_with(&data.experiment, metric, baseline);
+    pairs.into_iter().map(|pair| index.beside_in_block(pair)).collect()
+}
+
+fn pairs_with(experiment: &Experiment, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Pair> {
+    let variants = experiment.variants();
+    let factor = |name: &str| experiment.factors().iter().position(|factor| factor.name == name);
+    let wanted: Vec<(usize, usize)> = baseline
+        .iter()
+        .filter_map(|(name, label)| {
+            let at = factor(name)?;
+            Some((at, experiment.factors()[at].levels.iter().position(|level| level.label == *label)?))
+        })
+        .collect();
+    let like = |levels: &[usize]| {
+        let mut like = levels.to_vec();
+        wanted.iter().for_each(|(at, level)| like[*at] = *level);
+        like
+    };
+    let pair = |variant: usize| {
+        let levels = like(&variants[variant].levels);
+        let baseline = variants.iter().position(|v| v.levels == levels).filter(|b| *b != variant)?;
+        let names = Names::of(experiment, variant, baseline);
+        Some(Pair { metric: metric.clone(), variant, baseline, names })
+    };
+    (0..variants.len()).filter_map(pair).collect()
 }
 
 /// The metrics that get verdicts, the primary one first; empty where no phase is timed.
