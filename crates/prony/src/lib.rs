@@ -5,6 +5,7 @@ pub mod cli;
 pub mod error;
 pub mod estimate;
 pub mod load;
+pub mod plot;
 pub mod report;
 pub mod results;
 pub mod runner;

@@ -15,6 +15,7 @@ use prony_core::stats::{Comparison, Family, MIN_BLOCKS, Pairing, RatioInterval, 
 use crate::results::RunData;
 use names::Names;
 use observe::Index;
+pub use observe::figure;
 
 /// What a run's comparisons say.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -100,7 +100,7 @@ fn values(block: &Block<'_>, metric: &MetricName) -> BlockValues {
 }
 
 /// The trial's figure, where its phase was completed and it was measured.
-fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
+pub fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
     let phase = trial.phases.iter().find(|phase| phase.name == name.phase)?;
     if phase.completion != Completion::Complete {
         return None;

@@ -4,7 +4,10 @@
 
 mod calibrate;
 mod compared;
+mod docs;
+mod pages;
 mod report_data;
+mod report_page;
 mod report_tables;
 mod results_speed;
 mod results_store;
