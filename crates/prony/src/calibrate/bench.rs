@@ -124,7 +124,10 @@ impl Child {
 
     fn hear(&mut self) -> Result<Said, Error> {
         let mut line = String::new();
-        let read = self.said.read_line(&mut line).and_then(|_| Ok(serde_json::from_str(&line)?));
+        let read = self.said.read_line(&mut line).and_then(|length| match length {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended")),
+            _ => Ok(serde_json::from_str(&line)?),
+        });
         read.map_err(setup("hear what a fixture did"))
     }
 }
@@ -176,7 +179,9 @@ impl Observed {
     /// Where it cannot do the step.
     pub fn settle(&mut self, step: &Step, spec: &SettleSpec) -> Result<Watched, Error> {
         let Self { sampler, children } = self;
-        let [child] = &mut children[..] else { return Err(out_of_turn(&Said::Ready)) };
+        let [child] = &mut children[..] else {
+            return Err(setup("watch fixtures")(io::Error::other("one is watched at a time")));
+        };
         let began = monotonic();
         let mut told = None;
         let tree = TreeProbe { sampler, store: None };

@@ -1,5 +1,7 @@
 //! The one integration binary of this crate.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
+
 mod calibrate;
 mod compared;
 mod docs;
