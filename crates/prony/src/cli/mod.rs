@@ -15,6 +15,7 @@ pub mod engines;
 pub mod hidden;
 pub mod ls;
 pub mod new;
+pub mod plot;
 pub mod report;
 pub mod rm;
 pub mod run;
@@ -53,6 +54,8 @@ enum Command {
     Show(show::ShowArgs),
     /// Write a run as a document or as data
     Report(report::ReportArgs),
+    /// Draw a figure of a run as an SVG picture
+    Plot(plot::PlotArgs),
     /// What can be measured on this machine, its limits, and how to allow the rest
     Doctor(doctor::Arguments),
     /// List the runs in the results database
@@ -152,6 +155,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Schema(arguments) => schema::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
+        Command::Plot(arguments) => plot::plot(&arguments, output.out).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
         Command::Rm(arguments) => remove(&arguments),

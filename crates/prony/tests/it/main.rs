@@ -4,6 +4,7 @@
 
 mod compared;
 mod pages;
+mod plots;
 mod report_data;
 mod report_page;
 mod report_tables;
