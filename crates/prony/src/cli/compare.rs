@@ -70,7 +70,8 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
             ours.for_each(|line| text += &format!("{}\n", line.sentence));
             continue;
         }
-        let beside = if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
+        let beside =
+            if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
         beside.iter().for_each(|beside| text += &format!("{}\n", shown(beside)));
         text += "no verdict: the experiment did not declare this comparison, and chose its blocks for another; ";
         text += "intervals are at 95 % each, uncorrected\n";
@@ -87,10 +88,14 @@ fn levels(data: &RunData, texts: &[String]) -> Result<Vec<(String, String)>, Err
 
 fn level(data: &RunData, text: &str) -> Result<(String, String), Error> {
     let factors = data.experiment.factors();
-    let wrong = |message: String, known: Vec<&str>| Error::Arguments { message, hint: format!("known: {}", known.join(", ")) };
+    let wrong =
+        |message: String, known: Vec<&str>| Error::Arguments { message, hint: format!("known: {}", known.join(", ")) };
     let (name, label) = text.split_once('=').unwrap_or((text, ""));
     let Some(factor) = factors.iter().find(|factor| factor.name == name) else {
-        return Err(wrong(format!("no factor `{name}` in this run"), factors.iter().map(|f| f.name.as_str()).collect()));
+        return Err(wrong(
+            format!("no factor `{name}` in this run"),
+            factors.iter().map(|f| f.name.as_str()).collect(),
+        ));
     };
     if factor.levels.iter().any(|level| level.label == label) {
         return Ok((name.to_owned(), label.to_owned()));
@@ -117,7 +122,12 @@ fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<
     let declared = verdicts::declared(&a.experiment);
     let metrics = if metrics.is_empty() { &declared } else { metrics };
     let mut grid = table(width);
-    grid.set_header(["variant".to_owned(), "metric".to_owned(), format!("run {}", a.head.id), format!("run {}", b.head.id)]);
+    grid.set_header([
+        "variant".to_owned(),
+        "metric".to_owned(),
+        format!("run {}", a.head.id),
+        format!("run {}", b.head.id),
+    ]);
     for variant in a.experiment.variants() {
         let name = names::variant(&a.experiment, variant.id);
         let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
@@ -173,7 +183,8 @@ fn differences(a: &RunData, b: &RunData) -> String {
 
 fn lines_that_differ(a: &str, b: &str) -> String {
     let only = |mark: char, ours: &str, theirs: &str| -> String {
-        let missing = ours.lines().filter(|line| !line.trim().is_empty() && !theirs.lines().any(|other| other == *line));
+        let missing =
+            ours.lines().filter(|line| !line.trim().is_empty() && !theirs.lines().any(|other| other == *line));
         missing.map(|line| format!("{mark} {line}\n")).collect()
     };
     only('-', a, b) + &only('+', b, a)

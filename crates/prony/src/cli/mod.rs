@@ -17,6 +17,7 @@ pub mod engines;
 pub mod hidden;
 pub mod ls;
 pub mod new;
+pub mod plot;
 pub mod report;
 pub mod rm;
 pub mod run;
@@ -57,6 +58,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Judge a stored run again, or set two side by side
     Compare(compare::Arguments),
+    /// Draw a figure of a run as an SVG picture
+    Plot(plot::PlotArgs),
     /// What can be measured on this machine, its limits, and how to allow the rest
     Doctor(doctor::Arguments),
     /// Check the instrument on this machine with subjects of known truth
@@ -163,6 +166,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
         Command::Compare(arguments) => compare::run(&arguments, output),
+        Command::Plot(arguments) => plot::plot(&arguments, output.out).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),

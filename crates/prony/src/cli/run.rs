@@ -25,8 +25,8 @@ use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary, unix_ms};
-use crate::verdicts::gate::{self, Gate, Outcome};
 use crate::verdicts;
+use crate::verdicts::gate::{self, Gate, Outcome};
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]

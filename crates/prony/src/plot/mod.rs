@@ -122,7 +122,7 @@ fn picture(database: &Database, data: &RunData, figure: Figure, options: &Option
     let canvas = draw::Canvas { source, width: f64::from(options.width.max(320)) };
     match (figure, metric) {
         (Figure::Effects, Some(metric)) => Ok(draw::effects::draw(canvas, &verdicts::of(data), &metric)),
-        (Figure::Growth, Some(metric)) => Ok(draw::growth::draw(canvas, &metric)),
+        (Figure::Growth, Some(metric)) => Ok(draw::growing::draw(canvas, &metric)),
         (Figure::Effects | Figure::Growth, None) => Ok(None),
         (Figure::Timeline, _) => draw::timeline::draw(canvas),
         (Figure::Latency, _) => draw::latency::draw(canvas),

@@ -52,7 +52,8 @@ impl FromStr for Gate {
         let (rest, share) = text.trim().rsplit_once(' ').ok_or_else(form)?;
         let share = parse_fraction(share)?.get();
         // Phases may hold spaces, and so may the words: "more memory".
-        let at = rest.match_indices(' ').find_map(|(at, _)| Some((rest[..at].parse::<MetricName>().ok()?, &rest[at + 1..])));
+        let at =
+            rest.match_indices(' ').find_map(|(at, _)| Some((rest[..at].parse::<MetricName>().ok()?, &rest[at + 1..])));
         let Some((metric, word)) = at else {
             let first = rest.split(' ').next().unwrap_or(rest);
             return Err(first.parse::<MetricName>().map_or_else(GateError::from, |_| form()));

@@ -40,6 +40,8 @@ pub struct Line {
     pub comparison: Comparison,
     /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
     pub sentence: String,
+    /// What it rests on: blocks, the smallest effect it would have seen, the baseline beside itself.
+    pub detail: String,
 }
 
 /// A variant and its baseline in one metric.
@@ -182,7 +184,8 @@ fn judged(data: &RunData, pairs: Vec<Pair>, alpha: f64, margin: f64) -> Vec<Line
     lines
         .map(|(pair, comparison)| {
             let sentence = sentence::of(&pair, &comparison, margin);
-            Line { pair, comparison, sentence }
+            let detail = sentence::detail(&comparison);
+            Line { pair, comparison, sentence, detail }
         })
         .collect()
 }

@@ -6,6 +6,7 @@ mod calibrate;
 mod compared;
 mod docs;
 mod pages;
+mod plots;
 mod report_data;
 mod report_page;
 mod report_tables;

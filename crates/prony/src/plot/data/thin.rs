@@ -62,10 +62,11 @@ fn step_of(at: u64, span: u64, steps: usize) -> usize {
     (step as usize).min(steps - 1)
 }
 
-/// Sums in groups of neighbours, so that at most `most` are left; also how many went into each.
-pub fn sums(values: &[u64], most: usize) -> (Vec<u64>, usize) {
+/// Means of groups of neighbours, so that at most `most` are left; also how many go into each but the last.
+pub fn means(values: &[u64], most: usize) -> (Vec<f64>, usize) {
     let each = values.len().div_ceil(most.max(1)).max(1);
-    (values.chunks(each).map(|chunk| chunk.iter().sum()).collect(), each)
+    let mean = |chunk: &[u64]| chunk.iter().sum::<u64>() as f64 / chunk.len() as f64;
+    (values.chunks(each).map(mean).collect(), each)
 }
 
 #[cfg(test)]
@@ -112,10 +113,10 @@ mod tests {
     }
 
     #[test]
-    fn sums_keep_the_total() {
-        let values: Vec<u64> = (0..1001).collect();
-        let (thin, each) = sums(&values, 100);
-        assert_eq!((thin.iter().sum::<u64>(), each, thin.len()), (values.iter().sum(), 11, 91));
-        assert_eq!(sums(&[], 10), (vec![], 1));
+    fn a_last_group_that_is_short_has_its_own_mean() {
+        let (thin, each) = means(&[4; 1001], 100);
+        assert_eq!((thin, each), (vec![4.0; 91], 11));
+        assert_eq!(means(&[1, 3, 5, 7, 10], 3), (vec![2.0, 6.0, 10.0], 2));
+        assert_eq!(means(&[], 10), (vec![], 1));
     }
 }

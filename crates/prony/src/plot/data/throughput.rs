@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Source;
-use super::thin::sums;
+use super::thin::means;
 use crate::error::Error;
 
 /// One trial's throughput in one phase.
@@ -31,12 +31,12 @@ pub fn throughput(source: Source<'_>, trials: &[usize], steps: usize) -> Result<
         let trial = &source.data.trials[*at];
         for (phase, series) in source.database.load_throughput(source.data.head.id, trial.trial.position)? {
             let interval = series.interval.as_secs_f64();
-            let (sums, each) = sums(whole(&series.operations), steps);
-            if interval <= 0.0 || sums.len() < 2 {
+            let (means, each) = means(whole(&series.operations), steps);
+            if interval <= 0.0 || means.len() < 2 {
                 continue;
             }
             let step = interval * each as f64;
-            let rates = sums.iter().map(|n| *n as f64 / step).collect();
+            let rates = means.iter().map(|mean| mean / interval).collect();
             all.push(Throughput {
                 trial: *at,
                 variant: trial.trial.variant,

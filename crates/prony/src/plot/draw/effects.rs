@@ -37,7 +37,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>, verdicts: &Verdicts, metric: &Me
         &fitted(&title, canvas.width - 32.0, 17.0),
     );
     svg.text((16.0, 46.0), Type { size: 11.5, fill: SOFT, ..Type::default() }, explanation(&effects));
-    let x = |value: f64| 18.0 + (canvas.width - 36.0) * scale.share(value).clamp(0.0, 1.0);
+    let x = |value: f64| 28.0 + (canvas.width - 56.0) * scale.share(value).clamp(0.0, 1.0);
     for tick in scale.ticks((canvas.width / 80.0) as usize) {
         svg.line((x(tick), TOP - 6.0), (x(tick), bottom), GRID, 1.0);
         let look = Type { anchor: Anchor::Middle, size: 11.5, ..Type::default() };
@@ -97,7 +97,7 @@ fn scale(lanes: &[Lane], relative: bool) -> Option<Scale> {
 fn draw_lane(svg: &mut Svg, lane: &Lane, top: f64, width: f64, scale: Scale, x: impl Fn(f64) -> f64) {
     let words = lane.row.words.as_ref().map(|w| format!(" \u{2013} {w}")).unwrap_or_default();
     let heading = fitted(&format!("{}{words}", lane.name), width - 40.0, 12.0);
-    svg.text((18.0, top + 8.0), Type { bold: true, ..Type::default() }, &heading);
+    svg.text((16.0, top + 8.0), Type { bold: true, ..Type::default() }, &heading);
     for (at, value) in lane.dots.iter().enumerate() {
         // Heights by turns, so that equal trials do not hide each other.
         let y = top + 22.0 + 3.4 * ((at % 5) as f64 - 2.0);

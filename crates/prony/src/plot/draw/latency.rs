@@ -7,9 +7,8 @@ use super::format::Format;
 use super::look::{Look, looks};
 use super::panel::{Line, Panel, Picture};
 use super::scale::Scale;
-use super::{Canvas, shared, shown};
+use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
-use crate::plot::data::effects::name;
 use crate::plot::data::latency::{Curve, curves, shares};
 
 /// Shares that have a mark: `1 / (1 - q)` and the text.
@@ -50,7 +49,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     let at = shared(source, &variants);
     let picture = Picture {
         title: source.data.head.title.clone(),
-        legend: variants.iter().zip(&looks).map(|(v, l)| (name(source, *v), *l)).collect(),
+        legend: legend(source, &variants, &looks),
         panels,
         note: format!(
             "All trials of a variant pooled{}: the shape, not a test. Curves end where fewer than ten operations lie \

@@ -2,7 +2,7 @@
 
 pub(super) mod effects;
 mod format;
-pub(super) mod growth;
+pub(super) mod growing;
 pub(super) mod latency;
 mod look;
 mod panel;
@@ -12,7 +12,8 @@ mod svg;
 pub(super) mod throughput;
 pub(super) mod timeline;
 
-use super::data::Source;
+use super::data::{Source, growth};
+use crate::verdicts::names;
 
 /// What is drawn, and how wide.
 #[derive(Clone, Copy)]
@@ -23,8 +24,8 @@ pub(super) struct Canvas<'a> {
     pub(super) width: f64,
 }
 
-/// The variants shown: one stratum of many, since more are unreadable in one picture. The last stratum that has a
-/// comparison is the largest size, where sizes are what strata differ in.
+/// The variants shown: one stratum of many, since more are unreadable in one picture. Where strata differ in sizes it
+/// is the largest that has a comparison, else the first.
 fn shown(source: Source<'_>, has: impl Fn(usize) -> bool) -> Vec<usize> {
     let variants: Vec<usize> = source.variants().into_iter().filter(|v| has(*v)).collect();
     let all = source.data.experiment.variants();
@@ -32,8 +33,31 @@ fn shown(source: Source<'_>, has: impl Fn(usize) -> bool) -> Vec<usize> {
     if variants.len() <= 6 {
         return variants;
     }
-    let last = variants.iter().rev().map(|v| all[*v].stratum).find(|s| in_stratum(*s).len() > 1);
-    last.map_or(variants.clone(), in_stratum)
+    let mut strata: Vec<usize> = variants.iter().map(|v| all[*v].stratum).collect();
+    strata.sort_unstable();
+    strata.dedup();
+    if !growth::factors(&source.data.experiment).is_empty() {
+        strata.reverse();
+    }
+    let chosen = strata.into_iter().find(|s| in_stratum(*s).len() > 1);
+    chosen.map_or(variants.clone(), in_stratum)
+}
+
+/// The legend of the variants shown: by what tells them apart.
+fn legend(source: Source<'_>, shown: &[usize], looks: &[look::Look]) -> Vec<(String, look::Look)> {
+    let experiment = &source.data.experiment;
+    let variants = experiment.variants();
+    let differs = |f: &usize| shown.iter().any(|v| variants[*v].levels[*f] != variants[shown[0]].levels[*f]);
+    let factors: Vec<usize> = names::varying(experiment).into_iter().filter(differs).collect();
+    let name = |v: usize| {
+        let name = match factors.as_slice() {
+            [] => names::variant(experiment, v),
+            [one] => experiment.factors()[*one].levels[variants[v].levels[*one]].label.clone(),
+            several => names::levels(experiment, v, several),
+        };
+        if variants[v].baseline { format!("{name} (baseline)") } else { name }
+    };
+    shown.iter().map(|v| name(*v)).zip(looks.iter().copied()).collect()
 }
 
 /// What the shown variants share and others do not: `documents=1_000`; empty where that is nothing.
@@ -41,6 +65,6 @@ fn shared(source: Source<'_>, shown: &[usize]) -> String {
     let experiment = &source.data.experiment;
     let variants = experiment.variants();
     let same = |f: &usize| shown.iter().all(|v| variants[*v].levels[*f] == variants[shown[0]].levels[*f]);
-    let factors: Vec<usize> = crate::verdicts::names::varying(experiment).into_iter().filter(same).collect();
-    if shown.is_empty() { String::new() } else { crate::verdicts::names::levels(experiment, shown[0], &factors) }
+    let factors: Vec<usize> = names::varying(experiment).into_iter().filter(same).collect();
+    if shown.is_empty() { String::new() } else { names::levels(experiment, shown[0], &factors) }
 }

@@ -8,7 +8,7 @@ use super::svg::{Anchor, BAD, GRID, SOFT, Svg, Type, fitted};
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 18.0;
 /// Above the plot: the heading.
-const HEAD: f64 = 30.0;
+const HEAD: f64 = 37.0;
 /// Below the plot: marks of the axis and its label.
 const FOOT: f64 = 44.0;
 
@@ -186,7 +186,7 @@ impl Picture {
         let (mut x, mut y) = (16.0, 52.0);
         for (name, look) in &self.legend {
             let name = fitted(name, width - 80.0, 12.0);
-            let needs = 44.0 + name.chars().count() as f64 * 6.9;
+            let needs = 52.0 + name.chars().count() as f64 * 7.3;
             if x > 16.0 && x + needs > width - 10.0 {
                 (x, y) = (16.0, y + 19.0);
             }

@@ -6,9 +6,8 @@ use super::format::Format;
 use super::look::{Look, looks};
 use super::panel::{Line, Panel, Picture};
 use super::scale::Scale;
-use super::{Canvas, shared, shown};
+use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
-use crate::plot::data::effects::name;
 use crate::plot::data::samples::{self, Curve, Samples, samples};
 use crate::plot::data::spread::Bins;
 
@@ -32,7 +31,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     let operations = all.first().map_or(0, |s| s.operations);
     let picture = Picture {
         title: source.data.head.title.clone(),
-        legend: variants.iter().zip(&looks).map(|(v, l)| (name(source, *v), *l)).collect(),
+        legend: legend(source, &variants, &looks),
         panels,
         note: format!(
             "Wall time of each group of {operations} operations{}; share of the groups in equal bins of the logarithm. \

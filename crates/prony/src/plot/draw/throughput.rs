@@ -6,9 +6,8 @@ use super::format::Format;
 use super::look::looks;
 use super::panel::{Line, Panel, Picture};
 use super::scale::Scale;
-use super::{Canvas, shared, shown};
+use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
-use crate::plot::data::effects::name;
 use crate::plot::data::representatives;
 use crate::plot::data::throughput::throughput;
 use crate::verdicts::declared;
@@ -50,7 +49,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     let at = shared(source, &variants);
     let picture = Picture {
         title: source.data.head.title.clone(),
-        legend: variants.iter().zip(&looks).map(|(v, l)| (name(source, *v), *l)).collect(),
+        legend: legend(source, &variants, &looks),
         panels: phases.iter().map(panel).collect(),
         note: format!(
             "One trial of each variant, the one nearest to its median{}.",

@@ -6,9 +6,8 @@ use super::format::Format;
 use super::look::{Look, looks};
 use super::panel::{Line, Panel, Picture};
 use super::scale::Scale;
-use super::{Canvas, shared, shown};
+use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
-use crate::plot::data::effects::name;
 use crate::plot::data::representatives;
 use crate::plot::data::timeline::{QUANTITIES, Timeline, timeline};
 use crate::verdicts::declared;
@@ -32,7 +31,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     let at = shared(source, &variants);
     let picture = Picture {
         title: source.data.head.title.clone(),
-        legend: variants.iter().zip(&looks).map(|(v, l)| (name(source, *v), *l)).collect(),
+        legend: legend(source, &variants, &looks),
         panels,
         note: format!(
             "One trial of each variant, the one nearest to its median{}. Memory: the largest sample of each step; the \
