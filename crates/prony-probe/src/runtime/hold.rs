@@ -1,7 +1,7 @@
 //! The other end of a hold: a program stands still at the end of a call, and is told what to do next.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -36,7 +36,8 @@ impl HoldCommand {
     }
 }
 
-/// Holds one thread. Dropped without a last command, it lets the thread go on, which then says `gone`.
+/// Holds one thread. To be kept until that says `resumed`, or has ended: dropped before, it lets the thread go on,
+/// which then says `gone`, or `unanswered` ten seconds later where it had not come to listen yet.
 #[derive(Debug)]
 pub struct Holder {
     path: PathBuf,
@@ -44,21 +45,14 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Answers a `held` line, within ten seconds, else the thread goes on by itself. `hold` is the directory of the
-    /// spec.
+    /// Answers a `held` line and its number, within ten seconds, else the thread goes on by itself. `dir` is the
+    /// directory `hold` of the spec.
     ///
     /// # Errors
     /// When the FIFO cannot be made or opened.
-    pub fn answer(hold: &Path, source: Source) -> Result<Self, Error> {
-        let name = match source.thread {
-            0 => source.pid.to_string(),
-            thread => format!("{}-{thread}", source.pid),
-        };
-        let (path, making) = (hold.join(&name), hold.join(format!(".{name}")));
-        // Left by a holder that was killed: the number may be a new process's by now.
-        for left in [&path, &making] {
-            remove(left)?;
-        }
+    pub fn answer(dir: &Path, source: Source, hold: u64) -> Result<Self, Error> {
+        let name = format!("{}-{}-{hold}", source.pid, source.thread);
+        let (path, making) = (dir.join(&name), dir.join(format!(".{name}")));
         let made = mknodat(CWD, &making, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
         made.map_err(|e| Error::file("create", &making)(e.into()))?;
         // Open for both ways before it has its name: neither side can wait for the other to open it.
@@ -78,15 +72,8 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // One that stays is replaced by the next holder, and goes with the scratch.
+        // One that stays goes with the scratch.
         let _ = fs::remove_file(&self.path);
-    }
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
-        _ => Ok(()),
     }
 }
 
@@ -99,9 +86,8 @@ mod tests {
     #[test]
     fn commands_come_in_order_and_the_end_is_seen() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("7-2"), "left by another").unwrap();
-        let mut holder = Holder::answer(dir.path(), Source { pid: 7, thread: 2 }).unwrap();
-        let path = dir.path().join("7-2");
+        let mut holder = Holder::answer(dir.path(), Source { pid: 7, thread: 2 }, 3).unwrap();
+        let path = dir.path().join("7-2-3");
         let reader = BufReader::new(File::open(&path).unwrap());
         for command in [HoldCommand::Collect, HoldCommand::Read, HoldCommand::Release] {
             holder.tell(command).unwrap();
@@ -114,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_missing_directory_is_named() {
-        let error = Holder::answer(Path::new("/nowhere"), Source { pid: 7, thread: 0 }).unwrap_err();
-        assert!(error.to_string().contains("/nowhere/.7"), "{error}");
+        let error = Holder::answer(Path::new("/nowhere"), Source { pid: 7, thread: 0 }, 1).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/.7-0-1"), "{error}");
     }
 }

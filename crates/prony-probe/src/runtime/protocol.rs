@@ -113,6 +113,8 @@ pub enum ProbeEvent {
         call: String,
         /// The number of the invocation.
         n: u64,
+        /// The number of the hold in this thread, from 1; the [`super::Holder`] needs it.
+        hold: u64,
         /// The heap as it stood.
         heap: HeapFigures,
     },

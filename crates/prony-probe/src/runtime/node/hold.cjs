@@ -10,10 +10,11 @@ const kill = process.kill.bind(process);
 const exitNow = process.reallyExit.bind(process);
 
 let heldFor = 0; // nanoseconds that this thread was held
+let holds = 0;
 
-/** The runner makes a FIFO for whom it holds; opened, a read costs nothing until there is a command. */
+/** The runner makes a FIFO for each hold; opened, a read costs nothing until there is a command. */
 function answer() {
-  const path = thread === 0 ? `${spec.hold}/${pid}` : `${spec.hold}/${pid}-${thread}`;
+  const path = `${spec.hold}/${pid}-${thread}-${holds}`;
   const until = now() + ANSWER;
   do {
     try {
@@ -80,7 +81,8 @@ function wait() {
 /** Holds the thread; returns whether the next end of this call is to be held too. */
 function hold(call, n) {
   const began = now();
-  if (!line('held', began, `,"call":${call.id},"n":${n},"heap":${figures()}`)) return false;
+  holds += 1;
+  if (!line('held', began, `,"call":${call.id},"n":${n},"hold":${holds},"heap":${figures()}`)) return false;
   const because = wait();
   const ended = now();
   heldFor += ended - began;

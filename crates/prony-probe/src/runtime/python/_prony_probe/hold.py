@@ -8,6 +8,7 @@ from .spec import SPEC
 
 _ANSWER = 10_000_000_000  # nanoseconds until the runner must have answered
 _held = [0]
+_holds = [0]
 
 
 def held():
@@ -16,7 +17,7 @@ def held():
 
 
 def _answer():
-    path = f'{SPEC["hold"]}/{pid()}'
+    path = f'{SPEC["hold"]}/{pid()}-0-{_holds[0]}'
     until = now() + _ANSWER
     while now() < until:
         try:
@@ -70,7 +71,8 @@ def _wait():
 def hold(call, n):
     """Holds the thread; returns whether the next end of this call is to be held too."""
     began = now()
-    if not line("held", began, f',"call":{call},"n":{n},"heap":{figures()}'):
+    _holds[0] += 1
+    if not line("held", began, f',"call":{call},"n":{n},"hold":{_holds[0]},"heap":{figures()}'):
         return False
     because = _wait()
     ended = now()
