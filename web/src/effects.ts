@@ -1,12 +1,13 @@
 // Every trial a dot, its variant's interval beside it, ordered by effect.
 import * as Plot from "@observablehq/plot";
+import { horizontal } from "./axis.ts";
 import { type Chart, figure, section } from "./chart.ts";
 import { type EffectRow, type Metric, ratios, values } from "./data.ts";
 import { choice } from "./dom.ts";
 import { interval, quantity } from "./format.ts";
 import { first, metricChoice } from "./metrics.ts";
 import type { State } from "./state.ts";
-import { logTicks } from "./ticks.ts";
+import { linearTicks, logTicks } from "./ticks.ts";
 
 interface Dot {
   row: number;
@@ -141,6 +142,7 @@ function draw(
   const pad = log ? Math.max((high / low) ** 0.04, 1.005) : 1;
   const domain: [number, number] =
     known.length === 0 ? [0.5, 2] : log ? [low / pad, high * pad] : [Math.min(0, low), high * 1.04];
+  const most = Math.max(2, Math.floor(width / 90));
   const bars = rows.map((row, at) => ({ row, at })).filter(({ row }) => row.center !== null);
   return Plot.plot({
     width,
@@ -152,13 +154,11 @@ function draw(
     x: {
       type: log ? "log" : "linear",
       domain,
-      label: relative ? "times the baseline" : metric.name,
-      tickFormat: (v: number) => show(v),
-      ticks: log ? logTicks(...domain, Math.floor(width / 90)) : Math.floor(width / 120),
-      grid: true,
+      axis: null,
     },
     y: { domain: [rows.length - 0.35, -0.62], axis: null },
     marks: [
+      ...horizontal(log ? logTicks(...domain, most) : linearTicks(...domain, most), show, relative ? "times the baseline" : null),
       relative
         ? Plot.rectX([0], {
             x1: Math.max(1 / (1 + margin), domain[0]),
