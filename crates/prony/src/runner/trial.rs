@@ -37,6 +37,7 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
     let stopped = monotonic();
     let closed = session.close(stop.is_none())?;
     let phases = records(spec, &closed.visits, &closed.sampled.series);
+    let notes: Vec<Finding> = spec.phases.iter().zip(&closed.visits).flat_map(|(p, v)| assemble::notes(p, v)).collect();
     let after = stopped.since(last_begin(&closed.visits).unwrap_or(began));
     let ending = ending::judge(spec, stop.as_ref(), &closed, after);
     let took = monotonic().since(began);
@@ -55,6 +56,7 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
         findings: Vec::new(),
     };
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
+    record.findings.extend(notes);
     record.findings.extend(disk(lab, &record));
     Ok(record)
 }

@@ -64,18 +64,22 @@ impl<'a> Index<'a> {
 
     pub(super) fn beside(&self, pair: Pair) -> Beside {
         let blocks = self.blocks_of(&pair);
-        let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| bracket(&values(b, &pair.metric))).collect();
-        let test = SignTest::new(&brackets);
-        let have = u64::from(test.blocks());
-        let ratio = test.estimate().map(f64::exp);
-        let interval = (have >= 2)
-            .then(|| test.interval(BESIDE))
-            .map(|(low, high)| RatioInterval { low: low.exp(), high: Some(high.exp()).filter(|h| h.is_finite()) });
-        Beside {
-            pair,
-            ratio: ratio.map_or(Reading::Missing(Why::TooFew { have, need: 1 }), Reading::Measured),
-            interval: interval.map_or(Reading::Missing(Why::TooFew { have, need: 2 }), Reading::Measured),
-        }
+        beside(pair, &blocks)
+    }
+
+    /// As [`Self::beside`] for a pair that the plan did not put into one sub-block: anywhere in one block.
+    pub(super) fn beside_in_block(&self, pair: Pair) -> Beside {
+        let numbers: BTreeSet<u32> = self.blocks.iter().map(|(block, _)| *block).collect();
+        let trial = |block: u32, variant: usize| {
+            let subs = self.blocks.range((block, 0)..=(block, u32::MAX));
+            subs.filter_map(|(_, sub)| self.trials.get(&(block, *sub, variant, Label::A)).copied()).next()
+        };
+        let block = |block: u32| {
+            let (baseline, variant) = (trial(block, pair.baseline)?, trial(block, pair.variant)?);
+            Some(Block { baseline, baseline2: None, variant })
+        };
+        let blocks: Vec<Block<'_>> = numbers.into_iter().filter_map(block).collect();
+        beside(pair, &blocks)
     }
 
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
@@ -91,6 +95,22 @@ impl<'a> Index<'a> {
             Some(Block { baseline, baseline2, variant })
         };
         self.blocks.iter().filter_map(block).collect()
+    }
+}
+
+/// Ratio and interval over these blocks, at 95 % and uncorrected.
+fn beside(pair: Pair, blocks: &[Block<'_>]) -> Beside {
+    let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| bracket(&values(b, &pair.metric))).collect();
+    let test = SignTest::new(&brackets);
+    let have = u64::from(test.blocks());
+    let ratio = test.estimate().map(f64::exp);
+    let interval = (have >= 2)
+        .then(|| test.interval(BESIDE))
+        .map(|(low, high)| RatioInterval { low: low.exp(), high: Some(high.exp()).filter(|h| h.is_finite()) });
+    Beside {
+        pair,
+        ratio: ratio.map_or(Reading::Missing(Why::TooFew { have, need: 1 }), Reading::Measured),
+        interval: interval.map_or(Reading::Missing(Why::TooFew { have, need: 2 }), Reading::Measured),
     }
 }
 

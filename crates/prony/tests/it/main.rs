@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
 
+mod calibrate;
 mod compared;
+mod docs;
 mod pages;
 mod plots;
 mod report_data;
