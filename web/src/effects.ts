@@ -68,7 +68,7 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
     alternative: rows.map((row) => sentence(state, row, show)).join("; "),
     draw: (width) => draw(state, metric, rows, dots, ended, relative, width),
     table: () => ({
-      heads: ["Variant", "Baseline", relative ? "Ratio" : "Median", "Interval", "Trials", "Did not finish", "Verdict"],
+      heads: ["Variant", "Baseline", relative ? "Ratio" : "Median", "Interval", "Trials", "Did not finish", "Verdict", "Baseline against itself"],
       rows: rows.map((row, at) => [
         state.name(row.variant),
         row.baseline === null ? "-" : state.name(row.baseline),
@@ -77,6 +77,7 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
         String(dots.filter((d) => d.row === at).length),
         ended[at] ?? "0",
         row.words ?? "-",
+        row.aa === null || row.aa[0] === null ? "-" : `${show(row.aa[0])} (${interval(row.aa[1], row.aa[2], show)}, 95 %)`,
       ]),
     }),
   };

@@ -51,7 +51,7 @@ test("every figure is drawn and has a table that says the same", options, () =>
 test("growth shows what ran out of memory", options, () =>
   on("sourcing", {}, async (page) => {
     await drawAll(page);
-    await page.getByLabel("Figure").nth(1).selectOption("source.rss.peak");
+    await page.locator("#growth select").first().selectOption("source.rss.peak");
     await drawAll(page);
     assert.match(await page.locator("#growth .canvas").first().innerHTML(), /✕ 16 out of memory \(limit\)/);
     assert.match(await page.locator("#latency figcaption").first().innerText(), /Solid: intended; dashed: actual/);
