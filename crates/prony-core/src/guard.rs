@@ -5,6 +5,7 @@
 pub use crate::finding::{Finding, Severity};
 
 pub mod arms;
+pub mod program;
 pub mod run;
 #[cfg(test)]
 mod tests;

@@ -122,13 +122,27 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
     let experiment = load::experiment(file, &arguments.overrides.read()?)?;
-    let plan = plan::plan(&experiment);
     let path = &arguments.database.database;
-    let mut database = Database::create(path)?;
     let near = scratch(arguments.scratch.as_deref(), path);
-    let lab = Lab::new(&experiment, &near, interrupt, observer)?;
+    begin(&experiment, path, &near, interrupt, observer)
+}
+
+/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub fn begin(
+    experiment: &Experiment,
+    database: &Path,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
+    let plan = plan::plan(experiment);
+    let mut database = Database::create(database)?;
+    let lab = Lab::new(experiment, near, interrupt, observer)?;
     let run = database.begin_run(&RunStart {
-        experiment: &experiment,
+        experiment,
         seed: experiment.seed(),
         host: &lab.host,
         limits: &lab.limits,
