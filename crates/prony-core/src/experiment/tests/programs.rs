@@ -160,13 +160,11 @@ which = ["x", "z"]
 program = "{which}"
 [program.x]
 comand = "true"
-command = "node 'a"
-env = { "A=B" = 1, PRONY_MARKS = "x" }
+command = "node"
 change = { replace = { file = "a", find = "b" } }
 [program.z]
 command = []
 runtime = "perl"
-change = { patch = "p" }
 [[phase]]
 name = "a"
 begin = { line = "(" }
@@ -180,7 +178,16 @@ read = '(?<tiem>\d+)'
 name = "c"
 begin = { mark = "x", line = "y" }
 "#;
-    insta::assert_snapshot!(faults(text), @"");
+    insta::assert_snapshot!(faults(text), @r#"
+    7:1 unknown key `comand` | did you mean `command`?
+    10:22 `replace` needs the key `with` | what stands there afterwards
+    13:11 `runtime` cannot be `perl` | known: `node`, `python`
+    17:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
+    18:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
+    19:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
+    23:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
+    26:11 `event` takes one of `line` and `mark`, not both
+    "#);
 }
 
 #[test]
@@ -195,5 +202,37 @@ fn a_subject_must_be_clear() {
         faults(&format!("[program.x]\ncommand = \"a\"\n{phases}")),
         faults("[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nbegin = { mark = \"x\" }\n"),
     ];
-    insta::assert_snapshot!(said.join("\n--\n"), @"");
+    insta::assert_snapshot!(said.join("\n--\n"), @r#"
+    1:1 the file has several stores and programs, and nothing says which of them a variant measures | add `[subject] use = "{subject}"` and a factor `subject` with levels such as `{ program = "NAME" }`
+    --
+    6:11 unknown program `z` | known: `x`, `y`
+    --
+    5:1 `[subject]` names neither a program nor a store | write `program = "NAME"` or `store = { engine = "..." }`
+    --
+    6:1 a variant measures a program or a store, not both
+    --
+    5:1 `put` works on a store, and the file measures a program | a program's phase has `begin` and `end`, or marks of its name
+    --
+    3:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
+    5:1 unknown key `begin` | known: `name`, `when`, `timed`, `limit`, `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
+    "#);
+}
+
+#[test]
+fn what_cannot_run_is_named() {
+    let of = |body: &str| faults(&format!("[program.x]\n{body}\n"));
+    assert_eq!(of("command = \"a 'b\""), "2:11 `command` ends inside a quote | close it, or write the command as a list");
+    assert_eq!(of("command = []"), "2:11 `command` is empty | program and arguments: `[\"node\", \"build.js\"]`");
+    assert_eq!(of("command = \" \""), "2:11 `command` is empty | name a program");
+    assert_eq!(
+        of("command = [\"a\"]\nshell = true"),
+        "2:11 a shell takes one text, not a list of words | write `command` as one text"
+    );
+    assert_eq!(of("command = \"a\"\nshell = 3"), "3:9 `shell` cannot be `3` | `true`, `false`, or the shell's name");
+    let env = of("command = \"a\"\nenv = { \"A=B\" = 1, PRONY_MARKS = 2 }");
+    assert!(env.contains("`A=B` is no name for a variable") && env.contains("`PRONY_MARKS` is set by prony"), "{env}");
+    let change = of("command = \"a\"\nchange = { patch = \"p\" }");
+    assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
+    let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
+    assert!(pty.contains("output that is thrown away needs no terminal"), "{pty}");
 }

@@ -10,7 +10,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::Overrides;
-use prony_core::record::TrialRecord;
+use prony_core::record::{ProcessSeries, TrialRecord};
 
 use super::choice::{DatabaseArg, RunChoice};
 use super::report::{ReportArgs, ReportFormat, What, report};
@@ -189,7 +189,7 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
     for variant in experiment.variants() {
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
         let label = experiment.factors().first().map_or(experiment.title(), |factor| &factor.levels[variant.levels[0]].label);
-        let shown = median_trial(&trials).map(|trial| database.load_series(data.head.id, trial.trial.position)).transpose()?;
+        let shown = median_trial(&trials).map(|trial| course(database, data, trial)).transpose()?;
         let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
         let courses = shown.and_then(|series| timeline::of(&series, width));
         out += &summary::of(label, &trials, courses);
@@ -198,6 +198,14 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
         out += &format!("{}\n", line.sentence);
     }
     Ok(out)
+}
+
+/// The trial's samples since its program was released: what was held before is no memory of the program's.
+fn course(database: &Database, data: &RunData, trial: &TrialRecord) -> Result<Vec<ProcessSeries>, Error> {
+    let mut series = database.load_series(data.head.id, trial.trial.position)?;
+    let begin = trial.phases.iter().filter_map(|phase| phase.begin).min().unwrap_or_default();
+    series.iter_mut().for_each(|process| process.samples.retain(|sample| sample.at > begin));
+    Ok(series)
 }
 
 /// The trial whose time is the middle one.
