@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use prony_core::workload::touch;
-use prony_engines::timed_loop::{fold as fold_value, now};
+use prony_engines::answers::fold as fold_value;
+use prony_engines::timed_loop::now;
 use serde_json::Value;
 
 use crate::Result;

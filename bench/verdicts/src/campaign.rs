@@ -31,7 +31,7 @@ impl Setting {
 
 /// A place in the recording from which a campaign fits in.
 pub fn start(noise: &Noise, setting: &Setting, blocks: u32, rng: &mut Rng) -> usize {
-    rng.below(noise.len() - blocks as usize * (setting.variants.len() + 2))
+    rng.below(noise.runs() - blocks as usize * (setting.variants.len() + 2))
 }
 
 /// The ln values of a campaign on the runs from `start` on: `[block][arm]`, arms 0 and 1 being the two labels of the

@@ -1,14 +1,19 @@
 //! Prints the tables of `docs/verdicts.md`.
 #![allow(clippy::print_stdout)]
 
-use prony_bench_verdicts::campaign::Setting;
+use std::time::Instant;
+
+use prony_bench_verdicts::campaign::{Setting, draw, family};
 use prony_bench_verdicts::measure::{self, INSIDE, SEQUENTIAL};
 use prony_bench_verdicts::noise::{Arm, Noise};
 use prony_bench_verdicts::rng::Rng;
-use prony_core::stats::Looks;
+use prony_core::stats::{Looks, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
 const EFFECTS: [f64; 5] = [0.02, 0.05, 0.1, 0.5, 10.0];
+
+/// A table's name, how it is printed, and the part of the campaigns it gets.
+type Table = (&'static str, fn(&[Noise], u32), u32);
 
 fn main() {
     let many = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2000);
@@ -16,12 +21,13 @@ fn main() {
     let only = std::env::args().nth(2);
     println!("Exact 95 % intervals in brackets\n");
     // The table that carries the promise gets the most campaigns.
-    let tables: [(&str, fn(&[Noise], u32), u32); 5] = [
+    let tables: [Table; 6] = [
         ("false", false_verdicts, 1),
         ("injected", injected, 5),
         ("smallest", smallest, 4),
         ("candidates", candidates, 4),
         ("others", others, 4),
+        ("speed", speed, 1),
     ];
     for (_, print, part) in tables.iter().filter(|(name, ..)| only.as_deref().is_none_or(|o| o == *name)) {
         print(&noises, many / part);
@@ -127,4 +133,18 @@ fn others(noises: &[Noise], many: u32) {
             }
         }
     }
+}
+
+/// How long it takes to compare 11,200 trials: 20 variants in 400 blocks of 4 sub-blocks with two baselines each.
+fn speed(noises: &[Noise], _: u32) {
+    let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 5);
+    let looks = Looks::new(6, 400);
+    let mut whole = family(&[], &looks);
+    for _ in 0..4 {
+        let values = draw(&noises[0], &setting, 400, 0, &mut Rng::new(47));
+        whole.members.extend(family(&values, &looks).members);
+    }
+    let began = Instant::now();
+    let found = compare_family(&whole);
+    println!("\n## Speed\n\n{} comparisons over 11,200 trials: {:?}", found.len(), began.elapsed());
 }

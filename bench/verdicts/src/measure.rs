@@ -193,7 +193,7 @@ pub const SEQUENTIAL: [&str; 4] = ["Welch, 5 %", "Mann-Whitney, 5 %", "bootstrap
 pub fn sequential(noise: &Noise, variant: Arm, size: usize, runs: usize, many: u32, rng: &mut Rng) -> [Rate; 4] {
     let mut rates = [Rate::default(); 4];
     for _ in 0..many {
-        let start = rng.below(noise.len() - (size + 1) * runs);
+        let start = rng.below(noise.runs() - (size + 1) * runs);
         let arm = |k: usize| -> Vec<f64> {
             let bent = if k == 0 { Arm::PLAIN } else { variant };
             (0..runs).map(|i| noise.seen(start + k * runs + i, bent).exp()).collect()

@@ -44,7 +44,7 @@ impl Noise {
     }
 
     /// How many runs.
-    pub fn len(&self) -> usize {
+    pub fn runs(&self) -> usize {
         self.rest.len()
     }
 
@@ -61,7 +61,7 @@ impl Noise {
 
     /// The variant moved so that the median of its log-ratio to the baseline, over near runs, is nought.
     pub fn paired(&self, baseline: Arm, variant: Arm) -> Arm {
-        let gaps = (0..self.len()).flat_map(|t| (1..=NEAR).map(move |d| (t, d)));
+        let gaps = (0..self.runs()).flat_map(|t| (1..=NEAR).map(move |d| (t, d)));
         let gaps = gaps.filter_map(|(t, d)| {
             let other = self.rest.get(t + d)?;
             let forth = variant.bend(self.rest[t]) - baseline.bend(*other);
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn the_recordings_are_all_there_and_as_noisy_as_described() {
         let all = Noise::recorded();
-        assert_eq!(all.iter().map(Noise::len).collect::<Vec<_>>(), [3942, 3942, 1217]);
+        assert_eq!(all.iter().map(Noise::runs).collect::<Vec<_>>(), [3942, 3942, 1217]);
         let spread = |noise: &Noise| median(&noise.rest.iter().map(|e| e.abs()).collect::<Vec<_>>());
         assert!(spread(&all[1]) < spread(&all[0]), "CPU time is quieter than wall time");
     }

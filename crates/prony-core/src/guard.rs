@@ -1,10 +1,11 @@
 //! Each check of validity: data in, finding out. A guard may refuse a comparison, never delete data.
 //!
-//! [`trial`] looks at one trial, [`arms`] at a variant beside its stratum's baseline, [`run`] at a whole run.
+//! [`trial`] looks at one trial, [`arms`] at a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](gather::gather) asks all of them.
 
 pub use crate::finding::{Finding, Severity};
 
 pub mod arms;
+pub mod gather;
 pub mod program;
 pub mod run;
 #[cfg(test)]

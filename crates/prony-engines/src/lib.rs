@@ -2,6 +2,7 @@
 
 #![deny(unsafe_code)]
 
+pub mod answers;
 pub mod catalog;
 pub mod driver;
 mod failure;

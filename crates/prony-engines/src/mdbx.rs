@@ -143,6 +143,9 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
     if config.min_size.is_some_and(|size| size > config.max_size) {
         faults.push(options::out_of_range("min_size", "`min_size` must be at most `max_size`".to_owned()));
     }
+    if config.growth_step == Some(0) {
+        faults.push(options::out_of_range("growth_step", "`growth_step` must be above zero".to_owned()));
+    }
     if config.max_size < 1 << 20 || isize::try_from(config.max_size).is_err() {
         faults.push(options::out_of_range("max_size", "`max_size` must be at least 1 MiB".to_owned()));
     }

@@ -10,6 +10,7 @@ use std::ops::Range;
 
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::answers::Reads;
 use crate::driver::{EngineError, Read, Session, Write};
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
@@ -159,10 +160,7 @@ impl Tally {
                 *self.texts.entry(text).or_default() += count;
             }
         }
-        self.reads.rows += other.reads.rows;
-        self.reads.misses += other.reads.misses;
-        self.reads.bytes += other.reads.bytes;
-        self.reads.digest = self.reads.digest.wrapping_add(other.reads.digest);
+        self.reads.merge(other.reads);
     }
 
     /// Counts a failure; gives the error back where the phase cannot go on.
@@ -191,93 +189,16 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// What reads answered. The digest is a sum over rows, so that order, threads and transactions do not matter.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reads {
-    /// Whether each cache line of a value is read.
-    pub touch: bool,
-    /// Rows returned.
-    pub rows: u64,
-    /// Reads by key, and removals, that found nothing.
-    pub misses: u64,
-    /// Bytes of keys and values returned, and of those that `compute` stored.
-    pub bytes: u64,
-    /// Sum over the rows of a hash of number (or key, in scans), length and, where touched, [`fold`] of the value.
-    pub digest: u64,
-}
-
-impl Reads {
-    #[inline(always)]
-    fn row(&mut self, identity: u64, key: usize, value: &[u8]) {
-        let content = if self.touch { fold(value) } else { value.len() as u64 };
-        self.rows += 1;
-        self.bytes += (key + value.len()) as u64;
-        self.digest = self.digest.wrapping_add(mix(identity ^ content.rotate_left(23)));
-    }
-
-    #[inline(always)]
-    fn get<R: Read>(&mut self, txn: &mut R, op: Op<'_>) -> Result<bool, EngineError> {
-        let found = txn.get(op.key, |value| self.row(mix(op.number), op.key.len(), value))?;
-        self.misses += u64::from(!found);
-        Ok(found)
-    }
-
-    #[inline(always)]
-    fn stored(&mut self, op: Op<'_>) {
-        self.bytes += (op.key.len() + op.value.len()) as u64;
-    }
-
-    #[inline(always)]
-    fn scan<R: Read>(&mut self, txn: &mut R, op: Op<'_>) -> Result<(), EngineError> {
-        txn.scan(op.key, op.rows, |key, value| self.row(hash_key(key), key.len(), value)).map(drop)
-    }
-}
-
-const ODD: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// Reads eight bytes of each cache line of a value (METHOD 2.2) and folds them, with the length, into 64 bits.
-///
-/// Four lanes, so that the multiplications of a long value do not wait for each other. Eight bytes in 64 are enough
-/// to notice another version or another record; every byte is compared by a `verify` phase.
 #[inline(always)]
-pub fn fold(value: &[u8]) -> u64 {
-    let mut lanes = [value.len() as u64, ODD, !ODD, ODD.rotate_left(32)];
-    let mut blocks = value.chunks_exact(256);
-    for block in &mut blocks {
-        for (lane, line) in lanes.iter_mut().zip(block.chunks_exact(64)) {
-            *lane = (*lane ^ word(line)).wrapping_mul(ODD).rotate_left(29);
-        }
-    }
-    for (lane, line) in lanes.iter_mut().zip(blocks.remainder().chunks(64)) {
-        *lane = (*lane ^ word(line)).wrapping_mul(ODD).rotate_left(29);
-    }
-    // A value that begins within a line may end on one line more.
-    lanes[0] ^= value.last().copied().map_or(0, u64::from) << 56;
-    lanes[0] ^ lanes[1].rotate_left(17) ^ lanes[2].rotate_left(31) ^ lanes[3].rotate_left(47)
+fn get<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<bool, EngineError> {
+    let found = txn.get(op.key, |value| reads.numbered(op.number, op.key.len(), value))?;
+    reads.misses += u64::from(!found);
+    Ok(found)
 }
 
 #[inline(always)]
-fn word(bytes: &[u8]) -> u64 {
-    match bytes.first_chunk::<8>() {
-        Some(eight) => u64::from_le_bytes(*eight),
-        None => bytes.iter().fold(0, |word, byte| word << 8 | u64::from(*byte)),
-    }
-}
-
-/// MurmurHash3's finaliser: every bit of the input changes half of the output's.
-#[inline(always)]
-fn mix(mut x: u64) -> u64 {
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xFF51_AFD7_ED55_8CCD);
-    x ^= x >> 33;
-    x = x.wrapping_mul(0xC4CE_B9FE_1A85_EC53);
-    x ^ x >> 33
-}
-
-/// A hash of a key, for sums over rows whose number is not known.
-#[inline(always)]
-pub(crate) fn hash_key(key: &[u8]) -> u64 {
-    key.chunks(8).fold(key.len() as u64, |hash, part| mix(hash ^ word(part)).wrapping_add(ODD))
+fn scan<R: Read>(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
+    txn.scan(op.key, op.rows, |key, value| reads.keyed(key, value)).map(drop)
 }
 
 /// One operation in a transaction. A type and not a closure, so that it is inlined for certain.
@@ -295,8 +216,8 @@ impl<R: Read> Step<R> for Reading {
     #[inline(always)]
     fn step(txn: &mut R, op: Op<'_>, reads: &mut Reads) -> Result<(), EngineError> {
         match op.kind {
-            Kind::Scan => reads.scan(txn, op),
-            _ => reads.get(txn, op).map(drop),
+            Kind::Scan => scan(txn, op, reads),
+            _ => get(txn, op, reads).map(drop),
         }
     }
 }
@@ -309,13 +230,13 @@ impl<W: Write> Step<W> for Writing {
             Kind::Append => txn.append(op.key, op.value),
             Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
             Kind::Read | Kind::Scan => Reading::step(txn, op, reads),
-            Kind::Compute if reads.get(txn, op)? => Ok(()),
+            Kind::Compute if get(txn, op, reads)? => Ok(()),
             Kind::Compute => {
-                reads.stored(op);
+                reads.stored(op.key, op.value);
                 txn.put(op.key, op.value)
             }
             Kind::ReadModifyWrite => {
-                reads.get(txn, op)?;
+                get(txn, op, reads)?;
                 txn.put(op.key, op.value)
             }
         }
@@ -335,7 +256,7 @@ fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: 
             if read_alone(session, op, reads)? {
                 return Ok(1);
             }
-            reads.stored(op);
+            reads.stored(op.key, op.value);
             write_alone(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
         }
         Kind::ReadModifyWrite if !own_reads => {
@@ -350,8 +271,8 @@ fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: 
 fn read_alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads) -> Result<bool, EngineError> {
     let mut txn = session.read()?;
     let found = match op.kind {
-        Kind::Scan => reads.scan(&mut txn, op).map(|()| true)?,
-        _ => reads.get(&mut txn, op)?,
+        Kind::Scan => scan(&mut txn, op, reads).map(|()| true)?,
+        _ => get(&mut txn, op, reads)?,
     };
     txn.finish()?;
     Ok(found)
@@ -507,4 +428,47 @@ pub fn within<W: Write, T: Timing>(
     let (ran, stopped) = span::<Writing, _, _>(txn, feed, timing, &mut tally.reads, u64::MAX);
     tally.succeeded(ran, 0);
     stopped.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> EngineError {
+        EngineError::Engine { engine: "fake", doing: "storing a value", source: text.into() }
+    }
+
+    #[test]
+    fn a_phase_goes_on_until_too_many_failures_stand_in_a_row() {
+        let mut tally = Tally::default();
+        for _ in 0..3 {
+            (1..FAILURES_IN_A_ROW).for_each(|_| tally.failed(1, refused("full")).unwrap());
+            tally.succeeded(1, 1);
+        }
+        (1..FAILURES_IN_A_ROW).for_each(|_| tally.failed(2, refused("full")).unwrap());
+        assert!(tally.failed(2, refused("full")).is_err());
+        assert_eq!((tally.operations, tally.errors), (3, 3 * 99 + 200));
+        assert_eq!(tally.texts.into_values().collect::<Vec<_>>(), [3 * 99 + 100]);
+    }
+
+    #[test]
+    fn some_failures_end_a_phase_at_once() {
+        let memory = EngineError::OutOfMemory { engine: "fake", doing: "storing a value" };
+        let unsupported = EngineError::Unsupported { engine: "fake", what: "scans".to_owned() };
+        for error in [memory, unsupported] {
+            assert!(Tally::default().failed(1, error).is_err());
+        }
+    }
+
+    #[test]
+    fn only_the_first_few_error_texts_are_kept() {
+        let mut tally = Tally::default();
+        (0..50).for_each(|n| tally.failed(1, refused(&format!("page {n}"))).unwrap());
+        let mut other = Tally::default();
+        other.failed(1, refused("page 3")).unwrap();
+        other.failed(1, refused("page 99")).unwrap();
+        tally.merge(other);
+        assert_eq!((tally.texts.len(), tally.errors), (ERROR_TEXTS, 52));
+        assert_eq!(tally.texts["`fake` failed while storing a value: page 3"], 2);
+    }
 }

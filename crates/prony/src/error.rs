@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use prony_core::experiment::{Problem, render};
+use prony_core::latency::LatencyError;
 use prony_core::metric::MetricError;
 
 /// An error of this crate.
@@ -98,6 +99,9 @@ pub enum Error {
         /// The cause.
         source: serde_json::Error,
     },
+    /// A stored latency histogram is damaged.
+    #[error(transparent)]
+    Latency(#[from] LatencyError),
     /// A metric's name on the command line is wrong.
     #[error(transparent)]
     Metric(#[from] MetricError),

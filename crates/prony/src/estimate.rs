@@ -7,6 +7,7 @@ use prony_core::experiment::design::Experiment;
 use prony_core::experiment::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
 use prony_core::plan::Outline;
 use prony_core::units::Nanos;
+use prony_engines::registry;
 
 use crate::results::Database;
 
@@ -83,7 +84,8 @@ fn earlier(experiment: &Experiment, database: &Path) -> Option<Vec<(TrialSpec, N
 }
 
 fn crude(spec: &TrialSpec, data_bytes: f64) -> Nanos {
-    let synced = spec.subject.store().is_some_and(|store| matches!(store.durability, None | Some(Durability::Strict | Durability::Bounded)));
+    let class = spec.subject.store().and_then(|store| Some(registry::check(store).ok()?.class));
+    let synced = matches!(class, Some(Durability::Strict | Durability::Bounded));
     let records = spec.data.as_ref().map_or(0, |data| data.records);
     let per_record = if records > 0 { data_bytes / records as f64 } else { 0.0 };
     let phases = spec.phases.iter().map(|phase| crude_phase(phase, records, per_record, synced));

@@ -1,9 +1,11 @@
 //! The parts of the `prony` binary, as a library so that tests can reach them.
 
+pub mod calibrate;
 pub mod cli;
 pub mod error;
 pub mod estimate;
 pub mod load;
+pub mod plot;
 pub mod report;
 pub mod results;
 pub mod runner;

@@ -520,6 +520,100 @@ mod tests {
         assert!(matches!(found[1].verdict, Verdict::CantTell { .. }) && found[1].ratio.measured().is_some());
     }
 
+    /// Twelve blocks, the variant `log` above its baselines except in the last ones, where it lies between them.
+    fn mostly_above(above: u32, log: f64) -> Vec<BlockValues> {
+        let block = |i: u32| {
+            let step = if i < above { log + 0.001 * f64::from(i % 3) } else { 0.0 };
+            BlockValues {
+                baseline: Observation::Value(100.0 * (-0.005f64).exp()),
+                baseline2: Some(Observation::Value(100.0 * 0.005f64.exp())),
+                variant: Observation::Value(100.0 * step.exp()),
+            }
+        };
+        (0..12).map(block).collect()
+    }
+
+    #[test]
+    fn holm_cuts_an_interval_that_still_holds_one() {
+        // Nine comparisons beyond doubt leave nearly the whole error to the tenth.
+        let one_look = |blocks| Pairing { looks: Looks::new(12, 12), ..pairing(blocks) };
+        let mut members = vec![one_look(mostly_above(12, 1.0)); 9];
+        members.push(one_look(mostly_above(8, 0.2)));
+        let found = compare_family(&family(members));
+        let last = &found[9];
+        assert!(*last.p_adjusted.measured().unwrap() <= 0.05, "{last:?}");
+        assert!(*last.p.measured().unwrap() > 0.05 / 10.0, "Bonferroni alone would not have rejected");
+        assert_eq!(last.interval.measured().unwrap().low, 1.0);
+        assert_eq!(last.verdict, Verdict::WorseUncertain);
+        // Alone among undecided ones it is not claimed.
+        let members = vec![one_look(mostly_above(8, 0.2)); 10];
+        assert!(compare_family(&family(members)).iter().all(|c| matches!(c.verdict, Verdict::CantTell { .. })));
+    }
+
+    #[test]
+    fn more_looks_only_narrow_the_interval_and_lose_no_claim() {
+        let mut before: Option<Comparison> = None;
+        for n in [6, 11, 18, 30] {
+            let now = alone(blocks(n, 1.3));
+            if let Some(before) = &before {
+                let (a, b) = (before.interval.measured().unwrap(), now.interval.measured().unwrap());
+                assert!(b.low >= a.low && b.high.unwrap() <= a.high.unwrap(), "{a:?} {b:?}");
+                assert!(now.p_adjusted.measured().unwrap() <= before.p_adjusted.measured().unwrap());
+            }
+            before = Some(now);
+        }
+        // A claim of the second look stands though the blocks after it say nothing.
+        let mut late = blocks(11, 3.0);
+        late.extend(blocks(19, 1.0));
+        assert!(alone(late).verdict.is_worse());
+    }
+
+    #[test]
+    fn a_larger_family_pays_with_wider_intervals() {
+        let width = |size: usize| {
+            let found = compare_family(&family(vec![pairing(blocks(30, 1.3)); size]));
+            let interval = *found[0].interval.measured().unwrap();
+            interval.high.unwrap() / interval.low
+        };
+        assert!(width(1) <= width(5) && width(5) <= width(50) && width(1) < width(50));
+    }
+
+    #[test]
+    fn crashed_beside_crashed_says_nothing_of_the_block() {
+        let mut some = blocks(12, 2.0);
+        for block in some.iter_mut().take(3) {
+            *block = BlockValues {
+                baseline: Observation::Unfinished,
+                baseline2: Some(Observation::Unfinished),
+                variant: Observation::Unfinished,
+            };
+        }
+        let c = alone(some);
+        assert_eq!((c.blocks, c.variant.finished, c.baseline.finished), (11, 9, 18));
+        assert!(c.verdict.is_worse() || matches!(c.verdict, Verdict::CantTell { .. }));
+        let ratio = *c.ratio.measured().unwrap();
+        assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+    }
+
+    #[test]
+    fn unsupported_arms_are_not_compared() {
+        let mut some = blocks(8, 1.0);
+        some[0].variant = Observation::Unsupported;
+        assert_eq!(alone(some).verdict, Verdict::Refused { why: "not supported".into() });
+    }
+
+    #[test]
+    fn a_zero_beside_a_zero_is_equal_and_beside_more_is_better() {
+        let zero = |variant| BlockValues {
+            baseline: Observation::Value(0.0),
+            baseline2: Some(Observation::Value(0.0)),
+            variant: Observation::Value(variant),
+        };
+        let equal = alone(vec![zero(0.0); 30]);
+        assert_eq!((equal.ratio, equal.verdict), (Reading::Measured(1.0), Verdict::NoDifference));
+        assert!(alone(vec![zero(5.0); 30]).verdict.is_worse());
+    }
+
     #[test]
     fn a_run_is_settled_when_nothing_is_open() {
         let sure = compare_family(&family(vec![pairing(blocks(30, 2.0)), pairing(blocks(30, 1.0))]));

@@ -145,6 +145,22 @@ mod tests {
         }
     }
 
+    /// The table supposes blocks alike in law. The worst otherwise: a fixed number of blocks always lies outside.
+    #[test]
+    fn blocks_that_are_not_alike_cost_at_most_so_much() {
+        for (alpha, most) in [(0.05, 2.5), (0.01, 2.2), (0.001, 2.0)] {
+            let mut worst = 0.0f64;
+            for law in (6..=30).map(Law::tabulated) {
+                for out in 1..=law.blocks() {
+                    let rejects = |above: &u32| law.tail(*above, out - above) <= 0.5 * alpha;
+                    let mass: f64 = (0..=out).filter(rejects).map(|above| binomial(out, above)).sum();
+                    worst = worst.max(2.0 * mass * 0.5f64.powi(out as i32));
+                }
+            }
+            assert!(worst <= most * alpha && worst > alpha, "{alpha}: {worst}");
+        }
+    }
+
     #[test]
     fn the_table_rejects_more_of_what_is_different() {
         // A third lies between, and of those outside nine tenths are above.

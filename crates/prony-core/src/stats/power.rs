@@ -72,11 +72,16 @@ fn expected_half_width(n: u32, spread: f64, alpha: f64) -> f64 {
         let half_range = spread * 1.5f64.sqrt() * normal_quantile(1.0 - 0.5 / n_f);
         return half_range * (1.0 + 2.0 * gap);
     }
-    normal_quantile(1.0 - 0.5 * alpha) * spread * (std::f64::consts::PI * 2.0 / 3.0 / n_f).sqrt()
+    // Counts come in steps, which cost most where there are few.
+    let steps = 1.0 + 2.0 / n_f;
+    steps * normal_quantile(1.0 - 0.5 * alpha) * spread * (std::f64::consts::PI * 2.0 / 3.0 / n_f).sqrt()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::binomial::binomial_interval;
+    use super::super::law::Law;
+    use super::super::sign::{Bracket, SignTest};
     use super::*;
 
     #[test]
@@ -102,6 +107,54 @@ mod tests {
         let n = blocks_for_effect(0.05, 0.05, 5, 0.05).unwrap();
         let seen = |n| smallest_effect(expected_half_width(n, 0.05, 0.01), 0.01, n);
         assert!(seen(n) <= 0.05 && seen(n - 1) > 0.05);
+    }
+
+    /// Normal noise from a fixed seed, by the sum of twelve uniform numbers.
+    fn noise(seed: u64) -> impl FnMut() -> f64 {
+        let mut state = seed;
+        move || {
+            let mut uniform = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 11) as f64 / (1u64 << 53) as f64
+            };
+            (0..12).map(|_| uniform()).sum::<f64>() - 6.0
+        }
+    }
+
+    /// Brackets of `n` blocks with a variant slower by `effect` (ln) and normal noise of this spread.
+    fn campaign(n: u32, spread: f64, effect: f64, noise: &mut impl FnMut() -> f64) -> Vec<Bracket> {
+        (0..n).map(|_| Bracket::of(effect + spread * noise(), &[spread * noise(), spread * noise()])).collect()
+    }
+
+    #[test]
+    fn the_expected_half_width_is_that_of_normal_noise() {
+        for (n, alpha) in [(6, 0.01), (12, 0.05), (30, 0.05), (30, 0.0025), (60, 0.01)] {
+            let mut noise = noise(5);
+            let half = |_| {
+                let test = SignTest::with_law(&campaign(n, 0.05, 0.0, &mut noise), Law::tabulated(n));
+                let (low, high) = test.interval(alpha);
+                0.5 * (high - low)
+            };
+            let mean = (0..400).map(half).sum::<f64>() / 400.0;
+            let expected = expected_half_width(n, 0.05, alpha);
+            assert!((0.75..1.35).contains(&(mean / expected)), "{n} blocks at {alpha}: {mean} of {expected}");
+        }
+    }
+
+    #[test]
+    fn the_planned_blocks_see_the_effect_they_were_planned_for() {
+        for (effect, comparisons) in [(0.05, 1), (0.10, 1), (0.10, 20)] {
+            let n = blocks_for_effect(effect, 0.05, comparisons, 0.05).unwrap();
+            let mut noise = noise(9);
+            let level = 0.05 / comparisons as f64;
+            let seen = |_: &u32| {
+                let brackets = campaign(n, 0.05, f64::ln_1p(effect), &mut noise);
+                SignTest::with_law(&brackets, Law::tabulated(n)).interval(level).0 > 0.0
+            };
+            let hits = (0..300).filter(seen).count() as u32;
+            let (low, _) = binomial_interval(hits, 300, 0.95);
+            assert!(low >= 0.75, "{effect} in a family of {comparisons}: {n} blocks saw {hits} of 300");
+        }
     }
 
     #[test]

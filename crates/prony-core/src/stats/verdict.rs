@@ -172,6 +172,38 @@ mod tests {
     }
 
     #[test]
+    fn every_verdict_has_its_words_and_its_side() {
+        let all = [
+            (Verdict::Better, "faster", 1),
+            (Verdict::Worse, "slower", -1),
+            (Verdict::BetterUncertain, "faster, by how much is uncertain", 1),
+            (Verdict::WorseUncertain, "slower, by how much is uncertain", -1),
+            (Verdict::DiffersWithinMargin, "differs, but less than 3 %", 0),
+            (Verdict::NoDifference, "no difference", 0),
+            (Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) }, "can't tell", 0),
+            (Verdict::DoesNotFinish, "does not finish", -1),
+            (Verdict::BaselineDoesNotFinish, "finishes where the baseline does not", 1),
+            (Verdict::NeitherFinishes, "neither finishes", 0),
+            (Verdict::Refused { why: "answers differ".into() }, "not compared: answers differ", 0),
+        ];
+        for (verdict, words, side) in all {
+            assert_eq!(verdict.words(Metric::Time, 0.03), words);
+            assert_eq!(i32::from(verdict.is_better()) - i32::from(verdict.is_worse()), side, "{words}");
+            assert!(side == 0 || verdict.is_difference(), "{words}");
+        }
+    }
+
+    #[test]
+    fn every_metric_has_two_different_directions() {
+        for metric in Metric::ALL {
+            let (better, worse) = directions(*metric);
+            assert!(!better.is_empty() && better != worse, "{}", metric.name());
+            let expected = if metric.better() == Better::Higher { "faster" } else { better };
+            assert_eq!(better, expected, "{}", metric.name());
+        }
+    }
+
+    #[test]
     fn a_rate_turns_the_interval_round() {
         let interval = RatioInterval::from_log_cost((0.0, 2f64.ln()), Better::Higher);
         assert!((interval.low - 0.5).abs() < 1e-12 && interval.high == Some(1.0));

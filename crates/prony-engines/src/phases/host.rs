@@ -14,8 +14,9 @@ use super::ledger::Ledger;
 use super::operate::{Ended, InTransaction, Job, writes};
 use super::trouble::{HostError, Trouble};
 use super::{Link, Machine, Plan, Progress, verify};
+use crate::answers::hash_key;
 use crate::driver::{Description, Driver, Read, Session, Store, Write};
-use crate::timed_loop::{hash_key, now};
+use crate::timed_loop::now;
 
 /// The seed of a phase's orders and schedules, from the trial's. By name, so that variants with other phases beside it
 /// still do the same operations in it.

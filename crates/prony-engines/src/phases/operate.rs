@@ -1,5 +1,6 @@
 //! A phase that repeats operations: its clients, their start and the sum of what they report.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Barrier;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -115,6 +116,17 @@ impl<S: Session> Way for InTransaction<'_, S> {
     }
 }
 
+/// Stops the other clients where this one panics.
+struct StopOnPanic<'a>(&'a Shared<'a>);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.stop.store(true, Relaxed);
+        }
+    }
+}
+
 /// What a client leaves.
 struct End {
     sections: Sections,
@@ -173,14 +185,20 @@ impl Job<'_> {
     ) -> Result<Vec<End>, Trouble> {
         let of = self.ops.threads;
         let (ready, go) = (Barrier::new(of as usize + 1), Barrier::new(of as usize + 1));
+        let prepare = |index| {
+            let session = store.session()?;
+            Ok::<_, Trouble>((way(session), self.client(Share { index, of })?))
+        };
         let one = |index| {
-            let prepared = store.session().map_err(Trouble::from);
-            let prepared = prepared.and_then(|session| Ok((way(session), self.client(Share { index, of })?)));
+            // A panic must not keep the others waiting at the barriers, nor let them run to their end.
+            let stop = StopOnPanic(self.shared);
+            let prepared = catch_unwind(AssertUnwindSafe(|| prepare(index)));
             ready.wait();
             go.wait();
-            let end = prepared.and_then(|(mut way, client)| self.sampled(&mut way, client).map_err(Trouble::from));
+            let prepared = prepared.unwrap_or_else(|panic| resume_unwind(panic));
+            let end = prepared.and_then(|(mut way, client)| Ok(self.sampled(&mut way, client)?));
             if end.is_err() {
-                self.shared.stop.store(true, Relaxed);
+                stop.0.stop.store(true, Relaxed);
             }
             end
         };
@@ -189,12 +207,12 @@ impl Job<'_> {
             let clients: Vec<_> = (0..of).map(|index| scope.spawn(move || one(index))).collect();
             ready.wait();
             let told = began();
-            self.shared.stop.store(told.is_err(), Relaxed);
+            self.shared.stop.fetch_or(told.is_err(), Relaxed);
             go.wait();
             let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
             told?;
             // A panic of an engine in a client's thread is the trial's end like one in the worker's own thread.
-            ends.into_iter().map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+            ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect()
         })
     }
 

@@ -14,8 +14,8 @@ use prony_core::workload::{Digest, Records};
 use super::ledger::{Ledger, State};
 use super::source::FIRST_KEY;
 use super::trouble::Trouble;
+use crate::answers::hash_key;
 use crate::driver::{EngineError, Read};
-use crate::timed_loop::hash_key;
 
 /// Keys whose hashes are held at a time while an extra row is searched for.
 const KEYS_HELD: u64 = 500_000;

@@ -12,9 +12,9 @@ use super::memory;
 use crate::clock::monotonic;
 use crate::why::why;
 
-const STEPS: u64 = 6_000_000;
-const BUFFER: Bytes = Bytes::from_mib(64);
-const SYNCS: u32 = 8;
+const STEPS: u64 = 3_000_000;
+const BUFFER: Bytes = Bytes::from_mib(48);
+const SYNCS: u32 = 4;
 const FILE: &str = ".prony-canary";
 
 /// How long each canary took.
@@ -22,9 +22,9 @@ const FILE: &str = ".prony-canary";
 pub struct Canary {
     /// A fixed loop in registers.
     pub cpu: Nanos,
-    /// Reading 64 MiB of touched memory.
+    /// Reading 48 MiB of touched memory.
     pub memory: Nanos,
-    /// Eight times a write of 4 KiB and fdatasync, in the directory of the store.
+    /// Four times a write of 4 KiB and fdatasync, in the directory of the store.
     pub fsync: Reading<Nanos>,
 }
 

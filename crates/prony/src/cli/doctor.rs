@@ -126,7 +126,8 @@ fn facts_table(facts: &Facts, width: Option<usize>) -> Table {
     table.add_row(["clock source".to_owned(), text(&facts.clock_source)]);
     table.add_row(["control groups".to_owned(), text(&facts.cgroups)]);
     table.add_row(["transparent huge pages".to_owned(), text(&facts.huge_pages)]);
-    let mount = |mount: &prony_probe::mount::Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
+    let mount =
+        |mount: &prony_probe::mount::Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
     table.add_row(["file system".to_owned(), shown(&facts.file_system, mount)]);
     for disk in &facts.disks {
         let what = format!(

@@ -16,3 +16,11 @@ pub fn worker() -> ExitCode {
 pub fn supervise() -> ExitCode {
     prony_probe::launch::supervise_stdin()
 }
+
+/// Does the steps that standard input tells, and says on standard output what they came to.
+pub fn fixture() -> ExitCode {
+    match prony_probe::fixture::serve(io::stdin().lock(), io::stdout().lock()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(2),
+    }
+}

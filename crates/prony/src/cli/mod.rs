@@ -8,8 +8,10 @@ use clap::{Parser, Subcommand};
 use crate::error::Error;
 use crate::report::render::terminal::Terminal;
 
+pub mod calibrate;
 pub mod check;
 pub mod choice;
+pub mod compare;
 pub mod doctor;
 pub mod engines;
 pub mod exec;
@@ -17,6 +19,7 @@ pub mod hidden;
 pub mod ls;
 pub mod mark;
 pub mod new;
+pub mod plot;
 pub mod report;
 pub mod rm;
 pub mod run;
@@ -59,8 +62,14 @@ enum Command {
     Show(show::ShowArgs),
     /// Write a run as a document or as data
     Report(report::ReportArgs),
+    /// Judge a stored run again, or set two side by side
+    Compare(compare::Arguments),
+    /// Draw a figure of a run as an SVG picture
+    Plot(plot::PlotArgs),
     /// What can be measured on this machine, its limits, and how to allow the rest
     Doctor(doctor::Arguments),
+    /// Check the instrument on this machine with subjects of known truth
+    Calibrate(calibrate::Arguments),
     /// List the runs in the results database
     Ls(ls::LsArgs),
     /// Remove a run from the results database
@@ -73,6 +82,9 @@ enum Command {
     /// Hold one subject and end its tree; prony starts this itself
     #[command(hide = true)]
     Supervise,
+    /// Do what `prony calibrate` tells it; prony starts this itself
+    #[command(hide = true)]
+    Fixture,
 }
 
 /// Columns of tables where the output is no terminal: a page, not a mile.
@@ -122,6 +134,7 @@ pub fn main() -> ExitCode {
     match arguments.command {
         Command::Worker => return hidden::worker(),
         Command::Supervise => return hidden::supervise(),
+        Command::Fixture => return hidden::fixture(),
         _ => {}
     }
     let stdout = io::stdout();
@@ -132,7 +145,8 @@ pub fn main() -> ExitCode {
         Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
     };
     let mut out = io::BufWriter::new(stdout.lock());
-    let mut output = Output { out: &mut out, width: Some(if terminal { terminal_width() } else { PLAIN_WIDTH }), colour };
+    let mut output =
+        Output { out: &mut out, width: Some(if terminal { terminal_width() } else { PLAIN_WIDTH }), colour };
     let answer = dispatch(arguments.command, &mut output).and_then(|answer| {
         let flushed = output.out.flush();
         flushed.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
@@ -159,11 +173,14 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Schema(arguments) => schema::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
+        Command::Compare(arguments) => compare::run(&arguments, output),
+        Command::Plot(arguments) => plot::plot(&arguments, output.out).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
+        Command::Calibrate(arguments) => calibrate::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
         Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),
-        Command::Worker | Command::Supervise => Ok(Answer::Yes),
+        Command::Worker | Command::Supervise | Command::Fixture => Ok(Answer::Yes),
     }
 }
 

@@ -10,7 +10,7 @@ use crate::report::export::document::document;
 use crate::report::export::{Csv, Json, Rows, groups, readings, series};
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
-use crate::report::{Options, build};
+use crate::report::{Options, build, html};
 use crate::results::{Database, RunData};
 
 /// Write a run as a document or as data
@@ -25,12 +25,21 @@ pub struct ReportArgs {
     /// What to write it as
     #[arg(long, value_enum, default_value_t)]
     pub format: ReportFormat,
+    /// The same as `--format html`
+    #[arg(long, conflicts_with = "format")]
+    pub html: bool,
     /// What to write
     #[arg(long, value_enum, default_value_t)]
     pub what: What,
     /// File to write; standard output unless told
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
+}
+
+impl ReportArgs {
+    fn format(&self) -> ReportFormat {
+        if self.html { ReportFormat::Html } else { self.format }
+    }
 }
 
 /// What a report is written as.
@@ -43,6 +52,8 @@ pub enum ReportFormat {
     Csv,
     /// One document, or one object a sample or group
     Json,
+    /// One page with figures, for a browser; needs no network
+    Html,
 }
 
 /// What a report holds.
@@ -62,8 +73,9 @@ pub enum What {
 /// # Errors
 /// Those of the database, [`Error::NoRun`], [`Error::Arguments`], [`Error::Write`].
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
-    if args.format == ReportFormat::Markdown && args.what != What::Results {
-        let message = "samples and series are data and have no Markdown".to_owned();
+    let for_people = matches!(args.format(), ReportFormat::Markdown | ReportFormat::Html);
+    if for_people && args.what != What::Results {
+        let message = "samples and series alone are data, for programs to read".to_owned();
         return Err(Error::Arguments { message, hint: "add `--format csv` or `--format json`".to_owned() });
     }
     let database = Database::open(&args.database.database)?;
@@ -74,7 +86,8 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
-    match (args.format, args.what) {
+    match (args.format(), args.what) {
+        (ReportFormat::Html, _) => html::write_loaded(database, data, out),
         (ReportFormat::Markdown, _) => Markdown
             .render(&build(data, &Options::default()), out)
             .and_then(|()| out.flush())

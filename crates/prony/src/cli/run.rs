@@ -1,24 +1,32 @@
 //! `prony run`: from a file to tables.
 
 use std::collections::BTreeSet;
-use std::io::{self, IsTerminal};
+use std::fs::OpenOptions;
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::Overrides;
 use prony_core::experiment::design::Experiment;
 use prony_core::plan;
+use prony_core::units::{Nanos, parse_time};
 
 use super::choice::DatabaseArg;
 use super::show;
 use super::{Answer, Output, terminal_width};
 use crate::error::Error;
+use crate::estimate;
 use crate::load;
+use crate::report::render::Render;
+use crate::report::render::markdown::Markdown;
+use crate::report::{self, Options};
 use crate::results::{Database, RunHead, RunId, RunStart, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary, unix_ms};
+use crate::verdicts;
+use crate::verdicts::gate::{self, Gate, Outcome};
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -42,6 +50,18 @@ pub struct Arguments {
     /// Say only what needs attention while running
     #[arg(long, short)]
     quiet: bool,
+    /// Run as many blocks as fit into this time, as `20 min`
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["blocks", "resume"])]
+    budget: Option<Nanos>,
+    /// Exit with 1 where a verdict says so, as 'write.time slower 5%'; may be given several times
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Gate>,
+    /// Exit with 1 where a condition of --fail-if cannot be told, too
+    #[arg(long, requires = "fail_if")]
+    fail_unsure: bool,
+    /// Append the report in Markdown to this file, such as "$GITHUB_STEP_SUMMARY"
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
 }
 
 /// What the command line changes in an experiment.
@@ -106,7 +126,54 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
         show::show(&shown, output.terminal(), output.out)?;
     }
-    Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
+    let gates = gates(arguments, run)?;
+    if !arguments.json {
+        gates.iter().try_for_each(|gate| output.print(&format!("{gate}\n")))?;
+    }
+    if let Some(file) = &arguments.summary {
+        append_summary(arguments, run, &gates, file)?;
+    }
+    let failed = |gate: &Outcome| match gate.answer() {
+        gate::Answer::Fails => true,
+        gate::Answer::Unsure => arguments.fail_unsure,
+        gate::Answer::Passes => false,
+    };
+    // With a gate the verdict decides; a trial that fails shows in it as "does not finish".
+    let gated = !arguments.fail_if.is_empty();
+    let no = summary.interrupted || gates.iter().any(failed) || (!gated && summary.failed > 0);
+    Ok(if no { Answer::No } else { Answer::Yes })
+}
+
+/// What the conditions say of the run; a condition on a metric that gets no verdict is a mistake.
+fn gates(arguments: &Arguments, run: RunId) -> Result<Vec<Outcome>, Error> {
+    if arguments.fail_if.is_empty() {
+        return Ok(Vec::new());
+    }
+    let data = Database::open(&arguments.database.database)?.load_run(run)?;
+    let lines = verdicts::of(&data).lines;
+    Ok(arguments.fail_if.iter().map(|gate| Outcome::of(gate, &lines)).collect())
+}
+
+/// Conditions must name metrics that get verdicts: known before anything runs.
+fn gates_are_declared(arguments: &Arguments, experiment: &Experiment) -> Result<(), Error> {
+    let declared = verdicts::declared(experiment);
+    match arguments.fail_if.iter().find(|gate| !declared.contains(&gate.metric)) {
+        None => Ok(()),
+        Some(gate) => Err(Error::Arguments {
+            message: format!("`{}` gets no verdict in this experiment", gate.metric),
+            hint: "declare it: `[compare] metric` or `metrics`; and name a `baseline`".to_owned(),
+        }),
+    }
+}
+
+fn append_summary(arguments: &Arguments, run: RunId, gates: &[Outcome], file: &Path) -> Result<(), Error> {
+    let data = Database::open(&arguments.database.database)?.load_run(run)?;
+    let mut text = Vec::new();
+    let unwritten = |source| Error::Write { what: format!("`{}`", file.display()), source };
+    Markdown.render(&report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
+    gates.iter().for_each(|gate| text.extend(format!("\n{gate}\n").bytes()));
+    let mut out = OpenOptions::new().create(true).append(true).open(file).map_err(unwritten)?;
+    out.write_all(&text).map_err(unwritten)
 }
 
 fn observer(arguments: &Arguments) -> Box<dyn Observer> {
@@ -121,7 +188,8 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let Some(file) = &arguments.file else {
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
-    let experiment = load::experiment(file, &arguments.overrides.read()?)?;
+    let experiment = planned(file, arguments)?;
+    gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
     let near = scratch(arguments.scratch.as_deref(), path);
     begin(&experiment, path, &near, interrupt, observer)
@@ -152,6 +220,17 @@ pub fn begin(
     })?;
     let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
     Ok((run, runner::run(campaign, &lab, observer)?))
+}
+
+/// The experiment; with a budget, in as many blocks as fit by the estimate.
+fn planned(file: &Path, arguments: &Arguments) -> Result<Experiment, Error> {
+    let overrides = arguments.overrides.read()?;
+    let experiment = load::experiment(file, &overrides)?;
+    let Some(budget) = arguments.budget else { return Ok(experiment) };
+    let outline = plan::outline(&experiment);
+    let whole = estimate::of(&experiment, &outline, &arguments.database.database).most.as_secs_f64();
+    let blocks = (budget.as_secs_f64() / whole * f64::from(outline.blocks.max)).floor().max(1.0);
+    load::experiment(file, &Overrides { blocks: Some(blocks.min(10_000.0) as u32), ..overrides })
 }
 
 fn resume(

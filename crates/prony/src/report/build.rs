@@ -17,7 +17,7 @@ use super::notes::Notes;
 use super::preface;
 use super::scale::Scale;
 use crate::results::RunData;
-use crate::verdicts;
+use crate::verdicts::{self, Verdicts};
 
 /// What to show.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -31,14 +31,27 @@ pub struct Options {
 /// The report of a run.
 pub fn build(data: &RunData, options: &Options) -> Report {
     let maker = Maker::new(data);
+    let verdicts = verdicts::of(data);
     Report {
         title: data.head.title.clone(),
         preface: preface::preface(data),
-        verdicts: verdicts::of(data).lines.into_iter().map(|line| Verdict { text: line.sentence }).collect(),
+        judged: judged(&verdicts),
+        verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
         tables: maker.tables(options),
         findings: preface::findings(data),
         machine: preface::machine(data),
     }
+}
+
+/// Test, correction and margin, as every verdict must name them; or why nothing is judged.
+fn judged(verdicts: &Verdicts) -> Option<String> {
+    let Some(line) = verdicts.lines.first() else { return verdicts.silent.map(|why| format!("No verdict: {why}.")) };
+    Some(format!(
+        "Judged by: {}; all verdicts hold together with probability {:.0} %; differences below {:.1} % count as none.",
+        line.comparison.method,
+        100.0 * (1.0 - verdicts.alpha),
+        100.0 * verdicts.margin,
+    ))
 }
 
 /// What all tables of a run are made from.

@@ -33,7 +33,6 @@ const TIME: &[MetricKey] = &[
 const MEMORY: &[MetricKey] = &[
     MetricKey::gauge(Metric::Anon, Stat::Max),
     MetricKey::gauge(Metric::File, Stat::End),
-    MetricKey::gauge(Metric::Rss, Stat::Peak),
     MetricKey::gauge(Metric::HeapUsed, Stat::End),
 ];
 const STORAGE: &[MetricKey] =
@@ -165,8 +164,18 @@ impl Seen<'_> {
             Metric::LatencyP50 | Metric::LatencyP99 | Metric::SettleTime | Metric::HeapUsed => {
                 self.readings(phase, key).any(|r| r.measured().is_some())
             }
+            // What every phase has is told where it differs from nothing: work on data, or a figure worth a look.
+            Metric::Fsyncs => self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::Written => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::Cpu | Metric::Anon | Metric::File => self.works(phase),
             _ => self.readings(phase, key).next().is_some(),
         }
+    }
+
+    /// Whether a phase does operations, or work on the whole store that takes its time.
+    fn works(&self, phase: &str) -> bool {
+        let mut records = self.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+        records.any(|p| !matches!(p.action.as_str(), "commit" | "close" | "reopen" | "evict" | "pause"))
     }
 
     /// Why a figure is missing in every trial that got there; `None` where some have it.

@@ -46,7 +46,7 @@ pub(super) fn markdown(text: &str) -> String {
 /// For Markdown where our own sentences set names in backticks: those stay code, all else is escaped.
 pub(super) fn markdown_sentence(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() % 2 == 0 || parts.iter().skip(1).step_by(2).any(|code| code.contains(['|', '\n', '\\'])) {
+    if parts.len().is_multiple_of(2) || parts.iter().skip(1).step_by(2).any(|code| code.contains(['|', '\n', '\\'])) {
         return markdown(text);
     }
     let part = |(at, part): (usize, &&str)| if at % 2 == 1 { format!("`{}`", terminal(part)) } else { markdown(part) };

@@ -8,6 +8,7 @@ mod columns;
 mod escape;
 pub mod export;
 mod figure;
+pub mod html;
 mod layout;
 mod model;
 mod notes;

@@ -12,6 +12,8 @@ pub struct Report {
     pub preface: Vec<String>,
     /// What the comparison says; empty where there is none.
     pub verdicts: Vec<Verdict>,
+    /// How the verdicts were reached, or why there is none.
+    pub judged: Option<String>,
     /// The tables.
     pub tables: Vec<Table>,
     /// What guards found, the gravest first.
@@ -25,6 +27,8 @@ pub struct Report {
 pub struct Verdict {
     /// In words.
     pub text: String,
+    /// What it rests on.
+    pub detail: String,
 }
 
 /// What a guard found in some trials.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::guard::{Finding, Severity};
+use prony_core::guard::{Finding, Severity, gather};
 use prony_core::reading::Why;
 use prony_core::units::{Bytes, Nanos};
 use serde_json::Value;
@@ -11,6 +11,7 @@ use super::layout::varying;
 use super::model::FindingLine;
 use super::words::{count, instant};
 use crate::results::{RunData, RunStatus};
+use crate::verdicts;
 
 /// What ran, when, where and how it went.
 pub(super) fn preface(data: &RunData) -> Vec<String> {
@@ -175,16 +176,30 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
             None => found.push((finding, 1)),
         }
     }
-    found.sort_by_key(|(finding, _)| std::cmp::Reverse(finding.severity));
-    found.into_iter().map(|(finding, n)| line(finding, n, data.trials.len())).collect()
+    let primary = verdicts::declared(&data.experiment).into_iter().next();
+    let of_run = gather::of_run(&data.experiment, &data.trials, primary.as_ref());
+    let mut lines: Vec<(Severity, FindingLine)> = of_run.iter().map(|f| (f.severity, of_run_line(f))).collect();
+    lines.extend(found.into_iter().map(|(f, n)| (f.severity, line(f, n, data.trials.len()))));
+    lines.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
+    lines.into_iter().map(|(_, line)| line).collect()
 }
 
-fn line(finding: &Finding, n: usize, trials: usize) -> FindingLine {
-    let severity = match finding.severity {
+fn of_run_line(finding: &Finding) -> FindingLine {
+    let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
+    let text = format!("`{}`{phase}: {}", finding.guard, finding.message);
+    FindingLine { severity: word(finding.severity), text, hint: finding.hint.clone() }
+}
+
+const fn word(severity: Severity) -> &'static str {
+    match severity {
         Severity::Note => "note",
         Severity::Warning => "warning",
         Severity::Refusal => "refusal",
-    };
+    }
+}
+
+fn line(finding: &Finding, n: usize, trials: usize) -> FindingLine {
+    let severity = word(finding.severity);
     let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
     let first = if n > 1 { "; the first: " } else { ": " };
     let text = format!("`{}`{phase}, {n} of {}{first}{}", finding.guard, count(trials, "trial"), finding.message);

@@ -195,9 +195,9 @@ fn load_readings(
     trials: &mut [TrialRecord],
     phases: &Phases,
 ) -> rusqlite::Result<()> {
-    let metrics: BTreeMap<i64, MetricKey> = dictionary(connection, "metrics", |name| name.parse())?;
-    let reasons: BTreeMap<i64, Why> = dictionary(connection, "reasons", |name| serde_json::from_str(name))?;
-    let instances: BTreeMap<i64, String> =
+    let metrics: Dictionary<MetricKey> = dictionary(connection, "metrics", |name| name.parse())?;
+    let reasons: Dictionary<Why> = dictionary(connection, "reasons", |name| serde_json::from_str(name))?;
+    let instances: Dictionary<String> =
         dictionary(connection, "instances", |name| Ok::<_, rusqlite::Error>(name.into()))?;
     let mut statement = connection.prepare(
         "SELECT r.phase, r.instance, r.metric, r.value, r.missing
@@ -209,10 +209,10 @@ fn load_readings(
     while let Some(row) = rows.next()? {
         let (phase, instance) = (row.get(0)?, row.get(1)?);
         filling.turn_to(phase, instance, trials);
-        let key = *metrics.get(&row.get(2)?).ok_or_else(|| damaged("a reading of no known metric"))?;
+        let key = *metrics.get(row.get(2)?).ok_or_else(|| damaged("a reading of no known metric"))?;
         let reading = match row.get::<_, Option<f64>>(3)? {
             Some(value) => Reading::Measured(value),
-            None => Reading::Missing(reasons.get(&row.get(4)?).cloned().unwrap_or(Why::NotApplicable)),
+            None => Reading::Missing(reasons.get(row.get(4)?).cloned().unwrap_or(Why::NotApplicable)),
         };
         filling.pending.push((MetricKeyText(key), reading));
     }
@@ -225,7 +225,7 @@ struct Filling<'a> {
     phases: &'a Phases,
     at: usize,
     instance: i64,
-    instances: &'a BTreeMap<i64, String>,
+    instances: &'a Dictionary<String>,
     pending: Vec<(MetricKeyText, Reading<f64>)>,
 }
 
@@ -246,7 +246,7 @@ impl Filling<'_> {
             return;
         }
         let (_, trial, phase) = self.phases.0[self.at];
-        let name = self.instances.get(&self.instance).cloned().unwrap_or_default();
+        let name = self.instances.get(self.instance).cloned().unwrap_or_default();
         trials[trial].phases[phase].readings.insert(name, self.pending.drain(..).collect());
     }
 }
@@ -272,20 +272,32 @@ fn load_findings(connection: &Connection, run: RunId, ids: &[i64], trials: &mut 
     Ok(())
 }
 
-fn dictionary<T, E: StdError + Send + Sync + 'static>(
+/// A table of numbered names, by number; the numbers run on from 1.
+fn dictionary<T: Clone, E: StdError + Send + Sync + 'static>(
     connection: &Connection,
     table: &str,
     read: impl Fn(&str) -> Result<T, E>,
-) -> rusqlite::Result<BTreeMap<i64, T>> {
-    connection
-        .prepare(&format!("SELECT id, name FROM {table}"))?
-        .query_map([], |row| {
-            let name = row.get_ref(1)?.as_str()?;
-            let value =
-                read(name).map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
-            Ok((row.get(0)?, value))
-        })?
-        .collect()
+) -> rusqlite::Result<Dictionary<T>> {
+    let mut statement = connection.prepare(&format!("SELECT id, name FROM {table} ORDER BY id"))?;
+    let mut rows = statement.query([])?;
+    let mut values = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(1)?.as_str()?;
+        let value = read(name).map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
+        let at = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
+        values.resize(at.max(values.len()), None);
+        values.push(Some(value));
+    }
+    Ok(Dictionary(values))
+}
+
+/// Values by number. Looked up for each of millions of readings.
+struct Dictionary<T>(Vec<Option<T>>);
+
+impl<T> Dictionary<T> {
+    fn get(&self, number: i64) -> Option<&T> {
+        self.0.get(usize::try_from(number).ok()?)?.as_ref()
+    }
 }
 
 /// A number whose 64 bits are unsigned.

@@ -22,7 +22,8 @@ impl Around {
             return Self(None);
         }
         let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
-        Self(Some((quiet, Moment::now(None), lab.canaries.sing(&lab.near))))
+        let canary = lab.canary_before();
+        Self(Some((quiet, Moment::now(None), canary)))
     }
 
     /// Everything known of the machine around the trial, with `more`, as one object.
@@ -30,7 +31,7 @@ impl Around {
         let mut all = match self.0 {
             None => json!({ "skipped": "canaries, quiet and the machine's state: the experiment asks for light care" }),
             Some((quiet, moment, canary)) => {
-                let conditions = Conditions::between(moment, canary, Moment::now(None), lab.canaries.sing(&lab.near));
+                let conditions = Conditions::between(moment, canary, Moment::now(None), lab.canary_after());
                 let mut all = json!(conditions);
                 all["quiesced"] = json!(quiet);
                 all

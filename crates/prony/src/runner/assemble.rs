@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_core::experiment::spec::PhaseSpec;
+use prony_core::guard::{Finding, Severity};
 use prony_core::latency::Recorder;
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::protocol::PhaseReport;
@@ -52,11 +53,35 @@ pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> PhaseRecord 
         None if visit.settled.is_some() => record.completion = Completion::Complete,
         None => record.completion = Completion::Partial,
     }
+    if let Some(resident) = visit.report.as_ref().and_then(|report| report.resident.clone()) {
+        set(&mut readings, Metric::Cached, resident);
+    }
     if let Some(settled) = &visit.settled {
         set(&mut readings, Metric::SettleTime, settled.time.clone().map(|time| time.as_nanos() as f64));
     }
     record.readings.insert(String::new(), readings);
     record
+}
+
+/// What the worker has to say of a phase beside its figures, as findings.
+pub fn notes(spec: &PhaseSpec, visit: &Visit) -> Vec<Finding> {
+    let Some(report) = &visit.report else { return Vec::new() };
+    let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
+    let checked = inexact.map(|checked| {
+        format!(
+            "{} records were checked exactly, {} against several versions that may be there, {} may rightly be absent",
+            checked.exact, checked.one_of_several, checked.may_be_absent
+        )
+    });
+    let finding = |message: String| Finding {
+        guard: "note_of_the_worker".to_owned(),
+        severity: Severity::Note,
+        phase: Some(spec.name.clone()),
+        message,
+        hint: "nothing to do; know it when reading the figures".to_owned(),
+        data: serde_json::Value::Null,
+    };
+    report.notes.iter().cloned().chain(checked).map(finding).collect()
 }
 
 fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
@@ -124,4 +149,89 @@ pub fn set(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
 
 fn measured(n: u64) -> Reading<f64> {
     Reading::Measured(n as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_core::experiment::spec::{Action, Amount, Grouping, Ops, Order, Sampling};
+    use prony_core::protocol::Verified;
+    use prony_probe::sample::{Root, Sampler, Settings};
+
+    fn spec() -> PhaseSpec {
+        let ops = Ops {
+            amount: Amount::Records,
+            transaction: Grouping::Each,
+            order: Order::Record,
+            threads: 1,
+            pause: None,
+            rate: None,
+            sample: Sampling::Every,
+            touch: true,
+        };
+        PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), limit: None }
+    }
+
+    fn visit(report: Option<PhaseReport>) -> Visit {
+        let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
+        let begin = sampler.edge();
+        let span = (Nanos::from_secs(10), Nanos::from_secs(13));
+        Visit { begin, end: None, span, report, settled: None }
+    }
+
+    fn of(record: &PhaseRecord, metric: Metric) -> Option<Reading<f64>> {
+        record.reading(MetricKey::amount(metric)).cloned()
+    }
+
+    fn report(operations: u64, latencies: &[u64]) -> PhaseReport {
+        let mut recorder = Recorder::new();
+        latencies.iter().for_each(|n| recorder.record(Nanos::from_nanos(*n)));
+        PhaseReport {
+            time: Nanos::from_secs(2),
+            gap: Nanos::from_secs(1),
+            operations,
+            histograms: vec![recorder.to_record("put", LatencyKind::Service).unwrap()],
+            ..PhaseReport::default()
+        }
+    }
+
+    #[test]
+    fn figures_from_inside_and_from_the_clock_stand_together() {
+        let record = begun(&spec(), &visit(Some(report(1000, &[500; 1000]))), Readings::new());
+        assert_eq!(record.completion, Completion::Complete);
+        assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));
+        assert_eq!(of(&record, Metric::Time), Some(Reading::Measured(2e9)));
+        assert_eq!(of(&record, Metric::Rate), Some(Reading::Measured(500.0)));
+        let p50 = of(&record, Metric::LatencyP50).unwrap();
+        assert!(p50.measured().is_some_and(|p50| (499.0..=501.0).contains(p50)), "{p50:?}");
+        assert!(matches!(of(&record, Metric::LatencyP999), Some(Reading::Missing(Why::TooFew { .. }))));
+        assert_eq!(of(&record, Metric::Rows), None, "a phase that reads nothing has no rows, not none of them");
+    }
+
+    #[test]
+    fn a_phase_that_did_not_end_keeps_its_wall_time_and_claims_no_more() {
+        let record = begun(&spec(), &visit(None), Readings::new());
+        assert_eq!(record.completion, Completion::Partial);
+        assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));
+        assert_eq!((of(&record, Metric::Time), of(&record, Metric::Rate)), (None, None));
+        let never = not_reached(&spec());
+        assert_eq!((never.completion, never.begin, never.readings.len()), (Completion::NotReached, None, 0));
+    }
+
+    #[test]
+    fn a_rate_over_no_time_is_missing() {
+        let still = PhaseReport { time: Nanos::ZERO, ..report(5, &[1]) };
+        let record = begun(&spec(), &visit(Some(still)), Readings::new());
+        assert!(matches!(of(&record, Metric::Rate), Some(Reading::Missing(Why::Failed(_)))));
+    }
+
+    #[test]
+    fn what_the_worker_notes_becomes_a_finding() {
+        let mut told = report(5, &[1]);
+        told.notes = vec!["groups were thinned".to_owned()];
+        told.verified = Some(Verified { exact: 3, ..Verified::default() });
+        assert_eq!(notes(&spec(), &visit(Some(told.clone()))).len(), 1, "an exact check needs no words");
+        told.verified = Some(Verified { exact: 3, one_of_several: 2, ..Verified::default() });
+        assert_eq!(notes(&spec(), &visit(Some(told))).len(), 2);
+    }
 }

@@ -1,5 +1,6 @@
 //! What every trial of a run shares: the launcher, the tracepoints kept open, where scratch goes.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use prony_core::event::Event;
@@ -7,7 +8,8 @@ use prony_core::experiment::design::Experiment;
 use prony_core::experiment::program::Care;
 use prony_core::experiment::spec::Limits;
 use prony_core::units::{Bytes, Nanos};
-use prony_probe::host::{Canaries, Facts, MachineLimits, warm_memory};
+use prony_probe::clock::monotonic;
+use prony_probe::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
 use prony_probe::launch::{Launcher, Scratch};
 use prony_probe::limits::{self, Ability};
 use prony_probe::sample::Tracepoints;
@@ -30,7 +32,9 @@ pub struct Lab<'a> {
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
     pub tracepoints: Tracepoints,
     /// Small fixed pieces of work beside each trial.
-    pub canaries: Canaries,
+    canaries: Canaries,
+    /// What they took last, and when.
+    sung: RefCell<Option<(Nanos, Canary)>>,
     /// Where scratch directories are made: on the file system of the results.
     pub near: PathBuf,
     /// Whether the user asked to stop.
@@ -78,6 +82,7 @@ impl<'a> Lab<'a> {
             launcher: Launcher::this_program(["supervise"]),
             tracepoints: Tracepoints::open(true),
             canaries: Canaries::default(),
+            sung: RefCell::new(None),
             near: near.to_path_buf(),
             interrupt,
             places: Places::default(),
@@ -85,6 +90,20 @@ impl<'a> Lab<'a> {
             host: json!(facts),
             limits,
         })
+    }
+
+    /// The canaries before a trial: those after the trial before, where that is less than a second ago.
+    pub fn canary_before(&self) -> Canary {
+        let recent = |(at, _): &(Nanos, Canary)| monotonic().since(*at) < Nanos::from_secs(1);
+        let last = self.sung.borrow().clone().filter(recent);
+        last.map_or_else(|| self.canary_after(), |(_, canary)| canary)
+    }
+
+    /// The canaries now.
+    pub fn canary_after(&self) -> Canary {
+        let canary = self.canaries.sing(&self.near);
+        *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
+        canary
     }
 }
 

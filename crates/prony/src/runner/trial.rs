@@ -33,17 +33,20 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
         return program::run(lab, trial, spec, program, observer);
     }
     let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
-    let (moment, canary) = (Moment::now(None), lab.canaries.sing(&lab.near));
+    let canary = lab.canary_before();
+    let moment = Moment::now(None);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let mut session = Session::launch(lab, spec, trial)?;
     let stop = phases(&mut session, spec, observer).err();
     let stopped = monotonic();
     let closed = session.close(stop.is_none())?;
     let phases = records(spec, &closed.visits, &closed.sampled.series);
+    let notes: Vec<Finding> = spec.phases.iter().zip(&closed.visits).flat_map(|(p, v)| assemble::notes(p, v)).collect();
     let after = stopped.since(last_begin(&closed.visits).unwrap_or(began));
     let ending = ending::judge(spec, stop.as_ref(), &closed, after);
     let took = monotonic().since(began);
-    let conditions = Conditions::between(moment, canary, Moment::now(None), lab.canaries.sing(&lab.near));
+    let later = Moment::now(None);
+    let conditions = Conditions::between(moment, canary, later, lab.canary_after());
     let mut record = TrialRecord {
         trial: *trial,
         started_unix_ms,
@@ -57,6 +60,7 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
         findings: Vec::new(),
     };
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
+    record.findings.extend(notes);
     record.findings.extend(disk(lab, &record));
     Ok(record)
 }

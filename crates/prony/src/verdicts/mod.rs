@@ -3,8 +3,9 @@
 //! [`of`] gives the verdicts that the experiment declared; [`beside`] gives ratio and interval of any
 //! other metric, which is shown and gets no verdict.
 
+pub mod gate;
 pub mod names;
-mod observe;
+pub mod observe;
 mod sentence;
 
 use prony_core::experiment::design::Experiment;
@@ -15,6 +16,7 @@ use prony_core::stats::{Comparison, Family, MIN_BLOCKS, Pairing, RatioInterval, 
 use crate::results::RunData;
 use names::Names;
 use observe::Index;
+pub use observe::figure;
 
 /// What a run's comparisons say.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +40,8 @@ pub struct Line {
     pub comparison: Comparison,
     /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
     pub sentence: String,
+    /// What it rests on: blocks, the smallest effect it would have seen, the baseline beside itself.
+    pub detail: String,
 }
 
 /// A variant and its baseline in one metric.
@@ -82,6 +86,38 @@ pub fn beside(data: &RunData, metric: &MetricName) -> Vec<Beside> {
     let index = Index::new(data);
     let pairs = pairs_in(&data.experiment, metric);
     pairs.into_iter().map(|pair| index.beside(pair)).collect()
+}
+
+/// Ratio and interval of each variant to the one with these levels, `(factor, label)`, and the same of all others, in
+/// one metric: no verdict rests on it, since the plan did not run them side by side for it.
+pub fn beside_of(data: &RunData, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Beside> {
+    let index = Index::new(data);
+    let pairs = pairs_with(&data.experiment, metric, baseline);
+    pairs.into_iter().map(|pair| index.beside_in_block(pair)).collect()
+}
+
+fn pairs_with(experiment: &Experiment, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Pair> {
+    let variants = experiment.variants();
+    let factor = |name: &str| experiment.factors().iter().position(|factor| factor.name == name);
+    let wanted: Vec<(usize, usize)> = baseline
+        .iter()
+        .filter_map(|(name, label)| {
+            let at = factor(name)?;
+            Some((at, experiment.factors()[at].levels.iter().position(|level| level.label == *label)?))
+        })
+        .collect();
+    let like = |levels: &[usize]| {
+        let mut like = levels.to_vec();
+        wanted.iter().for_each(|(at, level)| like[*at] = *level);
+        like
+    };
+    let pair = |variant: usize| {
+        let levels = like(&variants[variant].levels);
+        let baseline = variants.iter().position(|v| v.levels == levels).filter(|b| *b != variant)?;
+        let names = Names::of(experiment, variant, baseline);
+        Some(Pair { metric: metric.clone(), variant, baseline, names })
+    };
+    (0..variants.len()).filter_map(pair).collect()
 }
 
 /// The metrics that get verdicts, the primary one first; empty where no phase is timed.
@@ -148,7 +184,8 @@ fn judged(data: &RunData, pairs: Vec<Pair>, alpha: f64, margin: f64) -> Vec<Line
     lines
         .map(|(pair, comparison)| {
             let sentence = sentence::of(&pair, &comparison, margin);
-            Line { pair, comparison, sentence }
+            let detail = sentence::detail(&comparison);
+            Line { pair, comparison, sentence, detail }
         })
         .collect()
 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeSet, HashMap};
 
 use prony_core::experiment::design::Experiment;
-use prony_core::guard::Severity;
+use prony_core::guard::gather::arm;
+use prony_core::guard::{Severity, arms};
 use prony_core::metric::MetricName;
 use prony_core::plan::Label;
 use prony_core::reading::{Reading, Why};
@@ -21,6 +22,7 @@ const BESIDE: f64 = 0.05;
 /// baseline runs once, or twice, in each.
 pub(super) struct Index<'a> {
     experiment: &'a Experiment,
+    all: &'a [TrialRecord],
     trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
     blocks: BTreeSet<(u32, u32)>,
 }
@@ -43,6 +45,7 @@ impl<'a> Index<'a> {
         let key = |t: &TrialRecord| (t.trial.block, t.trial.sub_block, t.trial.variant, t.trial.label);
         Self {
             experiment: &data.experiment,
+            all: &data.trials,
             trials: data.trials.iter().map(|t| (key(t), t)).collect(),
             blocks: data.trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect(),
         }
@@ -54,25 +57,29 @@ impl<'a> Index<'a> {
             label: format!("{} {}", pair.names.variant, pair.metric),
             better: pair.metric.key.metric.better(),
             looks: looks(self.experiment, pair),
-            refused: refusal(&blocks),
+            refused: refusal(self.experiment, self.all, pair, &blocks),
             blocks: blocks.iter().map(|block| values(block, &pair.metric)).collect(),
         }
     }
 
     pub(super) fn beside(&self, pair: Pair) -> Beside {
         let blocks = self.blocks_of(&pair);
-        let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| bracket(&values(b, &pair.metric))).collect();
-        let test = SignTest::new(&brackets);
-        let have = u64::from(test.blocks());
-        let ratio = test.estimate().map(f64::exp);
-        let interval = (have >= 2)
-            .then(|| test.interval(BESIDE))
-            .map(|(low, high)| RatioInterval { low: low.exp(), high: Some(high.exp()).filter(|h| h.is_finite()) });
-        Beside {
-            pair,
-            ratio: ratio.map_or(Reading::Missing(Why::TooFew { have, need: 1 }), Reading::Measured),
-            interval: interval.map_or(Reading::Missing(Why::TooFew { have, need: 2 }), Reading::Measured),
-        }
+        beside(pair, &blocks)
+    }
+
+    /// As [`Self::beside`] for a pair that the plan did not put into one sub-block: anywhere in one block.
+    pub(super) fn beside_in_block(&self, pair: Pair) -> Beside {
+        let numbers: BTreeSet<u32> = self.blocks.iter().map(|(block, _)| *block).collect();
+        let trial = |block: u32, variant: usize| {
+            let subs = self.blocks.range((block, 0)..=(block, u32::MAX));
+            subs.filter_map(|(_, sub)| self.trials.get(&(block, *sub, variant, Label::A)).copied()).next()
+        };
+        let block = |block: u32| {
+            let (baseline, variant) = (trial(block, pair.baseline)?, trial(block, pair.variant)?);
+            Some(Block { baseline, baseline2: None, variant })
+        };
+        let blocks: Vec<Block<'_>> = numbers.into_iter().filter_map(block).collect();
+        beside(pair, &blocks)
     }
 
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
@@ -91,13 +98,29 @@ impl<'a> Index<'a> {
     }
 }
 
+/// Ratio and interval over these blocks, at 95 % and uncorrected.
+fn beside(pair: Pair, blocks: &[Block<'_>]) -> Beside {
+    let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| bracket(&values(b, &pair.metric))).collect();
+    let test = SignTest::new(&brackets);
+    let have = u64::from(test.blocks());
+    let ratio = test.estimate().map(f64::exp);
+    let interval = (have >= 2)
+        .then(|| test.interval(BESIDE))
+        .map(|(low, high)| RatioInterval { low: low.exp(), high: Some(high.exp()).filter(|h| h.is_finite()) });
+    Beside {
+        pair,
+        ratio: ratio.map_or(Reading::Missing(Why::TooFew { have, need: 1 }), Reading::Measured),
+        interval: interval.map_or(Reading::Missing(Why::TooFew { have, need: 2 }), Reading::Measured),
+    }
+}
+
 fn values(block: &Block<'_>, metric: &MetricName) -> BlockValues {
     let of = |trial: &TrialRecord| Observation::of(trial.ending.outcome, figure(trial, metric), metric.key.metric);
     BlockValues { baseline: of(block.baseline), baseline2: block.baseline2.map(of), variant: of(block.variant) }
 }
 
 /// The trial's figure, where its phase was completed and it was measured.
-fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
+pub fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
     let phase = trial.phases.iter().find(|phase| phase.name == name.phase)?;
     if phase.completion != Completion::Complete {
         return None;
@@ -119,26 +142,12 @@ fn bracket(values: &BlockValues) -> Option<Bracket> {
     Some(Bracket::of(log(values.variant)?, &baselines))
 }
 
-/// Why the pair is not compared: a guard refuses a trial of it, or answers differ (METHOD 1.5).
-fn refusal(blocks: &[Block<'_>]) -> Option<String> {
-    let trials = || blocks.iter().flat_map(|b| [Some(b.variant), Some(b.baseline), b.baseline2]).flatten();
-    let refused = trials().flat_map(|t| &t.findings).find(|f| f.severity == Severity::Refusal);
-    refused.map(|finding| finding.message.clone()).or_else(|| blocks.iter().find_map(different_answers))
-}
-
-/// Both arms of a block do the same operations on the same data, so that their answers agree.
-fn different_answers(block: &Block<'_>) -> Option<String> {
-    block.variant.phases.iter().find_map(|phase| {
-        let other = block.baseline.phases.iter().find(|other| other.name == phase.name)?;
-        let (ours, theirs) = (phase.answer.as_ref()?, other.answer.as_ref()?);
-        let compared = ours.comparable
-            && theirs.comparable
-            && phase.completion == Completion::Complete
-            && other.completion == Completion::Complete;
-        let differ = (ours.rows, &ours.digest) != (theirs.rows, &theirs.digest);
-        (compared && differ).then(|| match (ours.rows, theirs.rows) {
-            (a, b) if a == b => format!("answers differ in `{}`: as many rows, other contents", phase.name),
-            (a, b) => format!("answers differ in `{}`: {a} rows, the baseline's are {b}", phase.name),
-        })
-    })
+/// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).
+fn refusal(experiment: &Experiment, trials: &[TrialRecord], pair: &Pair, blocks: &[Block<'_>]) -> Option<String> {
+    let ours = || blocks.iter().flat_map(|b| [Some(b.variant), Some(b.baseline), b.baseline2]).flatten();
+    let refused = ours().flat_map(|t| &t.findings).find(|f| f.severity == Severity::Refusal);
+    let arm = |variant: usize| arm(experiment, trials, &experiment.variants()[variant]);
+    refused
+        .map(|finding| finding.message.clone())
+        .or_else(|| arms::refusal(&arms::check(&arm(pair.baseline), &arm(pair.variant))))
 }

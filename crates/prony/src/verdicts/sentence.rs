@@ -39,6 +39,21 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
     }
 }
 
+/// `12 blocks; it would have seen 4.1 %; the baseline beside itself: 1.01 times (0.97 to 1.05)`
+pub(super) fn detail(comparison: &Comparison) -> String {
+    let mut parts = vec![format!("{} blocks", comparison.blocks)];
+    match &comparison.smallest_effect {
+        Reading::Measured(effect) => parts.push(format!("it would have seen {}", percent(*effect))),
+        Reading::Missing(why) => parts.push(format!("the smallest effect it would have seen: {why}")),
+    }
+    if let Reading::Measured(aa) = &comparison.aa {
+        let interval = interval_text(aa.interval);
+        parts.push(format!("the baseline beside itself (A/A): {:.3} times ({interval})", aa.ratio));
+    }
+    parts.extend(comparison.notes.iter().cloned());
+    parts.join("; ")
+}
+
 /// `` `a` is slower than `b` ``, `` `a` takes more memory than `b` ``
 fn claim(pair: &Pair, verdict: &Verdict) -> String {
     let (better, worse) = directions(pair.metric.key.metric);

@@ -42,6 +42,7 @@ pub(crate) fn trials(experiment: &Experiment, blocks: u32, mut fill: impl FnMut(
             for label in labels {
                 let mut record = trial(trials.len() as u32, block, variant.id);
                 record.trial.label = *label;
+                record.trial.sub_block = variant.stratum as u32;
                 fill(&mut record);
                 trials.push(record);
             }

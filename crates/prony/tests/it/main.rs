@@ -1,10 +1,18 @@
 //! The one integration binary of this crate.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests may do what tests may")]
+
+mod calibrate;
 mod compared;
+mod docs;
+mod pages;
+mod plots;
 mod programs;
 mod report_data;
+mod report_page;
 mod report_tables;
 mod results_speed;
 mod results_store;
+mod run;
 mod synthetic;
 mod verdicts;

@@ -98,14 +98,7 @@ pub(crate) fn key(text: &str) -> MetricKeyText {
 /// A trial that ended well and has no phase yet.
 pub(crate) fn trial(position: u32, block: u32, variant: usize) -> TrialRecord {
     TrialRecord {
-        trial: PlannedTrial {
-            block,
-            sub_block: position % 3,
-            position,
-            variant,
-            label: Label::A,
-            seed: u64::from(block) + 1000,
-        },
+        trial: PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed: u64::from(block) + 1000 },
         started_unix_ms: NOON + u64::from(position) * 1000,
         took: Nanos::from_millis(900),
         ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::from_millis(900), evidence: vec![] },
@@ -152,6 +145,7 @@ pub(crate) fn not_reached(name: &str) -> PhaseRecord {
 pub(crate) fn full_trial(position: u32) -> TrialRecord {
     let mut record = trial(position, position / 2, position as usize % 2);
     record.trial.label = Label::A2;
+    record.trial.sub_block = position % 3;
     record.trial.seed = u64::MAX - u64::from(position);
     record.ending.evidence = vec!["oom_kill rose by 1".to_owned(), "so \u{1f4a5}".to_owned()];
     let mut write = phase("write", &[("time", 1.5e9), ("rss.peak", 3e8), ("rate", 12.25)]);
@@ -190,7 +184,7 @@ pub(crate) fn series(samples: u64, pid: u32) -> ProcessSeries {
             cpu_user: Nanos::from_millis(i * 9 * 10),
             cpu_system: Nanos::from_millis(i * 10),
             on_cpu: Some(Nanos::from_nanos(i * 95_000_000 + (n * 5e6) as u64)),
-            cpu_wait: (pid % 2 == 0).then(|| Nanos::from_nanos(i * 1_000)),
+            cpu_wait: pid.is_multiple_of(2).then(|| Nanos::from_nanos(i * 1_000)),
             anon: Bytes::from_kib(50_000 + (n * 3_000.0) as u64),
             file: Bytes::from_kib(i * 40),
             vsz: Bytes::from_mib(1_024),

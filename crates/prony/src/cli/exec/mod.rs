@@ -224,7 +224,7 @@ fn export(arguments: &Arguments, run: RunId) -> Result<(), Error> {
     for (path, format) in files {
         let Some(path) = path else { continue };
         let database = arguments.database.clone();
-        let wanted = ReportArgs { run: RunChoice::Number(run.0), database, format, what: What::Results, output: None };
+        let wanted = ReportArgs { run: RunChoice::Number(run.0), database, format, what: What::Results, output: None, html: false };
         let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
         report(&wanted, &mut out)?;

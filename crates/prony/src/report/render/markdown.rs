@@ -17,7 +17,10 @@ impl Render for Markdown {
             writeln!(out, "{}", markdown_sentence(line))?;
         }
         for verdict in &report.verdicts {
-            writeln!(out, "\n**{}**", markdown_sentence(&verdict.text))?;
+            writeln!(out, "\n**{}**<br>{}", markdown_sentence(&verdict.text), markdown_sentence(&verdict.detail))?;
+        }
+        if let Some(judged) = &report.judged {
+            writeln!(out, "\n{}", markdown_sentence(judged))?;
         }
         report.tables.iter().try_for_each(|t| table(t, out))?;
         findings(&report.findings, out)?;

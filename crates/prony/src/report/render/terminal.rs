@@ -34,6 +34,11 @@ impl Render for Terminal {
         for verdict in &report.verdicts {
             writeln!(out)?;
             self.paragraph("", &verdict.text, out)?;
+            writeln!(out, "{}", self.style(Style::Faint, &format!("  {}", safe(&verdict.detail))))?;
+        }
+        if let Some(judged) = &report.judged {
+            writeln!(out)?;
+            self.paragraph("", judged, out)?;
         }
         report.tables.iter().try_for_each(|table| self.table(table, out))?;
         self.findings(&report.findings, out)

@@ -1,0 +1,226 @@
+//! Where fixtures are started and observed, by the same means as every subject.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use prony_core::experiment::spec::{Limits, SettleSpec};
+use prony_core::record::ProcessSeries;
+use prony_core::units::Nanos;
+use prony_probe::clock::{SystemClock, monotonic};
+use prony_probe::fixture::{Done, Said, Step};
+use prony_probe::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch};
+use prony_probe::limits::Group;
+use prony_probe::sample::{Edge, Root, Sampler, Settings, Tracepoints};
+use prony_probe::settle::{self, Activity, Probe, SettleResult, TreeProbe};
+
+use crate::error::Error;
+
+/// The role of every process of a fixture.
+const ROLE: &str = "fixture";
+
+/// A fixture that is silent for so long is stuck.
+const SILENCE: Duration = Duration::from_secs(120);
+
+/// How long a fixture that was told the end may take to be gone.
+const FAREWELL: Duration = Duration::from_secs(60);
+
+/// What all fixtures share.
+#[derive(Debug)]
+pub struct Bench {
+    /// Starts supervisors.
+    pub launcher: Launcher,
+    /// Sync calls are counted as far as the machine permits.
+    pub tracepoints: Tracepoints,
+    /// Where scratch directories are made.
+    pub near: PathBuf,
+}
+
+impl Bench {
+    /// Fixtures that put their files below `near`.
+    pub fn new(near: &Path) -> Self {
+        let launcher = Launcher::this_program(["supervise"]);
+        Self { launcher, tracepoints: Tracepoints::open(true), near: near.to_path_buf() }
+    }
+
+    /// Starts so many fixtures, all observed by one sampler since before their first instruction, and waits until
+    /// they are ready. The scratch directory is removed when the first of them is done with.
+    ///
+    /// # Errors
+    /// Where the machine refuses what every subject needs.
+    pub fn observe(&self, count: usize, scratch: &Scratch) -> Result<Observed, Error> {
+        let groups: Vec<Group> = (0..count).map(|_| Group::create(&Limits::default())).collect::<Result<_, _>>()?;
+        let counting = match &groups[..] {
+            [group] => group.directories().into_iter().find(|dir| counts_cpu(dir)).map(Path::to_path_buf),
+            _ => None,
+        };
+        let settings = Settings { group: counting, ..Settings::default() };
+        let sampler = Sampler::start(Vec::new(), settings).map_err(setup("start the sampler"))?;
+        let mut observed = Observed { sampler, children: Vec::new() };
+        for group in groups {
+            let child = self.child(&observed.sampler, scratch.path(), group)?;
+            observed.children.push(child);
+        }
+        for child in &mut observed.children {
+            child.ready()?;
+        }
+        Ok(observed)
+    }
+
+    fn child(&self, sampler: &Sampler, dir: &Path, group: Group) -> Result<Child, Error> {
+        let (ours, theirs) = UnixStream::pair().map_err(setup("make a socket"))?;
+        ours.set_read_timeout(Some(SILENCE)).map_err(setup("make a socket"))?;
+        let held = self.launcher.start(spec(theirs, dir, group).map_err(setup("make a socket"))?)?;
+        sampler.watch(Root::subject(held.pid(), ROLE));
+        sampler.count_syncs(ROLE, self.tracepoints.follow(held.pid()));
+        Ok(Child { running: held.release()?, said: BufReader::new(ours) })
+    }
+}
+
+fn counts_cpu(dir: &Path) -> bool {
+    dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
+}
+
+fn spec(socket: UnixStream, dir: &Path, group: Group) -> io::Result<LaunchSpec> {
+    let output: OwnedFd = socket.try_clone()?.into();
+    let mut spec = LaunchSpec::new("/proc/self/exe", dir);
+    spec.args = vec!["fixture".into()];
+    spec.stdin = Input::File(File::from(OwnedFd::from(socket)));
+    spec.stdout = Output::File(File::from(output));
+    spec.group = Some(group);
+    spec.scratch = vec![dir.to_path_buf()];
+    Ok(spec)
+}
+
+/// One fixture's process.
+#[derive(Debug)]
+struct Child {
+    running: Running,
+    said: BufReader<UnixStream>,
+}
+
+impl Child {
+    fn ready(&mut self) -> Result<(), Error> {
+        match self.hear()? {
+            Said::Ready => Ok(()),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    fn tell(&mut self, step: &Step) -> Result<(), Error> {
+        let line = serde_json::to_string(step).map_err(|source| Error::Json { what: "a step", source })?;
+        writeln!(self.said.get_mut(), "{line}").map_err(setup("tell a fixture its step"))
+    }
+
+    fn done(&mut self) -> Result<Done, Error> {
+        match self.hear()? {
+            Said::Done(done) => Ok(done),
+            other => Err(out_of_turn(&other)),
+        }
+    }
+
+    fn hear(&mut self) -> Result<Said, Error> {
+        let mut line = String::new();
+        let read = self.said.read_line(&mut line).and_then(|length| match length {
+            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended")),
+            _ => Ok(serde_json::from_str(&line)?),
+        });
+        read.map_err(setup("hear what a fixture did"))
+    }
+}
+
+fn out_of_turn(said: &Said) -> Error {
+    Error::Setup { doing: "run a fixture", source: io::Error::other(format!("it said {said:?}")) }
+}
+
+fn setup(doing: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |source| Error::Setup { doing, source }
+}
+
+/// Fixtures under observation. Killed when dropped.
+#[derive(Debug)]
+pub struct Observed {
+    sampler: Sampler,
+    children: Vec<Child>,
+}
+
+/// A burst of work as the watch saw it.
+#[derive(Debug)]
+pub struct Watched {
+    /// When the watch began, by the shared clock.
+    pub began: Nanos,
+    /// What it found.
+    pub result: Option<SettleResult>,
+    /// What the fixture itself says of the step.
+    pub truth: Done,
+}
+
+impl Observed {
+    /// Reads everything now.
+    pub fn edge(&self) -> Edge {
+        self.sampler.edge()
+    }
+
+    /// Has every fixture do the step, all at once, and waits until all have.
+    ///
+    /// # Errors
+    /// Where one cannot.
+    pub fn step(&mut self, step: &Step) -> Result<Vec<Done>, Error> {
+        self.children.iter_mut().try_for_each(|child| child.tell(step))?;
+        self.children.iter_mut().map(Child::done).collect()
+    }
+
+    /// Begins to watch, has the one fixture do the step after the first look, and watches until it is quiet.
+    ///
+    /// # Errors
+    /// Where it cannot do the step.
+    pub fn settle(&mut self, step: &Step, spec: &SettleSpec) -> Result<Watched, Error> {
+        let Self { sampler, children } = self;
+        let [child] = &mut children[..] else {
+            return Err(setup("watch fixtures")(io::Error::other("one is watched at a time")));
+        };
+        let began = monotonic();
+        let mut told = None;
+        let tree = TreeProbe { sampler, store: None };
+        let mut probe = AfterFirstLook { tree, then: || told = Some(child.tell(step)), looked: false };
+        let result = settle::watch(&mut probe, spec, &SystemClock, || false);
+        told.unwrap_or(Ok(()))?;
+        Ok(Watched { began, result, truth: child.done()? })
+    }
+
+    /// Lets all end, and hands over what was sampled.
+    ///
+    /// # Errors
+    /// Where one cannot be ended.
+    pub fn end(self) -> Result<Vec<ProcessSeries>, Error> {
+        for Child { mut running, said } in self.children {
+            // It ends when there are no more steps.
+            drop(said);
+            if running.wait(Some(FAREWELL))?.is_none() {
+                running.kill_tree()?;
+            }
+            running.finish()?;
+        }
+        Ok(self.sampler.finish().series)
+    }
+}
+
+/// A probe whose subject begins to work when the first look has been taken, so that all of it is seen.
+struct AfterFirstLook<'a, F> {
+    tree: TreeProbe<'a>,
+    then: F,
+    looked: bool,
+}
+
+impl<F: FnMut()> Probe for AfterFirstLook<'_, F> {
+    fn look(&mut self) -> Activity {
+        let activity = self.tree.look();
+        if !std::mem::replace(&mut self.looked, true) {
+            (self.then)();
+        }
+        activity
+    }
+}

@@ -1,0 +1,181 @@
+//! A fixture that runs out of memory in phase 2 of 3: a whole trial, by the runner's own machinery.
+
+use prony_core::experiment::{Overrides, check, parse};
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::outcome::{OutOfMemory, Outcome};
+use prony_core::plan;
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{Completion, PhaseRecord, TrialRecord};
+use prony_core::units::{Bytes, Nanos};
+use prony_engines::catalog::Catalog;
+use prony_probe::limits::{self, Ability};
+
+use super::Ran;
+use super::bench::Bench;
+use super::line::{Line, Unit};
+use crate::error::Error;
+use crate::runner::interrupt::Interrupt;
+use crate::runner::lab::Lab;
+use crate::runner::observer::Log;
+use crate::runner::trial;
+
+const FILE: &str = "out_of_memory.toml";
+const TEXT: &str = include_str!("out_of_memory.toml");
+
+/// The limit that the file sets.
+const LIMIT: Bytes = Bytes::from_mib(128);
+
+/// The memory engine under a limit that its second phase exceeds: a result, not a failure (METHOD 1.3).
+///
+/// # Errors
+/// Where the machine refuses what every trial needs.
+pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
+    if let Ability::Missing { why } = limits::capability().memory {
+        return Ok(Ran::NotRun(why));
+    }
+    let experiment = parse(TEXT, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));
+    let experiment =
+        experiment.map_err(|problems| Error::Experiment { file: FILE.to_owned(), text: TEXT.to_owned(), problems })?;
+    let mut log = Log::default();
+    let lab = Lab::new(&experiment, &bench.near, Interrupt::default(), &mut log)?;
+    let plan = plan::plan(&experiment);
+    let Some(planned) = plan.first() else { return Ok(Ran::NotRun("the plan is empty".to_owned())) };
+    Ok(Ran::Lines(lines(&trial::run(&lab, planned, &mut log)?)))
+}
+
+fn lines(record: &TrialRecord) -> Vec<Line> {
+    let said = Reading::Measured;
+    let ending = &record.ending;
+    let outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
+    let evidence =
+        if ending.evidence.iter().any(|text| text.contains("oom_kill")) { "`oom_kill` rose" } else { "none" };
+    let of = |name: &str| record.phases.iter().find(|phase| phase.name == name);
+    let limit = LIMIT.as_bytes() as f64;
+    vec![
+        Line::finding("outcome", outcome.to_string(), said(ending.outcome.to_string())),
+        Line::finding("in the phase", "too large", said(ending.phase.clone().unwrap_or_else(|| "none".to_owned()))),
+        Line::finding("evidence", "`oom_kill` rose", said(evidence.to_owned())),
+        Line::finding("time in that phase", "within the trial", said(within(ending.after, record.took).to_owned())),
+        Line::finding("phase 1", "complete, figures", said(completion(of("small")))),
+        Line::finding("phase 2", "partial", said(completion(of("too large")))),
+        Line::finding("phase 3", "not reached", said(completion(of("read")))),
+        Line::figure("lower bound of need", Unit::Bytes, limit, peak(record), limit * 0.02 + 2e6),
+    ]
+}
+
+fn within(after: Nanos, took: Nanos) -> &'static str {
+    if Nanos::ZERO < after && after < took { "within the trial" } else { "outside the trial" }
+}
+
+fn completion(phase: Option<&PhaseRecord>) -> String {
+    let Some(phase) = phase else { return "not in the record".to_owned() };
+    let has = |key| phase.reading(key).is_some_and(|reading| reading.measured().is_some());
+    let figures = has(MetricKey::amount(Metric::Time)) && has(MetricKey::gauge(Metric::Anon, Stat::End));
+    match phase.completion {
+        Completion::Complete if figures => "complete, figures".to_owned(),
+        Completion::Complete => "complete, no figures".to_owned(),
+        Completion::Partial => "partial".to_owned(),
+        Completion::NotReached => "not reached".to_owned(),
+    }
+}
+
+/// Most memory that was charged to the tree.
+fn peak(record: &TrialRecord) -> Reading<f64> {
+    let none = || Reading::Missing(Why::Failed("the record does not hold it".to_owned()));
+    let peak = record.conditions.get("memory").and_then(|memory| memory.get("peak"));
+    let peak = peak.and_then(|peak| serde_json::from_value::<Reading<Bytes>>(peak.clone()).ok());
+    peak.map_or_else(none, |peak| peak.map(|bytes| bytes.as_bytes() as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::outcome::Ending;
+    use prony_core::plan::{Label, PlannedTrial};
+    use prony_core::record::MetricKeyText;
+    use serde_json::json;
+
+    use super::super::line::Judgement;
+    use super::*;
+
+    fn phase(name: &str, completion: Completion) -> PhaseRecord {
+        let keys = [MetricKey::amount(Metric::Time), MetricKey::gauge(Metric::Anon, Stat::End)];
+        let readings = keys.map(|key| (MetricKeyText(key), Reading::Measured(1.0))).into_iter().collect();
+        PhaseRecord {
+            name: name.to_owned(),
+            action: "put".to_owned(),
+            timed: true,
+            completion,
+            begin: None,
+            end: None,
+            readings: [(String::new(), readings)].into_iter().collect(),
+            histograms: Vec::new(),
+            groups: None,
+            throughput: None,
+            answer: None,
+            errors: [].into_iter().collect(),
+        }
+    }
+
+    /// What a right instrument says.
+    fn record() -> TrialRecord {
+        TrialRecord {
+            trial: PlannedTrial { block: 0, sub_block: 0, position: 0, variant: 0, label: Label::A, seed: 1 },
+            started_unix_ms: 0,
+            took: Nanos::from_secs(2),
+            ending: Ending {
+                outcome: Outcome::OutOfMemory { by: OutOfMemory::Limit },
+                phase: Some("too large".to_owned()),
+                after: Nanos::from_secs(1),
+                evidence: vec!["the kernel killed 1 process (`oom_kill`)".to_owned()],
+            },
+            phases: vec![
+                phase("small", Completion::Complete),
+                phase("too large", Completion::Partial),
+                phase("read", Completion::NotReached),
+            ],
+            effective: json!({}),
+            conditions: json!({ "memory": { "peak": { "measured": LIMIT.as_bytes() } } }),
+            series: Vec::new(),
+            sampler_cpu: Reading::Measured(Nanos::ZERO),
+            findings: Vec::new(),
+        }
+    }
+
+    fn wrong(edit: impl FnOnce(&mut TrialRecord)) -> Vec<String> {
+        let mut record = record();
+        edit(&mut record);
+        let lines = lines(&record);
+        lines.into_iter().filter(|line| line.judge() == Judgement::Fail).map(|line| line.what).collect()
+    }
+
+    #[test]
+    fn the_truth_passes() {
+        assert_eq!(wrong(|_| {}), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_way_to_be_wrong_fails_its_own_line() {
+        assert_eq!(wrong(|r| r.ending.outcome = Outcome::Killed), ["outcome"]);
+        assert_eq!(wrong(|r| r.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Host }), ["outcome"]);
+        assert_eq!(wrong(|r| r.ending.phase = Some("small".to_owned())), ["in the phase"]);
+        assert_eq!(wrong(|r| r.ending.evidence.clear()), ["evidence"]);
+        assert_eq!(wrong(|r| r.ending.after = Nanos::ZERO), ["time in that phase"]);
+        assert_eq!(wrong(|r| r.ending.after = Nanos::from_secs(3)), ["time in that phase"]);
+        assert_eq!(wrong(|r| r.phases[0].readings.clear()), ["phase 1"]);
+        assert_eq!(wrong(|r| r.phases[1].completion = Completion::Complete), ["phase 2"]);
+        assert_eq!(wrong(|r| r.phases[2].completion = Completion::Complete), ["phase 3"]);
+        assert_eq!(wrong(|r| r.conditions = json!({})), ["lower bound of need"]);
+        let low = json!({ "memory": { "peak": { "measured": 90_000_000 } } });
+        assert_eq!(wrong(|r| r.conditions = low), ["lower bound of need"]);
+    }
+
+    #[test]
+    fn the_file_sets_the_limit_that_is_compared() {
+        let raw = parse(TEXT, FILE).unwrap();
+        let experiment = check(&raw, &Catalog, &Overrides::default()).unwrap();
+        let spec = &experiment.variants()[0].spec;
+        assert_eq!(spec.limits.memory, Some(LIMIT));
+        let names: Vec<&str> = spec.phases.iter().map(|phase| phase.name.as_str()).collect();
+        assert_eq!(names, ["small", "too large", "read"]);
+    }
+}

@@ -1,0 +1,245 @@
+//! One thing that is known, beside what prony reads of it. Pure.
+
+use prony_core::reading::{Reading, Why};
+use prony_core::units::{Bytes, Nanos};
+use serde_json::{Value, json};
+
+/// What a figure counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanos,
+    /// Calls.
+    Calls,
+}
+
+impl Unit {
+    /// Its name in machine output.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::Nanos => "ns",
+            Self::Calls => "calls",
+        }
+    }
+
+    /// An amount with its unit, for people.
+    pub fn show(self, amount: f64) -> String {
+        let sign = if amount < 0.0 { "-" } else { "" };
+        let size = amount.abs() as u64;
+        match self {
+            Self::Bytes => format!("{sign}{}", Bytes::from_bytes(size)),
+            Self::Nanos => format!("{sign}{}", Nanos::from_nanos(size)),
+            Self::Calls => format!("{sign}{size}"),
+        }
+    }
+}
+
+/// The truth and the reading.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Check {
+    /// An amount.
+    Figure {
+        /// Of what.
+        unit: Unit,
+        /// What the fixture did.
+        truth: f64,
+        /// What prony says.
+        reading: Reading<f64>,
+        /// How far the reading may be from the truth.
+        allowed: f64,
+    },
+    /// Something that is said rightly or wrongly.
+    Finding {
+        /// What prony must say.
+        truth: String,
+        /// What it says.
+        reading: Reading<String>,
+    },
+}
+
+/// A check and its name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// What is read.
+    pub what: String,
+    /// Truth and reading.
+    pub check: Check,
+}
+
+/// What a check came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// The reading is the truth, within what is allowed.
+    Pass,
+    /// It is not.
+    Fail,
+    /// It cannot be read on this machine.
+    NotRun(String),
+}
+
+impl Judgement {
+    /// In tables and machine output.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "FAIL",
+            Self::NotRun(_) => "not run",
+        }
+    }
+}
+
+impl Line {
+    /// An amount that may be `allowed` off.
+    pub fn figure(what: impl Into<String>, unit: Unit, truth: f64, reading: Reading<f64>, allowed: f64) -> Self {
+        Self { what: what.into(), check: Check::Figure { unit, truth, reading, allowed } }
+    }
+
+    /// Something that must be said in these words.
+    pub fn finding(what: impl Into<String>, truth: impl Into<String>, reading: Reading<String>) -> Self {
+        Self { what: what.into(), check: Check::Finding { truth: truth.into(), reading } }
+    }
+
+    /// Whether the instrument tells the truth.
+    pub fn judge(&self) -> Judgement {
+        let judge = |right| if right { Judgement::Pass } else { Judgement::Fail };
+        match &self.check {
+            // A comparison that is false for what is no number.
+            Check::Figure { truth, reading: Reading::Measured(reading), allowed, .. } => {
+                judge((reading - truth).abs() <= *allowed)
+            }
+            Check::Finding { truth, reading: Reading::Measured(reading) } => judge(reading == truth),
+            Check::Figure { reading: Reading::Missing(why), .. }
+            | Check::Finding { reading: Reading::Missing(why), .. } => without(why),
+        }
+    }
+
+    /// Reading minus truth, where both are amounts.
+    pub fn error(&self) -> Option<f64> {
+        match &self.check {
+            Check::Figure { truth, reading: Reading::Measured(reading), .. } => Some(reading - truth),
+            _ => None,
+        }
+    }
+
+    /// For machines: amounts in the unit that is named, texts as they are.
+    pub fn json(&self) -> Value {
+        let judgement = self.judge();
+        let why = match &judgement {
+            Judgement::NotRun(why) => Some(why.clone()),
+            _ => self.missing().map(ToString::to_string),
+        };
+        let (unit, truth, reading, allowed) = match &self.check {
+            Check::Figure { unit, truth, reading, allowed } => {
+                (json!(unit.name()), json!(truth), json!(reading.measured()), json!(allowed))
+            }
+            Check::Finding { truth, reading } => (Value::Null, json!(truth), json!(reading.measured()), Value::Null),
+        };
+        json!({
+            "what": self.what,
+            "unit": unit,
+            "truth": truth,
+            "reading": reading,
+            "error": self.error(),
+            "allowed": allowed,
+            "result": judgement.name().to_lowercase(),
+            "why": why,
+        })
+    }
+
+    /// The columns after the name: truth, reading, error, allowed.
+    pub fn cells(&self) -> [String; 4] {
+        let missing = |why: &Why| format!("- ({why})");
+        match &self.check {
+            Check::Finding { truth, reading } => {
+                let reading = match reading {
+                    Reading::Measured(text) => text.clone(),
+                    Reading::Missing(why) => missing(why),
+                };
+                [truth.clone(), reading, String::new(), String::new()]
+            }
+            Check::Figure { unit, truth, reading, allowed } => {
+                let (reading, error) = match reading {
+                    Reading::Measured(amount) => (unit.show(*amount), unit.show(amount - truth)),
+                    Reading::Missing(why) => (missing(why), String::new()),
+                };
+                [unit.show(*truth), reading, error, unit.show(*allowed)]
+            }
+        }
+    }
+
+    const fn missing(&self) -> Option<&Why> {
+        match &self.check {
+            Check::Figure { reading: Reading::Missing(why), .. }
+            | Check::Finding { reading: Reading::Missing(why), .. } => Some(why),
+            _ => None,
+        }
+    }
+}
+
+/// A machine that does not let us look is no fault of the instrument; an attempt that failed is.
+fn without(why: &Why) -> Judgement {
+    match why {
+        Why::NotPermitted(_) | Why::NotSupported(_) => Judgement::NotRun(why.to_string()),
+        Why::NotApplicable | Why::NotReached | Why::TooFew { .. } | Why::Failed(_) => Judgement::Fail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figure(truth: f64, reading: Reading<f64>, allowed: f64) -> Line {
+        Line::figure("memory", Unit::Bytes, truth, reading, allowed)
+    }
+
+    #[test]
+    fn a_reading_passes_up_to_what_is_allowed_on_either_side() {
+        let judged = |reading| figure(300.0, Reading::Measured(reading), 8.0).judge();
+        assert_eq!([292.0, 300.0, 308.0].map(judged), [Judgement::Pass, Judgement::Pass, Judgement::Pass]);
+        let wrong = [291.9, 308.1, 0.0, f64::NAN, f64::INFINITY].map(judged);
+        assert!(wrong.iter().all(|judgement| *judgement == Judgement::Fail), "{wrong:?}");
+    }
+
+    #[test]
+    fn an_exact_count_allows_nothing() {
+        let judged = |reading| Line::figure("calls", Unit::Calls, 60.0, Reading::Measured(reading), 0.0).judge();
+        assert_eq!((judged(60.0), judged(59.0), judged(61.0)), (Judgement::Pass, Judgement::Fail, Judgement::Fail));
+    }
+
+    #[test]
+    fn what_the_machine_refuses_is_not_run_and_what_went_wrong_fails() {
+        let judged = |why| figure(1.0, Reading::Missing(why), 1e9).judge();
+        assert!(matches!(judged(Why::NotPermitted("root".into())), Judgement::NotRun(why) if why.contains("root")));
+        assert!(matches!(judged(Why::NotSupported("no tracefs".into())), Judgement::NotRun(_)));
+        assert_eq!(judged(Why::Failed("not settled".into())), Judgement::Fail);
+        assert_eq!(judged(Why::NotReached), Judgement::Fail);
+        assert_eq!(judged(Why::NotApplicable), Judgement::Fail);
+    }
+
+    #[test]
+    fn a_finding_must_be_said_in_its_words() {
+        let judged = |said: &str| Line::finding("outcome", "ok", Reading::Measured(said.to_owned())).judge();
+        assert_eq!((judged("ok"), judged("okay")), (Judgement::Pass, Judgement::Fail));
+    }
+
+    #[test]
+    fn cells_show_the_error_with_its_sign() {
+        let line = figure(300e6, Reading::Measured(299.5e6), 8e6);
+        assert_eq!(line.cells(), ["300.0 MB", "299.5 MB", "-500.00 kB", "8.0 MB"]);
+        assert_eq!(Unit::Nanos.show(-1_500_000.0), "-1.50 ms");
+        let missing = figure(1.0, Reading::Missing(Why::NotPermitted("x".into())), 0.0);
+        assert_eq!(missing.cells(), ["1 B", "- (not permitted: x)", "", "0 B"]);
+    }
+
+    #[test]
+    fn machines_get_plain_numbers_and_null_for_what_is_missing() {
+        let json = figure(300.0, Reading::Measured(301.0), 8.0).json();
+        assert_eq!((&json["error"], &json["result"], &json["unit"]), (&json!(1.0), &json!("pass"), &json!("bytes")));
+        let json = figure(300.0, Reading::Missing(Why::Failed("gone".into())), 8.0).json();
+        assert_eq!((&json["reading"], &json["error"]), (&Value::Null, &Value::Null));
+        assert_eq!((&json["result"], &json["why"]), (&json!("fail"), &json!("failed: gone")));
+    }
+}

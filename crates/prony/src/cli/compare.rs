@@ -1,0 +1,202 @@
+//! `prony compare`: a stored run judged again, or two runs side by side without a verdict.
+
+use std::collections::BTreeMap;
+
+use prony_core::experiment::format::format_value;
+use prony_core::metric::MetricName;
+use prony_core::reading::Reading;
+use prony_core::stats::summary;
+use prony_core::stats::verdict::RatioInterval;
+use serde_json::Value;
+
+use super::choice::{DatabaseArg, RunChoice};
+use super::{Answer, Output, table};
+use crate::error::Error;
+use crate::report::facts_lines;
+use crate::results::{Database, RunData};
+use crate::verdicts::names;
+use crate::verdicts::observe::figure;
+use crate::verdicts::{self, Beside};
+
+/// Which runs, and in what.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// Run by number; `-2` is the one before the latest
+    #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
+    run: RunChoice,
+    /// Another run to set beside it: no verdict, since they did not run interleaved
+    #[arg(value_name = "OTHER", allow_negative_numbers = true)]
+    other: Option<RunChoice>,
+    #[command(flatten)]
+    database: DatabaseArg,
+    /// Compare with the variants that have this level, and the same of everything else
+    #[arg(long, value_name = "FACTOR=LEVEL", value_delimiter = ',')]
+    baseline: Vec<String>,
+    /// The metric; may be given several times
+    #[arg(long, value_name = "PHASE.METRIC")]
+    metric: Vec<MetricName>,
+}
+
+/// Prints the comparison.
+///
+/// # Errors
+/// Where there is no such run, factor or level, or the output cannot be written.
+pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let database = Database::open(&arguments.database.database)?;
+    let data = database.load_run(arguments.run.find(&database)?)?;
+    let text = match arguments.other {
+        Some(other) => {
+            let other = database.load_run(other.find(&database)?)?;
+            side_by_side(&data, &other, &arguments.metric, output.width)
+        }
+        None => again(&data, arguments)?,
+    };
+    output.print(&text)?;
+    Ok(Answer::Yes)
+}
+
+/// Verdicts as declared; of anything else the ratio and its interval, and no verdict (METHOD 4.11).
+fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
+    let declared = verdicts::declared(&data.experiment);
+    let metrics = if arguments.metric.is_empty() { declared.clone() } else { arguments.metric.clone() };
+    let baseline = levels(data, &arguments.baseline)?;
+    let same: BTreeMap<String, String> = baseline.iter().cloned().collect();
+    let as_declared = baseline.is_empty() || same == data.experiment.compare().baseline;
+    let judged = verdicts::of(data);
+    let mut text = String::new();
+    for metric in &metrics {
+        if as_declared && declared.contains(metric) {
+            let ours = judged.lines.iter().filter(|line| line.pair.metric == *metric);
+            ours.for_each(|line| text += &format!("{}\n", line.sentence));
+            continue;
+        }
+        let beside =
+            if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
+        beside.iter().for_each(|beside| text += &format!("{}\n", shown(beside)));
+        text += "no verdict: the experiment did not declare this comparison, and chose its blocks for another; ";
+        text += "intervals are at 95 % each, uncorrected\n";
+    }
+    if let (true, Some(why)) = (text.is_empty(), judged.silent) {
+        text = format!("{why}\n");
+    }
+    Ok(text)
+}
+
+fn levels(data: &RunData, texts: &[String]) -> Result<Vec<(String, String)>, Error> {
+    texts.iter().map(|text| level(data, text)).collect()
+}
+
+fn level(data: &RunData, text: &str) -> Result<(String, String), Error> {
+    let factors = data.experiment.factors();
+    let wrong =
+        |message: String, known: Vec<&str>| Error::Arguments { message, hint: format!("known: {}", known.join(", ")) };
+    let (name, label) = text.split_once('=').unwrap_or((text, ""));
+    let Some(factor) = factors.iter().find(|factor| factor.name == name) else {
+        return Err(wrong(
+            format!("no factor `{name}` in this run"),
+            factors.iter().map(|f| f.name.as_str()).collect(),
+        ));
+    };
+    if factor.levels.iter().any(|level| level.label == label) {
+        return Ok((name.to_owned(), label.to_owned()));
+    }
+    Err(wrong(format!("`{name}` has no level `{label}`"), factor.levels.iter().map(|l| l.label.as_str()).collect()))
+}
+
+fn shown(beside: &Beside) -> String {
+    let names = &beside.pair.names;
+    let at = if names.at.is_empty() { String::new() } else { format!(" at `{}`", names.at) };
+    let ratio = match &beside.ratio {
+        Reading::Measured(ratio) => format!("{ratio:.3} times"),
+        Reading::Missing(why) => format!("- ({why})"),
+    };
+    let interval = match &beside.interval {
+        Reading::Measured(RatioInterval { low, high: Some(high) }) => format!(" ({low:.3} to {high:.3})"),
+        Reading::Measured(RatioInterval { low, high: None }) => format!(" ({low:.3} or more)"),
+        Reading::Missing(_) => String::new(),
+    };
+    format!("`{}` beside `{}` in `{}`{at}: {ratio}{interval}", names.variant, names.baseline, beside.pair.metric)
+}
+
+fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<usize>) -> String {
+    let declared = verdicts::declared(&a.experiment);
+    let metrics = if metrics.is_empty() { &declared } else { metrics };
+    let mut grid = table(width);
+    grid.set_header([
+        "variant".to_owned(),
+        "metric".to_owned(),
+        format!("run {}", a.head.id),
+        format!("run {}", b.head.id),
+    ]);
+    for variant in a.experiment.variants() {
+        let name = names::variant(&a.experiment, variant.id);
+        let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
+        for metric in metrics {
+            let theirs = other.map_or_else(|| "no such variant".to_owned(), |other| cell(b, other.id, metric));
+            grid.add_row([name.clone(), metric.to_string(), cell(a, variant.id, metric), theirs]);
+        }
+    }
+    let mut text = format!("{grid}\nmedians, in brackets the least and the greatest trial\n");
+    text += "no verdict: the two runs were not interleaved; whatever changed between them is in the figures.\n";
+    text += "hint: put both into one experiment as levels of a factor to get one\n\n";
+    text + &differences(a, b)
+}
+
+fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
+    let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+    let values: Vec<f64> = trials.filter_map(|trial| figure(trial, metric)).collect();
+    let unit = metric.key.metric.unit();
+    let text = |value: f64| format_value(value, unit, None);
+    match summary(&values) {
+        Some(all) => format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()),
+        None => "-".to_owned(),
+    }
+}
+
+/// Everything about host, versions and experiment that is not the same in both.
+fn differences(a: &RunData, b: &RunData) -> String {
+    let facts = |data: &RunData| -> Vec<String> {
+        let mut lines = facts_lines(&data.head.host);
+        lines.push(format!("prony: {}", data.head.version));
+        lines.push(format!("seed: {}", data.head.seed));
+        let engine = |trial: &Value| Some(format!("{} {}", trial["engine"].as_str()?, trial["version"].as_str()?));
+        let mut engines: Vec<String> = data.trials.iter().filter_map(|trial| engine(&trial.effective)).collect();
+        engines.sort();
+        engines.dedup();
+        lines.extend(engines.into_iter().map(|engine| format!("engine: {engine}")));
+        lines
+    };
+    let (ours, theirs) = (facts(a), facts(b));
+    let mut text = String::new();
+    for line in ours.iter().filter(|line| !theirs.contains(line)) {
+        text += &format!("only run {}: {line}\n", a.head.id);
+    }
+    for line in theirs.iter().filter(|line| !ours.contains(line)) {
+        text += &format!("only run {}: {line}\n", b.head.id);
+    }
+    if a.experiment.source() != b.experiment.source() {
+        text += "the experiment's text differs\n";
+        text += &lines_that_differ(a.experiment.source(), b.experiment.source());
+    }
+    if text.is_empty() { "host, versions and experiment are the same in both\n".to_owned() } else { text }
+}
+
+fn lines_that_differ(a: &str, b: &str) -> String {
+    let only = |mark: char, ours: &str, theirs: &str| -> String {
+        let missing =
+            ours.lines().filter(|line| !line.trim().is_empty() && !theirs.lines().any(|other| other == *line));
+        missing.map(|line| format!("{mark} {line}\n")).collect()
+    };
+    only('-', a, b) + &only('+', b, a)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_lines_that_differ_are_listed() {
+        assert_eq!(lines_that_differ("a = 1\nb = 2\n", "a = 1\nb = 3\n"), "- b = 2\n+ b = 3\n");
+        assert_eq!(lines_that_differ("a\n\n", "a\n"), "");
+    }
+}

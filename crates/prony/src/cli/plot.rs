@@ -1,0 +1,52 @@
+//! `prony plot`: a figure of a run as a static picture.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use prony_core::metric::MetricName;
+
+use super::choice::{DatabaseArg, RunChoice};
+use crate::error::Error;
+use crate::plot::{Figure, Options, draw, figures};
+use crate::results::Database;
+
+/// Draw a figure of a run as an SVG picture
+#[derive(Clone, Debug, clap::Args)]
+pub struct PlotArgs {
+    /// Run by number; `-2` is the one before the latest
+    #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
+    pub run: RunChoice,
+    /// What to draw: effects, growth, timeline, latency, samples, throughput; lists what the run offers unless told
+    #[arg(value_name = "FIGURE")]
+    pub figure: Option<Figure>,
+    /// Where the results are
+    #[command(flatten)]
+    pub database: DatabaseArg,
+    /// The figure that `effects` and `growth` show, such as `write.time`; the primary one unless told
+    #[arg(long, value_name = "PHASE.METRIC")]
+    pub metric: Option<MetricName>,
+    /// Width in pixels; the height follows
+    #[arg(long, value_name = "N", default_value_t = 860, value_parser = clap::value_parser!(u32).range(320..=4000))]
+    pub width: u32,
+    /// File to write; standard output unless told
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// Draws a figure to `--output`, or else to `out`; without a figure, lists those that the run offers.
+///
+/// # Errors
+/// Those of the database, [`Error::NoRun`], [`Error::Latency`], [`Error::Arguments`], [`Error::Write`].
+pub fn plot(args: &PlotArgs, out: &mut dyn Write) -> Result<(), Error> {
+    let database = Database::open(&args.database.database)?;
+    let run = args.run.find(&database)?;
+    let text = match args.figure {
+        Some(figure) => draw(&database, run, figure, &Options { metric: args.metric.clone(), width: args.width })?,
+        None => figures(&database, run)?.into_iter().map(|f| format!("{:<11} {}\n", f.name(), f.about())).collect(),
+    };
+    let (what, written) = match &args.output {
+        Some(path) => (format!("`{}`", path.display()), std::fs::write(path, text)),
+        None => ("the figure".to_owned(), out.write_all(text.as_bytes()).and_then(|()| out.flush())),
+    };
+    written.map_err(|source| Error::Write { what, source })
+}

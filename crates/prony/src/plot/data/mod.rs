@@ -1,0 +1,90 @@
+//! What figures show, as data: the page and the static pictures draw the same numbers.
+
+pub mod effects;
+pub mod growth;
+pub mod latency;
+pub mod samples;
+pub mod spread;
+pub mod thin;
+pub mod throughput;
+pub mod timeline;
+
+use std::collections::BTreeSet;
+
+use prony_core::metric::MetricName;
+use prony_core::record::TrialRecord;
+
+use crate::results::{Database, RunData};
+use crate::verdicts::figure;
+
+/// A run and where its heavy parts lie.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// Loads series, groups, histograms and throughput.
+    pub database: &'a Database,
+    /// The run with its light trials.
+    pub data: &'a RunData,
+}
+
+impl<'a> Source<'a> {
+    /// The trials of a variant, by index in the run.
+    pub fn trials_of(self, variant: usize) -> impl Iterator<Item = usize> + 'a {
+        let trials = &self.data.trials;
+        (0..trials.len()).filter(move |at| trials[*at].trial.variant == variant)
+    }
+
+    /// The variants that have a trial, in the experiment's order.
+    pub fn variants(self) -> Vec<usize> {
+        let seen: BTreeSet<usize> = self.data.trials.iter().map(|t| t.trial.variant).collect();
+        seen.into_iter().filter(|v| *v < self.data.experiment.variants().len()).collect()
+    }
+}
+
+/// Every figure that some trial has, in the order of phases and metrics.
+pub fn metrics(trials: &[TrialRecord]) -> Vec<MetricName> {
+    let mut names: Vec<MetricName> = Vec::new();
+    let mut phases: Vec<&str> = Vec::new();
+    for phase in trials.iter().flat_map(|t| &t.phases) {
+        if !phases.contains(&phase.name.as_str()) {
+            phases.push(&phase.name);
+        }
+    }
+    for phase in phases {
+        let all = trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+        let keys: BTreeSet<_> =
+            all.flat_map(|p| p.readings.iter().flat_map(|(i, r)| r.keys().map(move |k| (i.as_str(), k.0)))).collect();
+        names.extend(keys.into_iter().map(|(instance, key)| MetricName {
+            phase: phase.to_owned(),
+            instance: (!instance.is_empty()).then(|| instance.to_owned()),
+            key,
+        }));
+    }
+    names
+}
+
+/// At most `limit` trials that stand for their variants: of each in turn, the one whose primary figure is nearest to
+/// the variant's median, then the next nearest. Indices into the run's trials.
+pub fn representatives(source: Source<'_>, primary: Option<&MetricName>, limit: usize) -> Vec<usize> {
+    let mut ranked: Vec<Vec<usize>> = source.variants().into_iter().map(|v| by_nearness(source, v, primary)).collect();
+    let mut chosen = Vec::new();
+    for round in 0.. {
+        let before = chosen.len();
+        chosen.extend(ranked.iter_mut().filter_map(|trials| trials.get(round).copied()));
+        if chosen.len() == before || chosen.len() >= limit {
+            break;
+        }
+    }
+    chosen.truncate(limit);
+    chosen
+}
+
+fn by_nearness(source: Source<'_>, variant: usize, primary: Option<&MetricName>) -> Vec<usize> {
+    let value = |at: usize| primary.and_then(|name| figure(&source.data.trials[at], name));
+    let mut trials: Vec<usize> = source.trials_of(variant).collect();
+    let mut values: Vec<f64> = trials.iter().filter_map(|at| value(*at)).collect();
+    values.sort_by(f64::total_cmp);
+    let Some(median) = values.get(values.len() / 2).copied() else { return trials };
+    let distance = |at: &usize| value(*at).map_or(f64::INFINITY, |v| (v - median).abs());
+    trials.sort_by(|a, b| distance(a).total_cmp(&distance(b)).then(a.cmp(b)));
+    trials
+}

@@ -1,0 +1,138 @@
+//! Frequency curves of sampled groups of operations, as ratio to the baseline.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::Source;
+use super::spread::{Bins, Range, names, quantile, split};
+use crate::error::Error;
+
+/// Fewest and most bins across a panel: between, the square root of the number of groups.
+const BINS: (usize, usize) = (24, 90);
+
+/// The distributions of one phase by one clock, in panels that lie apart.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Samples {
+    /// The phase.
+    pub phase: String,
+    /// `wall` or `cpu`.
+    pub clock: &'static str,
+    /// Operations a group.
+    pub operations: u64,
+    /// Whether values are ratios to the median of the variant's baseline; otherwise nanoseconds a group.
+    pub relative: bool,
+    /// From the fastest on.
+    pub panels: Vec<Panel>,
+}
+
+/// Distributions that lie together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Panel {
+    /// `fast`, `medium`, `slow`, or nothing.
+    pub name: &'static str,
+    /// The bins of all its curves.
+    pub bins: Bins,
+    /// One a variant.
+    pub curves: Vec<Curve>,
+}
+
+/// One variant's distribution: all groups of all trials pooled, which shows a shape and proves nothing.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Index of the variant.
+    pub variant: usize,
+    /// Groups.
+    pub groups: usize,
+    /// Median, as ratio or in nanoseconds.
+    pub median: f64,
+    /// Share of the groups below the panel.
+    pub below: f64,
+    /// Share of the groups in each bin.
+    pub shares: Vec<f64>,
+    /// Share of the groups above the panel.
+    pub above: f64,
+}
+
+/// One variant's groups, sorted.
+struct Pool {
+    variant: usize,
+    operations: u64,
+    sorted: Vec<u64>,
+}
+
+impl Pool {
+    fn scaled(&self, share: f64, reference: f64) -> f64 {
+        quantile(&self.sorted, share).max(1) as f64 / reference
+    }
+}
+
+/// The distributions of a run, by phase and clock.
+///
+/// # Errors
+/// Those of the database.
+pub fn samples(source: Source<'_>) -> Result<Vec<Samples>, Error> {
+    let mut pools: BTreeMap<(usize, String, &'static str), Vec<Pool>> = BTreeMap::new();
+    for variant in source.variants() {
+        for at in source.trials_of(variant) {
+            let trial = &source.data.trials[at];
+            for (phase, groups) in source.database.load_groups(source.data.head.id, trial.trial.position)? {
+                let name = trial.phases[phase].name.clone();
+                for (clock, values) in [("wall", groups.wall), ("cpu", groups.cpu)] {
+                    let of_phase = pools.entry((phase, name.clone(), clock)).or_default();
+                    match of_phase.iter_mut().find(|p| p.variant == variant) {
+                        Some(pool) => pool.sorted.extend(values),
+                        None => of_phase.push(Pool { variant, operations: groups.operations, sorted: values }),
+                    }
+                }
+            }
+        }
+    }
+    Ok(pools.into_iter().rev().filter_map(|((_, phase, clock), pools)| of_phase(source, phase, clock, pools)).collect())
+}
+
+fn of_phase(source: Source<'_>, phase: String, clock: &'static str, mut pools: Vec<Pool>) -> Option<Samples> {
+    pools.retain(|pool| pool.sorted.iter().any(|v| *v > 0));
+    pools.iter_mut().for_each(|pool| pool.sorted.sort_unstable());
+    let operations = pools.first()?.operations;
+    let medians: BTreeMap<usize, f64> = pools.iter().map(|p| (p.variant, p.scaled(0.5, 1.0))).collect();
+    let references: Option<Vec<f64>> =
+        pools.iter().map(|p| medians.get(&baseline_of(source, p.variant)?).copied()).collect();
+    let relative = references.is_some();
+    let references = references.unwrap_or_else(|| vec![1.0; pools.len()]);
+    let ranges: Vec<Range> = pools
+        .iter()
+        .zip(&references)
+        .map(|(p, r)| Range { low: p.scaled(0.05, *r), high: p.scaled(0.95, *r) })
+        .collect();
+    let groups = split(&ranges);
+    let called = names(groups.len());
+    let panels = groups
+        .iter()
+        .enumerate()
+        .map(|(i, group)| panel(called.get(i).copied().unwrap_or_default(), group, &pools, &references));
+    Some(Samples { phase, clock, operations, relative, panels: panels.collect() })
+}
+
+/// The baseline of a variant's stratum, itself for a baseline.
+fn baseline_of(source: Source<'_>, variant: usize) -> Option<usize> {
+    let variants = source.data.experiment.variants();
+    let stratum = variants[variant].stratum;
+    variants.iter().position(|v| v.baseline && v.stratum == stratum)
+}
+
+fn panel(name: &'static str, group: &[usize], pools: &[Pool], references: &[f64]) -> Panel {
+    let at = |share: f64| group.iter().map(move |i| pools[*i].scaled(share, references[*i]));
+    let low = at(0.005).fold(f64::INFINITY, f64::min) / 1.1;
+    let high = at(0.99).fold(0.0, f64::max) * 1.1;
+    let fewest = group.iter().map(|i| pools[*i].sorted.len()).min().unwrap_or(0);
+    let count = fewest.isqrt().clamp(BINS.0, BINS.1);
+    let bins = Bins { low, high, count };
+    let curve = |i: &usize| {
+        let (pool, reference) = (&pools[*i], references[*i]);
+        let (below, shares, above) = bins.shares(pool.sorted.iter().map(|v| *v as f64 / reference));
+        let (groups, median) = (pool.sorted.len(), pool.scaled(0.5, reference));
+        Curve { variant: pool.variant, groups, median, below, shares, above }
+    };
+    Panel { name, bins, curves: group.iter().map(curve).collect() }
+}

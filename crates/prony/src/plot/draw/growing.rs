@@ -1,0 +1,97 @@
+//! A figure against a numeric factor, on log axes.
+
+use std::collections::BTreeMap;
+
+use prony_core::metric::MetricName;
+use prony_core::units::Unit;
+
+use super::Canvas;
+use super::format::{Format, digits};
+use super::look::{Look, nth};
+use super::panel::{ENDED, Line, Panel, Picture};
+use super::scale::Scale;
+use crate::plot::data::Source;
+use crate::plot::data::growth::{Growth, Series, factors, of};
+
+/// The picture; `None` without a numeric factor or without figures at two of its levels.
+pub(in crate::plot) fn draw(canvas: Canvas<'_>, metric: &MetricName) -> Option<String> {
+    let factor = *factors(&canvas.source.data.experiment).first()?;
+    let growth = of(canvas.source, metric, factor)?;
+    let xs: Vec<f64> = growth.series.iter().flat_map(|s| &s.points).map(|p| p.0).collect();
+    let ys: Vec<f64> = growth.series.iter().flat_map(|s| &s.points).filter_map(|p| p.2).collect();
+    let range = |all: &[f64]| Some((all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?));
+    let (x, y) = (range(&xs)?, range(&ys)?);
+    let some_ended = growth.series.iter().any(|s| s.points.iter().any(|p| p.2.is_none()));
+    let room = if some_ended { (y.1 / y.0).max(2.0).powf(0.15) } else { 1.0 };
+    let unit = Format::Unit(metric.key.metric.unit());
+    let axes = ((Scale::log(x.0, x.1), Format::Unit(Unit::Count)), (Scale::log(y.0, y.1 * room), unit));
+    let mut panel = Panel::new(format!("{metric} against {}", growth.factor), axes.0, axes.1);
+    panel.x_label = growth.factor.clone();
+    panel.height = canvas.width * 0.42;
+    for (at, series) in growth.series.iter().enumerate() {
+        add(&mut panel, canvas.source, series, nth(at), growth.series.len() > 1);
+    }
+    let legend = if growth.series.len() > 1 {
+        growth.series.iter().enumerate().map(|(at, s)| (s.name.clone(), nth(at))).collect()
+    } else {
+        vec![]
+    };
+    let picture = Picture {
+        title: canvas.source.data.head.title.clone(),
+        legend,
+        panels: vec![panel],
+        note: note(&growth, some_ended),
+    };
+    picture.draw(canvas.width)
+}
+
+fn add(panel: &mut Panel, source: Source<'_>, series: &Series, look: Look, several: bool) {
+    let mut levels: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
+    let mut ended: BTreeMap<u64, (f64, BTreeMap<String, usize>)> = BTreeMap::new();
+    for (x, trial, y) in &series.points {
+        let outcome = source.data.trials[*trial].ending.outcome;
+        match y {
+            Some(y) => {
+                panel.marks.push((*x, *y, look));
+                levels.entry(x.to_bits()).or_insert((*x, Vec::new())).1.push(*y);
+            }
+            None if !outcome.is_ok() => {
+                *ended.entry(x.to_bits()).or_insert((*x, BTreeMap::new())).1.entry(outcome.to_string()).or_default() +=
+                    1;
+            }
+            None => {}
+        }
+    }
+    let medians = levels.into_values().map(|(x, mut ys)| {
+        ys.sort_by(f64::total_cmp);
+        (x, (ys[(ys.len() - 1) / 2] + ys[ys.len() / 2]) / 2.0)
+    });
+    panel.lines.push(Line { points: medians.collect(), look, width: 2.0 });
+    if let Some(fit) = &series.fit {
+        let ends = series.points.iter().map(|p| p.0);
+        let (low, high) = (ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max));
+        let points = vec![(low, fit.at(low)), (high, fit.at(high))];
+        panel.lines.push(Line { points, look: Look { dash: "5 4", ..look }, width: 1.2 });
+    }
+    for (x, outcomes) in ended.into_values() {
+        let text: Vec<String> = outcomes.iter().map(|(outcome, n)| format!("{n} {outcome}")).collect();
+        panel.ends.push((x, text.join(", "), if several { look.colour } else { ENDED }));
+    }
+}
+
+fn note(growth: &Growth, some_ended: bool) -> String {
+    let fits = growth.series.iter().filter_map(|series| {
+        let fit = series.fit?;
+        let name = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
+        let (low, high) = fit.interval;
+        Some(format!(
+            "{name}grows as {} to the power of {} ({} to {}).",
+            growth.factor,
+            digits(fit.slope),
+            digits(low),
+            digits(high)
+        ))
+    });
+    let crosses = if some_ended { " Crosses at the top: trials that did not finish." } else { "" };
+    format!("Lines join medians; dashes are the fitted power law. {}{crosses}", fits.collect::<Vec<_>>().join(" "))
+}

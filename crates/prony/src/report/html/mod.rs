@@ -1,0 +1,40 @@
+//! One self-contained page: verdicts, tables and findings as plain HTML, figures drawn by the embedded script from
+//! the embedded data. It needs no network, and its content security policy allows none.
+
+mod pack;
+mod page;
+mod payload;
+mod sections;
+mod text;
+
+use std::io::Write;
+
+use super::{Options, build};
+use crate::error::Error;
+use crate::plot::data::Source;
+use crate::results::{Database, RunData, RunId};
+use crate::verdicts;
+
+/// Writes a run's page.
+///
+/// # Errors
+/// Those of the database, [`Error::NoRun`], [`Error::Latency`], [`Error::Json`], [`Error::Write`].
+pub fn write(database: &Database, run: RunId, out: &mut dyn Write) -> Result<(), Error> {
+    write_loaded(database, &database.load_run(run)?, out)
+}
+
+/// Writes the page of a run that is loaded.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_loaded(database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
+    let source = Source { database, data };
+    let verdicts = verdicts::of(data);
+    let report = build(data, &Options::default());
+    let payload = payload::payload(source, &verdicts)?;
+    let json = serde_json::to_string(&payload).map_err(|source| Error::Json { what: "the page's data", source })?;
+    let page = page::page(&page::Parts { data, report: &report, verdicts: &verdicts, json: &json });
+    out.write_all(page.as_bytes())
+        .and_then(|()| out.flush())
+        .map_err(|source| Error::Write { what: "the page".to_owned(), source })
+}

@@ -1,0 +1,167 @@
+//! The parts of the page that need no script: verdicts, findings, tables, machine.
+
+use std::fmt::Write as _;
+
+use super::text::{html, sentence};
+use crate::report::model::{Cell, Column, FindingLine, Label, Report, Table};
+use crate::verdicts::{Line, Verdicts};
+use prony_core::reading::Reading;
+use prony_core::stats::Verdict;
+
+/// The verdicts, each as a sentence with what stands behind it.
+pub(super) fn verdicts(verdicts: &Verdicts) -> String {
+    if let Some(silent) = verdicts.silent {
+        return format!("<p class=\"silent\">No verdict: {}.</p>", sentence(silent));
+    }
+    let lines: String = verdicts.lines.iter().map(line).collect();
+    format!(
+        "<ul class=\"verdicts\">{lines}</ul><p class=\"fine\">All verdicts hold together with probability {}; \
+         differences below {} count as none. Intervals are corrected for looks and for the {} here.</p>",
+        html(&percent(1.0 - verdicts.alpha)),
+        html(&percent(verdicts.margin)),
+        counted(verdicts.lines.len(), "comparison"),
+    )
+}
+
+fn line(line: &Line) -> String {
+    let comparison = &line.comparison;
+    let mut details: Vec<String> = vec![format!("Method: {}.", comparison.method)];
+    if let Reading::Measured(aa) = &comparison.aa {
+        let high = aa.interval.high.map_or_else(|| "...".to_owned(), |h| format!("{h:.3}"));
+        details.push(format!(
+            "The baseline against itself (A/A): {:.3} times ({:.3} to {high}, 95 %, uncorrected).",
+            aa.ratio, aa.interval.low
+        ));
+    }
+    match &comparison.smallest_effect {
+        Reading::Measured(effect) => {
+            details.push(format!("The smallest effect it would have seen in 4 of 5 runs: {}.", percent(*effect)));
+        }
+        Reading::Missing(why) => details.push(format!("The smallest effect it would have seen: {why}.")),
+    }
+    if let Reading::Measured(p) = comparison.p_adjusted {
+        details.push(format!("Corrected p: {p:.2e}."));
+    }
+    details.extend(comparison.notes.iter().map(|note| format!("{note}.")));
+    let details: String = details.iter().map(|d| format!("<li>{}</li>", sentence(d))).collect();
+    let (class, mark) = mark(&comparison.verdict);
+    format!(
+        "<li class=\"{class}\"><span class=\"mark\" aria-hidden=\"true\">{mark}</span><div>{}.\
+         <details><summary>How this was judged</summary><ul>{details}</ul></details></div></li>",
+        sentence(&line.sentence)
+    )
+}
+
+/// A class and a mark: never by colour alone.
+const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Better | Verdict::BaselineDoesNotFinish => ("better", "\u{25b2}"),
+        Verdict::Worse | Verdict::DoesNotFinish => ("worse", "\u{25bc}"),
+        Verdict::BetterUncertain => ("better", "\u{25b3}"),
+        Verdict::WorseUncertain => ("worse", "\u{25bd}"),
+        Verdict::NoDifference | Verdict::DiffersWithinMargin => ("same", "="),
+        Verdict::CantTell { .. } => ("unsure", "?"),
+        Verdict::NeitherFinishes | Verdict::Refused { .. } => ("refused", "\u{2715}"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e3).round() / 10.0)
+}
+
+fn counted(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// What guards found.
+pub(super) fn findings(findings: &[FindingLine]) -> String {
+    if findings.is_empty() {
+        return "<p>No guard found anything.</p>".to_owned();
+    }
+    let one = |f: &FindingLine| {
+        format!(
+            "<li class=\"{0}\"><strong>{0}</strong> {1}<p class=\"hint\">{2}</p></li>",
+            html(f.severity),
+            sentence(&f.text),
+            sentence(&f.hint)
+        )
+    };
+    format!("<ul class=\"findings\">{}</ul>", findings.iter().map(one).collect::<String>())
+}
+
+/// The tables; the script adds sorting and copying.
+pub(super) fn tables(report: &Report, trials: usize) -> String {
+    if trials == 0 {
+        return "<p>No trial has ended, so there is nothing to tabulate.</p>".to_owned();
+    }
+    report.tables.iter().map(table).collect()
+}
+
+fn table(table: &Table) -> String {
+    let title = table.title.as_deref().unwrap_or("Results");
+    let heads: String = table
+        .labels
+        .iter()
+        .map(|label| format!("<th scope=\"col\">{}</th>", html(label)))
+        .chain(table.columns.iter().map(heading))
+        .collect();
+    let mut rows = String::new();
+    for row in &table.rows {
+        let labels: String = row.labels.iter().map(label).collect();
+        let cells: String = row.cells.iter().map(cell).collect();
+        // Writing to a string cannot fail.
+        let _ = write!(rows, "<tr>{labels}{cells}</tr>");
+    }
+    let notes: String = table
+        .notes
+        .iter()
+        .map(|note| format!("<p class=\"note\">{}{}</p>", marks(&[note.mark]), sentence(&note.text)))
+        .collect();
+    format!(
+        "<figure class=\"table\"><h3>{}</h3><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\
+         <table class=\"sortable\"><caption>{}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>\
+         </div>{notes}</figure>",
+        html(title),
+        html(title),
+        sentence(&table.caption),
+    )
+}
+
+fn heading(column: &Column) -> String {
+    format!("<th scope=\"col\" class=\"number\">{}{}</th>", html(&column.full()), marks(&column.marks))
+}
+
+fn label(label: &Label) -> String {
+    format!("<th scope=\"row\">{}{}</th>", html(&label.text), marks(&label.marks))
+}
+
+fn cell(cell: &Cell) -> String {
+    let value = cell.figures.first().and_then(|f| f.value);
+    let sort = value.map(|v| format!(" data-value=\"{v}\"")).unwrap_or_default();
+    let class = if cell.outcome { "outcome" } else { "number" };
+    let part = |class: &str, text: &str| match text {
+        "" => String::new(),
+        text => format!(" <span class=\"{class}\">{}</span>", html(text)),
+    };
+    format!(
+        "<td class=\"{class}\"{sort}>{}{}{}{}</td>",
+        html(&cell.main),
+        part("spread", &cell.spread),
+        part("count", &cell.count),
+        marks(&cell.marks)
+    )
+}
+
+fn marks(marks: &[usize]) -> String {
+    let marks: Vec<String> = marks.iter().filter(|m| **m > 0).map(usize::to_string).collect();
+    if marks.is_empty() { String::new() } else { format!("<sup>{}</sup>", marks.join(", ")) }
+}
+
+/// Facts about the machine.
+pub(super) fn machine(facts: &[(String, String)]) -> String {
+    if facts.is_empty() {
+        return "<p>Nothing is known of the machine.</p>".to_owned();
+    }
+    let fact = |(name, value): &(String, String)| format!("<div><dt>{}</dt><dd>{}</dd></div>", html(name), html(value));
+    format!("<dl class=\"facts\">{}</dl>", facts.iter().map(fact).collect::<String>())
+}

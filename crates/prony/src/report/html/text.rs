@@ -1,0 +1,75 @@
+//! Texts from outside made harmless in HTML.
+
+/// Characters that turn text around or hide in it: shown by their number instead.
+fn is_invisible(c: char) -> bool {
+    (c.is_control() && !matches!(c, '\n' | '\t'))
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
+/// For text and for attributes in double quotes.
+pub(super) fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c if is_invisible(c) => out.push_str(&format!("\\u{{{:x}}}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A sentence of ours in which names stand in backticks: those become code.
+pub(super) fn sentence(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len() % 2 == 0 {
+        return html(text);
+    }
+    let part = |(at, part): (usize, &&str)| match at % 2 {
+        1 => format!("<code>{}</code>", html(part)),
+        _ => html(part),
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+/// JSON inside a script element: nothing in it can end the element, begin a comment or turn the text around.
+pub(super) fn json(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + text.len() / 64);
+    for c in text.chars() {
+        match c {
+            // All that is escaped here lies below 2^16, where JSON needs one number.
+            c if matches!(c, '<' | '>' | '&') || is_invisible(c) => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markup_becomes_text() {
+        assert_eq!(html("</script><img onerror='x'>&\""), "&lt;/script&gt;&lt;img onerror=&#39;x&#39;&gt;&amp;&quot;");
+        assert_eq!(html("a\u{202e}b\u{0}c\nd"), "a\\u{202e}b\\u{0}c\nd");
+    }
+
+    #[test]
+    fn names_in_backticks_become_code() {
+        assert_eq!(sentence("`a<b` is slower"), "<code>a&lt;b</code> is slower");
+        assert_eq!(sentence("a stray ` here"), "a stray ` here");
+    }
+
+    #[test]
+    fn json_stays_json_and_cannot_leave_its_element() {
+        let value = serde_json::json!({"</script><!--": "a & b > c \u{2028}\u{202e}\u{feff}"});
+        let safe = json(&value.to_string());
+        assert!(!safe.contains(['<', '>', '&', '\u{2028}', '\u{202e}']));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+    }
+}

@@ -1,0 +1,168 @@
+//! A gate for continuous integration: `write.time slower 5%`. Pure.
+
+use std::fmt;
+use std::str::FromStr;
+
+use prony_core::metric::{MetricError, MetricName};
+use prony_core::reading::Reading;
+use prony_core::stats::Verdict;
+use prony_core::stats::verdict::directions;
+use prony_core::units::{QuantityError, parse_fraction};
+
+use super::Line;
+
+/// What must not be: a metric that is worse than its baseline's by more than a share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gate {
+    /// The metric; it must be declared in the experiment.
+    pub metric: MetricName,
+    /// The share by which it may be worse.
+    pub share: f64,
+}
+
+/// Why a text is no gate.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum GateError {
+    /// It has not three parts.
+    #[error("`{0}` is no condition; write `write.time slower 5%`")]
+    Form(String),
+    /// The metric is wrong.
+    #[error(transparent)]
+    Metric(#[from] MetricError),
+    /// The share is wrong.
+    #[error(transparent)]
+    Share(#[from] QuantityError),
+    /// The word is not the one for this metric.
+    #[error("`{metric}` is not `{word}` where it is worse but `{worse}`")]
+    Word {
+        /// The metric.
+        metric: String,
+        /// As written.
+        word: String,
+        /// The word for the metric's worse direction.
+        worse: &'static str,
+    },
+}
+
+impl FromStr for Gate {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Self, GateError> {
+        let form = || GateError::Form(text.to_owned());
+        let (rest, share) = text.trim().rsplit_once(' ').ok_or_else(form)?;
+        let share = parse_fraction(share)?.get();
+        // Phases may hold spaces, and so may the words: "more memory".
+        let at =
+            rest.match_indices(' ').find_map(|(at, _)| Some((rest[..at].parse::<MetricName>().ok()?, &rest[at + 1..])));
+        let Some((metric, word)) = at else {
+            let first = rest.split(' ').next().unwrap_or(rest);
+            return Err(first.parse::<MetricName>().map_or_else(GateError::from, |_| form()));
+        };
+        let (_, worse) = directions(metric.key.metric);
+        if word.trim() != worse {
+            return Err(GateError::Word { metric: metric.to_string(), word: word.trim().to_owned(), worse });
+        }
+        Ok(Self { metric, share })
+    }
+}
+
+/// What a gate says of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Answer {
+    /// No comparison is worse by more than the share.
+    Passes,
+    /// It cannot tell.
+    Unsure,
+    /// A comparison is worse by more than the share.
+    Fails,
+}
+
+/// What the gate says of each comparison of its metric; the gravest is the run's answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// The gate.
+    pub gate: Gate,
+    /// The answer and the comparison's sentence, for each.
+    pub answers: Vec<(Answer, String)>,
+}
+
+impl Outcome {
+    /// Of these verdicts; no comparison of the metric at all is unsure.
+    pub fn of(gate: &Gate, lines: &[Line]) -> Self {
+        let ours = lines.iter().filter(|line| line.pair.metric == gate.metric);
+        Self { gate: gate.clone(), answers: ours.map(|line| (judge(gate, line), line.sentence.clone())).collect() }
+    }
+
+    /// The gravest answer.
+    pub fn answer(&self) -> Answer {
+        self.answers.iter().map(|(answer, _)| *answer).max().unwrap_or(Answer::Unsure)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = match self.answer() {
+            Answer::Passes => "passes",
+            Answer::Unsure => "can't tell",
+            Answer::Fails => "fails",
+        };
+        let Gate { metric, share } = &self.gate;
+        write!(f, "gate `{metric} {} {:.4}%`: {word}", directions(metric.key.metric).1, share * 100.0)?;
+        for (answer, sentence) in &self.answers {
+            if *answer == self.answer() && *answer != Answer::Passes {
+                write!(f, "\n  {sentence}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The interval is of the ratio of what is measured; of a rate, less is worse.
+fn judge(gate: &Gate, line: &Line) -> Answer {
+    match &line.comparison.verdict {
+        Verdict::DoesNotFinish => return Answer::Fails,
+        Verdict::BaselineDoesNotFinish => return Answer::Passes,
+        Verdict::NeitherFinishes | Verdict::Refused { .. } => return Answer::Unsure,
+        _ => {}
+    }
+    let Reading::Measured(interval) = &line.comparison.interval else { return Answer::Unsure };
+    let higher_is_better = gate.metric.key.metric.better() == prony_core::metric::Better::Higher;
+    // The least and the most by which it can be worse, as factors of the cost.
+    let (least, most) = if higher_is_better {
+        (interval.high.map_or(0.0, |high| 1.0 / high), Some(interval.low).filter(|low| *low > 0.0).map(|low| 1.0 / low))
+    } else {
+        (interval.low, interval.high)
+    };
+    let bound = 1.0 + gate.share;
+    if least > bound {
+        Answer::Fails
+    } else if most.is_some_and(|most| most <= bound) {
+        Answer::Passes
+    } else {
+        Answer::Unsure
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_read_as_written() {
+        let gate: Gate = "write.time slower 5%".parse().unwrap();
+        assert_eq!((gate.metric.to_string().as_str(), gate.share), ("write.time", 0.05));
+        let gate: Gate = "page queries.anon.max more memory 10%".parse().unwrap();
+        assert_eq!((gate.metric.to_string().as_str(), gate.share), ("page queries.anon.max", 0.1));
+        let gate: Gate = "read.rate slower 2.5%".parse().unwrap();
+        assert_eq!(gate.share, 0.025);
+    }
+
+    #[test]
+    fn mistakes_say_what_to_write() {
+        let error = |text: &str| text.parse::<Gate>().unwrap_err().to_string();
+        assert_eq!(error("slower"), "`slower` is no condition; write `write.time slower 5%`");
+        assert_eq!(error("write.time faster 5%"), "`write.time` is not `faster` where it is worse but `slower`");
+        assert!(error("write.tiem slower 5%").contains("did you mean `time`?"));
+        assert!(error("write.time slower five").contains("five"));
+    }
+}

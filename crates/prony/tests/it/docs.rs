@@ -1,0 +1,59 @@
+//! Documents that are made from code say what the code says. `PRONY_BLESS=1 cargo test` writes them anew.
+
+use std::path::{Path, PathBuf};
+
+use prony_core::experiment::{Overrides, check, parse, reference, schema, template};
+use prony_engines::catalog::Catalog;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn same(path: &str, text: &str) {
+    let file = root().join(path);
+    if std::env::var_os("PRONY_BLESS").is_some() {
+        std::fs::write(&file, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        kept == text,
+        "`{path}` is not what the code says; `PRONY_BLESS=1 cargo test -p prony docs` writes it anew"
+    );
+}
+
+#[test]
+fn the_reference_is_the_checkers_own() {
+    same("docs/reference.md", &reference());
+}
+
+#[test]
+fn the_schema_is_the_checkers_own() {
+    same("docs/experiment.schema.json", &format!("{:#}\n", schema()));
+}
+
+#[test]
+fn every_experiment_here_can_run_and_fits_the_schema() {
+    let validator = jsonschema::validator_for(&schema()).unwrap();
+    let mut files = vec![];
+    for folder in ["experiments", "experiments/ycsb"] {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
+        files.extend(entries.filter(|path| path.extension().is_some_and(|e| e == "toml")));
+    }
+    assert!(files.len() >= 10, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let name = file.display().to_string();
+        let raw = parse(&text, &name).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"));
+        check(&raw, &Catalog, &Overrides::default()).unwrap_or_else(|problems| panic!("{name}: {problems:#?}"));
+        let value: serde_json::Value = toml::from_str(&text).unwrap();
+        let faults: Vec<String> =
+            validator.iter_errors(&value).map(|e| format!("{}: {e}", e.instance_path())).collect();
+        assert!(faults.is_empty(), "{name}: {faults:#?}");
+    }
+}
+
+#[test]
+fn the_starting_file_can_run() {
+    let raw = parse(&template(), "new.toml").unwrap();
+    check(&raw, &Catalog, &Overrides::default()).unwrap();
+}

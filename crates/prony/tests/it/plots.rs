@@ -1,0 +1,63 @@
+//! The static pictures: what runs offer, and that nothing from outside is markup in them.
+
+use prony::error::Error;
+use prony::plot::{Figure, Options, draw, figures};
+use prony_core::experiment::design::Experiment;
+use prony_core::record::TrialRecord;
+
+use crate::pages;
+
+fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> Vec<&'static str> {
+    let (database, run) = pages::stored(&format!("plots-{name}"), experiment, trials);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots");
+    std::fs::create_dir_all(&folder).unwrap();
+    let found = figures(&database, run).unwrap();
+    for figure in &found {
+        let svg = draw(&database, run, *figure, &Options::default()).unwrap();
+        assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name} {}", figure.name());
+        std::fs::write(folder.join(format!("{name}-{}.svg", figure.name())), svg).unwrap();
+    }
+    found.into_iter().map(Figure::name).collect()
+}
+
+#[test]
+fn runs_offer_what_they_have() {
+    assert_eq!(offered("cache", &pages::cache(200)), ["effects", "timeline", "samples", "throughput"]);
+    assert_eq!(offered("sourcing", &pages::sourcing()), ["effects", "growth", "timeline", "latency", "throughput"]);
+    assert_eq!(offered("alone", &pages::alone()), ["effects"]);
+    assert_eq!(offered("undeclared", &pages::undeclared()), ["effects", "samples", "throughput"]);
+    assert_eq!(offered("nothing", &(pages::alone().0, vec![])), [""; 0]);
+}
+
+#[test]
+fn names_from_outside_are_text_in_pictures() {
+    let (experiment, trials) = pages::hostile();
+    let (database, run) = pages::stored("plots-hostile", &experiment, &trials);
+    for figure in figures(&database, run).unwrap() {
+        let svg = draw(&database, run, figure, &Options::default()).unwrap();
+        for markup in ["<script", "<img", "<!--", "\u{202e}"] {
+            assert!(!svg.contains(markup), "`{markup}` in {}", figure.name());
+        }
+    }
+}
+
+#[test]
+fn what_does_not_finish_is_marked() {
+    let (experiment, trials) = pages::sourcing();
+    let (database, run) = pages::stored("plots-ends", &experiment, &trials);
+    let svg = draw(&database, run, Figure::Growth, &Options::default()).unwrap();
+    assert!(svg.contains("\u{2715} 16 out of memory (limit)"));
+    assert!(svg.contains("grows as documents to the power of"));
+    let memory = Options { metric: Some("source.rss.peak".parse().unwrap()), ..Options::default() };
+    assert!(draw(&database, run, Figure::Growth, &memory).unwrap().contains("source.rss.peak against documents"));
+}
+
+#[test]
+fn a_figure_that_is_not_offered_is_refused_with_a_hint() {
+    let (experiment, trials) = pages::alone();
+    let (database, run) = pages::stored("plots-refused", &experiment, &trials);
+    let error = draw(&database, run, Figure::Growth, &Options::default()).unwrap_err();
+    assert!(matches!(error, Error::Arguments { .. }) && error.hint().unwrap().contains("prony plot 1"));
+    assert!("grwoth".parse::<Figure>().unwrap_err().contains("known: effects, growth"));
+}

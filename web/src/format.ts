@@ -1,0 +1,93 @@
+// Numbers as people read them.
+import type { Unit } from "./data.ts";
+
+/** Three significant digits without an exponent where that is readable. */
+export function digits(value: number): string {
+  if (!Number.isFinite(value)) return "-";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 1e7 || size < 1e-5) return value.toExponential(2);
+  if (size >= 100) return Math.round(value).toString();
+  return trim(value.toPrecision(3));
+}
+
+function trim(text: string): string {
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+function scaled(value: number, steps: [number, string][]): string {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  // 999.6 us would print as 1000 us.
+  const step = steps.find(([by]) => size >= by * 0.9995) ?? steps[steps.length - 1]!;
+  return `${digits(value / step[0])}${step[1] ? "\u00a0" + step[1] : ""}`;
+}
+
+/** A figure with its unit: `1.84 s`, `300 MB`, `12 500 /s`. */
+export function quantity(value: number, unit: Unit | "cores" | "bytes/s" | "times"): string {
+  if (!Number.isFinite(value)) return "-";
+  switch (unit) {
+    case "nanos":
+      return scaled(value, [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]]);
+    case "bytes":
+      return scaled(value, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
+    case "bytes/s":
+      return scaled(value, [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]]);
+    case "per_second":
+      return scaled(value, [[1e6, "M/s"], [1e3, "k/s"], [1, "/s"]]);
+    case "count":
+      return scaled(value, [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]]);
+    case "cores":
+      return `${digits(value)} cores`;
+    case "times":
+      return `${digits(value)}\u00d7`;
+    case "ratio":
+      return digits(value);
+  }
+}
+
+/** Seconds: `350 ms`, `12 s`. */
+export function seconds(value: number): string {
+  return quantity(value * 1e9, "nanos");
+}
+
+/** A share as a percentile's name: 0.999 is `99.9 %`. */
+export function percentile(beyond: number): string {
+  // beyond = 1 / (1 - q); 1e-9 against 99.99000000000001
+  const percent = 100 * (1 - 1 / beyond);
+  return `${trim((Math.round(percent * 1e7) / 1e7).toString())}\u00a0%`;
+}
+
+/** An interval; open ends are said. */
+export function interval(low: number | null, high: number | null, show: (value: number) => string): string {
+  if (low === null && high === null) return "no bound";
+  if (low === null) return `at most ${show(high!)}`;
+  if (high === null) return `${show(low)} or more`;
+  return `${show(low)} to ${show(high)}`;
+}
+
+/** One field of a CSV file (RFC 4180); texts that a spreadsheet would run are kept from it. */
+export function csv(field: string | number | null): string {
+  if (field === null) return "";
+  if (typeof field === "number") return Number.isFinite(field) ? String(field) : "";
+  const text = /^[=+\-@\t\r]/.test(field) ? `'${field}` : field;
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+/** A cell of a Markdown table: nothing in it is markup. */
+export function markdown(text: string): string {
+  return text
+    .replace(/\s+/g, " ")
+    .trim()
+    .replace(/[\\|*_`[\]~#$]/g, (c) => `\\${c}`)
+    .replaceAll("&", "&amp;")
+    .replaceAll("<", "&lt;")
+    .replaceAll(">", "&gt;");
+}
+
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+/** The text with what could turn it around or hide in it spelled out. */
+export function visible(text: string): string {
+  return text.replace(INVISIBLE, (c) => `\\u{${c.charCodeAt(0).toString(16)}}`);
+}

@@ -1,0 +1,246 @@
+// A figure against a numeric factor, on log axes, with the fitted power law and what did not finish.
+import * as Plot from "@observablehq/plot";
+import { type Chart, figure, section } from "./chart.ts";
+import { type Fit, median, type Metric, type Payload, values } from "./data.ts";
+import { choice, h } from "./dom.ts";
+import { digits, quantity } from "./format.ts";
+import { first, metricChoice } from "./metrics.ts";
+import type { State } from "./state.ts";
+import { logTicks } from "./ticks.ts";
+
+interface Point {
+  x: number;
+  y: number;
+  trial: number;
+  series: number;
+}
+
+interface End {
+  x: number;
+  series: number;
+  text: string;
+}
+
+type Growth = Payload["growth"][number];
+
+export function growth(state: State): void {
+  const { data } = state;
+  let of = data.growth[0];
+  const candidates = () => data.metrics.filter((m) => of !== undefined && of.fits[m.name] !== undefined);
+  let metric = first(data, candidates());
+  if (!of || !metric) return;
+  section(
+    "growth",
+    state,
+    (redraw) => [
+      metricChoice(candidates(), metric!, (m) => ((metric = m), redraw())),
+      data.growth.length < 2
+        ? null
+        : choice(
+            "Against",
+            data.growth.map((g, i) => ({ value: String(i), text: data.factors[g.factor]!.name })),
+            "0",
+            (value) => ((of = data.growth[Number(value)]), redraw()),
+          ),
+    ],
+    () => {
+      const found = chart(state, metric!, of!);
+      return found ? [legendOf(state, of!), figure(found)] : [];
+    },
+  );
+}
+
+/** A series looks like the first of its variants. */
+function lookOf(state: State, of: Growth, series: number) {
+  const variants = of.series[series]![1];
+  return state.looks[variants[0]!]!;
+}
+
+function colourOf(of: Growth, series: number): string {
+  return of.series.length === 1 ? "var(--c0)" : series === 0 ? "var(--base)" : `var(--c${(series - 1) % 7})`;
+}
+
+function legendOf(state: State, of: Growth): HTMLElement {
+  const item = (series: number) =>
+    h(
+      "li",
+      {},
+      h("span", { class: "swatch", style: `background:${colourOf(of, series)}`, "aria-hidden": "true" }),
+      of.series[series]![0] || state.data.title,
+    );
+  const shown = of.series.map((_, i) => i).filter((i) => of.series[i]![1].some((v) => state.shows(v)));
+  return h("ul", { class: "legend", "aria-label": "Series" }, ...shown.map(item));
+}
+
+function gather(state: State, metric: Metric, of: Growth): { points: Point[]; ends: End[] } {
+  const { trials, factors, variants } = state.data;
+  const numbers = factors[of.factor]!.numbers!;
+  const figures = values(metric);
+  const points: Point[] = [];
+  const counts = new Map<string, { x: number; series: number; outcome: string; n: number }>();
+  of.series.forEach(([, members], series) => {
+    const member = new Set(members.filter((v) => state.shows(v)));
+    trials.variant.forEach((variant, trial) => {
+      if (!member.has(variant)) return;
+      const x = numbers[variants[variant]!.levels[of.factor]!]!;
+      const y = figures[trial] ?? NaN;
+      const outcome = trials.outcomes[trials.outcome[trial]!]!;
+      if (y > 0) points.push({ x, y, trial, series });
+      else if (outcome !== "ok") {
+        const key = `${series} ${x} ${outcome}`;
+        const so_far = counts.get(key) ?? { x, series, outcome, n: 0 };
+        so_far.n++;
+        counts.set(key, so_far);
+      }
+    });
+  });
+  const ends = [...counts.values()].map(({ x, series, outcome, n }) => ({ x, series, text: `${n} ${outcome}` }));
+  return { points, ends };
+}
+
+function chart(state: State, metric: Metric, of: Growth): Chart | null {
+  const { points, ends } = gather(state, metric, of);
+  if (points.length === 0) return null;
+  const factor = state.data.factors[of.factor]!.name;
+  const fits = of.fits[metric.name]!.map((fit, series) => ({ fit, series })).filter(
+    (f): f is { fit: Fit; series: number } => f.fit !== null && points.some((p) => p.series === f.series),
+  );
+  const name = (series: number) => of.series[series]![0] || metric.name;
+  const say = ({ fit, series }: { fit: Fit; series: number }) =>
+    `${name(series)} grows as ${factor} to the power of ${digits(fit.slope)} (${digits(fit.interval[0])} to ` +
+    `${digits(fit.interval[1])}; ${digits(fit.last)} between the two largest)`;
+  const marks = ends.length ? " Crosses at the top are trials that did not finish." : "";
+  return {
+    title: `${metric.name} against ${factor}`,
+    caption: `Both axes are logarithmic. Lines join medians; dashes are the fitted power law.${marks} ${fits.map(say).join(". ")}`,
+    alternative: fits.map(say).join("; "),
+    draw: (width) => draw(state, metric, of, points, ends, fits, width),
+    table: () => ({
+      heads: ["Series", factor, "Median", "Trials", "Did not finish"],
+      rows: groups(points).map(({ series, x, ys }) => [
+        name(series),
+        String(x),
+        quantity(median(ys), metric.unit),
+        String(ys.length),
+        ends.find((e) => e.series === series && e.x === x)?.text ?? "0",
+      ]).concat(
+        ends
+          .filter((e) => !points.some((p) => p.series === e.series && p.x === e.x))
+          .map((e) => [name(e.series), String(e.x), "-", "0", e.text]),
+      ),
+    }),
+  };
+}
+
+function groups(points: Point[]): { series: number; x: number; ys: number[] }[] {
+  const found = new Map<string, { series: number; x: number; ys: number[] }>();
+  for (const { series, x, y } of points) {
+    const key = `${series} ${x}`;
+    const group = found.get(key) ?? { series, x, ys: [] };
+    group.ys.push(y);
+    found.set(key, group);
+  }
+  return [...found.values()].sort((a, b) => a.series - b.series || a.x - b.x);
+}
+
+function draw(
+  state: State,
+  metric: Metric,
+  of: Growth,
+  points: Point[],
+  ends: End[],
+  fits: { fit: Fit; series: number }[],
+  width: number,
+): Element {
+  const factor = state.data.factors[of.factor]!.name;
+  const xs = [...points.map((p) => p.x), ...ends.map((e) => e.x)];
+  const [low, high] = [Math.min(...xs), Math.max(...xs)];
+  const medians = groups(points).map(({ series, x, ys }) => ({ series, x, y: median(ys) }));
+  const lines = fits.flatMap(({ fit, series }) =>
+    [low, high].map((x) => ({ series, x, y: fit.scale * x ** fit.slope })),
+  );
+  const ys = points.map((p) => p.y);
+  const room = Math.max(Math.max(...ys) / Math.min(...ys), 2) ** (ends.length ? 0.16 : 0.05);
+  const colour = (d: { series: number }) => colourOf(of, d.series);
+  const order = [...new Set(ends.map((e) => e.series))];
+  return Plot.plot({
+    width,
+    height: Math.min(520, Math.max(300, width * 0.5)),
+    marginLeft: 64,
+    marginRight: 20,
+    marginBottom: 42,
+    marginTop: 16,
+    x: {
+      type: "log",
+      domain: [low / 1.15, high * 1.15],
+      label: factor,
+      ticks: logTicks(low / 1.15, high * 1.15, Math.floor(width / 90)),
+      tickFormat: (v: number) => quantity(v, "count"),
+      grid: true,
+    },
+    y: {
+      type: "log",
+      domain: [Math.min(...ys) / 1.15, Math.max(...ys) * room],
+      label: metric.name,
+      tickFormat: (v: number) => quantity(v, metric.unit),
+      ticks: logTicks(Math.min(...ys) / 1.15, Math.max(...ys) * room, 8),
+      grid: true,
+    },
+    color: { type: "identity" },
+    symbol: { type: "identity" },
+    marks: [
+      Plot.line(lines, { x: "x", y: "y", z: "series", stroke: colour, strokeDasharray: "5 4", strokeOpacity: 0.75, clip: true }),
+      Plot.line(medians, { x: "x", y: "y", z: "series", stroke: colour, strokeWidth: 2 }),
+      Plot.dot(points, {
+        x: "x",
+        y: "y",
+        fill: colour,
+        fillOpacity: 0.55,
+        r: 3.5,
+        symbol: (d: Point) => lookOf(state, of, d.series).symbol,
+      }),
+      Plot.text(ends, {
+        x: "x",
+        frameAnchor: "top",
+        text: (e: End) => `\u2715 ${e.text}`,
+        textAnchor: "end",
+        lineAnchor: "top",
+        fill: colour,
+        fontWeight: 600,
+        stroke: "var(--bg)",
+        strokeWidth: 4,
+        filter: (e: End) => order.indexOf(e.series) === 0,
+      }),
+      ...order.slice(1).map((series, at) =>
+        Plot.text(
+          ends.filter((e) => e.series === series),
+          {
+            x: "x",
+            frameAnchor: "top",
+            dy: 15 * (at + 1),
+            text: (e: End) => `\u2715 ${e.text}`,
+            textAnchor: "end",
+            lineAnchor: "top",
+            fill: colour,
+            fontWeight: 600,
+            stroke: "var(--bg)",
+            strokeWidth: 4,
+          },
+        ),
+      ),
+      Plot.tip(
+        points,
+        Plot.pointer({
+          x: "x",
+          y: "y",
+          fill: "var(--card)",
+          stroke: "var(--line)",
+          title: (p: Point) =>
+            `${of.series[p.series]![0] || metric.name}\n${factor} ${p.x}\n${quantity(p.y, metric.unit)}\nblock ${
+              state.data.trials.block[p.trial]! + 1
+            }`,
+        }),
+      ),
+    ],
+  });
+}

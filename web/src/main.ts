@@ -1,0 +1,33 @@
+// The report's page: figures drawn from the embedded data, tables that sort, files to download.
+import { drawAll } from "./chart.ts";
+import type { Payload } from "./data.ts";
+import { effects } from "./effects.ts";
+import { visible } from "./format.ts";
+import { growth } from "./growth.ts";
+import { latency } from "./latency.ts";
+import { filters, navigation, source, theme } from "./page.ts";
+import { raw } from "./raw.ts";
+import { samples } from "./samples.ts";
+import { State } from "./state.ts";
+import { tables } from "./tables.ts";
+import { throughput } from "./throughput.ts";
+import { timeline } from "./timeline.ts";
+
+const json = document.getElementById("data")?.textContent ?? "{}";
+// Characters that turn text around or hide in it are spelled out on the page; the download keeps them.
+const data = JSON.parse(json, (_, value: unknown) => (typeof value === "string" ? visible(value) : value)) as Payload;
+const state = new State(data);
+
+theme();
+tables();
+effects(state);
+growth(state);
+timeline(state);
+throughput(state);
+latency(state);
+samples(state);
+filters(state);
+source();
+raw(data, json);
+navigation();
+addEventListener("beforeprint", drawAll);

@@ -1,0 +1,65 @@
+// Tables that the page already holds become sortable, and can be copied as Markdown.
+import { announce, copyButton, h } from "./dom.ts";
+import { markdown } from "./format.ts";
+
+/** Adds sorting and copying to every table of results. */
+export function tables(): void {
+  for (const table of document.querySelectorAll<HTMLTableElement>("table.sortable")) {
+    sortable(table);
+    const holder = table.closest("figure");
+    holder?.querySelector("h3")?.after(copyButton("Copy as Markdown", () => toMarkdown(table)));
+  }
+}
+
+/** The key of a cell: its number where it has one, else its text. */
+function key(row: HTMLTableRowElement, column: number): number | string {
+  const cell = row.cells[column];
+  const value = cell?.dataset["value"];
+  if (value !== undefined) return Number(value);
+  const text = cell?.textContent?.trim() ?? "";
+  const number = Number(text.replace(/[_,\s]/g, ""));
+  return text !== "" && Number.isFinite(number) ? number : text;
+}
+
+/** Numbers by size, then texts by name, with numbers in names by size too. */
+export function compare(a: number | string, b: number | string): number {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  if (typeof a === "number") return -1;
+  if (typeof b === "number") return 1;
+  return a.localeCompare(b, "en", { numeric: true });
+}
+
+function sortable(table: HTMLTableElement): void {
+  const heads = [...(table.tHead?.rows[0]?.cells ?? [])];
+  const body = table.tBodies[0];
+  if (!body || body.rows.length < 2) return;
+  heads.forEach((head, column) => {
+    const button = h("button", { type: "button", class: "sort" });
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener("click", () => {
+      const rising = head.getAttribute("aria-sort") !== "ascending";
+      heads.forEach((other) => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+      const rows = [...body.rows].map((row) => ({ row, at: key(row, column) }));
+      // What has no figure stays below in either direction.
+      rows.sort((a, b) => {
+        const kind = Number(typeof a.at === "string") - Number(typeof b.at === "string");
+        const mixed = rows.some((r) => typeof r.at === "number") ? kind : 0;
+        return mixed || (rising ? 1 : -1) * compare(a.at, b.at);
+      });
+      body.append(...rows.map(({ row }) => row));
+      announce(`Sorted by ${button.textContent?.trim() ?? ""}, ${rising ? "rising" : "falling"}`);
+    });
+  });
+}
+
+/** The table as GitHub's Markdown, in the order in which it stands. */
+export function toMarkdown(table: HTMLTableElement): string {
+  const line = (cells: string[]) => `| ${cells.join(" | ")} |`;
+  const heads = [...(table.tHead?.rows[0]?.cells ?? [])];
+  const text = (cell: HTMLTableCellElement) => markdown(cell.textContent ?? "");
+  const rule = heads.map((head) => (head.classList.contains("number") ? "--:" : ":--"));
+  const rows = [...(table.tBodies[0]?.rows ?? [])].map((row) => line([...row.cells].map(text)));
+  return [line(heads.map(text)), line(rule), ...rows, ""].join("\n");
+}
