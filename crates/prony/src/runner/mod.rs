@@ -1,11 +1,14 @@
 //! Runs a plan: trial order, phases, outcomes, resume. Emits events; prints nothing.
 
+pub mod around;
 pub mod assemble;
 pub mod channel;
 pub mod ending;
 pub mod interrupt;
 pub mod lab;
 pub mod observer;
+pub mod place;
+pub mod program;
 pub mod session;
 pub mod terminal;
 pub mod trial;
@@ -69,6 +72,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
             break;
         }
     }
+    trial::clean_up(lab)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
     campaign.database.end_run(campaign.run, status, unix_ms())?;
     let Summary { ok, failed, interrupted } = summary;
