@@ -180,13 +180,13 @@ begin = { mark = "x", line = "y" }
 "#;
     insta::assert_snapshot!(faults(text), @r#"
     7:1 unknown key `comand` | did you mean `command`?
-    10:22 `replace` needs the key `with` | what stands there afterwards
-    13:11 `runtime` cannot be `perl` | known: `node`, `python`
-    17:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
-    18:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
-    19:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
-    23:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
-    26:11 `event` takes one of `line` and `mark`, not both
+    9:22 `replace` needs the key `with` | what stands there afterwards
+    12:11 `runtime` cannot be `perl` | known: `node`, `python`
+    15:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
+    16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
+    17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
+    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
+    24:11 `event` takes one of `line` and `mark`, not both
     "#);
 }
 
