@@ -6,6 +6,7 @@ pub use crate::finding::{Finding, Severity};
 
 pub mod arms;
 pub mod gather;
+pub mod program;
 pub mod run;
 #[cfg(test)]
 mod tests;

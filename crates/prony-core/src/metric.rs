@@ -78,7 +78,7 @@ metrics! {
     Misses "misses" Count Neither false "Reads that found no row";
     Distinct "distinct" Count Neither false "Distinct keys touched";
     Skipped "skipped" Count Lower false "Open-loop operations never started";
-    Lag "lag" Nanos Lower false "Largest lag of an open-loop start behind its schedule";
+    Lag "lag" Nanos Lower false "Largest lag: of an open-loop start behind its schedule, or of prony behind a line or mark of a program";
     LatencyP50 "latency.p50" Nanos Lower false "Median latency of one operation";
     LatencyP90 "latency.p90" Nanos Lower false "90th percentile of latency";
     LatencyP95 "latency.p95" Nanos Lower false "95th percentile of latency";

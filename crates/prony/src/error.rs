@@ -134,6 +134,24 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// Something that a program needs beside its trials did not work.
+    #[error("{step} of program `{program}` failed: {message}")]
+    Step {
+        /// The program's name.
+        program: String,
+        /// `build`, `prepare`, `cleanup`, `change`.
+        step: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// A program's directory could not be copied.
+    #[error("cannot copy `{}`", .path.display())]
+    Copy {
+        /// The file or directory at fault.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
     /// Arguments that do not go together.
     #[error("{message}")]
     Arguments {

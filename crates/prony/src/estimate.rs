@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use prony_core::experiment::design::Experiment;
-use prony_core::experiment::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, Subject, TrialSpec};
+use prony_core::experiment::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
 use prony_core::plan::Outline;
 use prony_core::units::Nanos;
 use prony_engines::registry;
@@ -84,9 +84,8 @@ fn earlier(experiment: &Experiment, database: &Path) -> Option<Vec<(TrialSpec, N
 }
 
 fn crude(spec: &TrialSpec, data_bytes: f64) -> Nanos {
-    let Subject::Store(store) = &spec.subject;
-    let class = registry::check(store).map(|settings| settings.class);
-    let synced = matches!(class, Ok(Durability::Strict | Durability::Bounded));
+    let class = spec.subject.store().and_then(|store| Some(registry::check(store).ok()?.class));
+    let synced = matches!(class, Some(Durability::Strict | Durability::Bounded));
     let records = spec.data.as_ref().map_or(0, |data| data.records);
     let per_record = if records > 0 { data_bytes / records as f64 } else { 0.0 };
     let phases = spec.phases.iter().map(|phase| crude_phase(phase, records, per_record, synced));

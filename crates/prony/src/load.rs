@@ -14,7 +14,15 @@ use crate::error::Error;
 /// Where it cannot be read, or has faults.
 pub fn experiment(file: &Path, overrides: &Overrides) -> Result<Experiment, Error> {
     let text = std::fs::read_to_string(file).map_err(|source| Error::ReadFile { path: file.to_path_buf(), source })?;
-    let name = file.display().to_string();
+    self::text(text, &file.display().to_string(), overrides)
+}
+
+/// Checks a text as if it were the file of this name; all its faults at once.
+///
+/// # Errors
+/// Where it has faults.
+pub fn text(text: String, name: &str, overrides: &Overrides) -> Result<Experiment, Error> {
+    let name = name.to_owned();
     experiment::parse(&text, &name)
         .and_then(|raw| experiment::check(&raw, &Catalog, overrides))
         .map_err(|problems| Error::Experiment { file: name, text, problems })

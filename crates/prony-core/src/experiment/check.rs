@@ -5,18 +5,21 @@ use std::collections::BTreeMap;
 use super::catalog::{EngineCatalog, Overrides};
 use super::combine::{self, Combination};
 use super::decode::compare::{self, PhaseNames};
+use super::decode::program::is_observed;
 use super::decode::{View, report};
 use super::design::{Blocks, Experiment, Variant};
 use super::factors::{self, FactorDef};
 use super::grammar;
 use super::node::{Node, RawExperiment};
 use super::problem::{Problem, Problems};
+use super::program::WHOLE;
+use super::shape::Shape;
 use super::substitute;
 use super::validate::{Holes, Walk};
 use super::variant::{Context, variant};
 
 /// The sections in which placeholders of factors have a meaning.
-const VARIED: [&str; 4] = ["store", "data", "phase", "limits"];
+const VARIED: [&str; 6] = ["store", "program", "subject", "data", "phase", "limits"];
 
 /// The seed of an experiment that gives none.
 const DEFAULT_SEED: u64 = 1;
@@ -91,15 +94,26 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
         let holes = if VARIED.contains(&entry.key.as_str()) { Holes::Open } else { Holes::None };
         let mut walk = Walk { problems, file: &raw.text, factors: names, holes };
         match grammar::ROOT.field(&entry.key) {
+            Some(_) if entry.key == "phase" => walk.value(&entry.key, &entry.node, phase_shape(&raw.root)),
             Some(field) => walk.value(&entry.key, &entry.node, &field.shape),
             None => walk.stranger(&raw.root, entry, &grammar::ROOT),
         }
     }
     let mut walk = Walk { problems, file: &raw.text, factors: names, holes: Holes::None };
     walk.complete(&raw.root, &grammar::ROOT);
-    if raw.root.get("phase").is_some_and(|phases| phases.list().is_none_or(<[_]>::is_empty)) {
-        problems.add(Problem::new(raw.root.span.clone(), "the experiment has no phase"));
+    let programs = raw.root.get("program").is_some();
+    if !programs && raw.root.get("store").is_none() {
+        let problem = Problem::new(raw.root.span.clone(), "the file has nothing to measure");
+        problems.add(problem.hint("add `[store]` or `[program.NAME]`"));
+    } else if !programs && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty)) {
+        let problem = Problem::new(raw.root.span.clone(), "the experiment has no phase");
+        problems.add(problem.hint("add `[[phase]]` with a name and what it does"));
     }
+}
+
+/// What phases look like in this file.
+fn phase_shape(root: &Node) -> &'static Shape {
+    if root.get("program").is_some() { &grammar::PROGRAM_PHASES } else { &grammar::STORE_PHASES }
 }
 
 /// A baseline that stands in no stratum, unless the command line took it out.
@@ -129,6 +143,10 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination])
                 names.push(name);
             }
         }
+    }
+    let nodes = root.get("phase").and_then(Node::list).unwrap_or_default();
+    if root.get("program").is_some() && !nodes.iter().any(is_observed) {
+        names.push((WHOLE.to_owned(), true));
     }
     names
 }

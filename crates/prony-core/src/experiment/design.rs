@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::program::Care;
 use super::spec::TrialSpec;
 use crate::metric::MetricName;
 use crate::units::{Fraction, Nanos};
@@ -144,11 +145,14 @@ pub struct Observe {
     pub hertz: u32,
     /// Interval of the throughput series.
     pub throughput: Nanos,
+    /// How much trouble is taken around each trial.
+    #[serde(default)]
+    pub care: Care,
 }
 
 impl Default for Observe {
     fn default() -> Self {
-        Self { hertz: 10, throughput: Nanos::from_millis(100) }
+        Self { hertz: 10, throughput: Nanos::from_millis(100), care: Care::Full }
     }
 }
 

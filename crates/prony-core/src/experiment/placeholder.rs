@@ -126,7 +126,7 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
         )),
         _ if NAMESPACES.contains(&name) => Some((
             format!("`{{{hole}}}` has no meaning here"),
-            Some("documents, programs and services, which it belongs to, are not in this version of prony".to_owned()),
+            Some("documents and services, which it belongs to, are not in this version of prony".to_owned()),
         )),
         _ => {
             let known = scope.factors.iter().map(String::as_str).chain(scope.record.then_some("i"));

@@ -15,7 +15,10 @@ pub fn schema() -> Value {
     let mut root = table(&grammar::ROOT, &mut definitions);
     let placeholder = json!({ "type": "string", "pattern": "\\{.+\\}", "description": "A placeholder of a factor" });
     definitions.insert("placeholder".to_owned(), placeholder);
+    let phases_of_stores = value(&grammar::STORE_PHASES, &mut definitions);
     if let Value::Object(root) = &mut root {
+        root.insert("if".to_owned(), json!({ "not": { "required": ["program"] } }));
+        root.insert("then".to_owned(), json!({ "properties": { "phase": phases_of_stores } }));
         root.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
         root.insert("title".to_owned(), json!("prony experiment"));
         root.insert("$defs".to_owned(), Value::Object(definitions.into_iter().collect()));

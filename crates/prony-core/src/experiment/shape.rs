@@ -60,7 +60,7 @@ pub(crate) struct TableShape {
 }
 
 /// A key of a table.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::program::{ObserveSpec, ProgramSpec};
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 
 /// One variant's whole trial, ready to run.
@@ -19,12 +20,32 @@ pub struct TrialSpec {
     pub limits: Limits,
 }
 
-/// What is measured. Programs and services join here.
+/// What is measured. Services join here.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Subject {
     /// An engine driven by prony's worker.
     Store(StoreSpec),
+    /// Any command.
+    Program(Box<ProgramSpec>),
+}
+
+impl Subject {
+    /// The store, where it is one.
+    pub const fn store(&self) -> Option<&StoreSpec> {
+        match self {
+            Self::Store(store) => Some(store),
+            Self::Program(_) => None,
+        }
+    }
+
+    /// The program, where it is one.
+    pub fn program(&self) -> Option<&ProgramSpec> {
+        match self {
+            Self::Program(program) => Some(program),
+            Self::Store(_) => None,
+        }
+    }
 }
 
 /// An engine and how it is opened.
@@ -213,6 +234,8 @@ pub enum Action {
     Verify,
     /// Does nothing for a time.
     Pause(Nanos),
+    /// A part of a program, which is watched and not driven.
+    Observe(ObserveSpec),
 }
 
 impl Action {
@@ -234,6 +257,7 @@ impl Action {
             Self::Settle(_) => "settle",
             Self::Verify => "verify",
             Self::Pause(_) => "pause",
+            Self::Observe(_) => "observe",
         }
     }
 

@@ -75,6 +75,7 @@ impl Walk<'_, '_> {
         };
         match shapes.iter().find(fits_kind) {
             Some(shape) => self.value(key, node, shape),
+            None if self.holes != Holes::None && has_factor(node, self.factors) => self.braces(node, false),
             None => self.mismatch(key, node, &Shape::Either(shapes)),
         }
     }

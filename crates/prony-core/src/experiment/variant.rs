@@ -3,14 +3,15 @@
 use super::catalog::EngineCatalog;
 use super::combine::Combination;
 use super::decode::phase::Placed;
-use super::decode::{data, phase, store};
+use super::decode::{data, phase, program, store};
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Node, RawExperiment, Value};
 use super::problem::{Problem, Problems};
 use super::sequence;
 use super::shape::TableShape;
-use super::spec::{DataSpec, Subject, TrialSpec};
+use super::spec::{DataSpec, PhaseSpec, Subject, TrialSpec};
+use super::subject::{self, Chosen};
 use super::substitute::Levels;
 use super::validate::{Holes, Walk};
 
@@ -70,11 +71,21 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
         None => None,
     };
     let limits = store::limits(limits.as_ref());
-    let opened = root.get("store").and_then(|node| {
-        let merged = store::merge_use(&fill(node, problems), problems);
-        fits(context, "store", &merged, &grammar::STORE, problems)
-            .then(|| store::store(&merged, context.engines, problems))?
-    });
+    let of_subject =
+        |node: &Node, problems: &mut Problems<'_>| fits(context, "subject", node, &grammar::SUBJECT, problems);
+    let node = match subject::choose(root, &fill, &of_subject, problems)? {
+        Chosen::Store(node) => node,
+        Chosen::Program { name, node, change } => {
+            let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
+                .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
+                .flatten();
+            let phases = observed(context, levels, limits.phase, problems)?;
+            return Some(TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits });
+        }
+    };
+    let opened = fits(context, "store", &node, &grammar::STORE, problems)
+        .then(|| store::store(&node, context.engines, problems))
+        .flatten();
     let records = root.get("data").map(|node| fill(node, problems));
     let data = records
         .as_ref()
@@ -105,36 +116,92 @@ fn phases(
 ) -> Option<Vec<Placed>> {
     let mut list: Vec<Placed> = Vec::new();
     let mut sound = true;
+    let programs = context.raw.root.get("program").is_some();
     let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
     for node in nodes {
         // A phase that is a level itself has its `when` only once it has been filled in.
         let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
         let node = filled.as_ref().unwrap_or(node);
-        if !runs(context, node, levels, problems) {
+        let of_store = !programs || grammar::PHASE.actions().iter().any(|action| node.entry(action).is_some());
+        if !of_store || !runs(context, node, levels, problems) {
             continue;
         }
-        let filled = context.levels(levels).fill(&without_when(node), problems);
+        let filled = context.levels(levels).fill(&without(node, &NOT_OF_STORES), problems);
         let placed = fits(context, "phase", &filled, &grammar::PHASE, problems)
             .then(|| phase::phase(&filled, limit, problems))
             .flatten();
         match placed {
             Some(placed) => {
-                twice(&list, &placed, &filled, problems);
+                let known: Vec<String> = list.iter().map(|other| other.spec.name.clone()).collect();
+                twice(&known, &placed.spec.name, &filled, problems);
                 list.push(placed);
             }
             None => sound = false,
         }
     }
-    if list.is_empty() && sound && !nodes.is_empty() {
-        problems.add(Problem::new(nodes[0].span.clone(), "a variant has no phase").hint("see `when` of the phases"));
+    if list.is_empty() && sound && (programs || !nodes.is_empty()) {
+        let span = nodes.first().map_or(0..0, |node| node.span.clone());
+        problems.add(Problem::new(span, "a variant has no phase").hint("see `when` of the phases"));
     }
     sound.then_some(list)
 }
 
-fn twice(list: &[Placed], placed: &Placed, node: &Node, problems: &mut Problems<'_>) {
-    if list.iter().any(|other| other.spec.name == placed.spec.name) {
+/// The phases of a program in this variant: the observed ones, or the program as a whole.
+fn observed(
+    context: &Context<'_>,
+    levels: &Combination,
+    limit: Option<crate::units::Nanos>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<PhaseSpec>> {
+    let mut names = Vec::new();
+    let mut list = Vec::new();
+    let mut sound = true;
+    let root = &context.raw.root;
+    for node in root.get("phase").and_then(Node::list).unwrap_or_default() {
+        let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
+        let node = filled.as_ref().unwrap_or(node);
+        if !program::is_observed(node) {
+            sound &= of_a_store(root, node, problems);
+            continue;
+        }
+        if !runs(context, node, levels, problems) {
+            continue;
+        }
+        let filled = context.levels(levels).fill(&without(node, &["when"]), problems);
+        let phase = fits(context, "phase", &filled, &grammar::PROGRAM_PHASE, problems)
+            .then(|| program::phase(&filled, limit, problems))
+            .flatten();
+        let Some(phase) = phase else {
+            sound = false;
+            continue;
+        };
+        twice(&names, &phase.name, &filled, problems);
+        names.push(phase.name.clone());
+        list.push(phase);
+    }
+    if list.is_empty() {
+        list.push(program::whole_program(limit));
+    }
+    sound.then_some(list)
+}
+
+/// A phase of operations belongs to the stores of the file, where it has any.
+fn of_a_store(root: &Node, phase: &Node, problems: &mut Problems<'_>) -> bool {
+    let action = grammar::PHASE.actions().into_iter().find_map(|action| phase.entry(action));
+    let has_store = root.get("store").is_some() || root.get("subject").is_some();
+    if let (Some(action), false) = (action, has_store) {
+        let message = format!("`{}` works on a store, and the file measures a program", action.key);
+        let problem = Problem::new(action.key_span.clone(), message);
+        problems.add(problem.hint("a program's phase has `begin` and `end`, or marks of its name"));
+        return false;
+    }
+    true
+}
+
+fn twice(known: &[String], name: &str, node: &Node, problems: &mut Problems<'_>) {
+    if known.iter().any(|other| other == name) {
         let span = node.get("name").map_or_else(|| node.span.clone(), |name| name.span.clone());
-        let problem = Problem::new(span, format!("phase `{}` is there twice", placed.spec.name));
+        let problem = Problem::new(span, format!("phase `{name}` is there twice"));
         problems.add(problem.hint("figures are named by phase: give each a name of its own"));
     }
 }
@@ -146,9 +213,12 @@ fn runs(context: &Context<'_>, phase: &Node, levels: &Combination, problems: &mu
     chosen.iter().all(|(factor, list)| list.contains(&levels[*factor]))
 }
 
-fn without_when(phase: &Node) -> Node {
+/// What a variant that measures a store does not look at.
+const NOT_OF_STORES: [&str; 6] = ["when", "begin", "end", "mark", "read", "then"];
+
+fn without(phase: &Node, keys: &[&str]) -> Node {
     let Some(entries) = phase.table() else { return phase.clone() };
-    let rest = entries.iter().filter(|entry| entry.key != "when").cloned().collect();
+    let rest = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str())).cloned().collect();
     Node { value: Value::Table(rest), ..phase.clone() }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::weather::Weather;
-use super::{Finding, Severity, percent};
+use super::{Finding, Severity, percent, program};
 use crate::experiment::spec::{Action, TrialSpec};
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::reading::Reading;
@@ -39,6 +39,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
         findings.extend(kernel_peak(phase));
     }
     findings.extend(cache_state(spec, record));
+    findings.extend(program::check(record));
     findings.extend(swapped(record));
     findings.extend(throttled(&Weather::of(&record.conditions)));
     findings

@@ -14,7 +14,7 @@ mod key_order;
 mod mix;
 mod permutation;
 mod positions;
-mod random;
+pub(crate) mod random;
 mod records;
 mod schedule;
 mod share;

@@ -60,16 +60,16 @@ pub(super) const fn derive(seed: u64, purpose: Purpose, part: u64) -> u64 {
 
 /// A stream of random words.
 #[derive(Clone, Debug)]
-pub(super) struct Stream(u64);
+pub(crate) struct Stream(u64);
 
 impl Stream {
     #[inline]
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     #[inline]
-    pub(super) const fn word(&mut self) -> u64 {
+    pub(crate) const fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }

@@ -297,7 +297,7 @@ pub(super) fn plan(records: u64, actions: impl IntoIterator<Item = Action>) -> P
 }
 
 pub(super) fn option(mut plan: Plan, name: &str, value: OptionValue) -> Plan {
-    let Subject::Store(store) = &mut plan.spec.subject;
+    let Subject::Store(store) = &mut plan.spec.subject else { return plan };
     store.options.insert(name.to_owned(), value);
     plan
 }

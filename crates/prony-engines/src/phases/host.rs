@@ -36,7 +36,10 @@ pub fn host<D: Driver>(
 ) -> Result<(), HostError> {
     let records = plan.spec.data.as_ref().map(|data| Records::new(data, plan.seed));
     let keys = plan.spec.data.as_ref().map(|data| &data.key);
-    let Subject::Store(store) = &plan.spec.subject;
+    let Subject::Store(store) = &plan.spec.subject else {
+        let trouble = Trouble::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
+        return Err(HostError { phase: None, trouble });
+    };
     let engine = D::describe();
     let host = Host { link, machine, plan, progress, engine, store, keys, records, ledger: Ledger::default() };
     host.run::<D>().map_err(|trouble| HostError { phase: progress.phase(), trouble })

@@ -30,7 +30,7 @@ impl Captured {
 
 /// A stream under capture.
 #[derive(Debug)]
-pub(super) struct Capture {
+pub struct Capture {
     first: Vec<u8>,
     first_bound: usize,
     last: VecDeque<u8>,
@@ -40,12 +40,12 @@ pub(super) struct Capture {
 
 impl Capture {
     /// Keeps so many bytes of the beginning and of the end.
-    pub(super) fn new(first: usize, last: usize) -> Self {
+    pub fn new(first: usize, last: usize) -> Self {
         Self { first: Vec::new(), first_bound: first, last: VecDeque::new(), last_bound: last, total: 0 }
     }
 
     /// Takes in more of the stream.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
         let room = (self.first_bound - self.first.len()).min(bytes.len());
         let (head, rest) = bytes.split_at(room);
@@ -71,7 +71,7 @@ impl Capture {
     }
 
     /// What was kept so far.
-    pub(super) fn captured(&self) -> Captured {
+    pub fn captured(&self) -> Captured {
         let last: Vec<u8> = self.last.iter().copied().collect();
         Captured {
             first: String::from_utf8_lossy(&self.first).into_owned(),

@@ -152,12 +152,12 @@ impl Held {
     pub fn release(mut self) -> Result<Running, Error> {
         self.link.send(&ToSupervisor::Release, &[])?;
         match self.link.receive(None)? {
-            Some(FromSupervisor::Running { at }) => {
-                Ok(Running { link: self.link, pid: self.pid, since: at, end: None })
+            Some(FromSupervisor::Running { at, released }) => {
+                Ok(Running { link: self.link, pid: self.pid, since: at, released, end: None })
             }
             // It was killed before it could begin.
             Some(FromSupervisor::Ended { end }) => {
-                Ok(Running { link: self.link, pid: self.pid, since: end.at, end: Some(*end) })
+                Ok(Running { link: self.link, pid: self.pid, since: end.at, released: end.at, end: Some(*end) })
             }
             other => Err(self.link.unexpected(other)),
         }
@@ -170,6 +170,7 @@ pub struct Running {
     link: Link,
     pid: u32,
     since: Nanos,
+    released: Nanos,
     end: Option<End>,
 }
 
@@ -182,6 +183,11 @@ impl Running {
     /// When its program was seen to be executed, by `CLOCK_MONOTONIC`.
     pub const fn since(&self) -> Nanos {
         self.since
+    }
+
+    /// When it was allowed to execute its program; what executing it takes comes after.
+    pub const fn released(&self) -> Nanos {
+        self.released
     }
 
     /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.

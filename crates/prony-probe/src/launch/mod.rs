@@ -15,9 +15,9 @@ mod supervise;
 mod tree;
 mod wire;
 
-pub use capture::Captured;
+pub use capture::{Capture, Captured};
 pub use handle::{Held, Launcher, Running};
 pub use scratch::Scratch;
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
-pub use wire::{CpuTime, End, Finished, KilledFor, Status};
+pub use wire::{CpuTime, End, Finished, KilledFor, Status, Usage};

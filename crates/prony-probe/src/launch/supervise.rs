@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_core::reading::{Reading, Why};
-use prony_core::units::Nanos;
+use prony_core::units::{Bytes, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Signal, getpid, kill_process_group, set_child_subreaper, setsid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
@@ -21,11 +21,13 @@ use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared};
 use super::scratch::remove_tree;
 use super::tree;
-use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, WireSpec};
+use super::wire::{
+    CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, Usage, WireSpec,
+};
 use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::{Group, OomWatch};
-use crate::sys::process::{Ended, reap};
+use crate::sys::process::{Ended, Reaped, reap};
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
@@ -87,6 +89,10 @@ struct Supervisor {
     killed: Option<KilledFor>,
     /// CPU time of everything reaped: orphans come here, others to parents whose figure holds theirs.
     cpu: CpuTime,
+    /// What else the kernel counted of them.
+    usage: Usage,
+    /// When the subject was allowed to execute its program.
+    released: Nanos,
     finished: Finished,
 }
 
@@ -116,6 +122,8 @@ impl Supervisor {
             status: None,
             killed: None,
             cpu: CpuTime::default(),
+            usage: Usage::default(),
+            released: Nanos::ZERO,
             finished: Finished::default(),
         })
     }
@@ -174,6 +182,7 @@ impl Supervisor {
         match message {
             ToSupervisor::Start { spec } => self.start(*spec),
             ToSupervisor::Release => {
+                self.released = monotonic();
                 if self.stage == Stage::Held && self.child.as_mut().is_some_and(Child::release) {
                     self.stage = Stage::Released;
                 }
@@ -228,7 +237,7 @@ impl Supervisor {
             Report::Silent => {}
             Report::Closed if self.stage == Stage::Released => {
                 self.stage = Stage::Running;
-                self.say(&FromSupervisor::Running { at: monotonic() });
+                self.say(&FromSupervisor::Running { at: monotonic(), released: self.released });
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
@@ -256,6 +265,7 @@ impl Supervisor {
         while let Some(reaped) = reap() {
             self.cpu.user += reaped.user;
             self.cpu.system += reaped.system;
+            self.usage.add(&reaped);
             let ours = self.child.as_ref().is_some_and(|child| child.pid.as_raw_nonzero().get() == reaped.pid);
             if ours && self.is_alive() {
                 // The report of a failed exec was written before the exit that we have just seen.
@@ -276,11 +286,12 @@ impl Supervisor {
         child.drain();
         let [stdout, stderr] = child.captured();
         let memory = self.watch.evidence();
-        let cpu = match leftover {
-            0 => Reading::Measured(self.cpu),
+        let complete = match leftover {
+            0 => Reading::Measured(()),
             n => Reading::Missing(Why::NotSupported(format!("{n} processes of the tree live on"))),
         };
-        let end = Box::new(End { status, at, killed: self.killed, cpu, leftover, memory, stdout, stderr });
+        let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
+        let end = Box::new(End { status, at, killed: self.killed, cpu, usage, leftover, memory, stdout, stderr });
         self.say(&FromSupervisor::Ended { end });
     }
 
@@ -298,15 +309,15 @@ impl Supervisor {
         let deadline = Instant::now() + MOST_PATIENCE;
         let mut pause = Duration::from_micros(200);
         loop {
-            if let Some(group) = &self.group {
-                group.kill();
-            }
-            tree::kill_all();
             self.reap_all();
             let pids = self.left();
             if pids.is_empty() {
                 return;
             }
+            if let Some(group) = &self.group {
+                group.kill();
+            }
+            tree::kill_all();
             if Instant::now() >= deadline {
                 return self.finished.problems.push(format!("processes {pids:?} cannot be ended"));
             }
@@ -345,6 +356,18 @@ impl Supervisor {
 fn errno_of(error: &Error) -> i32 {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.and_then(io::Error::raw_os_error).unwrap_or(libc::EIO)
+}
+
+impl Usage {
+    fn add(&mut self, reaped: &Reaped) {
+        self.minor_faults += reaped.minor_faults;
+        self.major_faults += reaped.major_faults;
+        self.read = self.read + Bytes::from_bytes(512 * reaped.blocks_read);
+        self.written = self.written + Bytes::from_bytes(512 * reaped.blocks_written);
+        self.switches_voluntary += reaped.switches_voluntary;
+        self.switches_forced += reaped.switches_forced;
+        self.peak = self.peak.max(Bytes::from_kib(reaped.max_rss));
+    }
 }
 
 const fn status(ended: Ended) -> Status {

@@ -5,7 +5,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use prony_core::reading::Reading;
-use prony_core::units::Nanos;
+use prony_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::capture::Captured;
@@ -36,7 +36,7 @@ pub(super) enum FromSupervisor {
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed; seen at this instant.
-    Running { at: Nanos },
+    Running { at: Nanos, released: Nanos },
     /// The subject has ended.
     Ended { end: Box<End> },
     /// The tree is gone and everything cleaned up.
@@ -133,6 +133,9 @@ pub struct End {
     /// CPU time of the process and of the children it waited for, by `wait4`; missing where processes of the tree
     /// live on. Children of a parent that ignores SIGCHLD are not in it: prefer the control group's figure.
     pub cpu: Reading<CpuTime>,
+    /// What the kernel counted of the same processes up to their very ends, what they did before the program was
+    /// executed included; missing where `cpu` is.
+    pub usage: Reading<Usage>,
     /// Processes of the tree that live on, such as daemons.
     pub leftover: u64,
     /// What was seen of memory over the subject's life.
@@ -151,6 +154,26 @@ pub enum KilledFor {
     Asked,
     /// The kernel had killed a process of the control group for lack of memory, so the rest followed.
     OutOfMemory,
+}
+
+/// What the kernel counted of ended processes and of the children they waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Page faults without disk.
+    pub minor_faults: u64,
+    /// Page faults with disk.
+    pub major_faults: u64,
+    /// Bytes read from the block layer.
+    pub read: Bytes,
+    /// Bytes handed to the block layer.
+    pub written: Bytes,
+    /// Context switches by waiting.
+    pub switches_voluntary: u64,
+    /// Context switches by preemption.
+    pub switches_forced: u64,
+    /// Largest resident memory of one process among them since its peak last began anew (`clear_refs`); exact, but
+    /// never below what the held process had before its program was executed: compare with that.
+    pub peak: Bytes,
 }
 
 /// CPU time in user mode and in the kernel.

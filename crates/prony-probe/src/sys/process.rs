@@ -179,6 +179,21 @@ pub(crate) struct Reaped {
     pub(crate) user: Nanos,
     /// System CPU time, likewise.
     pub(crate) system: Nanos,
+    /// Page faults without disk, likewise.
+    pub(crate) minor_faults: u64,
+    /// Page faults with disk, likewise.
+    pub(crate) major_faults: u64,
+    /// Blocks of 512 bytes read from the block layer, likewise.
+    pub(crate) blocks_read: u64,
+    /// Blocks of 512 bytes handed to the block layer, likewise.
+    pub(crate) blocks_written: u64,
+    /// Context switches by waiting, likewise.
+    pub(crate) switches_voluntary: u64,
+    /// Context switches by preemption, likewise.
+    pub(crate) switches_forced: u64,
+    /// Largest resident memory, in KiB, of one process among it and the children it waited for, and never below what
+    /// the process that forked it had in memory and left to it.
+    pub(crate) max_rss: u64,
 }
 
 /// How a process ended.
@@ -191,7 +206,9 @@ pub(crate) enum Ended {
 }
 
 /// Reaps one ended child, any; `None` where no child has ended or there is none.
-/// `ru_maxrss` is not looked at: it inherits the peak of the process that forked.
+///
+/// `ru_maxrss` inherits the resident memory of the process that forked; here that is a supervisor of one or two MB,
+/// and how much came from it can be read from the held child beforehand.
 pub(crate) fn reap() -> Option<Reaped> {
     let mut status = 0;
     // SAFETY: `wait4` fills the two locals; all zeros is a valid `rusage`.
@@ -207,7 +224,20 @@ pub(crate) fn reap() -> Option<Reaped> {
     } else {
         Ended::Exited(libc::WEXITSTATUS(status))
     };
-    Some(Reaped { pid, status: ended, user: nanos(usage.ru_utime), system: nanos(usage.ru_stime) })
+    let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+    Some(Reaped {
+        pid,
+        status: ended,
+        user: nanos(usage.ru_utime),
+        system: nanos(usage.ru_stime),
+        minor_faults: count(usage.ru_minflt),
+        major_faults: count(usage.ru_majflt),
+        blocks_read: count(usage.ru_inblock),
+        blocks_written: count(usage.ru_oublock),
+        switches_voluntary: count(usage.ru_nvcsw),
+        switches_forced: count(usage.ru_nivcsw),
+        max_rss: count(usage.ru_maxrss),
+    })
 }
 
 fn nanos(time: libc::timeval) -> Nanos {

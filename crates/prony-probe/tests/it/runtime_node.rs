@@ -1,8 +1,13 @@
 //! The probe of Node against the Node of this machine.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
 
+use prony_core::units::Bytes;
 use prony_probe::runtime::{Because, HoldCommand, Occasion, ProbeEvent, Role, Roles, Runtime};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::runtime_stage::{Stage, all_said_bye, call, ends, held, hellos};
 
@@ -265,7 +270,7 @@ fn workers_and_children_are_probed_whatever_their_environment() {
 fn the_users_own_options_still_hold() {
     let files = [
         ("own.js", "globalThis.own = 1;"),
-        ("main.js", "console.log(own, require('v8').getHeapStatistics().heap_size_limit < 2e8);"),
+        ("main.js", "console.log(own, require('v8').getHeapStatistics().heap_size_limit < 5e8);"),
     ];
     let env = BTreeMap::from([("NODE_OPTIONS".into(), "--require ./own.js --max-old-space-size=64".into())]);
     let Some(stage) = Stage::with(Runtime::Node, &[], &files, env, 10) else { return };
@@ -282,8 +287,10 @@ fn a_death_by_the_heaps_own_limit_leaves_its_figures() {
     let deaths = stage.prepared.deaths().unwrap();
     let [death] = deaths.as_slice() else { panic!("{deaths:?}") };
     let ProbeEvent::Dying { heap, .. } = &death.event else { panic!("{death:?}") };
-    let used = heap.used.measured().unwrap().as_bytes();
-    assert!((20_000_000..120_000_000).contains(&used), "{used}");
+    let plausible = |bytes: &Bytes| (20_000_000..120_000_000).contains(&bytes.as_bytes());
+    assert!(heap.total.measured().is_some_and(plausible), "{:?}", heap.total);
+    // Node 14 may die with a heap that is not counted again yet.
+    assert!(heap.used.measured().map_or(stage.version.0 < 16, plausible), "{:?}", heap.used);
     let began = stage.lines()[0].at;
     assert!(death.at > began && death.source == stage.lines()[0].source);
 }
@@ -294,4 +301,21 @@ fn a_program_runs_on_where_nobody_listens() {
     std::fs::remove_file(stage.path("marks")).unwrap();
     assert_eq!(stage.succeed(&["main.js"]), "2");
     assert!(!stage.path("marks").exists());
+}
+
+#[test]
+fn a_fifo_serves_as_the_channel_too() {
+    let main = "const lib = require('./lib/lib'); for (let i = 0; i < 900; i += 1) lib.fixed(1); console.log('done');";
+    let Some(stage) = stage(&["lib.js#fixed"], main) else { return };
+    let path = stage.path("marks");
+    std::fs::remove_file(&path).unwrap();
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let fifo = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+    // Far more than a pipe holds: the program waits for a reader that is slow.
+    let reader = std::thread::spawn(move || {
+        let lines = BufReader::new(fifo).lines().map(Result::unwrap);
+        lines.take_while(|line| !line.contains("\"bye\"")).filter(|line| line.contains("\"end\"")).count()
+    });
+    assert_eq!(stage.succeed(&["main.js"]), "done");
+    assert_eq!(reader.join().unwrap(), 900);
 }

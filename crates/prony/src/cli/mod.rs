@@ -14,8 +14,10 @@ pub mod choice;
 pub mod compare;
 pub mod doctor;
 pub mod engines;
+pub mod exec;
 pub mod hidden;
 pub mod ls;
+pub mod mark;
 pub mod new;
 pub mod plot;
 pub mod report;
@@ -46,6 +48,10 @@ enum Colour {
 enum Command {
     /// Run an experiment: every trial in fresh processes, in randomised blocks
     Run(run::Arguments),
+    /// Measure commands without a file: `prony exec -- A --vs B`
+    Exec(Box<exec::Arguments>),
+    /// Tell from a measured program's script where a phase begins or ends
+    Mark(mark::Arguments),
     /// Show what an experiment would do; run nothing
     Check(check::Arguments),
     /// Write a commented starting file
@@ -160,6 +166,8 @@ pub fn main() -> ExitCode {
 fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> {
     match command {
         Command::Run(arguments) => run::run(&arguments, output),
+        Command::Exec(arguments) => exec::run(&arguments, output),
+        Command::Mark(arguments) => mark::run(&arguments).map(yes),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),
         Command::Schema(arguments) => schema::run(&arguments, output),

@@ -190,13 +190,27 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     };
     let experiment = planned(file, arguments)?;
     gates_are_declared(arguments, &experiment)?;
-    let plan = plan::plan(&experiment);
     let path = &arguments.database.database;
-    let mut database = Database::create(path)?;
     let near = scratch(arguments.scratch.as_deref(), path);
-    let lab = Lab::new(&experiment, &near, interrupt, observer)?;
+    begin(&experiment, path, &near, interrupt, observer)
+}
+
+/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub fn begin(
+    experiment: &Experiment,
+    database: &Path,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
+    let plan = plan::plan(experiment);
+    let mut database = Database::create(database)?;
+    let lab = Lab::new(experiment, near, interrupt, observer)?;
     let run = database.begin_run(&RunStart {
-        experiment: &experiment,
+        experiment,
         seed: experiment.seed(),
         host: &lab.host,
         limits: &lab.limits,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::experiment::design::{CellPart, Statistic, TableSpec, Variant};
 use prony_core::experiment::expr::metrics;
-use prony_core::experiment::spec::{Durability, Subject};
+use prony_core::experiment::spec::Durability;
 use prony_core::guard::arms::{Arm, answers_differ};
 use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::record::TrialRecord;
@@ -278,7 +278,7 @@ impl<'a> Maker<'a> {
     }
 
     fn not_as_declared(&self, trial: &TrialRecord) -> Option<String> {
-        let Subject::Store(store) = &self.data.experiment.variants().get(trial.trial.variant)?.spec.subject;
+        let store = self.data.experiment.variants().get(trial.trial.variant)?.spec.subject.store()?;
         let declared = store.durability?.name();
         let effective = class(trial)?;
         (declared != effective)

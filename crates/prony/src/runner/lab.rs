@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
+use prony_core::experiment::program::Care;
 use prony_core::experiment::spec::Limits;
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::monotonic;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
+use super::place::{Means, Places};
 use crate::error::Error;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
@@ -39,6 +41,8 @@ pub struct Lab<'a> {
     pub interrupt: Interrupt,
     /// What reading the clock costs.
     pub clock_cost: Nanos,
+    /// Where programs work, by variant.
+    pub places: Places,
     /// Facts about the machine.
     pub host: Value,
     /// What the machine can do at most.
@@ -61,12 +65,18 @@ impl<'a> Lab<'a> {
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");
         let facts = Facts::read(near);
-        probing("disk and memory");
-        let limits = MachineLimits::measure(near);
-        probing("touching memory");
-        let available = prony_probe::host::Moment::now(None).available;
-        let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
-        warm_memory(half.min(WARM));
+        let light = experiment.observe().care == Care::Light;
+        let (clock_cost, limits) = if light {
+            (Nanos::ZERO, json!({ "skipped": "the experiment asks for light care" }))
+        } else {
+            probing("disk and memory");
+            let limits = MachineLimits::measure(near);
+            probing("touching memory");
+            let available = prony_probe::host::Moment::now(None).available;
+            let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
+            warm_memory(half.min(WARM));
+            (limits.clock_cost, json!(limits))
+        };
         Ok(Self {
             experiment,
             launcher: Launcher::this_program(["supervise"]),
@@ -75,9 +85,10 @@ impl<'a> Lab<'a> {
             sung: RefCell::new(None),
             near: near.to_path_buf(),
             interrupt,
-            clock_cost: limits.clock_cost,
+            places: Places::default(),
+            clock_cost,
             host: json!(facts),
-            limits: json!(limits),
+            limits,
         })
     }
 
@@ -93,6 +104,13 @@ impl<'a> Lab<'a> {
         let canary = self.canaries.sing(&self.near);
         *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
         canary
+    }
+}
+
+impl Lab<'_> {
+    /// What launching a program needs.
+    pub fn means(&self) -> Means<'_> {
+        Means { launcher: &self.launcher, near: &self.near, interrupt: &self.interrupt }
     }
 }
 

@@ -291,7 +291,7 @@ impl<'a> Session<'a> {
 }
 
 /// Whether a control group's directory counts CPU time: children whose parent never waits are in no other count.
-fn counts_cpu(dir: &Path) -> bool {
+pub(super) fn counts_cpu(dir: &Path) -> bool {
     dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
 }
 

@@ -1,6 +1,6 @@
 //! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
 
-use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
+use prony_core::experiment::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_core::guard::{self, Finding};
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::plan::PlannedTrial;
@@ -15,6 +15,7 @@ use super::assemble;
 use super::ending;
 use super::lab::Lab;
 use super::observer::Observer;
+use super::program;
 use super::session::{Session, Stop, Visit};
 use super::unix_ms;
 use crate::error::Error;
@@ -28,6 +29,9 @@ const QUIET_CAP: Nanos = Nanos::from_secs(10);
 /// Where the machine refuses what every trial needs; how a subject ends is no error but an outcome.
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     let spec = &lab.experiment.variants()[trial.variant].spec;
+    if let Subject::Program(program) = &spec.subject {
+        return program::run(lab, trial, spec, program, observer);
+    }
     let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
     let canary = lab.canary_before();
     let moment = Moment::now(None);
@@ -59,6 +63,15 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
     record.findings.extend(notes);
     record.findings.extend(disk(lab, &record));
     Ok(record)
+}
+
+/// What is done once when a session of a run ends.
+///
+/// # Errors
+/// Where a program's `cleanup` fails.
+pub fn clean_up(lab: &Lab<'_>) -> Result<(), Error> {
+    let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
+    lab.places.clean_up(lab.means(), program)
 }
 
 /// The machine beside the trial, and what else is known of it, in one object.

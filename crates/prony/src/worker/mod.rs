@@ -67,7 +67,9 @@ fn serve(line: &mut Line) -> Result<(), Unserved> {
 
 /// Hosts the trial; what to tell the runner, where it failed.
 fn hosted(line: &mut Line, plan: &Plan, progress: &Progress) -> Option<FromWorker> {
-    let Subject::Store(store) = &plan.spec.subject;
+    let Subject::Store(store) = &plan.spec.subject else {
+        return Some(failed(None, "a program needs no worker".to_owned()));
+    };
     let hosting = Hosting { line, plan, progress };
     // A panic of an engine is the end of the trial, and the runner is told of it like of any other.
     match catch_unwind(AssertUnwindSafe(|| dispatch(&store.engine, hosting))) {

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod ops;
 pub(crate) mod phase;
+pub(crate) mod program;
 pub(crate) mod report;
 pub(crate) mod store;
 mod view;

@@ -11,15 +11,15 @@ use crate::experiment::problem::{Problem, Problems, known_hint, quoted};
 use crate::experiment::spec::{Durability, Limits, OptionValue, StoreSpec};
 use crate::experiment::validate::via;
 
-/// Takes the keys of `use = { ... }` into the table beside it.
-pub(crate) fn merge_use(store: &Node, problems: &mut Problems<'_>) -> Node {
+/// Takes the keys of `use = { ... }` into the table `[owner]` beside it.
+pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) -> Node {
     let (Some(level), Some(entries)) = (store.entry("use"), store.table()) else { return store.clone() };
     let Some(brought) = level.node.table() else {
         let message = format!("`use` cannot be {}", level.node.kind());
         let problem = Problem::new(level.node.span.clone(), message);
         problems.add(via(
             &level.node,
-            problem.hint("it takes a table with the keys of `[store]`, such as a factor's level"),
+            problem.hint(format!("it takes a table with the keys of `[{owner}]`, such as a factor's level")),
         ));
         return without_use(store, entries);
     };

@@ -2,12 +2,16 @@
 
 mod data;
 mod phase;
+mod program;
 mod report;
 
-use super::shape::{Field, Shape, TableShape, optional, required};
+use super::shape::{Field, Shape, TableShape, optional};
 pub(crate) use data::{BYTES_TABLE, DATA, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use phase::{
     BATCH, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE, ZIPFIAN,
+};
+pub(crate) use program::{
+    CHANGE, INPUT, OBSERVED_KEYS, PROGRAM, PROGRAM_PHASE, REPLACE, SUBJECT, TRIGGER,
 };
 pub(crate) use report::{REPORT, TABLE};
 
@@ -32,14 +36,46 @@ pub(crate) static ROOT: TableShape = TableShape {
         ),
         optional("observe", Shape::Table(&OBSERVE), "10 samples a second", "How trials are observed."),
         optional("limits", Shape::Table(&LIMITS), "no limits", "Limits on a trial's whole process tree."),
-        required("store", Shape::Table(&STORE), "The engine that is measured and how it is opened."),
+        optional(
+            "store",
+            Shape::Table(&STORE),
+            "programs are measured",
+            "The engine that is measured and how it is opened.",
+        ),
+        optional(
+            "program",
+            Shape::Map(&Shape::Table(&PROGRAM)),
+            "a store is measured",
+            "The commands that are measured, by name: `[program.build]`.",
+        ),
+        optional(
+            "subject",
+            Shape::Table(&SUBJECT),
+            "the only store or program",
+            "Which store or program a variant measures, where there are several.",
+        ),
         optional("data", Shape::Table(&DATA), "no records", "The records that phases work on."),
-        required("phase", Shape::List(&Shape::Table(&PHASE)), "The parts of a trial, in order."),
+        optional(
+            "phase",
+            PHASES,
+            "a program as a whole, as phase `run`",
+            "The parts of a trial, in order. A store needs at least one.",
+        ),
         optional("report", Shape::Table(&REPORT), "the derived layout", "The tables of the report."),
     ]],
     rest: None,
-    later: &["program", "service", "powercut"],
+    later: &["service", "powercut"],
 };
+
+/// Phases of stores, or in a file with programs of both.
+const PHASES: Shape = Shape::List(&Shape::Either(&[Shape::Table(&PHASE), Shape::Table(&PROGRAM_PHASE)]));
+
+/// Phases of stores alone.
+pub(crate) static STORE_PHASES: Shape = Shape::List(&Shape::Table(&PHASE));
+
+/// Phases in a file with programs.
+pub(crate) static PROGRAM_PHASES: Shape = Shape::List(&Shape::Table(&PROGRAM_PHASE));
+
 
 /// `[experiment]`.
 pub(crate) static EXPERIMENT: TableShape = TableShape {
@@ -165,6 +201,15 @@ pub(crate) static OBSERVE: TableShape = TableShape {
     fields: &[&[
         optional("hertz", Shape::Whole(1, 100), "10", "Samples of the process tree per second."),
         optional("throughput", Shape::Time, "100 ms", "Interval of the throughput series."),
+        optional(
+            "care",
+            Shape::Word(&[
+                ("full", "the machine's limits are measured, canaries sing and the disk comes to rest around each trial"),
+                ("light", "none of that, for commands of milliseconds; finished trials are synced once a second"),
+            ]),
+            "\"full\"",
+            "How much trouble is taken around each trial.",
+        ),
     ]],
     rest: None,
     later: &[],

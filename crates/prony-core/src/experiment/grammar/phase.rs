@@ -8,13 +8,10 @@ pub(crate) static PHASE: TableShape = TableShape {
     doc: "A named part of a trial, with exactly one action.",
     fields: &[&FRAME, &ACTIONS],
     rest: None,
-    later: &[
-        "powercut", "kill", "http", "run", "find", "call", "begin", "end", "then", "at_end", "workers", "share",
-        "profile", "repeat",
-    ],
+    later: &["powercut", "kill", "http", "run", "find", "workers", "share", "profile", "repeat"],
 };
 
-static FRAME: [Field; 4] = [
+pub(super) const FRAME: [Field; 4] = [
     required("name", Shape::Text, "Unique within a trial; letters, digits, spaces, `-` and `_`."),
     optional(
         "when",
@@ -27,7 +24,7 @@ static FRAME: [Field; 4] = [
 ];
 
 /// The actions.
-static ACTIONS: [Field; 15] = [
+pub(super) const ACTIONS: [Field; 15] = [
     action("put", Shape::Table(&OPS), "Inserts records."),
     action("get", Shape::Table(&OPS), "Reads records by key."),
     action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),

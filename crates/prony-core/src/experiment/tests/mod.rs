@@ -1,6 +1,7 @@
 //! Whole files through `parse` and `check`, against invented engines.
 
 mod problems;
+mod programs;
 mod sound;
 
 use super::spec::{Durability, OptionValue, StoreSpec};
@@ -63,8 +64,14 @@ impl EngineCatalog for Engines {
 }
 
 /// Every sound file of these tests, by name.
-pub(crate) fn samples() -> [(&'static str, &'static str); 3] {
-    [("cache", sound::CACHE), ("sourcing", sound::SOURCING), ("template", super::template())]
+pub(crate) fn samples() -> [(&'static str, &'static str); 5] {
+    [
+        ("cache", sound::CACHE),
+        ("sourcing", sound::SOURCING),
+        ("gatsby", programs::GATSBY),
+        ("mixed", programs::MIXED),
+        ("template", super::template()),
+    ]
 }
 
 /// A file's text as the JSON that editors see.

@@ -54,7 +54,7 @@ get = { transaction = { batch = true } }
     18:17 `order` cannot be `shufled` | did you mean `shuffled`?
     18:38 `threads` cannot be `0` | expected a whole number from 1 to 1024
     21:33 `batch` cannot be `true` | expected a whole number of at least 1
-    22:2 unknown key `extra` | known: `experiment`, `factors`, `design`, `compare`, `observe`, `limits`, `store`, `data`, `phase`, `report`
+    22:2 unknown key `extra` | known: `experiment`, `factors`, `design`, `compare`, `observe`, `limits`, `store`, `program`, `subject`, `data`, `phase`, `report`
     "#);
 }
 
@@ -70,8 +70,7 @@ fn syntax_faults_are_problems_too() {
 #[test]
 fn an_empty_file_says_what_it_needs() {
     insta::assert_snapshot!(faults(""), @"
-    1:1 the file needs the key `store` | the engine that is measured and how it is opened
-    1:1 the file needs the key `phase` | the parts of a trial, in order
+    1:1 the file has nothing to measure | add `[store]` or `[program.NAME]`
     ");
 }
 
@@ -106,7 +105,7 @@ put = { transaction = { batch = "{chunk.batch}" } }
     6:1 factor `unused` is used nowhere, so its levels do not differ | put `{unused}` where it belongs, or take it out
     10:21 a level cannot hold the placeholder `{engine}` of a factor | write the text out in each level
     12:11 unknown placeholder `{engin}` | did you mean `engine`?
-    13:25 `{port}` has no meaning here | documents, programs and services, which it belongs to, are not in this version of prony
+    13:25 `{port}` has no meaning here | documents and services, which it belongs to, are not in this version of prony
     13:46 `}` closes nothing | write `{{` and `}}` for braces that are meant as text
     16:12 level `1` of factor `doc` has no `id`
     17:10 `{i.x}` has no meaning here | `{i}`, the record's number, stands in the keys and values of `[data]`

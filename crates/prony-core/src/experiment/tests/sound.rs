@@ -90,7 +90,7 @@ fn the_cache_of_the_design_is_read_in_full() {
     assert!(experiment.variants().iter().all(|variant| variant.stratum == 0 && variant.blocks.max == 30));
     assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "write.time");
     let single = experiment.variants().iter().find(|variant| variant.levels == [1, 3]).unwrap();
-    let Subject::Store(store) = &single.spec.subject;
+    let Subject::Store(store) = &single.spec.subject else { panic!("no store") };
     assert_eq!((store.durability, store.options["no_meta_sync"].clone()), (None, OptionValue::Bool(true)));
     let phases = &single.spec.phases;
     let Action::Compute(write) = &phases[0].action else { panic!("{:?}", phases[0].action) };

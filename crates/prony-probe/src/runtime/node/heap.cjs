@@ -2,7 +2,7 @@
 // The heap's figures: every 100 ms while the event loop turns, at calls where it does not, and when asked.
 const { PerformanceObserver, monitorEventLoopDelay } = require('perf_hooks');
 const { getHeapStatistics } = require('v8');
-const { spec, now, line, spend } = require('./channel.cjs');
+const { spec, now, line, spend, thread } = require('./channel.cjs');
 
 const memoryUsage = process.memoryUsage;
 const PERIOD = 100e6; // nanoseconds between samples
@@ -76,7 +76,7 @@ function install() {
   delay = monitorEventLoopDelay({ resolution: TICK });
   delay.enable();
   setInterval(tick, PERIOD / 1e6).unref();
-  if (require('worker_threads').isMainThread) reportDeath();
+  if (thread === 0) reportDeath();
   heapLine('start');
 }
 

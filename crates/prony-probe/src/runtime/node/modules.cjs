@@ -5,7 +5,7 @@ const path = require('path');
 const { pathToFileURL } = require('url');
 const { isModuleNamespaceObject } = require('util').types;
 const { spec, now, line } = require('./channel.cjs');
-const { watch } = require('./calls.cjs');
+const { watch, report } = require('./calls.cjs');
 const { targets, matching, isModule, facadeOf } = require('./targets.cjs');
 
 const watched = new Map(); // function -> the watched one, for each call
@@ -128,10 +128,9 @@ function hookEsModules() {
 
 /** Hooks what the spec asks for; returns what this Node cannot do. */
 function install() {
-  if (targets.length === 0) return [];
   hookCommonJs();
   const why = targets.some((target) => target.esm) ? hookEsModules() : null;
   return why === null ? [] : targets.filter((target) => target.esm).map(({ id }) => ({ call: id, why }));
 }
 
-module.exports = { install, facade };
+module.exports = { install, facade, report };

@@ -10,14 +10,14 @@ function start() {
   const channel = require('./channel.cjs');
   if (!channel.open()) return;
   const heap = require('./heap.cjs');
-  const calls = require('./calls.cjs');
-  const modules = require('./modules.cjs');
-  Object.defineProperty(globalThis, loaded, { value: { facade: modules.facade } });
-  channel.hello(modules.install());
+  // A program without functions to time does not pay for what times them.
+  const modules = channel.spec.calls.length === 0 ? null : require('./modules.cjs');
+  Object.defineProperty(globalThis, loaded, { value: { facade: modules && modules.facade } });
+  channel.hello(modules === null ? [] : modules.install());
   require('./children.cjs').install();
   heap.install();
   process.on('exit', () => {
-    calls.report();
+    if (modules !== null) modules.report();
     heap.line('exit');
     channel.bye();
   });

@@ -1,0 +1,266 @@
+//! `[program.NAME]` and its phases, of one variant.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use regex::Regex;
+
+use super::View;
+use super::phase::name;
+use super::view::{unescaped, whole};
+use crate::experiment::grammar;
+use crate::experiment::node::{Node, Value};
+use crate::experiment::problem::{Problem, Problems};
+use crate::experiment::program::{
+    Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger, WHOLE, group_meaning,
+    words,
+};
+use crate::experiment::spec::{Action, PhaseSpec};
+use crate::experiment::validate::via;
+use crate::units::Nanos;
+
+/// A program that has passed the walk. `file` is the experiment's, from which relative paths start; `changes` come on
+/// top of its own.
+pub(crate) fn program(
+    name: &str,
+    node: &Node,
+    changes: Option<&Node>,
+    file: &str,
+    problems: &mut Problems<'_>,
+) -> Option<ProgramSpec> {
+    let view = View::new(Some(node), &grammar::PROGRAM);
+    let copy = match view.plain("copy") {
+        Some("trial") => CopyOf::Trial,
+        Some("none") => CopyOf::None,
+        _ => CopyOf::Variant,
+    };
+    let place = Place { file };
+    let mut spec = ProgramSpec {
+        name: name.to_owned(),
+        command: command(&view, problems)?,
+        directory: view.text("directory").map(|path| place.resolve(&path)),
+        copy,
+        env: view.get("env").map(env).unwrap_or_default(),
+        inherit: texts(view.get("inherit")),
+        input: view.get("input").map_or(Some(InputSpec::Null), |node| place.input(node))?,
+        output: if view.plain("output") == Some("null") { OutputTo::Null } else { OutputTo::Capture },
+        pty: view.flag("pty").unwrap_or(false),
+        runtime: view.plain("runtime").and_then(runtime),
+        success: success(view.get("success")),
+        build: view.get("build").and_then(line),
+        prepare: view.get("prepare").and_then(line),
+        cleanup: view.get("cleanup").and_then(line),
+        warmup: view.whole("warmup").map_or(0, |n| n as u32),
+        changes: Vec::new(),
+    };
+    for node in view.get("change").into_iter().chain(changes).flat_map(items) {
+        place.change(node, &mut spec);
+    }
+    names_of_variables(&view, &spec, problems);
+    let copied = spec.directory.is_some() && spec.copy != CopyOf::None;
+    if !spec.changes.is_empty() && !copied {
+        let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
+        problems.add(problem.hint("name its `directory`, and leave `copy = \"none\"` out"));
+    }
+    if spec.output == OutputTo::Null && spec.pty {
+        let problem = Problem::new(view.key_span("pty"), "output that is thrown away needs no terminal");
+        problems.add(problem.hint("take `pty` or `output` out"));
+    }
+    Some(spec)
+}
+
+/// One, or each of a list.
+fn items(node: &Node) -> &[Node] {
+    node.list().unwrap_or(std::slice::from_ref(node))
+}
+
+fn texts(node: Option<&Node>) -> Vec<String> {
+    node.into_iter().flat_map(items).filter_map(unescaped).collect()
+}
+
+fn runtime(name: &str) -> Option<Runtime> {
+    [Runtime::Node, Runtime::Python].into_iter().find(|runtime| runtime.name() == name)
+}
+
+/// Exit codes; none for any.
+fn success(node: Option<&Node>) -> Vec<i32> {
+    match node {
+        None => vec![0],
+        Some(node) => node.list().unwrap_or_default().iter().filter_map(whole).map(|n| n as i32).collect(),
+    }
+}
+
+fn env(node: &Node) -> BTreeMap<String, String> {
+    let text = |node: &Node| unescaped(node).unwrap_or_else(|| node.label());
+    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), text(&entry.node))).collect()
+}
+
+/// A command beside the program: a text for the shell, or words.
+fn line(node: &Node) -> Option<CommandLine> {
+    match node.list() {
+        Some(_) => Some(CommandLine::Words(texts(Some(node)))).filter(|line| !line.words().is_empty()),
+        None => Some(CommandLine::Shell { shell: "sh".to_owned(), script: unescaped(node)? }),
+    }
+}
+
+fn command(view: &View<'_>, problems: &mut Problems<'_>) -> Option<CommandLine> {
+    let node = view.get("command")?;
+    let shell = match view.get("shell") {
+        Some(Node { value: Value::Flag(flag), .. }) => flag.then(|| "sh".to_owned()),
+        Some(node) if node.text().is_none() => {
+            let problem = Problem::new(node.span.clone(), format!("`shell` cannot be `{}`", node.label()));
+            problems.add(problem.hint("`true`, `false`, or the shell's name"));
+            return None;
+        }
+        Some(node) => unescaped(node),
+        None => None,
+    };
+    let mut fault = |message: &str, hint: &str| {
+        problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
+        None
+    };
+    match (node.list(), shell) {
+        (Some(_), Some(_)) => fault("a shell takes one text, not a list of words", "write `command` as one text"),
+        (None, Some(shell)) => Some(CommandLine::Shell { shell, script: unescaped(node)? }),
+        (Some(_), None) if texts(Some(node)).first().is_none_or(String::is_empty) => {
+            fault("`command` is empty", "program and arguments: `[\"node\", \"build.js\"]`")
+        }
+        (Some(_), None) => Some(CommandLine::Words(texts(Some(node)))),
+        (None, None) => match words(&unescaped(node)?) {
+            None => fault("`command` ends inside a quote", "close it, or write the command as a list"),
+            Some(words) if words.is_empty() => fault("`command` is empty", "name a program"),
+            Some(words) => Some(CommandLine::Words(words)),
+        },
+    }
+}
+
+fn names_of_variables(view: &View<'_>, spec: &ProgramSpec, problems: &mut Problems<'_>) {
+    for name in spec.env.keys().chain(&spec.inherit) {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            problems.add(Problem::new(view.span(), format!("`{name}` is no name for a variable")));
+        }
+        if name.starts_with("PRONY_") || name == "TMPDIR" {
+            let problem = Problem::new(view.span(), format!("the variable `{name}` is set by prony"));
+            problems.add(problem.hint("choose another name"));
+        }
+    }
+}
+
+/// Where relative paths start.
+struct Place<'f> {
+    file: &'f str,
+}
+
+impl Place<'_> {
+    fn resolve(&self, path: &str) -> String {
+        let folder = Path::new(self.file).parent().unwrap_or(Path::new(""));
+        folder.join(path).to_string_lossy().into_owned()
+    }
+
+    fn input(&self, node: &Node) -> Option<InputSpec> {
+        match node.table() {
+            None => Some(InputSpec::File(self.resolve(&unescaped(node)?))),
+            Some(_) => {
+                let view = View::new(Some(node), &grammar::INPUT);
+                let file = view.text("file").map(|path| InputSpec::File(self.resolve(&path)));
+                file.or_else(|| view.text("text").map(InputSpec::Text))
+            }
+        }
+    }
+
+    fn change(&self, node: &Node, spec: &mut ProgramSpec) {
+        let view = View::new(Some(node), &grammar::CHANGE);
+        spec.env.extend(view.get("env").map(env).unwrap_or_default());
+        for node in view.get("replace").into_iter().flat_map(items) {
+            let view = View::new(Some(node), &grammar::REPLACE);
+            let (Some(file), Some(find), Some(with)) = (view.text("file"), view.plain("find"), view.plain("with")) else {
+                continue;
+            };
+            let count = view.whole("count").unwrap_or(1);
+            spec.changes.push(Change::Replace { file, find: find.to_owned(), with: with.to_owned(), count });
+        }
+        let patches = texts(view.get("patch"));
+        spec.changes.extend(patches.iter().map(|file| Change::Patch { file: self.resolve(file) }));
+    }
+}
+
+/// Whether a phase as written says how a program shows it.
+pub(crate) fn is_observed(node: &Node) -> bool {
+    let any = |keys: &[&str]| keys.iter().any(|key| node.entry(key).is_some());
+    any(&grammar::OBSERVED_KEYS) || !any(&grammar::PHASE.actions())
+}
+
+/// The phase of a program without phases of its own.
+pub(crate) fn whole_program(limit: Option<Nanos>) -> PhaseSpec {
+    let observe = ObserveSpec { begin: None, end: None, read: None, stop: false };
+    PhaseSpec { name: WHOLE.to_owned(), timed: true, action: Action::Observe(observe), limit }
+}
+
+/// An observed phase that has passed the walk.
+pub(crate) fn phase(node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<PhaseSpec> {
+    let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
+    let name = name(node, problems)?;
+    if let (Some(mark), true) = (node.entry("mark"), node.entry("begin").or(node.entry("end")).is_some()) {
+        let problem = Problem::new(mark.key_span.clone(), "`mark` stands for begin and end, one of which is there too");
+        problems.add(problem.hint("write `begin = { mark = \"NAME\" }`"));
+    }
+    let edge = |key: &str, problems: &mut Problems<'_>| view.get(key).and_then(|node| trigger(node, problems));
+    let (begin, end) = (edge("begin", problems), edge("end", problems));
+    let told = ["begin", "end", "mark", "read"].iter().any(|key| node.entry(key).is_some());
+    let mark = view.text("mark").or_else(|| (!told).then(|| name.clone())).map(Trigger::Mark);
+    let read = view.plain("read").map(str::to_owned);
+    if let Some(node) = view.get("read") {
+        reading_pattern(node, problems);
+    }
+    let observe = ObserveSpec {
+        begin: begin.or_else(|| mark.clone()),
+        end: end.or(mark),
+        read,
+        stop: view.plain("then") == Some("stop"),
+    };
+    if observe.stop && observe.end.is_none() {
+        let problem = Problem::new(view.key_span("then"), "the phase ends with the program, so there is nothing to stop");
+        problems.add(problem.hint("give it an `end`, or take `then` out"));
+    }
+    Some(PhaseSpec {
+        name,
+        timed: view.flag("timed").unwrap_or(true),
+        action: Action::Observe(observe),
+        limit: view.time("limit").or(limit),
+    })
+}
+
+fn trigger(node: &Node, problems: &mut Problems<'_>) -> Option<Trigger> {
+    let view = View::new(Some(node), &grammar::TRIGGER);
+    match view.get("line") {
+        Some(line) => pattern(line, problems).map(|_| Trigger::Line(line.text().unwrap_or_default().to_owned())),
+        None => view.text("mark").map(Trigger::Mark),
+    }
+}
+
+fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex> {
+    match Regex::new(node.text()?) {
+        Ok(regex) => Some(regex),
+        Err(error) => {
+            // The last line of the message says what is wrong; those before it draw the pattern.
+            let text = error.to_string();
+            let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));
+            problems.add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
+            None
+        }
+    }
+}
+
+fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
+    let Some(regex) = pattern(node, problems) else { return };
+    let groups: Vec<&str> = regex.capture_names().flatten().collect();
+    if groups.is_empty() {
+        let problem = Problem::new(node.span.clone(), "the pattern has no named group, so nothing is read");
+        problems.add(problem.hint("name what is read by a metric: `(?<time>[0-9.]+)s`"));
+    }
+    for group in groups.into_iter().filter(|group| group_meaning(group).is_none()) {
+        let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
+        problems.add(problem.hint("a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`"));
+    }
+}

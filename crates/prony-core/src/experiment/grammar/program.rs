@@ -1,0 +1,214 @@
+//! `[program.NAME]`, `[subject]`, and the phases of a program.
+
+use super::data::STORE;
+use super::phase::{ACTIONS, FRAME};
+use crate::experiment::shape::{Field, Need, Shape, TableShape, action, optional, required};
+
+/// `[program.NAME]`.
+pub(crate) static PROGRAM: TableShape = TableShape {
+    name: "program",
+    doc: "A command that is measured, unmodified, and everything it sees of the world.",
+    fields: &[&[
+        required(
+            "command",
+            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected.",
+        ),
+        optional("directory", Shape::Text, "an empty one", "The directory it works in; relative paths start at the file."),
+        optional(
+            "copy",
+            Shape::Word(&[
+                ("variant", "one copy of `directory` for each variant, which its trials share"),
+                ("trial", "a new copy for each trial"),
+                ("none", "it works in the directory itself, and what it writes there stays"),
+            ]),
+            "\"variant\"",
+            "Which copy of `directory` it works in.",
+        ),
+        optional(
+            "env",
+            Shape::Map(&Shape::Scalar),
+            "none",
+            "Variables beside PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM and TZ, which it finds as prony does; \
+             TMPDIR is a directory of the trial's own. No other variable is there.",
+        ),
+        optional("inherit", Shape::List(&Shape::Plain), "none", "Names of further variables, taken over as prony finds them."),
+        optional(
+            "input",
+            Shape::Either(&[Shape::Text, Shape::Table(&INPUT)]),
+            "nothing to read",
+            "The file it reads; `{ text = \"...\" }` is read as it stands.",
+        ),
+        optional(
+            "output",
+            Shape::Word(&[
+                ("capture", "its beginning and end are kept, the rest is counted"),
+                ("null", "it is thrown away, and the program may notice"),
+            ]),
+            "\"capture\"",
+            "What becomes of its output and messages.",
+        ),
+        optional(
+            "shell",
+            Shape::Scalar,
+            "false",
+            "`true` gives `command`, one text, to `sh -c`; a name gives it to that shell. The shell is measured with it.",
+        ),
+        optional("pty", Shape::Flag, "false", "A terminal for its output, where it would hold back what goes into a pipe."),
+        optional(
+            "runtime",
+            Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
+            "a plain process",
+            "The language runtime whose heap is read.",
+        ),
+        optional(
+            "success",
+            Shape::Either(&[Shape::Word(&[("any", "every exit code")]), Shape::List(&Shape::Whole(0, 255))]),
+            "[0]",
+            "Exit codes that are no failure.",
+        ),
+        optional("build", COMMAND_SHAPE, "none", "Done once a variant in its copy, untimed; a text goes to `sh -c`."),
+        optional("prepare", COMMAND_SHAPE, "none", "Done before each trial, untimed; a text goes to `sh -c`."),
+        optional(
+            "cleanup",
+            COMMAND_SHAPE,
+            "none",
+            "Done once a variant after its last trial, untimed; a text goes to `sh -c`.",
+        ),
+        optional("warmup", Shape::Whole(0, 10_000), "0", "Runs before a variant's first trial; their figures are thrown away."),
+        optional(
+            "change",
+            Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
+            "none",
+            "What is changed in the program or its copy: a table, or several in order; usually a factor's level.",
+        ),
+    ]],
+    rest: None,
+    later: &["replicas", "ready", "profile"],
+};
+
+const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
+
+/// `input = { ... }`.
+pub(crate) static INPUT: TableShape = TableShape {
+    name: "input",
+    doc: "What a program reads.",
+    fields: &[&[
+        action("file", Shape::Text, "This file."),
+        action("text", Shape::Text, "This text."),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// `change = { ... }`.
+pub(crate) static CHANGE: TableShape = TableShape {
+    name: "change",
+    doc: "A variant of the program. Each change must really change something.",
+    fields: &[&[
+        optional("env", Shape::Map(&Shape::Scalar), "none", "Variables, before those of the program."),
+        optional(
+            "replace",
+            Shape::Either(&[Shape::Table(&REPLACE), Shape::List(&Shape::Table(&REPLACE))]),
+            "none",
+            "Texts of files that are replaced in the copy.",
+        ),
+        optional("patch", COMMAND_SHAPE, "none", "Files with patches for the copy, as `git diff` writes them."),
+    ]],
+    rest: None,
+    later: &["dependency", "revision"],
+};
+
+/// `replace = { ... }`.
+pub(crate) static REPLACE: TableShape = TableShape {
+    name: "replace",
+    doc: "A text of a file that is replaced by another.",
+    fields: &[&[
+        required("file", Shape::Text, "The file, from the top of the copy."),
+        required("find", Shape::Plain, "What is looked for, letter by letter."),
+        required("with", Shape::Plain, "What stands there afterwards."),
+        optional("count", Shape::Whole(1, 1_000_000), "1", "How often it must be found; another number is an error."),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// `[subject]`.
+pub(crate) static SUBJECT: TableShape = TableShape {
+    name: "subject",
+    doc: "What a variant measures, where the file has more than one store or program.",
+    fields: &[&[
+        optional(
+            "use",
+            Shape::Any,
+            "the keys beside it",
+            "A table with the keys of `[subject]`: a level of a factor, as `use = \"{subject}\"`.",
+        ),
+        optional("program", Shape::Text, "the only one", "The name of a `[program.NAME]`."),
+        optional("store", Shape::Table(&STORE), "`[store]`", "Keys that join those of `[store]`."),
+        optional(
+            "change",
+            Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
+            "none",
+            "What is changed in the program, after its own `change`.",
+        ),
+    ]],
+    rest: None,
+    later: &[],
+};
+
+/// `[[phase]]` in a file with programs.
+pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
+    name: "phase of a program",
+    doc: "A part of a program, from one event to another. An action beside it is for variants that measure a store.",
+    fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS],
+    rest: None,
+    later: &["call", "at_end", "workers", "share", "profile", "repeat", "powercut", "kill", "http", "run", "find"],
+};
+
+static OBSERVED: [Field; 5] = [
+    optional("begin", Shape::Table(&TRIGGER), "the program's own begin", "What begins it."),
+    optional("end", Shape::Table(&TRIGGER), "the program's own end", "What ends it."),
+    optional(
+        "mark",
+        Shape::Text,
+        "the phase's name, where it has no `begin`, `end` or `read`",
+        "The name of the marks that begin and end it: `prony mark NAME begin`, `prony mark NAME end`.",
+    ),
+    optional(
+        "read",
+        Shape::Plain,
+        "nothing",
+        "A pattern whose named groups become readings: `(?<time>[0-9.]+)s - (?<operations>[0-9]+)`. A group is named by \
+         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. The last line of the \
+         phase that matches counts.",
+    ),
+    optional("then", Shape::Word(&[("stop", "the program is ended")]), "it goes on", "What happens when the phase has ended."),
+];
+
+/// The keys of an observed phase that no store's phase has.
+pub(crate) const OBSERVED_KEYS: [&str; 5] = ["begin", "end", "mark", "read", "then"];
+
+static OPTIONAL_ACTIONS: [Field; ACTIONS.len()] = optional_actions();
+
+const fn optional_actions() -> [Field; ACTIONS.len()] {
+    let mut fields = ACTIONS;
+    let mut at = 0;
+    while at < fields.len() {
+        fields[at].need = Need::Optional("it is left out where a store is measured");
+        at += 1;
+    }
+    fields
+}
+
+/// `begin = { ... }`.
+pub(crate) static TRIGGER: TableShape = TableShape {
+    name: "event",
+    doc: "An event of a running program.",
+    fields: &[&[
+        action("line", Shape::Plain, "A line of its output or messages that this pattern (a regular expression) matches."),
+        action("mark", Shape::Text, "A mark of this name: for a begin `prony mark NAME begin`, for an end `prony mark NAME end`."),
+    ]],
+    rest: None,
+    later: &["call", "http", "tcp"],
+};

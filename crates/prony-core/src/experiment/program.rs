@@ -1,0 +1,284 @@
+//! What a program is and how its phases are observed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::metric::{Metric, MetricKey};
+use crate::units::Unit;
+
+/// Variables that a program finds without asking: the runner's own values, where it has any. Nothing else is inherited.
+/// `TMPDIR` is always a directory of the trial's own, which is removed with it.
+pub const BASE_ENV: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TERM", "TZ"];
+
+/// The phase of a program that declares none.
+pub const WHOLE: &str = "run";
+
+/// Any command, and everything it will see of the world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramSpec {
+    /// Its name in the file, which is its role in figures.
+    pub name: String,
+    /// What is executed.
+    pub command: CommandLine,
+    /// The directory it works in, or the one that is copied; `None` is an empty one.
+    pub directory: Option<String>,
+    /// Which copy of `directory` it works in.
+    pub copy: CopyOf,
+    /// Variables beside those of [`BASE_ENV`].
+    pub env: BTreeMap<String, String>,
+    /// Names of further variables that are taken from the runner.
+    pub inherit: Vec<String>,
+    /// What it reads.
+    pub input: InputSpec,
+    /// What becomes of its output.
+    pub output: OutputTo,
+    /// Gives it a terminal for its output, where it would hold back what goes into a pipe.
+    pub pty: bool,
+    /// The language runtime whose heap is read.
+    pub runtime: Option<Runtime>,
+    /// Exit codes that are no failure; empty for any.
+    pub success: Vec<i32>,
+    /// Done once a variant, after its changes.
+    pub build: Option<CommandLine>,
+    /// Done before each trial, untimed.
+    pub prepare: Option<CommandLine>,
+    /// Done once a variant, after its last trial of the session.
+    pub cleanup: Option<CommandLine>,
+    /// Runs before a variant's first trial whose figures are thrown away.
+    pub warmup: u32,
+    /// What is changed in its copy, in order.
+    pub changes: Vec<Change>,
+}
+
+/// What is executed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CommandLine {
+    /// A program and its arguments; at least one text.
+    Words(Vec<String>),
+    /// A text for a shell.
+    Shell {
+        /// The shell's program.
+        shell: String,
+        /// What it runs, after `-c`.
+        script: String,
+    },
+}
+
+impl CommandLine {
+    /// Program and arguments.
+    pub fn words(&self) -> Vec<String> {
+        match self {
+            Self::Words(words) => words.clone(),
+            Self::Shell { shell, script } => vec![shell.clone(), "-c".to_owned(), script.clone()],
+        }
+    }
+}
+
+/// Which copy of its directory a program works in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyOf {
+    /// One for each variant, shared by its trials.
+    Variant,
+    /// One for each trial.
+    Trial,
+    /// None: it works in the directory itself.
+    None,
+}
+
+/// What a program reads.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputSpec {
+    /// Nothing.
+    Null,
+    /// A file.
+    File(String),
+    /// This text.
+    Text(String),
+}
+
+/// What becomes of a program's output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutputTo {
+    /// Beginning and end are kept, the rest is counted.
+    Capture,
+    /// It is thrown away.
+    Null,
+}
+
+/// A language runtime that prony knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Runtime {
+    /// Node.js.
+    Node,
+    /// CPython.
+    Python,
+}
+
+impl Runtime {
+    /// The name as written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Node => "node",
+            Self::Python => "python",
+        }
+    }
+}
+
+/// A change of a program's copy.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// A text in a file is replaced by another.
+    Replace {
+        /// The file, from the copy's top.
+        file: String,
+        /// What is looked for, letter by letter.
+        find: String,
+        /// What stands there afterwards.
+        with: String,
+        /// How often it must be found.
+        count: u64,
+    },
+    /// A patch as `diff -u` or `git diff` writes it.
+    Patch {
+        /// The patch's file.
+        file: String,
+    },
+}
+
+/// A phase of a program: from one event to another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ObserveSpec {
+    /// What begins it; `None` is the program's own begin.
+    pub begin: Option<Trigger>,
+    /// What ends it; `None` is the program's own end.
+    pub end: Option<Trigger>,
+    /// A pattern whose named groups become readings; the last line within the phase counts.
+    pub read: Option<String>,
+    /// Ends the program when the phase ends.
+    pub stop: bool,
+}
+
+/// An event of a running program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// A line of its output or messages that the pattern matches.
+    Line(String),
+    /// A mark of this name.
+    Mark(String),
+}
+
+/// What a named group of `read` stands for: `time_ms` is the metric `time`, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GroupMeaning {
+    /// The figure.
+    pub key: MetricKey,
+    /// What the number is multiplied with to be in the metric's unit.
+    pub scale: f64,
+}
+
+/// The meaning of a group's name; full stops of a metric's name are written as underscores, and times without a unit are
+/// seconds. `None` where it names no metric.
+pub fn group_meaning(group: &str) -> Option<GroupMeaning> {
+    let plain = |name: &str| -> Option<MetricKey> {
+        let metric = Metric::ALL.iter().copied().find(|metric| metric.name().replace('.', "_") == name)?;
+        name.replace('_', ".").parse().ok().or_else(|| metric.name().parse().ok())
+    };
+    if let Some(key) = plain(group) {
+        let scale = if key.metric.unit() == Unit::Nanos { 1e9 } else { 1.0 };
+        return Some(GroupMeaning { key, scale });
+    }
+    let (name, unit) = group.rsplit_once('_')?;
+    let key = plain(name)?;
+    let scale = match (key.metric.unit(), unit) {
+        (Unit::Nanos, "s") => 1e9,
+        (Unit::Nanos, "ms") => 1e6,
+        (Unit::Nanos, "us") => 1e3,
+        (Unit::Nanos, "ns") | (Unit::Bytes, "b") => 1.0,
+        (Unit::Bytes, "kb") => 1e3,
+        (Unit::Bytes, "mb") => 1e6,
+        (Unit::Bytes, "gb") => 1e9,
+        (Unit::Bytes, "kib") => 1024.0,
+        (Unit::Bytes, "mib") => 1_048_576.0,
+        (Unit::Bytes, "gib") => 1_073_741_824.0,
+        _ => return None,
+    };
+    Some(GroupMeaning { key, scale })
+}
+
+/// Cuts a text into words as a shell does (blanks, `'`, `"`, `\`) without expanding anything; `None` where a quote is
+/// open at the end.
+pub fn words(text: &str) -> Option<Vec<String>> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(q), c) if c == q => quote = None,
+            (Some('"'), '\\') => match chars.next()? {
+                c @ ('"' | '\\' | '$' | '`') => word.get_or_insert_default().push(c),
+                '\n' => {}
+                c => word.get_or_insert_default().extend(['\\', c]),
+            },
+            (None, '\\') => word.get_or_insert_default().push(chars.next()?),
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, c) if c.is_whitespace() => words.extend(word.take()),
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    quote.is_none().then_some(words)
+}
+
+/// How much trouble is taken around each trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Care {
+    /// The machine's limits are measured, memory is touched, canaries sing and the disk comes to rest around every trial.
+    #[default]
+    Full,
+    /// None of that: for commands of milliseconds.
+    Light,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Stat;
+
+    #[test]
+    fn groups_name_metrics_with_their_units() {
+        let of = |name: &str| group_meaning(name).map(|meaning| (meaning.key.to_string(), meaning.scale));
+        assert_eq!(of("time"), Some(("time".into(), 1e9)));
+        assert_eq!(of("time_ms"), Some(("time".into(), 1e6)));
+        assert_eq!(of("operations"), Some(("operations".into(), 1.0)));
+        assert_eq!(of("cpu_user_s"), Some(("cpu.user".into(), 1e9)));
+        assert_eq!(of("latency_p99_9_us"), Some(("latency.p99.9".into(), 1e3)));
+        assert_eq!(of("heap_used_mb"), Some(("heap.used.end".into(), 1e6)));
+        assert_eq!(group_meaning("heap_used").unwrap().key.stat, Some(Stat::End));
+        for wrong in ["", "tiem", "time_mb", "operations_s", "_s"] {
+            assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn words_are_cut_as_a_shell_cuts_them() {
+        let cut = |text: &str| words(text).map(|words| words.join("|"));
+        assert_eq!(cut("node  build.js\t-x"), Some("node|build.js|-x".into()));
+        assert_eq!(cut(r#"a 'b c' "d \"e\" $f" g\ h '' "\n""#), Some(r#"a|b c|d "e" $f|g h||\n"#.into()));
+        assert_eq!(cut("  "), Some(String::new()));
+        assert_eq!(words("").unwrap().len(), 0);
+        for open in ["'a", "\"a", "a\\"] {
+            assert_eq!(cut(open), None, "{open}");
+        }
+    }
+}

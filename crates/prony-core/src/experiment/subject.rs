@@ -1,0 +1,115 @@
+//! Which store or program a variant measures.
+
+use super::decode::store::merge_use;
+use super::node::{Entry, Node, Value};
+use super::problem::{Problem, Problems, known_hint};
+use super::validate::via;
+
+/// What a variant measures, as the file writes it, factors filled in.
+pub(crate) enum Chosen {
+    /// The store opened like this.
+    Store(Node),
+    /// A program.
+    Program {
+        name: String,
+        node: Node,
+        /// What `[subject]` changes in it.
+        change: Option<Node>,
+    },
+}
+
+/// Chooses by `[subject]`, or takes the only one there is. `fill` fills in the variant's levels; `fits` checks the
+/// filled `[subject]`.
+pub(crate) fn choose(
+    root: &Node,
+    fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
+    fits: &dyn Fn(&Node, &mut Problems<'_>) -> bool,
+    problems: &mut Problems<'_>,
+) -> Option<Chosen> {
+    let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+    let store = root.get("store");
+    let Some(subject) = root.get("subject") else {
+        return match (store, programs) {
+            (Some(store), []) => Some(Chosen::Store(merge_use(&fill(store, problems), "store", problems))),
+            (None, [only]) => Some(program(only, None, fill, problems)),
+            (None, []) => None,
+            _ => {
+                let message = "the file has several stores and programs, and nothing says which of them a variant measures";
+                let problem = Problem::new(root.span.start..root.span.start, message);
+                problems.add(problem.hint("add `[subject] use = \"{subject}\"` and a factor `subject` with levels such as `{ program = \"NAME\" }`"));
+                None
+            }
+        };
+    };
+    let subject = merge_use(&named(fill(subject, problems)), "subject", problems);
+    if !fits(&subject, problems) {
+        return None;
+    }
+    match (subject.entry("program"), subject.entry("store")) {
+        (Some(wanted), None) => by_name(wanted, programs, subject.get("change"), fill, problems),
+        (None, Some(wanted)) => Some(Chosen::Store(joined(store, &wanted.node, fill, problems))),
+        (Some(wanted), Some(_)) => {
+            problems.add(Problem::new(wanted.key_span.clone(), "a variant measures a program or a store, not both"));
+            None
+        }
+        (None, None) => match (store, programs) {
+            (None, [only]) => Some(program(only, subject.get("change"), fill, problems)),
+            (Some(store), []) => Some(Chosen::Store(merge_use(&fill(store, problems), "store", problems))),
+            _ => {
+                let problem = Problem::new(subject.span.clone(), "`[subject]` names neither a program nor a store");
+                problems.add(via(&subject, problem.hint("write `program = \"NAME\"` or `store = { engine = \"...\" }`")));
+                None
+            }
+        },
+    }
+}
+
+/// `use = "NAME"` is short for `use = { program = "NAME" }`.
+fn named(mut subject: Node) -> Node {
+    let Value::Table(entries) = &mut subject.value else { return subject };
+    for entry in entries.iter_mut().filter(|entry| entry.key == "use" && entry.node.text().is_some()) {
+        entry.key = "program".to_owned();
+    }
+    subject
+}
+
+fn by_name(
+    wanted: &Entry,
+    programs: &[Entry],
+    change: Option<&Node>,
+    fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
+    problems: &mut Problems<'_>,
+) -> Option<Chosen> {
+    let name = wanted.node.text()?;
+    let Some(found) = programs.iter().find(|entry| entry.key == name) else {
+        let hint = known_hint(name, programs.iter().map(|entry| entry.key.as_str()));
+        let problem = Problem::new(wanted.node.span.clone(), format!("unknown program `{name}`"));
+        problems.add(via(&wanted.node, problem.maybe_hint(hint)));
+        return None;
+    };
+    Some(program(found, change, fill, problems))
+}
+
+fn program(
+    entry: &Entry,
+    change: Option<&Node>,
+    fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
+    problems: &mut Problems<'_>,
+) -> Chosen {
+    Chosen::Program { name: entry.key.clone(), node: fill(&entry.node, problems), change: change.cloned() }
+}
+
+/// `[store]` with the keys that the subject brings.
+fn joined(
+    store: Option<&Node>,
+    brought: &Node,
+    fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
+    problems: &mut Problems<'_>,
+) -> Node {
+    let Some(store) = store else { return brought.clone() };
+    let mut filled = merge_use(&fill(store, problems), "store", problems);
+    if let Value::Table(entries) = &mut filled.value {
+        entries.push(Entry { key: "use".to_owned(), key_span: brought.span.clone(), node: brought.clone() });
+    }
+    merge_use(&filled, "store", problems)
+}

@@ -1,0 +1,238 @@
+//! Files that measure programs.
+
+use super::*;
+use crate::experiment::program::{
+    Care, Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger,
+};
+use crate::experiment::spec::{Action, PhaseSpec, Subject};
+
+fn programs(text: &str) -> Vec<ProgramSpec> {
+    let of = |subject: &Subject| subject.program().expect("every variant measures a program").clone();
+    sound(text).variants().iter().map(|variant| of(&variant.spec.subject)).collect()
+}
+
+fn words(texts: &[&str]) -> CommandLine {
+    CommandLine::Words(texts.iter().map(|text| (*text).to_owned()).collect())
+}
+
+fn observe(phase: &PhaseSpec) -> &ObserveSpec {
+    let Action::Observe(observe) = &phase.action else { panic!("{:?}", phase.action) };
+    observe
+}
+
+#[test]
+fn the_least_program_is_measured_as_a_whole() {
+    let experiment = sound("[program.x]\ncommand = \"true\"\n");
+    let spec = &experiment.variants()[0].spec;
+    let program = spec.subject.program().unwrap();
+    assert_eq!((program.name.as_str(), &program.command), ("x", &words(&["true"])));
+    assert_eq!((program.copy, &program.input, program.output), (CopyOf::Variant, &InputSpec::Null, OutputTo::Capture));
+    assert_eq!((program.success.as_slice(), program.directory.as_ref()), ([0].as_slice(), None));
+    assert_eq!((spec.phases.len(), spec.phases[0].name.as_str()), (1, "run"));
+    assert_eq!(observe(&spec.phases[0]), &ObserveSpec { begin: None, end: None, read: None, stop: false });
+    assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "run.time");
+    assert_eq!(experiment.observe().care, Care::Full);
+}
+
+/// Every key of a program.
+pub(super) const GATSBY: &str = r#"
+[factors]
+documents = [10, 20]
+[factors.code]
+as-is = {}
+other = { env = { MODE = "fast", N = 3 }, replace = { file = "a.js", find = "{x}", with = "", count = 2 }, patch = "p.diff" }
+[observe]
+care = "light"
+[program.gatsby]
+command = ["node", "--max-old-space-size={documents}", "a b"]
+directory = "site"
+copy = "trial"
+env = { NUM_PAGES = "{documents}", MODE = "slow", ON = true }
+inherit = ["NODE_PATH"]
+input = { text = "{{}} {documents}" }
+runtime = "node"
+success = [0, 3]
+build = ["npm", "run", "build"]
+prepare = "sync; true"
+warmup = 2
+change = "{code}"
+[[phase]]
+name = "source nodes"
+begin = { line = '^source \d{3}$' }
+end = { mark = "done {documents}" }
+read = '(?<time>[\d.]+)s - (?<operations>\d+)'
+then = "stop"
+limit = "3 s"
+[[phase]]
+name = "marked"
+[[phase]]
+name = "told"
+read = '(?<heap_used_mb>\d+) MB'
+"#;
+
+#[test]
+fn every_key_of_a_program_is_read() {
+    let raw = parse(GATSBY, "some/where/test.toml").unwrap();
+    let experiment = check(&raw, &Engines, &Overrides::default()).unwrap_or_else(|p| panic!("{}", listing(&p)));
+    assert_eq!(experiment.variants().len(), 4);
+    let spec = &experiment.variants()[3].spec;
+    let program = spec.subject.program().unwrap();
+    assert_eq!(program.command, words(&["node", "--max-old-space-size=20", "a b"]));
+    assert_eq!(program.directory.as_deref(), Some("some/where/site"), "paths start at the file");
+    let env: Vec<(&str, &str)> = program.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(env, [("MODE", "fast"), ("N", "3"), ("NUM_PAGES", "20"), ("ON", "true")]);
+    assert_eq!(program.input, InputSpec::Text("{} 20".into()));
+    assert_eq!((program.runtime, program.copy, program.warmup), (Some(Runtime::Node), CopyOf::Trial, 2));
+    assert_eq!((program.success.as_slice(), program.inherit.as_slice()), ([0, 3].as_slice(), ["NODE_PATH".to_owned()].as_slice()));
+    let shell = CommandLine::Shell { shell: "sh".into(), script: "sync; true".into() };
+    assert_eq!((&program.build, &program.prepare), (&Some(words(&["npm", "run", "build"])), &Some(shell)));
+    let replace = Change::Replace { file: "a.js".into(), find: "{x}".into(), with: String::new(), count: 2 };
+    assert_eq!(program.changes, [replace, Change::Patch { file: "some/where/p.diff".into() }]);
+    let first = observe(&spec.phases[0]);
+    assert_eq!(first.begin, Some(Trigger::Line(r"^source \d{3}$".into())), "braces of patterns are no placeholders");
+    assert_eq!((&first.end, first.stop), (&Some(Trigger::Mark("done 20".into())), true));
+    assert_eq!(spec.phases[0].limit, Some(crate::units::Nanos::from_secs(3)));
+    let marked = Some(Trigger::Mark("marked".into()));
+    assert_eq!((&observe(&spec.phases[1]).begin, &observe(&spec.phases[1]).end), (&marked, &marked));
+    assert_eq!((&observe(&spec.phases[2]).begin, &observe(&spec.phases[2]).end), (&None, &None));
+    let json = serde_json::to_string(&experiment).unwrap();
+    assert_eq!(serde_json::from_str::<Experiment>(&json).unwrap(), experiment);
+}
+
+#[test]
+fn commands_are_words_or_a_shells_text() {
+    let command = |text: &str| programs(&format!("[program.x]\n{text}\n"))[0].command.clone();
+    assert_eq!(command("command = \"node 'a b' -x\""), words(&["node", "a b", "-x"]));
+    let shell = |shell: &str| CommandLine::Shell { shell: shell.into(), script: "a | b".into() };
+    assert_eq!(command("command = \"a | b\"\nshell = true"), shell("sh"));
+    assert_eq!(command("command = \"a | b\"\nshell = \"bash\""), shell("bash"));
+    assert_eq!(shell("sh").words(), ["sh", "-c", "a | b"]);
+}
+
+/// A program, another, and a bare store as levels of one factor.
+pub(super) const MIXED: &str = r#"
+[factors.subject]
+heap = { program = "site", change = { env = { STORE = "heap" } } }
+lmdb = { program = "site", change = { env = { STORE = "lmdb" } } }
+other = "old"
+bare = { store = { engine = "lmdb" } }
+[subject]
+use = "{subject}"
+[compare]
+baseline = { subject = "heap" }
+[program.site]
+command = ["node", "build.js"]
+[program.old]
+command = "./old"
+[store]
+durability = "strict"
+[data]
+records = 100
+[[phase]]
+name = "source"
+mark = "source"
+put = {}
+[[phase]]
+name = "check"
+verify = {}
+"#;
+
+#[test]
+fn programs_and_stores_are_levels_of_one_factor() {
+    let experiment = sound(MIXED);
+    let names = |at: usize| -> Vec<&str> {
+        experiment.variants()[at].spec.phases.iter().map(|phase| phase.name.as_str()).collect()
+    };
+    assert_eq!((names(0), names(2), names(3)), (vec!["source"], vec!["source"], vec!["source", "check"]));
+    let program = |at: usize| experiment.variants()[at].spec.subject.program().unwrap();
+    assert_eq!((program(1).env["STORE"].as_str(), program(2).name.as_str()), ("lmdb", "old"));
+    let store = experiment.variants()[3].spec.subject.store().unwrap();
+    assert_eq!((store.engine.as_str(), store.durability), ("lmdb", Some(Durability::Strict)));
+    assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "source.time");
+}
+
+#[test]
+fn faults_of_programs_are_named() {
+    let text = r#"
+[factors]
+which = ["x", "z"]
+[subject]
+program = "{which}"
+[program.x]
+comand = "true"
+command = "node"
+change = { replace = { file = "a", find = "b" } }
+[program.z]
+command = []
+runtime = "perl"
+[[phase]]
+name = "a"
+begin = { line = "(" }
+mark = "m"
+read = '(\d+)'
+then = "stop"
+[[phase]]
+name = "b"
+read = '(?<tiem>\d+)'
+[[phase]]
+name = "c"
+begin = { mark = "x", line = "y" }
+"#;
+    insta::assert_snapshot!(faults(text), @r#"
+    7:1 unknown key `comand` | did you mean `command`?
+    10:22 `replace` needs the key `with` | what stands there afterwards
+    13:11 `runtime` cannot be `perl` | known: `node`, `python`
+    17:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
+    18:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
+    19:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
+    23:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
+    26:11 `event` takes one of `line` and `mark`, not both
+    "#);
+}
+
+#[test]
+fn a_subject_must_be_clear() {
+    let two = "[program.x]\ncommand = \"a\"\n[program.y]\ncommand = \"b\"\n";
+    let phases = "[[phase]]\nname = \"write\"\nput = {}\n";
+    let said = [
+        faults(two),
+        faults(&format!("{two}[subject]\nprogram = \"z\"\n")),
+        faults(&format!("{two}[subject]\n")),
+        faults(&format!("{two}[subject]\nprogram = \"x\"\nstore = {{ engine = \"lmdb\" }}\n")),
+        faults(&format!("[program.x]\ncommand = \"a\"\n{phases}")),
+        faults("[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nbegin = { mark = \"x\" }\n"),
+    ];
+    insta::assert_snapshot!(said.join("\n--\n"), @r#"
+    1:1 the file has several stores and programs, and nothing says which of them a variant measures | add `[subject] use = "{subject}"` and a factor `subject` with levels such as `{ program = "NAME" }`
+    --
+    6:11 unknown program `z` | known: `x`, `y`
+    --
+    5:1 `[subject]` names neither a program nor a store | write `program = "NAME"` or `store = { engine = "..." }`
+    --
+    6:1 a variant measures a program or a store, not both
+    --
+    5:1 `put` works on a store, and the file measures a program | a program's phase has `begin` and `end`, or marks of its name
+    --
+    3:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
+    5:1 unknown key `begin` | known: `name`, `when`, `timed`, `limit`, `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
+    "#);
+}
+
+#[test]
+fn what_cannot_run_is_named() {
+    let of = |body: &str| faults(&format!("[program.x]\n{body}\n"));
+    assert_eq!(of("command = \"a 'b\""), "2:11 `command` ends inside a quote | close it, or write the command as a list");
+    assert_eq!(of("command = []"), "2:11 `command` is empty | program and arguments: `[\"node\", \"build.js\"]`");
+    assert_eq!(of("command = \" \""), "2:11 `command` is empty | name a program");
+    assert_eq!(
+        of("command = [\"a\"]\nshell = true"),
+        "2:11 a shell takes one text, not a list of words | write `command` as one text"
+    );
+    assert_eq!(of("command = \"a\"\nshell = 3"), "3:9 `shell` cannot be `3` | `true`, `false`, or the shell's name");
+    let env = of("command = \"a\"\nenv = { \"A=B\" = 1, PRONY_MARKS = 2 }");
+    assert!(env.contains("`A=B` is no name for a variable") && env.contains("`PRONY_MARKS` is set by prony"), "{env}");
+    let change = of("command = \"a\"\nchange = { patch = \"p\" }");
+    assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
+    let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
+    assert!(pty.contains("output that is thrown away needs no terminal"), "{pty}");
+}

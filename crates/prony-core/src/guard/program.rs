@@ -1,0 +1,135 @@
+//! Guards that look at one trial of a program.
+
+use serde_json::{Value, json};
+
+use super::{Finding, Severity};
+use crate::record::{Completion, TrialRecord};
+use crate::units::Bytes;
+
+/// Output beyond which writing it is a good part of what the program does.
+const FLOOD: Bytes = Bytes::from_mib(16);
+
+/// Every guard of programs; finds nothing in trials of stores.
+pub fn check(record: &TrialRecord) -> Vec<Finding> {
+    let mut findings = unseen(record);
+    findings.extend(flooded(record));
+    findings.extend(left_behind(record));
+    findings.extend(strange_marks(record));
+    findings
+}
+
+/// Phases that never began or never ended although the program ended well.
+pub fn unseen(record: &TrialRecord) -> Vec<Finding> {
+    let of_program = record.phases.iter().filter(|phase| phase.action == "observe" && record.ending.outcome.is_ok());
+    let finding = |name: &str, what: &str| {
+        let message = format!("phase never {what}: nothing that the program said or marked {what} `{name}`");
+        let hint = "compare the pattern or the mark's name with what the program does; its output is in the record";
+        Finding::of(&format!("phase_never_{what}"), Severity::Warning, message, hint).in_phase(name)
+    };
+    let found = of_program.filter_map(|phase| match phase.completion {
+        Completion::Complete => None,
+        Completion::Partial => Some(finding(&phase.name, "ended")),
+        Completion::NotReached => Some(finding(&phase.name, "began")),
+    });
+    found.collect()
+}
+
+/// The program wrote so much that writing it counts.
+pub fn flooded(record: &TrialRecord) -> Option<Finding> {
+    let of = |stream: &str| record.effective["output"][stream]["total"].as_u64().unwrap_or(0);
+    let (stdout, stderr) = (of("stdout"), of("stderr"));
+    let total = Bytes::from_bytes(stdout + stderr);
+    if total < FLOOD {
+        return None;
+    }
+    let message = format!("output flooded: {total} were written, of which beginning and end are kept");
+    let hint = "writing them is part of the figures: make the program quieter, or set `output = \"null\"`";
+    let found = Finding::of("output_flooded", Severity::Warning, message, hint);
+    Some(found.with(json!({ "stdout": stdout, "stderr": stderr })))
+}
+
+/// Processes lived on after the program's own process had ended.
+pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
+    let left = record.effective["left_behind"].as_u64().filter(|left| *left > 0)?;
+    let message = format!("{left} processes lived on when the program's own had ended, and were ended too");
+    let hint = "what they did after it is in no figure; a daemon is measured in its foreground mode";
+    Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
+}
+
+/// Marks that belong to no phase, or could not be read.
+pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
+    let list = record.effective["strange_marks"].as_array().filter(|list| !list.is_empty())?;
+    let first = list.first().and_then(Value::as_str).unwrap_or_default();
+    let message = format!("{} marks belong to no phase, the first: `{first}`", list.len());
+    let hint = "a mark is `NAME begin`, `NAME end`, or a line of JSON, with the name of a phase or of its `mark`";
+    Some(Finding::of("strange_marks", Severity::Note, message, hint).with(json!({ "marks": list })))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::outcome::{Ending, Outcome};
+    use crate::plan::{Label, PlannedTrial};
+    use crate::reading::Reading;
+    use crate::record::PhaseRecord;
+    use crate::units::Nanos;
+
+    fn phase(name: &str, completion: Completion) -> PhaseRecord {
+        PhaseRecord {
+            name: name.into(),
+            action: "observe".into(),
+            timed: true,
+            completion,
+            begin: None,
+            end: None,
+            readings: BTreeMap::new(),
+            histograms: vec![],
+            groups: None,
+            throughput: None,
+            answer: None,
+            errors: BTreeMap::new(),
+        }
+    }
+
+    fn record(outcome: Outcome, effective: Value) -> TrialRecord {
+        let completions = [Completion::Complete, Completion::Partial, Completion::NotReached];
+        TrialRecord {
+            trial: PlannedTrial { block: 0, sub_block: 0, position: 0, variant: 0, label: Label::A, seed: 1 },
+            started_unix_ms: 0,
+            took: Nanos::from_secs(1),
+            ending: Ending { outcome, phase: None, after: Nanos::ZERO, evidence: vec![] },
+            phases: ["a", "b", "c"].into_iter().zip(completions).map(|(name, how)| phase(name, how)).collect(),
+            effective,
+            conditions: Value::Null,
+            series: vec![],
+            sampler_cpu: Reading::Measured(Nanos::ZERO),
+            findings: vec![],
+        }
+    }
+
+    #[test]
+    fn what_never_came_is_found_only_where_the_program_ended_well() {
+        let found = check(&record(Outcome::Ok, Value::Null));
+        let names: Vec<(&str, Option<&str>)> =
+            found.iter().map(|finding| (finding.guard.as_str(), finding.phase.as_deref())).collect();
+        assert_eq!(names, [("phase_never_ended", Some("b")), ("phase_never_began", Some("c"))]);
+        assert_eq!(check(&record(Outcome::TimedOut, Value::Null)), []);
+    }
+
+    #[test]
+    fn floods_leftovers_and_strange_marks_are_counted() {
+        let effective = json!({
+            "output": { "stdout": { "total": 60 << 20 }, "stderr": { "total": 4 << 20 } },
+            "left_behind": 2,
+            "strange_marks": ["x begin"],
+        });
+        let found = check(&record(Outcome::TimedOut, effective));
+        let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
+        assert_eq!(guards, ["output_flooded", "left_behind", "strange_marks"]);
+        assert!(found[0].message.contains("67.1 MB"), "{}", found[0].message);
+        let quiet = json!({ "output": { "stdout": { "total": 1 << 20 } }, "left_behind": 0, "strange_marks": [] });
+        assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
+    }
+}

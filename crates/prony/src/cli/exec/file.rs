@@ -1,0 +1,249 @@
+//! The experiment file that repeats what was typed. Pure.
+
+use std::fmt::Write as _;
+
+/// What was typed, as far as the file is concerned.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Typed {
+    /// The commands; the first is the baseline of the others.
+    pub commands: Vec<Command>,
+    /// Stands above the tables.
+    pub title: Option<String>,
+    /// So many trials of each; without it 10 of one command, and 6 to 30 blocks of several.
+    pub runs: Option<u32>,
+    /// Runs before the first trial of each.
+    pub warmup: u32,
+    /// Before each trial.
+    pub prepare: Option<String>,
+    /// After the last trial of each.
+    pub cleanup: Option<String>,
+    /// Limits, as typed.
+    pub memory: Option<String>,
+    /// See `memory`.
+    pub cpus: Option<f64>,
+    /// See `memory`.
+    pub pids: Option<u64>,
+    /// Time of a trial.
+    pub time: Option<String>,
+    /// A file to read.
+    pub input: Option<String>,
+    /// Variables with their values.
+    pub env: Vec<(String, String)>,
+    /// Variables taken over.
+    pub inherit: Vec<String>,
+    /// The shell that runs the commands.
+    pub shell: Option<String>,
+    /// Throws the output away.
+    pub discard: bool,
+    /// Gives a terminal for output.
+    pub pty: bool,
+    /// Any exit code will do.
+    pub any_exit: bool,
+    /// Node or Python.
+    pub runtime: Option<String>,
+    /// Where the commands run.
+    pub directory: String,
+    /// Samples a second.
+    pub hertz: u32,
+}
+
+/// One command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Command {
+    /// As typed: words, or one text that is cut into words or goes to the shell.
+    pub words: Vec<String>,
+    /// What it is called in tables.
+    pub name: Option<String>,
+}
+
+impl Command {
+    /// What it is called where nothing else was said.
+    pub fn label(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.words.join(" "))
+    }
+
+    /// One word with blanks in it is a text, as in `prony exec 'sleep 1'`.
+    fn is_text(&self) -> bool {
+        matches!(self.words.as_slice(), [only] if only.contains(char::is_whitespace))
+    }
+}
+
+impl Typed {
+    /// The file.
+    pub fn to_toml(&self) -> String {
+        let labels = self.labels();
+        let mut out = String::new();
+        let title = self.title.clone().unwrap_or_else(|| labels.join(" against "));
+        let _ = write!(out, "[experiment]\ntitle = {}\n\n", quoted(&title));
+        if self.commands.len() > 1 {
+            out.push_str("[factors.command]\n");
+            for (at, label) in labels.iter().enumerate() {
+                let _ = writeln!(out, "{} = {}", quoted(label), quoted(&program(at)));
+            }
+            out.push_str("\n[subject]\nprogram = \"{command}\"\n\n");
+        }
+        self.compare(&labels, &mut out);
+        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n\n", self.hertz);
+        self.limits(&mut out);
+        for (at, command) in self.commands.iter().enumerate() {
+            self.program(at, command, &mut out);
+        }
+        out
+    }
+
+    /// Each command's name, no two alike.
+    pub fn labels(&self) -> Vec<String> {
+        let mut labels: Vec<String> = Vec::new();
+        for command in &self.commands {
+            let label = command.label();
+            let same = labels.iter().filter(|other| **other == label || other.starts_with(&format!("{label} ("))).count();
+            labels.push(if same == 0 { label } else { format!("{label} ({})", same + 1) });
+        }
+        labels
+    }
+
+    fn compare(&self, labels: &[String], out: &mut String) {
+        out.push_str("[compare]\n");
+        if let [baseline, _, ..] = labels {
+            let _ = writeln!(out, "baseline = {{ command = {} }}", quoted(baseline));
+        }
+        let _ = match (self.runs, labels.len()) {
+            (Some(runs), _) => writeln!(out, "blocks = {runs}\n"),
+            (None, 0 | 1) => writeln!(out, "blocks = 10\n"),
+            (None, _) => writeln!(out, "blocks = {{ min = 6, max = 30 }}\n"),
+        };
+    }
+
+    fn limits(&self, out: &mut String) {
+        let memory = self.memory.as_ref().map(|text| format!("memory = {}\n", quoted(text)));
+        let cpus = self.cpus.map(|cpus| format!("cpus = {cpus:?}\n"));
+        let pids = self.pids.map(|pids| format!("pids = {pids}\n"));
+        let time = self.time.as_ref().map(|text| format!("time = {}\n", quoted(text)));
+        let limits: String = [memory, cpus, pids, time].into_iter().flatten().collect();
+        if !limits.is_empty() {
+            let _ = write!(out, "[limits]\n{limits}\n");
+        }
+    }
+
+    fn program(&self, at: usize, command: &Command, out: &mut String) {
+        let _ = writeln!(out, "[program.{}]", program(at));
+        let text = self.shell.is_some() || command.is_text();
+        let words = || format!("[{}]", command.words.iter().map(|word| filled(word)).collect::<Vec<_>>().join(", "));
+        let line = if text { filled(&command.words.join(" ")) } else { words() };
+        let _ = writeln!(out, "command = {line}");
+        let mut set = |key: &str, value: Option<String>| {
+            if let Some(value) = value {
+                let _ = writeln!(out, "{key} = {value}");
+            }
+        };
+        let flag = |on: bool, text: &str| on.then(|| text.to_owned());
+        set("shell", self.shell.as_ref().map(|shell| if shell == "sh" { "true".to_owned() } else { quoted(shell) }));
+        set("directory", Some(filled(&self.directory)));
+        set("copy", Some(quoted("none")));
+        let pairs = self.env.iter().map(|(name, value)| format!("{} = {}", quoted(name), filled(value)));
+        let pairs: Vec<String> = pairs.collect();
+        set("env", (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", "))));
+        let names: Vec<String> = self.inherit.iter().map(|name| quoted(name)).collect();
+        set("inherit", (!names.is_empty()).then(|| format!("[{}]", names.join(", "))));
+        set("input", self.input.as_deref().map(filled));
+        set("output", flag(self.discard, "\"null\""));
+        set("pty", flag(self.pty, "true"));
+        set("success", flag(self.any_exit, "\"any\""));
+        set("runtime", self.runtime.as_deref().map(quoted));
+        set("prepare", self.prepare.as_deref().map(filled));
+        set("cleanup", self.cleanup.as_deref().map(filled));
+        set("warmup", (self.warmup > 0).then(|| self.warmup.to_string()));
+        out.push('\n');
+    }
+}
+
+/// The name of a command's table: `a`, `b` ... `a1` after `z`.
+fn program(at: usize) -> String {
+    let letter = char::from(b'a' + (at % 26) as u8);
+    if at < 26 { letter.to_string() } else { format!("{letter}{}", at / 26) }
+}
+
+/// A text of TOML; JSON's escapes are among TOML's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
+}
+
+/// A text in which braces would begin a placeholder.
+fn filled(text: &str) -> String {
+    quoted(&text.replace('{', "{{").replace('}', "}}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::experiment::design::Experiment;
+    use prony_core::experiment::program::{CommandLine, ProgramSpec};
+    use prony_core::experiment::{Overrides, check, parse, render};
+    use prony_engines::catalog::Catalog;
+
+    use super::*;
+
+    fn command(words: &[&str]) -> Command {
+        Command { words: words.iter().map(|word| (*word).to_owned()).collect(), name: None }
+    }
+
+    fn typed(commands: &[&[&str]]) -> Typed {
+        let commands = commands.iter().map(|words| command(words)).collect();
+        Typed { commands, directory: ".".into(), hertz: 100, ..Typed::default() }
+    }
+
+    fn checked(typed: &Typed) -> Experiment {
+        let text = typed.to_toml();
+        let raw = parse(&text, "experiment.toml").unwrap_or_else(|p| panic!("{}\n{text}", p[0].message));
+        check(&raw, &Catalog, &Overrides::default())
+            .unwrap_or_else(|problems| panic!("{}", render(&problems[0], "experiment.toml", &text)))
+    }
+
+    fn programs(experiment: &Experiment) -> Vec<&ProgramSpec> {
+        experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()).collect()
+    }
+
+    #[test]
+    fn one_command_is_the_least_file() {
+        assert_eq!(
+            typed(&[&["node", "a b.js"]]).to_toml(),
+            "[experiment]\ntitle = \"node a b.js\"\n\n[compare]\nblocks = 10\n\n[observe]\nhertz = 100\ncare = \"light\"\n\n\
+             [program.a]\ncommand = [\"node\", \"a b.js\"]\ndirectory = \".\"\ncopy = \"none\"\n\n"
+        );
+    }
+
+    #[test]
+    fn words_come_back_whatever_they_hold() {
+        let odd = ["a b", "{x}", "\"'\\", "\u{7f}\n\t", "é", ""];
+        let experiment = checked(&typed(&[&["prog", odd[0], odd[1], odd[2], odd[3], odd[4], odd[5]]]));
+        let CommandLine::Words(words) = &programs(&experiment)[0].command else { panic!("a shell") };
+        assert_eq!(words[1..], odd);
+    }
+
+    #[test]
+    fn several_commands_are_compared_with_the_first() {
+        let experiment = checked(&typed(&[&["sleep 0.1"], &["sleep", "0.2"], &["sleep 0.1"]]));
+        let labels: Vec<&str> = experiment.factors()[0].levels.iter().map(|level| level.label.as_str()).collect();
+        assert_eq!(labels, ["sleep 0.1", "sleep 0.2", "sleep 0.1 (2)"]);
+        assert_eq!(experiment.compare().baseline["command"], "sleep 0.1");
+        assert_eq!((experiment.compare().blocks.min, experiment.compare().blocks.max), (6, 30));
+        assert_eq!(programs(&experiment)[0].command.words(), ["sleep", "0.1"], "a text is cut into words");
+    }
+
+    #[test]
+    fn every_option_reaches_the_program() {
+        let mut all = typed(&[&["sort {x}"]]);
+        all.runs = Some(7);
+        (all.warmup, all.hertz, all.discard, all.any_exit) = (3, 50, true, true);
+        (all.prepare, all.cleanup) = (Some("echo {p}".into()), Some("rm x".into()));
+        (all.memory, all.cpus, all.pids, all.time) = (Some("64 MB".into()), Some(2.0), Some(9), Some("3 s".into()));
+        (all.input, all.shell, all.runtime) = (Some("in".into()), Some("bash".into()), Some("node".into()));
+        (all.env, all.inherit) = (vec![("K".into(), "{v}".into())], vec!["HTTP_PROXY".into()]);
+        let experiment = checked(&all);
+        let (program, limits) = (programs(&experiment)[0], &experiment.variants()[0].spec.limits);
+        assert_eq!(program.command.words(), ["bash", "-c", "sort {x}"]);
+        assert_eq!((program.env["K"].as_str(), program.warmup, program.success.len()), ("{v}", 3, 0));
+        assert_eq!(program.prepare.as_ref().unwrap().words(), ["sh", "-c", "echo {p}"]);
+        assert_eq!((limits.cpus, limits.pids, limits.trial.is_some(), limits.memory.is_some()), (Some(2.0), Some(9), true, true));
+        assert_eq!((experiment.variants()[0].blocks.max, experiment.observe().hertz), (7, 50));
+    }
+}

@@ -1,0 +1,234 @@
+//! `prony exec`: commands are measured without a file. What was typed becomes an experiment, checked and kept like any
+//! other; `--save` writes the file that repeats it.
+
+pub mod file;
+pub mod summary;
+pub mod timeline;
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use prony_core::experiment::Overrides;
+use prony_core::record::{ProcessSeries, TrialRecord};
+
+use super::choice::{DatabaseArg, RunChoice};
+use super::report::{ReportArgs, ReportFormat, What, report};
+use super::{Answer, Output, run, terminal_width};
+use crate::error::Error;
+use crate::load;
+use crate::results::{Database, RunData, RunId};
+use crate::runner::interrupt::Interrupt;
+use crate::runner::observer::Observer;
+use crate::runner::terminal::{Manner, Terminal};
+use crate::verdicts;
+use file::{Command, Typed};
+
+/// Columns of a course of CPU and memory, at most.
+const COURSE: usize = 60;
+
+/// What to run and how.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// So many trials of each command [default: 10 of one; of several 6 to 30, until it is settled]
+    #[arg(long, short, value_name = "N")]
+    runs: Option<u32>,
+    /// Runs of each command before the first trial, thrown away
+    #[arg(long, short, value_name = "N", default_value_t = 0)]
+    warmup: u32,
+    /// Done before each trial, by `sh -c`
+    #[arg(long, short, value_name = "CMD")]
+    prepare: Option<String>,
+    /// Done after the last trial of each command, by `sh -c`
+    #[arg(long, short, value_name = "CMD")]
+    cleanup: Option<String>,
+    /// Memory limit of the whole process tree, as `512 MB`
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Processors' worth of CPU time
+    #[arg(long, value_name = "N")]
+    cpus: Option<f64>,
+    /// Processes and threads at most
+    #[arg(long, value_name = "N")]
+    pids: Option<u64>,
+    /// Time limit of each trial, as `30 s`
+    #[arg(long, value_name = "TIME")]
+    time: Option<String>,
+    /// A file that each command reads
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// A variable for the commands; without a value it is taken over. Others than PATH, HOME, LANG and their like are not
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    env: Vec<String>,
+    /// Run the commands by a shell, which is measured with them
+    #[arg(long, short = 'S', value_name = "SHELL", num_args = 0..=1, default_missing_value = "sh", require_equals = true)]
+    shell: Option<String>,
+    /// Run the commands without a shell; it is the default
+    #[arg(short = 'N', conflicts_with = "shell")]
+    no_shell: bool,
+    /// Any exit code is as good as 0
+    #[arg(long, short)]
+    ignore_failure: bool,
+    /// Throw the output away instead of keeping its beginning and end
+    #[arg(long)]
+    discard_output: bool,
+    /// A terminal for the output
+    #[arg(long)]
+    pty: bool,
+    /// The language runtime of the commands, whose heap is read
+    #[arg(long, value_parser = ["node", "python"])]
+    runtime: Option<String>,
+    /// Name of a command in tables, in the commands' order; may be given several times
+    #[arg(long, short = 'n', value_name = "NAME")]
+    name: Vec<String>,
+    /// Samples a second
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    hertz: u32,
+    /// Write the experiment file that repeats this
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    export_json: Option<PathBuf>,
+    /// Write the results as CSV
+    #[arg(long, value_name = "FILE")]
+    export_csv: Option<PathBuf>,
+    /// Write the results as Markdown
+    #[arg(long, value_name = "FILE")]
+    export_markdown: Option<PathBuf>,
+    /// Say only what needs attention while running
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    database: DatabaseArg,
+    /// The command and its arguments; `--vs` begins another, which is compared with the first
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// Runs the commands and says what they took.
+///
+/// # Errors
+/// Where an option is at fault, a command cannot be started, or the machine refuses.
+pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let text = typed(arguments)?.to_toml();
+    let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
+    let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default())?;
+    if let Some(path) = &arguments.save {
+        std::fs::write(path, &text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
+    }
+    let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
+    let mut observer = observer(arguments);
+    // Not where the commands run: they may look at what lies there.
+    let near = std::env::temp_dir();
+    let database = &arguments.database.database;
+    let (id, summary) = run::begin(&experiment, database, &near, interrupt, &mut *observer)?;
+    drop(observer);
+    let database = Database::open(database)?;
+    let data = database.load_run(id)?;
+    output.print(&said(&database, &data, output.width)?)?;
+    export(arguments, id)?;
+    Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
+}
+
+fn observer(arguments: &Arguments) -> Box<dyn Observer> {
+    let live = io::stderr().is_terminal();
+    // Where nobody watches, a line a trial of milliseconds helps nobody.
+    Box::new(Terminal::new(io::stderr(), Manner { live, quiet: arguments.quiet || !live, width: terminal_width() }))
+}
+
+fn typed(arguments: &Arguments) -> Result<Typed, Error> {
+    let mut commands = Vec::new();
+    for (at, words) in arguments.command.split(|word| word == "--vs").enumerate() {
+        if words.is_empty() {
+            let (message, hint) = ("`--vs` stands between two commands".to_owned(), "`prony exec -- A --vs B`".to_owned());
+            return Err(Error::Arguments { message, hint });
+        }
+        commands.push(Command { words: words.to_vec(), name: arguments.name.get(at).cloned() });
+    }
+    if arguments.name.len() > commands.len() {
+        let message = format!("{} names for {} commands", arguments.name.len(), commands.len());
+        return Err(Error::Arguments { message, hint: "give at most one `--name` for each command".to_owned() });
+    }
+    let (set, taken): (Vec<&String>, Vec<&String>) = arguments.env.iter().partition(|text| text.contains('='));
+    let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Ok(Typed {
+        commands,
+        title: None,
+        runs: arguments.runs,
+        warmup: arguments.warmup,
+        prepare: arguments.prepare.clone(),
+        cleanup: arguments.cleanup.clone(),
+        memory: arguments.memory.clone(),
+        cpus: arguments.cpus,
+        pids: arguments.pids,
+        time: arguments.time.clone(),
+        input: arguments.input.as_deref().map(absolute).transpose()?,
+        env: set.into_iter().filter_map(pair).collect(),
+        inherit: taken.into_iter().cloned().collect(),
+        shell: arguments.shell.clone(),
+        discard: arguments.discard_output,
+        pty: arguments.pty,
+        any_exit: arguments.ignore_failure,
+        runtime: arguments.runtime.clone(),
+        directory: absolute(Path::new("."))?,
+        hertz: arguments.hertz,
+    })
+}
+
+/// Whatever folder the saved file lies in, it means this place.
+fn absolute(path: &Path) -> Result<String, Error> {
+    let found = std::fs::canonicalize(path).map_err(|source| Error::ReadFile { path: path.to_owned(), source })?;
+    Ok(found.to_string_lossy().into_owned())
+}
+
+/// Each command's figures, then the verdicts.
+fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<String, Error> {
+    let experiment = &data.experiment;
+    let mut out = String::new();
+    for variant in experiment.variants() {
+        let trials: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
+        let label = experiment.factors().first().map_or(experiment.title(), |factor| &factor.levels[variant.levels[0]].label);
+        let shown = median_trial(&trials).map(|trial| course(database, data, trial)).transpose()?;
+        let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
+        let courses = shown.and_then(|series| timeline::of(&series, width));
+        out += &summary::of(label, &trials, courses);
+    }
+    for line in &verdicts::of(data).lines {
+        out += &format!("{}\n", line.sentence);
+    }
+    Ok(out)
+}
+
+/// The trial's samples since its program was released: what was held before is no memory of the program's.
+fn course(database: &Database, data: &RunData, trial: &TrialRecord) -> Result<Vec<ProcessSeries>, Error> {
+    let mut series = database.load_series(data.head.id, trial.trial.position)?;
+    let begin = trial.phases.iter().filter_map(|phase| phase.begin).min().unwrap_or_default();
+    series.iter_mut().for_each(|process| process.samples.retain(|sample| sample.at > begin));
+    Ok(series)
+}
+
+/// The trial whose time is the middle one.
+fn median_trial<'t>(trials: &[&'t TrialRecord]) -> Option<&'t TrialRecord> {
+    let mut sorted: Vec<&TrialRecord> = trials.to_vec();
+    sorted.sort_by_key(|trial| trial.took);
+    sorted.get(sorted.len() / 2).copied()
+}
+
+fn export(arguments: &Arguments, run: RunId) -> Result<(), Error> {
+    let files = [
+        (&arguments.export_json, ReportFormat::Json),
+        (&arguments.export_csv, ReportFormat::Csv),
+        (&arguments.export_markdown, ReportFormat::Markdown),
+    ];
+    for (path, format) in files {
+        let Some(path) = path else { continue };
+        let database = arguments.database.clone();
+        let wanted = ReportArgs { run: RunChoice::Number(run.0), database, format, what: What::Results, output: None, html: false };
+        let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
+        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        report(&wanted, &mut out)?;
+        out.flush().map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! What `prony exec` says of its commands, as text.
+
+use std::fmt::Write as _;
+
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::reading::Reading;
+use prony_core::record::{PhaseRecord, TrialRecord};
+use prony_core::stats::summary::{Summary, summary};
+use prony_core::units::{Bytes, Nanos, Unit};
+
+use super::timeline::Course;
+
+/// Figures of one metric over trials, or why there is none.
+#[derive(Clone, Debug, PartialEq)]
+enum Figure {
+    Known(Summary),
+    Unknown(String),
+}
+
+/// Everything said of one command.
+pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)>) -> String {
+    let mut out = format!("{label}\n");
+    let mut line = |name: &str, text: String| {
+        let _ = writeln!(out, "  {name:<10} {text}");
+    };
+    line("outcome", outcomes(trials));
+    let figure = |key: MetricKey| figure(trials, key);
+    let amount = |metric| MetricKey::amount(metric);
+    line("wall", with_range(&figure(amount(Metric::Wall)), Unit::Nanos));
+    let parts = [Metric::CpuUser, Metric::CpuSystem].map(|metric| short(&figure(amount(metric)), Unit::Nanos));
+    line("cpu", format!("{}, user {}, system {}", with_range(&figure(amount(Metric::Cpu)), Unit::Nanos), parts[0], parts[1]));
+    let largest = |metric| figure(MetricKey::gauge(metric, Stat::Max));
+    line("anonymous", with_range(&largest(Metric::Anon), Unit::Bytes));
+    line("mapped", with_range(&largest(Metric::File), Unit::Bytes));
+    line("peak", with_range(&figure(MetricKey::gauge(Metric::Rss, Stat::Peak)), Unit::Bytes));
+    let io = [Metric::Read, Metric::Written].map(|metric| short(&figure(amount(metric)), Unit::Bytes));
+    line("disk", format!("read {}, written {}, fsyncs {}", io[0], io[1], short(&figure(amount(Metric::Fsyncs)), Unit::Count)));
+    if let Some((cpu, memory)) = courses {
+        line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
+        line("", format!("{}  anonymous memory, at most {}", memory.text, Bytes::from_bytes(memory.highest as u64)));
+    }
+    for finding in findings(trials) {
+        line("note", finding);
+    }
+    out
+}
+
+/// `10 ok`, `8 ok, 2 timed out in run`.
+fn outcomes(trials: &[&TrialRecord]) -> String {
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for trial in trials {
+        let place = trial.ending.phase.as_ref().map(|phase| format!(" in {phase}")).unwrap_or_default();
+        let kind = format!("{}{place}", trial.ending.outcome);
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((kind, 1)),
+        }
+    }
+    let text = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ");
+    let evidence = trials.iter().find(|trial| !trial.ending.outcome.is_ok()).map(|trial| trial.ending.evidence.join("; "));
+    match evidence {
+        Some(evidence) => format!("{text}\n             {evidence}"),
+        None => text,
+    }
+}
+
+/// Over all trials that have the figure.
+fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
+    let of = |trial: &&TrialRecord| trial.phases.first().and_then(|phase: &PhaseRecord| phase.reading(key).cloned());
+    let readings: Vec<Reading<f64>> = trials.iter().filter_map(of).collect();
+    let values: Vec<f64> = readings.iter().filter_map(|reading| reading.measured().copied()).collect();
+    let why = readings.iter().find_map(|reading| match reading {
+        Reading::Missing(why) => Some(why.to_string()),
+        Reading::Measured(_) => None,
+    });
+    match summary(&values) {
+        Some(summary) => Figure::Known(summary),
+        None => Figure::Unknown(why.unwrap_or_else(|| "no trial has it".to_owned())),
+    }
+}
+
+/// `102 ms, 101 ms to 104 ms`.
+fn with_range(figure: &Figure, unit: Unit) -> String {
+    match figure {
+        Figure::Unknown(why) => format!("- ({why})"),
+        Figure::Known(found) if found.n == 1 => amount(found.median, unit),
+        Figure::Known(found) => {
+            let [median, min, max] = [found.median, found.min, found.max].map(|value| amount(value, unit));
+            format!("{median} ({min} to {max})")
+        }
+    }
+}
+
+fn short(figure: &Figure, unit: Unit) -> String {
+    match figure {
+        Figure::Unknown(_) => "-".to_owned(),
+        Figure::Known(found) => amount(found.median, unit),
+    }
+}
+
+fn amount(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanos => Nanos::from_nanos(value.max(0.0) as u64).to_string(),
+        Unit::Bytes => Bytes::from_bytes(value.max(0.0) as u64).to_string(),
+        _ => format!("{value:.0}"),
+    }
+}
+
+/// Each finding once, with how many trials have it.
+fn findings(trials: &[&TrialRecord]) -> Vec<String> {
+    let mut found: Vec<(&str, &str, usize)> = Vec::new();
+    for finding in trials.iter().flat_map(|trial| &trial.findings) {
+        match found.iter_mut().find(|(guard, _, _)| *guard == finding.guard) {
+            Some((_, _, count)) => *count += 1,
+            None => found.push((&finding.guard, &finding.message, 1)),
+        }
+    }
+    found.into_iter().map(|(_, message, count)| format!("{message} ({count} of {} trials)", trials.len())).collect()
+}

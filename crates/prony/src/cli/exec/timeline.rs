@@ -1,0 +1,127 @@
+//! CPU and memory over a trial as one line of characters each. Pure.
+
+use std::collections::BTreeMap;
+
+use prony_core::record::{ProcessSample, ProcessSeries};
+use prony_core::units::{Bytes, Nanos};
+
+/// From nothing to full.
+const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// Fewer instants show no course.
+const FEWEST: usize = 4;
+
+/// A course as characters, with what its highest stands for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Course {
+    /// One character a slice of time.
+    pub text: String,
+    /// The highest slice.
+    pub highest: f64,
+}
+
+/// CPU in cores and anonymous memory in bytes over a trial; `None` where it was too short to be seen often enough.
+pub fn of(series: &[ProcessSeries], width: usize) -> Option<(Course, Course)> {
+    let mut instants: BTreeMap<Nanos, f64> = BTreeMap::new();
+    for sample in series.iter().flat_map(|process| &process.samples) {
+        *instants.entry(sample.at).or_default() += bytes(sample.anon);
+    }
+    if instants.len() < FEWEST {
+        return None;
+    }
+    let (first, last) = (*instants.keys().next()?, *instants.keys().next_back()?);
+    let slices = Slices { first, length: last.since(first).as_nanos().max(1) as f64, count: width.clamp(FEWEST, instants.len()) };
+    let mut memory = vec![0.0f64; slices.count];
+    for (at, anon) in instants {
+        let slot = &mut memory[slices.of(at)];
+        *slot = slot.max(anon);
+    }
+    let mut cpu = vec![0.0; slices.count];
+    for pair in series.iter().flat_map(|process| process.samples.windows(2)) {
+        slices.spread(&pair[0], &pair[1], &mut cpu);
+    }
+    Some((course(&cpu), course(&memory)))
+}
+
+fn bytes(amount: Bytes) -> f64 {
+    amount.as_bytes() as f64
+}
+
+struct Slices {
+    first: Nanos,
+    length: f64,
+    count: usize,
+}
+
+impl Slices {
+    fn of(&self, at: Nanos) -> usize {
+        ((self.place(at)) as usize).min(self.count - 1)
+    }
+
+    /// In slices from the first instant.
+    fn place(&self, at: Nanos) -> f64 {
+        at.since(self.first).as_nanos() as f64 / self.length * self.count as f64
+    }
+
+    /// Adds the cores that were busy between two samples to the slices that lie between them.
+    fn spread(&self, from: &ProcessSample, to: &ProcessSample, slices: &mut [f64]) {
+        let used = |sample: &ProcessSample| sample.on_cpu.unwrap_or(sample.cpu_user + sample.cpu_system);
+        let wall = to.at.since(from.at).as_nanos() as f64;
+        if wall == 0.0 {
+            return;
+        }
+        let cores = used(to).since(used(from)).as_nanos() as f64 / wall;
+        let (begin, end) = (self.place(from.at), self.place(to.at));
+        for (slot, busy) in slices.iter_mut().enumerate() {
+            let share = end.min(slot as f64 + 1.0) - begin.max(slot as f64);
+            *busy += cores * share.max(0.0);
+        }
+    }
+}
+
+fn course(values: &[f64]) -> Course {
+    let highest = values.iter().copied().fold(0.0, f64::max);
+    let step = |value: &f64| {
+        let level = if highest > 0.0 { value / highest * (STEPS.len() - 1) as f64 } else { 0.0 };
+        STEPS[(level.round() as usize).min(STEPS.len() - 1)]
+    };
+    Course { text: values.iter().map(step).collect(), highest }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn process(samples: &[(u64, u64, u64)]) -> ProcessSeries {
+        let sample = |(at, cpu, anon): &(u64, u64, u64)| ProcessSample {
+            at: Nanos::from_millis(*at),
+            on_cpu: Some(Nanos::from_millis(*cpu)),
+            anon: Bytes::from_bytes(*anon),
+            ..ProcessSample::default()
+        };
+        ProcessSeries { pid: 1, role: "x".into(), command: "x".into(), samples: samples.iter().map(sample).collect() }
+    }
+
+    #[test]
+    fn a_burst_and_growth_show_where_they_were() {
+        let one = process(&[(0, 0, 0), (10, 10, 100), (20, 20, 200), (30, 20, 300), (40, 20, 700)]);
+        let (cpu, memory) = of(&[one], 4).unwrap();
+        assert_eq!(cpu.text, "██▁▁");
+        assert!((cpu.highest - 1.0).abs() < 1e-9);
+        assert_eq!((memory.text.as_str(), memory.highest), ("▁▂▃█", 700.0));
+    }
+
+    #[test]
+    fn processes_add_up_at_each_instant() {
+        let flat = || process(&[(0, 0, 5), (10, 10, 5), (20, 20, 5), (30, 30, 5)]);
+        let (cpu, memory) = of(&[flat(), flat()], 9).unwrap();
+        assert_eq!((memory.text.as_str(), memory.highest), ("████", 10.0));
+        assert!((cpu.highest - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_glimpse_is_no_course() {
+        assert_eq!(of(&[process(&[(0, 0, 5), (10, 10, 5)])], 9), None);
+        assert_eq!(of(&[], 9), None);
+    }
+}

@@ -1,0 +1,49 @@
+//! `prony mark`: a program tells where a phase begins or ends, from any shell.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::PathBuf;
+
+use prony_probe::clock::monotonic;
+
+use crate::error::Error;
+use crate::runner::program::marks::{Edge, line};
+
+/// What is marked.
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    /// The mark's name: a phase of the experiment, or its `mark`
+    #[arg(value_name = "NAME")]
+    name: String,
+    /// Which end of the phase
+    #[arg(value_enum)]
+    edge: Which,
+    /// The file or FIFO that prony gives to the programs it runs; outside of them nothing is marked
+    #[arg(long, value_name = "FILE", env = "PRONY_MARKS")]
+    to: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Which {
+    /// The phase begins
+    Begin,
+    /// The phase ends
+    End,
+}
+
+/// Writes the mark, at once and whole. Where nobody reads marks it does nothing, so that a program's script also works
+/// without prony.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Error> {
+    let at = monotonic();
+    let Some(path) = &arguments.to else { return Ok(()) };
+    let edge = match arguments.edge {
+        Which::Begin => Edge::Begin,
+        Which::End => Edge::End,
+    };
+    let text = line(&arguments.name, edge, at, std::process::id());
+    let written = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|source| Error::Write { what: format!("a mark to `{}`", path.display()), source })
+}

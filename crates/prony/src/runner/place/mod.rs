@@ -1,0 +1,183 @@
+//! Where a variant's program works: its copy, changed and built once, and warmed up.
+
+pub mod change;
+pub mod copy;
+pub mod setting;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use prony_core::experiment::program::{CommandLine, CopyOf, ProgramSpec};
+use prony_core::experiment::spec::{Limits, TrialSpec};
+use prony_probe::launch::{LaunchSpec, Launcher, Scratch, Status};
+use prony_probe::limits::Group;
+
+use super::interrupt::Interrupt;
+use crate::error::Error;
+use copy::copy_tree;
+use setting::Setting;
+
+/// How often a wait looks whether the user asked to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The places of a run's variants, made when they are first needed and removed with this.
+#[derive(Debug, Default)]
+pub struct Places {
+    made: RefCell<BTreeMap<usize, Rc<Place>>>,
+}
+
+/// A variant's place.
+#[derive(Debug)]
+pub struct Place {
+    /// Holds the copy; `None` where the program works in the directory itself.
+    copy: Option<Scratch>,
+    /// The directory, or the copy of it; `None` for an empty one a trial.
+    directory: Option<PathBuf>,
+    /// What the changes did, for the record.
+    pub changed: Vec<String>,
+}
+
+/// What every launch needs.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// Starts supervisors.
+    pub launcher: &'a Launcher,
+    /// Where scratch goes.
+    pub near: &'a Path,
+    /// Whether the user asked to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Places {
+    /// The variant's place; made, changed, built and warmed up when it is first asked for.
+    ///
+    /// # Errors
+    /// Where the directory cannot be copied, a change does not apply, or the build fails.
+    pub fn of(&self, means: Means<'_>, variant: usize, spec: &TrialSpec, program: &ProgramSpec) -> Result<Rc<Place>, Error> {
+        if let Some(place) = self.made.borrow().get(&variant) {
+            return Ok(Rc::clone(place));
+        }
+        let place = Rc::new(Place::make(means, program)?);
+        if let Some(build) = &program.build {
+            place.step(means, program, "build", build)?;
+        }
+        for _ in 0..program.warmup {
+            place.warm_up(means, program, &spec.limits)?;
+        }
+        self.made.borrow_mut().insert(variant, Rc::clone(&place));
+        Ok(place)
+    }
+
+    /// Does every variant's `cleanup`.
+    ///
+    /// # Errors
+    /// Where one fails.
+    pub fn clean_up<'s>(
+        &self,
+        means: Means<'_>,
+        program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
+    ) -> Result<(), Error> {
+        for (variant, place) in self.made.take() {
+            if let Some((program, cleanup)) = program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?))) {
+                place.step(means, program, "cleanup", cleanup)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Place {
+    fn make(means: Means<'_>, program: &ProgramSpec) -> Result<Self, Error> {
+        let Some(directory) = &program.directory else {
+            return Ok(Self { copy: None, directory: None, changed: Vec::new() });
+        };
+        let original = std::fs::canonicalize(directory)
+            .map_err(|source| Error::ReadFile { path: PathBuf::from(directory), source })?;
+        if program.copy == CopyOf::None {
+            return Ok(Self { copy: None, directory: Some(original), changed: Vec::new() });
+        }
+        let scratch = Scratch::create(means.near)?;
+        let copy = scratch.path().join("copy");
+        copy_tree(&original, &copy)?;
+        let changed = change::apply(program, &copy)?;
+        Ok(Self { copy: Some(scratch), directory: Some(copy), changed })
+    }
+
+    /// Where a trial with this scratch works.
+    ///
+    /// # Errors
+    /// Where its own copy cannot be made.
+    pub fn directory(&self, program: &ProgramSpec, scratch: &Path) -> Result<PathBuf, Error> {
+        let own = scratch.join("work");
+        match &self.directory {
+            Some(directory) if program.copy == CopyOf::Trial && self.copy.is_some() => copy_tree(directory, &own)?,
+            Some(directory) => return Ok(directory.clone()),
+            None => std::fs::create_dir(&own).map_err(|source| Error::Setup { doing: "make a directory", source })?,
+        }
+        Ok(own)
+    }
+
+    /// Does something beside the trials in the variant's place; its output is shown where it fails.
+    ///
+    /// # Errors
+    /// Where it fails or the user interrupts it.
+    fn step(&self, means: Means<'_>, program: &ProgramSpec, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+        let scratch = Scratch::create(means.near)?;
+        let own = || self.directory(program, scratch.path());
+        let directory = self.directory.clone().map_or_else(own, Ok)?;
+        let setting = Setting { program, scratch: scratch.path(), directory };
+        step(means, &setting, what, line)
+    }
+
+    /// One run whose figures are thrown away, and its failure with them: the first trial will show it.
+    fn warm_up(&self, means: Means<'_>, program: &ProgramSpec, limits: &Limits) -> Result<(), Error> {
+        let scratch = Scratch::create(means.near)?;
+        let directory = self.directory(program, scratch.path())?;
+        let setting = Setting { program, scratch: scratch.path(), directory };
+        if let Some(prepare) = &program.prepare {
+            step(means, &setting, "prepare", prepare)?;
+        }
+        let mut spec = setting.beside(&program.command.words())?;
+        (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
+        let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
+        launch(means, spec, deadline).map(drop)
+    }
+}
+
+/// Does something beside the trials; what it printed is in the error where it fails.
+///
+/// # Errors
+/// Where it fails, cannot be started, or the user interrupts it.
+pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+    let spec = setting.beside(&line.words())?;
+    let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
+    match launch(means, spec, None)? {
+        Some((Status::Exited(0), _)) => Ok(()),
+        Some((Status::Exited(code), said)) => Err(failed(format!("exit code {code}{said}"))),
+        Some((Status::Signalled(signal), said)) => Err(failed(format!("signal {signal}{said}"))),
+        None => Err(failed("it was interrupted".to_owned())),
+    }
+}
+
+/// Runs it to its end; `None` where it was ended for the deadline or the user.
+fn launch(means: Means<'_>, spec: LaunchSpec, deadline: Option<Instant>) -> Result<Option<(Status, String)>, Error> {
+    let mut running = means.launcher.start(spec)?.release()?;
+    let end = loop {
+        if let Some(end) = running.wait(Some(LOOK))? {
+            break Some(end);
+        }
+        if means.interrupt.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            running.kill_tree()?;
+            break None;
+        }
+    };
+    running.finish()?;
+    Ok(end.map(|end| {
+        let said = [end.stderr, end.stdout].into_iter().flatten().map(|captured| captured.text());
+        let said: String = said.collect::<Vec<_>>().join("").trim().chars().take(2000).collect();
+        (end.status, if said.is_empty() { said } else { format!(": {said}") })
+    }))
+}

@@ -1,0 +1,161 @@
+//! What a program is given: directory, environment, streams.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use prony_core::experiment::program::{BASE_ENV, InputSpec, OutputTo, ProgramSpec};
+use prony_core::units::Bytes;
+use prony_probe::launch::{Input, LaunchSpec, Output};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+
+use crate::error::Error;
+
+/// Where marks are read, seen from the trial's scratch.
+const MARKS: &str = "marks";
+
+/// A trial's place on the disk and what goes into it.
+pub struct Setting<'a> {
+    /// What is launched.
+    pub program: &'a ProgramSpec,
+    /// The trial's scratch directory.
+    pub scratch: &'a Path,
+    /// Where it works.
+    pub directory: PathBuf,
+}
+
+/// The runner's ends of what the program was given.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// Its standard output, where it is captured.
+    pub stdout: Option<File>,
+    /// Its messages, where they are captured.
+    pub stderr: Option<File>,
+    /// Its marks.
+    pub marks: Option<File>,
+}
+
+fn setup(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
+    move |errno| Error::Setup { doing, source: errno.into() }
+}
+
+impl Setting<'_> {
+    /// The launch, and the runner's ends of it.
+    ///
+    /// # Errors
+    /// Where a pipe, a terminal or a file cannot be made or opened.
+    pub fn launch(&self) -> Result<(LaunchSpec, Ends), Error> {
+        let mut spec = self.bare()?;
+        let mut ends = Ends { marks: Some(self.marks()?), ..Ends::default() };
+        if self.program.output == OutputTo::Null {
+            (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+            return Ok((spec, ends));
+        }
+        let (read, write) = if self.program.pty { terminal()? } else { pipe()? };
+        (spec.stdout, ends.stdout) = (Output::File(write.into()), Some(read.into()));
+        let (read, write) = pipe()?;
+        (spec.stderr, ends.stderr) = (Output::File(write.into()), Some(read.into()));
+        Ok((spec, ends))
+    }
+
+    /// The launch of another command in the same place, its output captured.
+    ///
+    /// # Errors
+    /// Where the input cannot be opened.
+    pub fn beside(&self, words: &[String]) -> Result<LaunchSpec, Error> {
+        let mut spec = self.bare()?;
+        spec.stdin = Input::Null;
+        self.command(&mut spec, words);
+        Ok(spec)
+    }
+
+    fn bare(&self) -> Result<LaunchSpec, Error> {
+        let mut spec = LaunchSpec::new("", &self.directory);
+        self.command(&mut spec, &self.program.command.words());
+        spec.env = self.environment()?;
+        spec.stdin = self.input()?;
+        spec.scratch = vec![self.scratch.to_path_buf()];
+        let bound = || Output::Capture { first: Bytes::from_kib(4), last: Bytes::from_kib(4) };
+        (spec.stdout, spec.stderr) = (bound(), bound());
+        Ok(spec)
+    }
+
+    fn command(&self, spec: &mut LaunchSpec, words: &[String]) {
+        let mut words = words.iter().map(OsString::from);
+        spec.command = words.next().unwrap_or_default();
+        spec.args = words.collect();
+    }
+
+    /// Everything it finds in its environment.
+    fn environment(&self) -> Result<Vec<(OsString, OsString)>, Error> {
+        let of_ours = |name: &str| Some((OsString::from(name), std::env::var_os(name)?));
+        let inherited = self.program.inherit.iter().map(String::as_str);
+        let names = BASE_ENV.into_iter().chain(inherited).filter(|name| !self.program.env.contains_key(*name));
+        let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
+        env.extend(self.program.env.iter().map(|(name, value)| (name.into(), value.into())));
+        let temporary = self.scratch.join("tmp");
+        fs::create_dir_all(&temporary).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
+        env.push(("TMPDIR".into(), temporary.into()));
+        env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
+        Ok(env)
+    }
+
+    /// What it reads, opened.
+    ///
+    /// # Errors
+    /// Where it cannot be opened or written.
+    pub fn input(&self) -> Result<Input, Error> {
+        let path = match &self.program.input {
+            InputSpec::Null => return Ok(Input::Null),
+            InputSpec::File(path) => PathBuf::from(path),
+            InputSpec::Text(text) => {
+                let path = self.scratch.join("input");
+                fs::write(&path, text).map_err(|source| Error::Setup { doing: "write the input", source })?;
+                path
+            }
+        };
+        match File::open(&path) {
+            Ok(file) => Ok(Input::File(file)),
+            Err(source) => Err(Error::ReadFile { path, source }),
+        }
+    }
+
+    /// A FIFO: marks wake the runner, and nothing is written to a disk.
+    fn marks(&self) -> Result<File, Error> {
+        let path = self.scratch.join(MARKS);
+        let failed = setup("make the FIFO for marks");
+        if !path.exists() {
+            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(&failed)?;
+        }
+        // Opened for both, so that it never ends when a writer goes.
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        Ok(open(&path, flags, Mode::empty()).map_err(&failed)?.into())
+    }
+}
+
+/// Read and write end.
+fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
+    let failed = setup("make a pipe");
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC).map_err(&failed)?;
+    rustix::io::ioctl_fionbio(&read, true).map_err(&failed)?;
+    Ok((read, write))
+}
+
+/// Our side of a terminal and the program's; bytes pass as they are.
+fn terminal() -> Result<(OwnedFd, OwnedFd), Error> {
+    let failed = setup("make a terminal");
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).map_err(&failed)?;
+    grantpt(&ours).and_then(|()| unlockpt(&ours)).map_err(&failed)?;
+    let name = ptsname(&ours, Vec::new()).map_err(&failed)?;
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let theirs = open(name.as_c_str(), flags, Mode::empty()).map_err(&failed)?;
+    let mut settings = tcgetattr(&theirs).map_err(&failed)?;
+    settings.make_raw();
+    tcsetattr(&theirs, OptionalActions::Now, &settings).map_err(&failed)?;
+    rustix::io::ioctl_fionbio(&ours, true).map_err(&failed)?;
+    Ok((ours, theirs))
+}

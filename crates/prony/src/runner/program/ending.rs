@@ -1,0 +1,76 @@
+//! How a trial of a program ended. Pure.
+
+use prony_core::experiment::program::ProgramSpec;
+use prony_core::experiment::spec::PhaseSpec;
+use prony_core::outcome::{Ending, Outcome};
+use prony_core::reading::Reading;
+use prony_core::units::Nanos;
+use prony_probe::launch::classify::{EndedByUs, Evidence, classify};
+use prony_probe::launch::{Captured, Finished};
+
+use super::watch::{Stopped, Watched};
+
+/// Lines of messages that stand as evidence.
+const LAST_LINES: usize = 3;
+
+/// The outcome and what shows it.
+pub fn judge(program: &ProgramSpec, phases: &[PhaseSpec], watched: &Watched, finished: &Finished) -> Ending {
+    let by_us = match watched.stopped {
+        Some(Stopped::Deadline) => Some(EndedByUs::TimedOut),
+        Some(Stopped::Interrupted) => Some(EndedByUs::Interrupted),
+        Some(Stopped::Asked) | None => None,
+    };
+    let end = &watched.ended;
+    let messages = watched.output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");
+    let evidence =
+        Evidence { status: end.status, ended_by_us: by_us, killed: end.killed, memory: end.memory.clone(), messages };
+    let (outcome, mut shown) = classify(&evidence);
+    let outcome = match outcome {
+        Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut => outcome,
+        _ if watched.stopped == Some(Stopped::Asked) => Outcome::Ok,
+        outcome => allowed(outcome, &program.success, &mut shown),
+    };
+    if outcome.is_ok() {
+        return Ending { outcome, phase: None, after: Nanos::ZERO, evidence: finished.problems.clone() };
+    }
+    shown.extend(last_lines(&watched.output));
+    shown.extend(end.memory.limit.map(|limit| format!("memory limit of the tree: {limit}")));
+    if let Reading::Measured(peak) = &end.memory.peak {
+        shown.push(format!("peak of the control group, page cache included: {peak}"));
+    }
+    shown.extend(finished.problems.iter().cloned());
+    let (phase, after) = place(phases, watched);
+    Ending { outcome, phase, after, evidence: shown }
+}
+
+/// An exit code is a failure unless the program's own list allows it; no list allows all.
+fn allowed(outcome: Outcome, success: &[i32], shown: &mut Vec<String>) -> Outcome {
+    match outcome {
+        Outcome::Failed { code: Some(code) } if success.is_empty() || success.contains(&code) => Outcome::Ok,
+        Outcome::Ok if !success.is_empty() && !success.contains(&0) => {
+            shown.push("exit code 0 is not in `success`".to_owned());
+            Outcome::Failed { code: Some(0) }
+        }
+        other => other,
+    }
+}
+
+/// The phase that was under way, the one that began last where there are several, and for how long.
+fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
+    // Phases that end with the program were under way too, though they count as ended.
+    let under_way = |index: &usize| {
+        let tracked = &watched.tracker.phases[*index];
+        tracked.began.is_some() && (tracked.is_open() || tracked.ends_with_program())
+    };
+    let last = (0..phases.len()).filter(under_way).max_by_key(|index| watched.tracker.phases[*index].began);
+    let began = last.and_then(|index| watched.tracker.phases[index].began).unwrap_or(watched.released);
+    (last.map(|index| phases[index].name.clone()), watched.ended.at.since(began))
+}
+
+fn last_lines(output: &[Captured; 2]) -> Option<String> {
+    let text = output.iter().rev().map(Captured::text).find(|text| !text.trim().is_empty())?;
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let last = &lines[lines.len().saturating_sub(LAST_LINES)..];
+    let cut = |line: &&str| line.chars().take(200).collect::<String>();
+    Some(format!("its last words: `{}`", last.iter().map(cut).collect::<Vec<_>>().join(" | ")))
+}

@@ -1,0 +1,137 @@
+//! A stream of a program as it is read: bounded in memory, cut into lines where lines matter.
+
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+
+use prony_probe::launch::{Capture, Captured};
+
+/// Bytes of beginning and end that are kept.
+const KEPT: usize = 4 << 10;
+
+/// A longer line is cut here: what is searched for stands at the begin of lines that people read.
+const LONGEST_LINE: usize = 64 << 10;
+
+/// Buffers taken in one go, so that a flood on one stream does not starve the others.
+const ROUNDS: usize = 8;
+
+/// A stream under way.
+pub struct Stream {
+    source: Option<File>,
+    capture: Capture,
+    pending: Vec<u8>,
+    lines: bool,
+}
+
+/// What reading brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// All that there is now.
+    Empty,
+    /// There may be more.
+    More,
+}
+
+impl Stream {
+    /// From a non-blocking source; `lines` where its lines matter.
+    pub fn new(source: Option<File>, lines: bool) -> Self {
+        Self { source, capture: Capture::new(KEPT, KEPT), pending: Vec::new(), lines }
+    }
+
+    /// What to wait for, until the stream ends.
+    pub const fn source(&self) -> Option<&File> {
+        self.source.as_ref()
+    }
+
+    /// Reads what is there, and hands over each line that it completes, invalid UTF-8 replaced.
+    pub fn take(&mut self, buffer: &mut [u8], line: &mut dyn FnMut(&str)) -> Taken {
+        for _ in 0..ROUNDS {
+            let Some(source) = &mut self.source else { return Taken::Empty };
+            match source.read(buffer) {
+                Ok(0) => self.end(line),
+                Ok(n) => self.push(&buffer[..n], line),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Empty,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A terminal whose other side is closed says EIO.
+                Err(_) => self.end(line),
+            }
+        }
+        Taken::More
+    }
+
+    fn push(&mut self, bytes: &[u8], line: &mut dyn FnMut(&str)) {
+        self.capture.push(bytes);
+        if !self.lines {
+            return;
+        }
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+            self.keep(&rest[..end]);
+            self.hand_over(line);
+            rest = &rest[end + 1..];
+        }
+        self.keep(rest);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = LONGEST_LINE.saturating_sub(self.pending.len()).min(bytes.len());
+        self.pending.extend_from_slice(&bytes[..room]);
+    }
+
+    fn hand_over(&mut self, line: &mut dyn FnMut(&str)) {
+        let text = String::from_utf8_lossy(&self.pending);
+        line(text.trim_end_matches('\r'));
+        self.pending.clear();
+    }
+
+    fn end(&mut self, line: &mut dyn FnMut(&str)) {
+        self.source = None;
+        if !self.pending.is_empty() {
+            self.hand_over(line);
+        }
+    }
+
+    /// What was kept.
+    pub fn captured(&self) -> Captured {
+        self.capture.captured()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn read(pieces: &[&[u8]]) -> (Vec<String>, Captured) {
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let mut stream = Stream::new(Some(File::from(std::os::fd::OwnedFd::from(reader))), true);
+        let mut lines = Vec::new();
+        let mut buffer = [0; 16];
+        for piece in pieces {
+            writer.write_all(piece).unwrap();
+        }
+        drop(writer);
+        while stream.source().is_some() {
+            stream.take(&mut buffer, &mut |line| lines.push(line.to_owned()));
+        }
+        (lines, stream.captured())
+    }
+
+    #[test]
+    fn lines_come_out_whole_and_the_last_needs_no_end() {
+        let (lines, captured) = read(&[b"first line that is long\r\nsec", b"ond\n\nthird"]);
+        assert_eq!(lines, ["first line that is long", "second", "", "third"]);
+        assert_eq!(captured.total, 37);
+    }
+
+    #[test]
+    fn invalid_utf8_is_replaced_and_endless_lines_are_cut() {
+        assert_eq!(read(&[b"a\xff\xfeb\n"]).0, ["a\u{fffd}\u{fffd}b"]);
+        let mut stream = Stream::new(None, true);
+        let mut lines = Vec::new();
+        stream.push(&vec![b'x'; LONGEST_LINE], &mut |line| lines.push(line.len()));
+        stream.push(b"yyy\nz\n", &mut |line| lines.push(line.len()));
+        assert_eq!(lines, [LONGEST_LINE, 1]);
+        assert!(stream.captured().omitted > 0);
+    }
+}

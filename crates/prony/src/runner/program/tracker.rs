@@ -1,0 +1,291 @@
+//! Which phases of a program are under way, from its lines and marks. Pure: instants come from outside.
+
+use std::collections::BTreeMap;
+
+use prony_core::experiment::program::{ObserveSpec, Trigger, group_meaning};
+use prony_core::experiment::spec::{Action, PhaseSpec};
+use prony_core::metric::MetricKey;
+use prony_core::units::Nanos;
+use regex::Regex;
+
+use super::marks::{Edge, Mark};
+
+/// Something that a program did.
+#[derive(Clone, Copy, Debug)]
+pub enum Happened<'a> {
+    /// It wrote a line.
+    Line(&'a str),
+    /// It made a mark.
+    Mark(&'a Mark),
+}
+
+/// One phase, as far as it has come.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    begin: Option<Event>,
+    end: Option<Event>,
+    read: Option<Regex>,
+    stop: bool,
+    /// When it began.
+    pub began: Option<Nanos>,
+    /// When it ended.
+    pub ended: Option<Nanos>,
+    /// What its lines told.
+    pub told: BTreeMap<MetricKey, f64>,
+    /// How late its begin or end may have been noticed, at most.
+    pub lag: Nanos,
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Line(Regex),
+    Mark(String),
+}
+
+impl Event {
+    fn of(trigger: &Trigger) -> Self {
+        match trigger {
+            Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
+            Trigger::Mark(name) => Self::Mark(name.clone()),
+        }
+    }
+
+    fn is(&self, happened: Happened<'_>, edge: Edge) -> bool {
+        match (self, happened) {
+            (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
+            (Self::Mark(name), Happened::Mark(mark)) => mark.edge == edge && mark.name == *name,
+            _ => false,
+        }
+    }
+}
+
+/// The checker has compiled every pattern before.
+fn compiled(pattern: &str) -> Option<Regex> {
+    Regex::new(pattern).ok()
+}
+
+impl Tracked {
+    fn new(observe: &ObserveSpec) -> Self {
+        Self {
+            begin: observe.begin.as_ref().map(Event::of),
+            end: observe.end.as_ref().map(Event::of),
+            read: observe.read.as_deref().and_then(compiled),
+            stop: observe.stop,
+            began: None,
+            ended: None,
+            told: BTreeMap::new(),
+            lag: Nanos::ZERO,
+        }
+    }
+
+    /// Whether it is under way.
+    pub const fn is_open(&self) -> bool {
+        self.began.is_some() && self.ended.is_none()
+    }
+
+    /// Whether the program's own end is its end.
+    pub const fn ends_with_program(&self) -> bool {
+        self.end.is_none()
+    }
+
+    fn listen(&mut self, line: &str) {
+        let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else { return };
+        let (read, captures) = captures;
+        for name in read.capture_names().flatten() {
+            let number = captures.name(name).and_then(|text| text.as_str().replace([',', '_'], "").parse::<f64>().ok());
+            if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
+                self.told.insert(meaning.key, number * meaning.scale);
+            }
+        }
+    }
+}
+
+/// What an event changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Phases that began, by index.
+    pub began: Vec<usize>,
+    /// Phases that ended, by index.
+    pub ended: Vec<usize>,
+    /// The program is to be ended here.
+    pub stop: bool,
+}
+
+impl Change {
+    /// Whether nothing changed.
+    pub const fn is_none(&self) -> bool {
+        self.began.is_empty() && self.ended.is_empty()
+    }
+}
+
+/// All phases of a trial.
+#[derive(Clone, Debug)]
+pub struct Tracker {
+    /// In the experiment's order.
+    pub phases: Vec<Tracked>,
+    /// Marks that belong to no phase, the first few.
+    pub strange: Vec<String>,
+}
+
+/// Strange marks that are kept.
+const MOST_STRANGE: usize = 20;
+
+impl Tracker {
+    /// Nothing has begun.
+    pub fn new(specs: &[PhaseSpec]) -> Self {
+        let observe = |spec: &PhaseSpec| match &spec.action {
+            Action::Observe(observe) => Tracked::new(observe),
+            _ => Tracked::new(&ObserveSpec { begin: None, end: None, read: None, stop: false }),
+        };
+        Self { phases: specs.iter().map(observe).collect(), strange: Vec::new() }
+    }
+
+    /// Whether any phase looks at lines.
+    pub fn listens(&self) -> bool {
+        let line = |event: &Option<Event>| matches!(event, Some(Event::Line(_)));
+        self.phases.iter().any(|phase| line(&phase.begin) || line(&phase.end) || phase.read.is_some())
+    }
+
+    /// The program begins.
+    pub fn start(&mut self, at: Nanos) -> Change {
+        let mut change = Change::default();
+        for (index, phase) in self.phases.iter_mut().enumerate().filter(|(_, phase)| phase.begin.is_none()) {
+            phase.began = Some(at);
+            change.began.push(index);
+        }
+        change
+    }
+
+    /// Something happened at an instant, which may be known later by `lag` at most.
+    pub fn happened(&mut self, happened: Happened<'_>, at: Nanos, lag: Nanos) -> Change {
+        let mut change = Change::default();
+        let mut known = false;
+        for (index, phase) in self.phases.iter_mut().enumerate() {
+            let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Edge::End));
+            let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Edge::Begin));
+            let was_open = phase.is_open();
+            if begins && phase.began.is_none() {
+                (phase.began, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
+                change.began.push(index);
+            }
+            if let (Happened::Line(line), true) = (happened, phase.is_open()) {
+                phase.listen(line);
+            }
+            if ends && was_open {
+                (phase.ended, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
+                change.ended.push(index);
+                change.stop |= phase.stop;
+            }
+        }
+        if let (Happened::Mark(mark), false) = (happened, known) {
+            self.stranger(&format!("{} {}", mark.name, mark.edge.name()));
+        }
+        change
+    }
+
+    /// A mark that means nothing here.
+    pub fn stranger(&mut self, text: &str) {
+        if self.strange.len() < MOST_STRANGE {
+            self.strange.push(text.chars().take(200).collect());
+        }
+    }
+
+    /// The program has ended by itself or was stopped: phases without an end of their own end with it.
+    pub fn finish(&mut self, at: Nanos) -> Change {
+        let mut change = Change::default();
+        for (index, phase) in self.phases.iter_mut().enumerate() {
+            if phase.is_open() && phase.ends_with_program() {
+                phase.ended = Some(at);
+                change.ended.push(index);
+            }
+        }
+        change
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(pattern: &str) -> Option<Trigger> {
+        Some(Trigger::Line(pattern.into()))
+    }
+
+    fn mark(name: &str) -> Option<Trigger> {
+        Some(Trigger::Mark(name.into()))
+    }
+
+    fn phase(begin: Option<Trigger>, end: Option<Trigger>, read: Option<&str>, stop: bool) -> PhaseSpec {
+        let observe = ObserveSpec { begin, end, read: read.map(str::to_owned), stop };
+        PhaseSpec { name: "p".into(), timed: true, action: Action::Observe(observe), limit: None }
+    }
+
+    fn at(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    fn say(tracker: &mut Tracker, text: &str, when: u64) -> (Vec<usize>, Vec<usize>, bool) {
+        let change = tracker.happened(Happened::Line(text), at(when), at(1));
+        (change.began, change.ended, change.stop)
+    }
+
+    #[test]
+    fn one_line_ends_a_phase_and_begins_the_next() {
+        let mut tracker = Tracker::new(&[
+            phase(None, line("^source done"), None, false),
+            phase(line("^source done"), line("^queries done"), None, true),
+        ]);
+        assert!(tracker.listens());
+        assert_eq!(tracker.start(at(0)).began, [0]);
+        assert_eq!(say(&mut tracker, "noise", 5), (vec![], vec![], false));
+        assert_eq!(say(&mut tracker, "source done in 3", 10), (vec![1], vec![0], false));
+        assert_eq!(say(&mut tracker, "source done in 3", 11), (vec![], vec![], false), "once only");
+        assert_eq!(say(&mut tracker, "queries done", 20), (vec![], vec![1], true));
+        assert_eq!((tracker.phases[1].began, tracker.phases[1].ended), (Some(at(10)), Some(at(20))));
+        assert_eq!(tracker.phases[1].lag, at(1));
+    }
+
+    #[test]
+    fn the_same_line_twice_is_a_begin_and_an_end() {
+        let mut tracker = Tracker::new(&[phase(line("tick"), line("tick"), None, false)]);
+        assert_eq!(say(&mut tracker, "tick", 1), (vec![0], vec![], false));
+        assert_eq!(say(&mut tracker, "tick", 2), (vec![], vec![0], false));
+    }
+
+    #[test]
+    fn what_is_read_is_the_last_line_of_the_phase() {
+        let read = r"(?<time>[\d.]+)s - (?<operations>[\d,]+)";
+        let mut tracker = Tracker::new(&[phase(line("go"), line("end"), Some(read), false)]);
+        say(&mut tracker, "9.9s - 9", 0);
+        assert!(tracker.phases[0].told.is_empty(), "it had not begun");
+        say(&mut tracker, "go 0.5s - 1", 1);
+        say(&mut tracker, "end 1.5s - 2,000", 2);
+        say(&mut tracker, "7s - 7", 3);
+        let told: Vec<(String, f64)> = tracker.phases[0].told.iter().map(|(key, n)| (key.to_string(), *n)).collect();
+        assert_eq!(told, [("time".to_owned(), 1.5e9), ("operations".to_owned(), 2000.0)]);
+    }
+
+    #[test]
+    fn marks_begin_and_end_and_strangers_are_kept() {
+        let mut tracker = Tracker::new(&[phase(mark("load"), mark("load"), None, false), phase(None, None, None, false)]);
+        assert!(!tracker.listens());
+        tracker.start(at(0));
+        let mut make = |text: &str, when| {
+            let mark = Mark::parse(text).unwrap();
+            tracker.happened(Happened::Mark(&mark), at(when), Nanos::ZERO)
+        };
+        assert!(make("load end", 1).is_none(), "it had not begun");
+        assert_eq!(make("load begin", 2).began, [0]);
+        assert_eq!(make("load end", 3).ended, [0]);
+        assert!(make("laod begin", 4).is_none());
+        assert_eq!(tracker.finish(at(9)).ended, [1]);
+        assert_eq!(tracker.strange, ["load end", "laod begin"]);
+    }
+
+    #[test]
+    fn a_phase_that_waits_for_its_end_stays_open_when_the_program_ends() {
+        let mut tracker = Tracker::new(&[phase(None, mark("never"), None, false)]);
+        tracker.start(at(0));
+        assert!(tracker.finish(at(5)).is_none() && tracker.phases[0].is_open());
+    }
+}

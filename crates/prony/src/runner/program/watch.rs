@@ -1,0 +1,256 @@
+//! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
+//! begin and end.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use prony_core::event::Event;
+use prony_core::experiment::spec::TrialSpec;
+use prony_core::units::Nanos;
+use prony_probe::clock::monotonic;
+use prony_probe::launch::{Captured, End, Held, Running};
+use prony_probe::sample::{Edge, Sampler};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::marks::Mark;
+use super::stream::{Stream, Taken};
+use super::tracker::{Change, Happened, Tracker};
+use crate::error::Error;
+use crate::runner::interrupt::Interrupt;
+use crate::runner::observer::Observer;
+use crate::runner::place::setting::Ends;
+
+/// How often a wait looks whether the user asked to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a program that was asked to end by SIGTERM may take.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Turns in which output that is left over is taken after the end; a daemon may write without end.
+const LAST_TURNS: usize = 256;
+
+/// Why prony ended the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// A declared time ran out.
+    Deadline,
+    /// The user asked.
+    Interrupted,
+    /// A phase had ended that says so.
+    Asked,
+}
+
+/// What was seen of a program.
+pub struct Watched {
+    /// Its phases.
+    pub tracker: Tracker,
+    /// Every edge, in order; the first while it was held, the last after its end.
+    pub edges: Vec<Edge>,
+    /// Index of the edge at which each phase began.
+    pub begin: Vec<Option<usize>>,
+    /// Index of the edge at which each phase ended.
+    pub end: Vec<Option<usize>>,
+    /// When it was released.
+    pub released: Nanos,
+    /// When its program was seen to be executed.
+    pub executed: Nanos,
+    /// How it ended.
+    pub ended: End,
+    /// Whether prony ended it.
+    pub stopped: Option<Stopped>,
+    /// Standard output and error.
+    pub output: [Captured; 2],
+}
+
+/// Where a phase began or ended.
+struct Seen<'a> {
+    spec: &'a TrialSpec,
+    sampler: &'a Sampler,
+    observer: &'a mut dyn Observer,
+    position: u32,
+    tracker: Tracker,
+    edges: Vec<Edge>,
+    begin: Vec<Option<usize>>,
+    end: Vec<Option<usize>>,
+    deadlines: Vec<Option<Instant>>,
+    stop: bool,
+}
+
+impl Seen<'_> {
+    fn apply(&mut self, change: &Change) {
+        self.stop |= change.stop;
+        if change.is_none() {
+            return;
+        }
+        self.edges.push(self.sampler.edge());
+        self.note(change);
+    }
+
+    /// Notes that phases began or ended at the last edge.
+    fn note(&mut self, change: &Change) {
+        let edge = self.edges.len().checked_sub(1);
+        let (position, phases) = (self.position, &self.spec.phases);
+        for index in &change.ended {
+            (self.end[*index], self.deadlines[*index]) = (edge, None);
+            let tracked = &self.tracker.phases[*index];
+            let time = tracked.ended.unwrap_or_default().since(tracked.began.unwrap_or_default());
+            self.observer.event(&Event::PhaseEnded { position, phase: phases[*index].name.clone(), time });
+        }
+        for index in &change.began {
+            self.begin[*index] = edge;
+            self.deadlines[*index] = phases[*index].limit.map(|limit| Instant::now() + limit.to_duration());
+            self.observer.event(&Event::PhaseBegan { position, phase: phases[*index].name.clone() });
+        }
+    }
+
+    fn line(&mut self, text: &str, earliest: Nanos) {
+        let at = monotonic();
+        let change = self.tracker.happened(Happened::Line(text), at, at.since(earliest));
+        self.apply(&change);
+    }
+
+    fn mark(&mut self, text: &str, earliest: Nanos) {
+        let now = monotonic();
+        let Some(mark) = Mark::parse(text) else { return self.tracker.stranger(text) };
+        let at = mark.at.filter(|at| *at <= now).unwrap_or(now);
+        let lag = now.since(if mark.at.is_some() { at } else { earliest });
+        let change = self.tracker.happened(Happened::Mark(&mark), at, lag);
+        self.apply(&change);
+    }
+}
+
+/// Releases the program and watches it until its end. What runs on is what is left of its tree, to be finished.
+///
+/// # Errors
+/// Where it cannot be executed, or its supervisor is gone.
+pub fn watch(
+    held: Held,
+    ends: Ends,
+    spec: &TrialSpec,
+    sampler: &Sampler,
+    interrupt: &Interrupt,
+    position: u32,
+    observer: &mut dyn Observer,
+) -> Result<(Watched, Running), Error> {
+    let tracker = Tracker::new(&spec.phases);
+    let listens = tracker.listens();
+    let none = vec![None; spec.phases.len()];
+    let edges = vec![sampler.edge()];
+    let deadlines = vec![None; spec.phases.len()];
+    let (begin, end) = (none.clone(), none);
+    let mut seen = Seen { spec, sampler, observer, position, tracker, edges, begin, end, deadlines, stop: false };
+    let running = held.release()?;
+    let (released, executed) = (running.released(), running.since());
+    let change = seen.tracker.start(released);
+    seen.note(&change);
+    let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
+    let streams = [stdout, stderr, Stream::new(ends.marks, true)];
+    let deadline = spec.limits.trial.map(|limit| Instant::now() + limit.to_duration());
+    let mut turn = Turn { running, streams, buffer: vec![0; 64 << 10], deadline, noticed: executed, listens };
+    let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
+    turn.rest(&mut seen);
+    let change = seen.tracker.finish(ended.at);
+    seen.edges.push(sampler.edge());
+    seen.note(&change);
+    let Seen { tracker, edges, begin, end, .. } = seen;
+    let [stdout, stderr, _] = turn.streams;
+    let output = [stdout.captured(), stderr.captured()];
+    let watched = Watched { tracker, edges, begin, end, released, executed, ended, stopped, output };
+    Ok((watched, turn.running))
+}
+
+/// Everything that may wake the runner.
+struct Turn {
+    running: Running,
+    /// Output, messages, marks.
+    streams: [Stream; 3],
+    buffer: Vec<u8>,
+    deadline: Option<Instant>,
+    /// When the last wait was over: what came later is not older.
+    noticed: Nanos,
+    listens: bool,
+}
+
+impl Turn {
+    fn until_the_end(&mut self, seen: &mut Seen<'_>, interrupt: &Interrupt) -> Result<(End, Option<Stopped>), Error> {
+        let mut grace = None;
+        loop {
+            if let Some(why) = self.must_end(seen, interrupt, grace) {
+                let stopped = if grace.is_some() { Stopped::Asked } else { why };
+                return Ok((self.running.kill_tree()?, Some(stopped)));
+            }
+            let earliest = self.wait(seen, grace);
+            // The end is looked for before the streams, so that all of the output is there when it is found.
+            let end = self.running.wait(Some(Duration::ZERO))?;
+            self.read(seen, earliest);
+            if let Some(end) = end {
+                return Ok((end, grace.map(|_| Stopped::Asked)));
+            }
+            if seen.stop && grace.is_none() {
+                self.running.signal(rustix::process::Signal::TERM.as_raw())?;
+                grace = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+
+    fn must_end(&self, seen: &Seen<'_>, interrupt: &Interrupt, grace: Option<Instant>) -> Option<Stopped> {
+        if interrupt.asked() {
+            return Some(Stopped::Interrupted);
+        }
+        let first = seen.deadlines.iter().flatten().chain(&self.deadline).chain(&grace).min()?;
+        (Instant::now() >= *first).then_some(Stopped::Deadline)
+    }
+
+    /// Waits for anything; returns an instant before which nothing of what is there now had come.
+    fn wait(&mut self, seen: &Seen<'_>, grace: Option<Instant>) -> Nanos {
+        let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
+        let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        let before = self.noticed;
+        let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0));
+        if !idle {
+            self.noticed = monotonic();
+            return before;
+        }
+        let first = seen.deadlines.iter().flatten().chain(&self.deadline).chain(&grace).min();
+        let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
+        let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+        let delayed = self.listens.then(run_delay).flatten();
+        // A signal or an error shows in the next turn.
+        let _ = poll(&mut fds, Some(&time));
+        let waited = self.listens.then(run_delay).flatten();
+        self.noticed = monotonic();
+        let delay = waited.zip(delayed).map_or(0, |(now, then)| now.saturating_sub(then));
+        Nanos::from_nanos(self.noticed.as_nanos().saturating_sub(delay))
+    }
+
+    fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
+        [self.running.as_fd()].into_iter().chain(streams)
+    }
+
+    /// Reads all streams once; whether there may be more.
+    fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
+        let mut more = false;
+        let [stdout, stderr, marks] = &mut self.streams;
+        for stream in [stdout, stderr] {
+            more |= stream.take(&mut self.buffer, &mut |line| seen.line(line, earliest)) == Taken::More;
+        }
+        more | (marks.take(&mut self.buffer, &mut |line| seen.mark(line, earliest)) == Taken::More)
+    }
+
+    /// Takes what is left over after the end.
+    fn rest(&mut self, seen: &mut Seen<'_>) {
+        for _ in 0..LAST_TURNS {
+            if !self.read(seen, self.noticed) {
+                return;
+            }
+        }
+    }
+}
+
+/// Nanoseconds that this thread has been runnable and waiting for a CPU.
+fn run_delay() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok()
+}

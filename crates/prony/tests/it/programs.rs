@@ -1,0 +1,364 @@
+//! Programs through the real binary: what they are given, how their phases are seen, and how they end.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use prony::results::{Database, RunData, RunId};
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::outcome::Outcome;
+use prony_core::record::{Completion, TrialRecord};
+
+/// A folder with a database of its own.
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+const PRONY: &str = env!("CARGO_BIN_EXE_prony");
+
+impl Bench {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        fs::write(self.path(name), format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn prony(&self, args: &[&str]) -> Output {
+        Command::new(PRONY).args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").output().unwrap()
+    }
+
+    /// Runs the body of an experiment, with light care and one block unless it says more.
+    fn run(&self, body: &str) -> RunData {
+        let compare = if body.contains("[compare]") { "" } else { "[compare]\nblocks = 1\n" };
+        fs::write(self.path("e.toml"), format!("{compare}[observe]\ncare = \"light\"\nhertz = 100\n{body}")).unwrap();
+        let output = self.prony(&["run", "e.toml", "--quiet"]);
+        assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        self.data()
+    }
+
+    /// The only trial of a run.
+    fn trial(&self, body: &str) -> TrialRecord {
+        let mut trials = self.run(body).trials;
+        assert_eq!(trials.len(), 1);
+        trials.remove(0)
+    }
+
+    fn data(&self) -> RunData {
+        let database = Database::open(&self.path("prony.db")).unwrap();
+        let last = database.runs().unwrap().last().unwrap().id;
+        database.load_run(RunId(last.0)).unwrap()
+    }
+
+    fn exec(&self, args: &[&str]) -> (Output, RunData) {
+        let output = self.prony(&[&["exec"], args].concat());
+        assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
+        (output, self.data())
+    }
+}
+
+fn shell(script: &str) -> String {
+    format!("[program.x]\nshell = true\ncommand = '''{}'''\n", script.replace('{', "{{").replace('}', "}}"))
+}
+
+fn reading(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
+    let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
+    phase.reading(key)?.measured().copied()
+}
+
+fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
+    reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
+}
+
+fn guards(trial: &TrialRecord) -> Vec<&str> {
+    trial.findings.iter().map(|finding| finding.guard.as_str()).collect()
+}
+
+fn said(trial: &TrialRecord) -> &str {
+    trial.effective["output"]["stdout"]["first"].as_str().unwrap()
+}
+
+fn alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+#[test]
+fn a_program_sees_what_was_declared_and_nothing_else() {
+    let bench = Bench::new();
+    let body = "[program.x]\ncommand = [\"sh\", \"-c\", \"env | sort; cat; pwd; ls -a\"]\n\
+                env = { MINE = \"a {{b}}\" }\ninput = { text = \"typed\\n\" }\n";
+    let trial = bench.trial(body);
+    let text = said(&trial);
+    assert!(text.contains("MINE=a {b}\n") && text.contains("PATH=") && text.contains("typed\n"), "{text}");
+    assert!(!text.contains("NO_COLOR") && !text.contains("CARGO"), "{text}");
+    assert!(text.contains("/work\n.\n..\n"), "an empty directory of its own: {text}");
+    let tmp = text.lines().find_map(|line| line.strip_prefix("TMPDIR=")).unwrap();
+    assert!(!Path::new(tmp).exists(), "gone with the trial");
+}
+
+#[test]
+fn a_directory_is_copied_and_never_touched() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    fs::write(bench.path("site/n"), "0").unwrap();
+    let count = "command = \"echo $(($(cat n) + 1)) > n; cat n\"\nshell = true\ndirectory = \"site\"\n";
+    let numbers = |data: &RunData| data.trials.iter().map(|trial| said(trial).to_owned()).collect::<Vec<_>>();
+    let three = "[compare]\nblocks = 3\n";
+    let shared = bench.run(&format!("{three}[program.x]\n{count}"));
+    assert_eq!(numbers(&shared), ["1\n", "2\n", "3\n"]);
+    let fresh = bench.run(&format!("{three}[program.x]\n{count}copy = \"trial\"\nwarmup = 2\n"));
+    assert_eq!(numbers(&fresh), ["1\n"; 3]);
+    assert_eq!(fs::read_to_string(bench.path("site/n")).unwrap(), "0");
+    let warmed = bench.run(&format!("{three}[program.x]\n{count}warmup = 2\n"));
+    assert_eq!(numbers(&warmed), ["3\n", "4\n", "5\n"], "warm-ups ran and are in no record");
+    let left: Vec<_> = fs::read_dir(bench.dir.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with(".prony-")), "{left:?}");
+}
+
+#[test]
+fn variants_of_code_are_levels_and_each_step_runs_when_it_should() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    fs::write(bench.path("site/a.sh"), "cat built; echo slow").unwrap();
+    let log = bench.path("log");
+    let body = format!(
+        "[compare]\nblocks = 2\nbaseline = {{ code = \"as-is\" }}\ntwice = false\n[factors.code]\nas-is = {{}}\n\
+         fast = {{ replace = {{ file = \"a.sh\", find = \"slow\", with = \"fast\" }} }}\n[program.x]\n\
+         command = \"sh a.sh\"\ndirectory = \"site\"\nchange = \"{{code}}\"\n\
+         build = \"echo built > built; echo build >> {log}\"\nprepare = \"echo prepare >> {log}\"\n\
+         cleanup = [\"sh\", \"-c\", \"echo cleanup >> {log}\"]\n",
+        log = log.display()
+    );
+    let data = bench.run(&body);
+    for trial in &data.trials {
+        let expected = if trial.trial.variant == 0 { "built\nslow\n" } else { "built\nfast\n" };
+        assert_eq!(said(trial), expected);
+    }
+    let log = fs::read_to_string(log).unwrap();
+    let times = |what: &str| log.lines().filter(|line| *line == what).count();
+    assert_eq!((times("build"), times("prepare"), times("cleanup")), (2, 4, 2));
+    let changed = data.trials.iter().find(|trial| trial.trial.variant == 1).unwrap();
+    assert!(changed.effective["changes"][0].as_str().unwrap().starts_with("`a.sh` changed 1 times, now "));
+}
+
+#[test]
+fn a_change_that_does_not_apply_ends_the_run() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    fs::write(bench.path("site/a"), "text").unwrap();
+    let body = "[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ndirectory = \"site\"\n\
+                change = { replace = { file = \"a\", find = \"absent\", with = \"\" } }\n";
+    fs::write(bench.path("e.toml"), body).unwrap();
+    let output = bench.prony(&["run", "e.toml"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text.contains("change of program `x` failed: `a` has what is looked for 0 times, not 1"), "{text}");
+}
+
+#[test]
+fn lines_and_marks_make_phases() {
+    let bench = Bench::new();
+    let script = format!(
+        "echo loading; sleep 0.05; echo 'loaded 0.25s - 1,000'; {PRONY} mark work begin; \
+         head -c 30000000 /dev/zero | cksum; echo 'work end' >> $PRONY_MARKS; sleep 0.05; echo over"
+    );
+    let phases = "[[phase]]\nname = \"load\"\nbegin = { line = '^loading$' }\nend = { line = '^loaded' }\n\
+                  read = '(?<time>[\\d.]+)s - (?<operations>[\\d,]+)'\n[[phase]]\nname = \"work\"\n\
+                  [[phase]]\nname = \"never\"\n[[phase]]\nname = \"open\"\nbegin = { line = 'over' }\nend = { mark = \"x\" }\n";
+    let trial = bench.trial(&format!("{}{phases}", shell(&script)));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let completions: Vec<Completion> = trial.phases.iter().map(|phase| phase.completion).collect();
+    assert_eq!(
+        completions,
+        [Completion::Complete, Completion::Complete, Completion::NotReached, Completion::Partial]
+    );
+    assert_eq!(amount(&trial, "load", Metric::Time), 0.25e9);
+    assert_eq!((amount(&trial, "load", Metric::Operations), amount(&trial, "load", Metric::Rate)), (1000.0, 4000.0));
+    // The first line may have been read late, and by no more than that.
+    let (wall, lag) = (amount(&trial, "load", Metric::Wall), amount(&trial, "load", Metric::Lag));
+    assert!(wall + lag >= 50e6 && lag > 0.0, "{wall} and {lag}");
+    assert!(amount(&trial, "work", Metric::Cpu) > amount(&trial, "load", Metric::Cpu), "the work is in its phase");
+    assert_eq!(guards(&trial), ["phase_never_began", "phase_never_ended"]);
+}
+
+#[test]
+fn a_program_is_stopped_where_a_phase_says_so() {
+    let bench = Bench::new();
+    let body = "[[phase]]\nname = \"start\"\nend = { line = 'ready' }\nthen = \"stop\"\n";
+    let trial = bench.trial(&format!("{}{body}", shell("echo ready; sleep 600")));
+    assert_eq!((trial.ending.outcome, trial.phases[0].completion), (Outcome::Ok, Completion::Complete));
+}
+
+#[test]
+fn a_terminal_lets_lines_through_that_a_pipe_holds_back() {
+    let bench = Bench::new();
+    let body = "[[phase]]\nname = \"start\"\nend = { line = '^tty ready$' }\nthen = \"stop\"\n";
+    let script = "test -t 1 && echo tty ready; sleep 600";
+    let trial = bench.trial(&format!("[limits]\ntime = \"60 s\"\n{}pty = true\n{body}", shell(script)));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert_eq!(said(&trial), "tty ready\n");
+}
+
+#[test]
+fn a_hanging_program_that_ignores_sigterm_is_timed_out() {
+    let bench = Bench::new();
+    let trial = bench.trial(&format!(
+        "[limits]\ntime = {{ trial = \"300 ms\" }}\n{}",
+        shell("trap '' TERM; echo $$; while :; do sleep 1; done")
+    ));
+    assert_eq!((trial.ending.outcome, trial.ending.phase.as_deref()), (Outcome::TimedOut, Some("run")));
+    assert!(trial.ending.after.as_nanos() >= 300_000_000 && !alive(said(&trial)));
+    let phase = "[[phase]]\nname = \"a\"\nlimit = \"100 ms\"\nbegin = { line = 'on' }\nend = { line = 'off' }\n";
+    let trial = bench.trial(&format!("{}{phase}", shell("trap '' TERM; echo on; sleep 600")));
+    assert_eq!((trial.ending.outcome, trial.ending.phase.as_deref()), (Outcome::TimedOut, Some("a")));
+    let stop = "[[phase]]\nname = \"a\"\nend = { line = 'on' }\nthen = \"stop\"\n[[phase]]\nname = \"b\"\nlimit = \"1 s\"\n\
+                begin = { line = 'on' }\nend = { line = 'off' }\n";
+    let trial = bench.trial(&format!("{}{stop}", shell("trap '' TERM; echo on; sleep 600")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "it had been asked to end: {:?}", trial.ending);
+}
+
+#[test]
+fn a_flood_is_bounded_and_counted() {
+    let bench = Bench::new();
+    let trial = bench.trial(&shell("yes 0123456789abcdef | head -c 67108864"));
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["output_flooded"]));
+    let kept = &trial.effective["output"]["stdout"];
+    assert_eq!(kept["total"].as_u64(), Some(67_108_864));
+    assert!(kept["first"].as_str().unwrap().len() + kept["last"].as_str().unwrap().len() < 10_000);
+}
+
+#[test]
+fn closed_output_and_invalid_utf8_are_nothing_special() {
+    let bench = Bench::new();
+    let trial = bench.trial(&shell("exec 1>&- 2>&-; sleep 0.2; exit 3"));
+    assert_eq!(trial.ending.outcome, Outcome::Failed { code: Some(3) });
+    assert!(amount(&trial, "run", Metric::Wall) >= 200e6, "it lived on");
+    let phase = "[[phase]]\nname = \"a\"\nend = { line = 'b$' }\n";
+    let trial = bench.trial(&format!("{}{phase}", shell("printf 'a\\377\\376b\\n'")));
+    assert_eq!(trial.phases[0].completion, Completion::Complete);
+    assert_eq!(said(&trial), "a\u{fffd}\u{fffd}b\n");
+}
+
+#[test]
+fn daemons_and_endless_forks_are_ended_with_the_trial() {
+    let bench = Bench::new();
+    let trial = bench.trial(&shell("setsid sleep 600 >/dev/null 2>&1 & echo $!"));
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["left_behind"]));
+    assert!(!alive(said(&trial)));
+    let forks = "echo $$; f() { sleep 600 & f & sleep 600; }; f";
+    let trial = bench.trial(&format!("[limits]\npids = 40\ntime = \"1 s\"\n{}", shell(forks)));
+    assert!(matches!(trial.ending.outcome, Outcome::TimedOut | Outcome::Failed { .. }), "{:?}", trial.ending);
+    assert!(!alive(said(&trial).lines().next().unwrap()));
+}
+
+#[test]
+fn a_program_that_is_gone_before_it_was_observed_is_still_measured() {
+    let bench = Bench::new();
+    let (_, data) = bench.exec(&["-r", "3", "--", "true"]);
+    for trial in &data.trials {
+        assert_eq!(trial.ending.outcome, Outcome::Ok);
+        assert!(amount(trial, "run", Metric::Wall) > 0.0 && amount(trial, "run", Metric::Cpu) > 0.0);
+        assert!(amount(trial, "run", Metric::MinorFaults) > 10.0);
+        let sampled = reading(trial, "run", MetricKey::gauge(Metric::Anon, Stat::Max));
+        assert!(sampled.is_none_or(|anon| anon > 0.0), "never a zero, never what was held");
+    }
+}
+
+#[test]
+fn outcomes_are_told_apart() {
+    let bench = Bench::new();
+    let ending = |script: &str| bench.trial(&shell(script)).ending;
+    assert_eq!(ending("kill -SEGV $$").outcome, Outcome::Crashed { signal: 11 });
+    assert_eq!(ending("kill -KILL $$").outcome, Outcome::Killed);
+    let failed = ending("echo why it failed >&2; exit 7");
+    assert_eq!(failed.outcome, Outcome::Failed { code: Some(7) });
+    assert!(failed.evidence.iter().any(|text| text.contains("its last words: `why it failed`")), "{failed:?}");
+    let allowed = bench.trial(&format!("{}success = [7]\n", shell("exit 7")));
+    assert_eq!(allowed.ending.outcome, Outcome::Ok);
+    let not_zero = bench.trial(&format!("{}success = [7]\n", shell("exit 0")));
+    assert_eq!(not_zero.ending.outcome, Outcome::Failed { code: Some(0) });
+}
+
+#[test]
+fn exec_compares_exports_and_saves_what_repeats_it() {
+    let bench = Bench::new();
+    let args = ["-r", "2", "-w", "1", "-n", "one", "-n", "two", "--save", "saved.toml", "--export-json", "o.json"];
+    let more = ["--export-csv", "o.csv", "--export-markdown", "o.md", "--", "sleep 0.01", "--vs", "sleep", "0.02"];
+    let (output, data) = bench.exec(&[&args[..], &more[..]].concat());
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("one\n  outcome    4 ok\n") && text.contains("two\n  outcome    2 ok\n"), "{text}");
+    assert!(text.contains("`command=two`"), "a verdict, if only that there are too few blocks: {text}");
+    assert_eq!(data.trials.len(), 6, "two blocks of baseline, baseline again, and the other");
+    let saved = fs::read_to_string(bench.path("saved.toml")).unwrap();
+    assert_eq!(data.experiment.source(), saved);
+    for file in ["o.json", "o.csv", "o.md"] {
+        assert!(fs::metadata(bench.path(file)).unwrap().len() > 100, "{file}");
+    }
+    let again = bench.prony(&["run", "saved.toml", "--quiet"]);
+    assert_eq!(again.status.code(), Some(0), "{}", String::from_utf8_lossy(&again.stderr));
+    assert_eq!(bench.data().trials.len(), 6);
+}
+
+#[test]
+fn exec_runs_where_it_was_called_and_names_what_it_cannot_start() {
+    let bench = Bench::new();
+    bench.script("here.sh", "pwd; test \"$K\" = v; cat");
+    fs::write(bench.path("in.txt"), "typed\n").unwrap();
+    let (output, data) = bench.exec(&["-r", "1", "--env", "K=v", "--input", "in.txt", "./here.sh"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+    let here = fs::canonicalize(bench.dir.path()).unwrap();
+    assert_eq!(said(&data.trials[0]), format!("{}\ntyped\n", here.display()));
+    let absent = bench.prony(&["exec", "--", "no-such-program"]);
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&absent.stderr).contains("cannot execute `no-such-program`"));
+    let failing = bench.prony(&["exec", "-r", "1", "--", "false"]);
+    assert_eq!(failing.status.code(), Some(1), "a trial failed");
+    let ignored = bench.prony(&["exec", "-r", "1", "-i", "--", "false"]);
+    assert_eq!(ignored.status.code(), Some(0));
+}
+
+#[test]
+fn a_mark_outside_of_prony_does_nothing() {
+    let output = Command::new(PRONY).args(["mark", "x", "begin"]).env_remove("PRONY_MARKS").output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+    let wrong = Command::new(PRONY).args(["mark", "x", "begin", "--to", "/nowhere/at/all"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
+/// METHOD 7: children of 300 MB and of 2 MB, in any order; what an empty one takes is the program's own.
+#[test]
+fn a_large_child_leaves_nothing_to_a_small_one() {
+    let bench = Bench::new();
+    let program = |name: &str, step: &str| {
+        format!("[program.{name}]\ncommand = [\"{PRONY}\", \"fixture\"]\ninput = {{ text = '{step}' }}\n")
+    };
+    let allocate = |bytes: u64| format!("{{{{\"allocate\":{bytes}}}}}");
+    let body = format!(
+        "[factors]\nwhich = [\"large\", \"small\", \"empty\"]\n[subject]\nprogram = \"{{which}}\"\n\
+         [compare]\nblocks = 3\n{}{}{}",
+        program("large", &allocate(300_000_000)),
+        program("small", &allocate(2_000_000)),
+        program("empty", "")
+    );
+    let data = bench.run(&body);
+    let peaks = |variant: usize| -> Vec<f64> {
+        let of = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+        let peak = |trial: &TrialRecord| reading(trial, "run", MetricKey::gauge(Metric::Rss, Stat::Peak));
+        of.map(|trial| peak(trial).unwrap_or_else(|| panic!("no peak: {trial:?}"))).collect()
+    };
+    let empty = peaks(2).into_iter().fold(f64::MAX, f64::min);
+    for (variant, truth) in [(0, 300e6), (1, 2e6)] {
+        for peak in peaks(variant) {
+            let error = (peak - empty - truth).abs();
+            assert!(error <= 0.02 * truth + 2e6, "{truth}: {} above {empty}", peak - empty);
+        }
+    }
+}
