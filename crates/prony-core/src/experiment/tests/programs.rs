@@ -83,7 +83,10 @@ fn every_key_of_a_program_is_read() {
     assert_eq!(env, [("MODE", "fast"), ("N", "3"), ("NUM_PAGES", "20"), ("ON", "true")]);
     assert_eq!(program.input, InputSpec::Text("{} 20".into()));
     assert_eq!((program.runtime, program.copy, program.warmup), (Some(Runtime::Node), CopyOf::Trial, 2));
-    assert_eq!((program.success.as_slice(), program.inherit.as_slice()), ([0, 3].as_slice(), ["NODE_PATH".to_owned()].as_slice()));
+    assert_eq!(
+        (program.success.as_slice(), program.inherit.as_slice()),
+        ([0, 3].as_slice(), ["NODE_PATH".to_owned()].as_slice())
+    );
     let shell = CommandLine::Shell { shell: "sh".into(), script: "sync; true".into() };
     assert_eq!((&program.build, &program.prepare), (&Some(words(&["npm", "run", "build"])), &Some(shell)));
     let replace = Change::Replace { file: "a.js".into(), find: "{x}".into(), with: String::new(), count: 2 };
@@ -221,7 +224,10 @@ fn a_subject_must_be_clear() {
 #[test]
 fn what_cannot_run_is_named() {
     let of = |body: &str| faults(&format!("[program.x]\n{body}\n"));
-    assert_eq!(of("command = \"a 'b\""), "2:11 `command` ends inside a quote | close it, or write the command as a list");
+    assert_eq!(
+        of("command = \"a 'b\""),
+        "2:11 `command` ends inside a quote | close it, or write the command as a list"
+    );
     assert_eq!(of("command = []"), "2:11 `command` is empty | program and arguments: `[\"node\", \"build.js\"]`");
     assert_eq!(of("command = \" \""), "2:11 `command` is empty | name a program");
     assert_eq!(
