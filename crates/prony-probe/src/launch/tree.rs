@@ -2,9 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
 
 use crate::owner::{Place, ProcessId, all_places, place};
 
