@@ -176,10 +176,7 @@ fn lines_and_marks_make_phases() {
     let trial = bench.trial(&format!("{}{phases}", shell(&script)));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let completions: Vec<Completion> = trial.phases.iter().map(|phase| phase.completion).collect();
-    assert_eq!(
-        completions,
-        [Completion::Complete, Completion::Complete, Completion::NotReached, Completion::Partial]
-    );
+    assert_eq!(completions, [Completion::Complete, Completion::Complete, Completion::NotReached, Completion::Partial]);
     assert_eq!(amount(&trial, "load", Metric::Time), 0.25e9);
     assert_eq!((amount(&trial, "load", Metric::Operations), amount(&trial, "load", Metric::Rate)), (1000.0, 4000.0));
     // The first line may have been read late, and by no more than that.

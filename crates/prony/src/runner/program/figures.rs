@@ -112,7 +112,8 @@ impl Span<'_> {
     fn to_the_very_end(&self, readings: &mut Readings) {
         let usage = &self.watched.ended.usage;
         let before = self.before();
-        let count = |of: fn(&Usage) -> u64, before: u64| usage.clone().map(|all| of(&all).saturating_sub(before) as f64);
+        let count =
+            |of: fn(&Usage) -> u64, before: u64| usage.clone().map(|all| of(&all).saturating_sub(before) as f64);
         let amounts = [
             (Metric::MinorFaults, count(|all| all.minor_faults, before.minor_faults)),
             (Metric::MajorFaults, count(|all| all.major_faults, before.major_faults)),
@@ -174,7 +175,8 @@ impl Span<'_> {
         }
         let reached = at_edges.iter().map(|process| process.peak).max();
         if !self.to_the_end {
-            return reached.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
+            return reached
+                .map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
         }
         let reaped = match &self.watched.ended.usage {
             Reading::Measured(usage) => usage.peak,
