@@ -1,7 +1,7 @@
 // Builds the report's script and style sheet into the crate that embeds them. The same sources and
 // lock file give the same bytes; `--check` compares instead of writing.
 import { createHash } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { readdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
@@ -16,17 +16,24 @@ const script = await build({
   entryPoints: ["src/main.ts"],
   format: "iife",
   legalComments: "eof",
+  metafile: true,
 });
 const style = await build({ ...shared, absWorkingDir: here, entryPoints: ["src/app.css"] });
 
-// What the bundled libraries ask to be kept with them; their files carry no such comments.
-const licences = await Promise.all(
-  [["Observable Plot", "@observablehq/plot"], ["D3", "d3"]].map(async ([name, module]) => {
-    const text = await readFile(join(here, "node_modules", module, "LICENSE"), "utf8");
-    return `${name}\n\n${text.trim().replaceAll("*/", "* /")}`;
-  }),
-);
-const code = `/*!\n${licences.join("\n\n")}\n*/\n${script.outputFiles[0].text}`;
+// What the bundled libraries ask to be kept with them: their files carry no such comments.
+const bundled = Object.keys(script.metafile.inputs)
+  .map((path) => /^node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path)?.[1])
+  .filter((name) => name !== undefined);
+const licences = new Map();
+for (const name of [...new Set(bundled)].sort()) {
+  const folder = join(here, "node_modules", name);
+  const file = (await readdir(folder)).find((entry) => /^licen[sc]e/i.test(entry));
+  if (!file) throw new Error(`\`${name}\` has no licence file`);
+  const text = (await readFile(join(folder, file), "utf8")).trim().replaceAll("\r", "").replaceAll("*/", "* /");
+  licences.set(text, [...(licences.get(text) ?? []), name]);
+}
+const notice = [...licences].map(([text, names]) => `${names.join(", ")}:\n\n${text}`).join("\n\n");
+const code = `/*!\n${notice}\n*/\n${script.outputFiles[0].text}`;
 if (/<\/script|<!--/i.test(code)) throw new Error("the script would end its own element");
 
 const files = {

@@ -1,12 +1,13 @@
 // Every trial a dot, its variant's interval beside it, ordered by effect.
 import * as Plot from "@observablehq/plot";
+import { horizontal } from "./axis.ts";
 import { type Chart, figure, section } from "./chart.ts";
 import { type EffectRow, type Metric, ratios, values } from "./data.ts";
 import { choice } from "./dom.ts";
 import { interval, quantity } from "./format.ts";
 import { first, metricChoice } from "./metrics.ts";
 import type { State } from "./state.ts";
-import { logTicks } from "./ticks.ts";
+import { linearTicks, logTicks } from "./ticks.ts";
 
 interface Dot {
   row: number;
@@ -67,7 +68,7 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
     alternative: rows.map((row) => sentence(state, row, show)).join("; "),
     draw: (width) => draw(state, metric, rows, dots, ended, relative, width),
     table: () => ({
-      heads: ["Variant", "Baseline", relative ? "Ratio" : "Median", "Interval", "Trials", "Did not finish", "Verdict"],
+      heads: ["Variant", "Baseline", relative ? "Ratio" : "Median", "Interval", "Trials", "Did not finish", "Verdict", "Baseline against itself"],
       rows: rows.map((row, at) => [
         state.name(row.variant),
         row.baseline === null ? "-" : state.name(row.baseline),
@@ -76,6 +77,7 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
         String(dots.filter((d) => d.row === at).length),
         ended[at] ?? "0",
         row.words ?? "-",
+        row.aa === null || row.aa[0] === null ? "-" : `${show(row.aa[0])} (${interval(row.aa[1], row.aa[2], show)}, 95 %)`,
       ]),
     }),
   };
@@ -141,6 +143,7 @@ function draw(
   const pad = log ? Math.max((high / low) ** 0.04, 1.005) : 1;
   const domain: [number, number] =
     known.length === 0 ? [0.5, 2] : log ? [low / pad, high * pad] : [Math.min(0, low), high * 1.04];
+  const most = Math.max(2, Math.floor(width / 90));
   const bars = rows.map((row, at) => ({ row, at })).filter(({ row }) => row.center !== null);
   return Plot.plot({
     width,
@@ -152,13 +155,11 @@ function draw(
     x: {
       type: log ? "log" : "linear",
       domain,
-      label: relative ? "times the baseline" : metric.name,
-      tickFormat: (v: number) => show(v),
-      ticks: log ? logTicks(...domain, Math.floor(width / 90)) : Math.floor(width / 120),
-      grid: true,
+      axis: null,
     },
     y: { domain: [rows.length - 0.35, -0.62], axis: null },
     marks: [
+      ...horizontal(log ? logTicks(...domain, most) : linearTicks(...domain, most), show, relative ? "times the baseline" : null),
       relative
         ? Plot.rectX([0], {
             x1: Math.max(1 / (1 + margin), domain[0]),

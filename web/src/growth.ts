@@ -1,5 +1,6 @@
 // A figure against a numeric factor, on log axes, with the fitted power law and what did not finish.
 import * as Plot from "@observablehq/plot";
+import { horizontal, vertical } from "./axis.ts";
 import { type Chart, figure, section } from "./chart.ts";
 import { type Fit, median, type Metric, type Payload, values } from "./data.ts";
 import { choice, h } from "./dom.ts";
@@ -173,22 +174,18 @@ function draw(
     x: {
       type: "log",
       domain: [low / 1.15, high * 1.15],
-      label: factor,
-      ticks: logTicks(low / 1.15, high * 1.15, Math.floor(width / 90)),
-      tickFormat: (v: number) => quantity(v, "count"),
-      grid: true,
+      axis: null,
     },
     y: {
       type: "log",
       domain: [Math.min(...ys) / 1.15, Math.max(...ys) * room],
-      label: metric.name,
-      tickFormat: (v: number) => quantity(v, metric.unit),
-      ticks: logTicks(Math.min(...ys) / 1.15, Math.max(...ys) * room, 8),
-      grid: true,
+      axis: null,
     },
     color: { type: "identity" },
     symbol: { type: "identity" },
     marks: [
+      ...horizontal(logTicks(low / 1.15, high * 1.15, Math.floor(width / 80)), (v) => quantity(v, "count"), factor),
+      ...vertical(logTicks(Math.min(...ys) / 1.15, Math.max(...ys) * room, 8), (v) => quantity(v, metric.unit)),
       Plot.line(lines, { x: "x", y: "y", z: "series", stroke: colour, strokeDasharray: "5 4", strokeOpacity: 0.75, clip: true }),
       Plot.line(medians, { x: "x", y: "y", z: "series", stroke: colour, strokeWidth: 2 }),
       Plot.dot(points, {

@@ -1,5 +1,6 @@
 // Latency percentile curves: intended solid, actual dashed.
 import * as Plot from "@observablehq/plot";
+import { horizontal, vertical } from "./axis.ts";
 import { type Chart, figure, legend, section } from "./chart.ts";
 import type { LatencyCurve } from "./data.ts";
 import { percentile, quantity } from "./format.ts";
@@ -47,6 +48,7 @@ function chart(state: State, title: string, curves: LatencyCurve[]): Chart {
   );
   type Point = (typeof points)[number];
   const ys = points.map((p) => p.y);
+  const farthest = Math.max(...points.map((p) => p.x));
   const at = (curve: LatencyCurve, share: number) => {
     const index = shares.findIndex((s) => s >= share - 1e-9);
     const nanos = curve.nanos[index];
@@ -70,14 +72,17 @@ function chart(state: State, title: string, curves: LatencyCurve[]): Chart {
         marginBottom: 42,
         x: {
           type: "log",
-          label: "share of operations at or below",
-          ticks: [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6].filter((t) => t <= Math.max(...points.map((p) => p.x)) * 1.01 && (width > 420 || t !== 2)),
-          tickFormat: percentile,
-          grid: true,
+          axis: null,
         },
-        y: { type: "log", label: null, tickFormat: show, ticks: logTicks(Math.min(...ys) / 1.05, Math.max(...ys) * 1.05, 8), grid: true },
+        y: { type: "log", axis: null },
         color: { type: "identity" },
         marks: [
+          ...horizontal(
+            [1, 2, 10, 100, 1e3, 1e4, 1e5, 1e6].filter((t) => t <= farthest * 1.01 && (width > 420 || t !== 2)),
+            percentile,
+            "share of operations at or below",
+          ),
+          ...vertical(logTicks(Math.min(...ys), Math.max(...ys), 8), show),
           ...curves.map((c) => {
             const { colour, dash } = state.looks[c.variant]!;
             const own = points.filter((p) => p.variant === c.variant && p.kind === c.kind);

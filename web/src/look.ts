@@ -25,14 +25,15 @@ export function looks(data: Pick<Payload, "variants" | "factors">): Look[] {
     variants.some((a) => variants.some((b) => a.stratum === b.stratum && a.levels[factor] !== b.levels[factor]));
   suited.sort((a, b) => Number(compared(b.i)) - Number(compared(a.i)) || b.levels.length - a.levels.length);
   const of = suited[0];
-  const base = of ? new Set(variants.filter((v) => v.baseline).map((v) => v.levels[of.i])) : new Set();
-  const baseLevel = base.size === 1 ? [...base][0] : undefined;
+  const bases = of ? new Set(variants.filter((v) => v.baseline).map((v) => v.levels[of.i])) : new Set();
+  const baseLevel = bases.size === 1 ? [...bases][0] : undefined;
   const coloured = (of?.levels ?? []).filter((l) => l !== baseLevel).sort((a, b) => a - b);
   const seen = new Map<string, number>();
   return variants.map((variant, i) => {
     const level = of ? variant.levels[of.i]! : i;
     const at = of ? coloured.indexOf(level) : i;
-    const colour = of && level === baseLevel ? "var(--base)" : `var(--c${at % COLOURS})`;
+    const base = of ? level === baseLevel : variant.baseline;
+    const colour = base ? "var(--base)" : `var(--c${at % COLOURS})`;
     const nth = seen.get(colour) ?? 0;
     seen.set(colour, nth + 1);
     const mark = of ? (at + 1 + nth) % SYMBOLS.length : i % SYMBOLS.length;

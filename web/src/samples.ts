@@ -1,5 +1,6 @@
 // Frequency curves of groups of operations, as ratio to the baseline, in panels that lie apart.
 import * as Plot from "@observablehq/plot";
+import { horizontal } from "./axis.ts";
 import { type Chart, figure, legend, section } from "./chart.ts";
 import type { Samples } from "./data.ts";
 import { choice } from "./dom.ts";
@@ -72,13 +73,16 @@ function chart(state: State, chosen: Among, of: Samples, panel: Samples["panels"
         x: {
           type: "log",
           domain: [low, high],
-          label: of.relative ? "times the baseline's median" : "time of a group",
-          tickFormat: show,
-          ticks: logTicks(low, high, Math.floor(width / 80)),
+          axis: null,
         },
         y: { label: null, tickFormat: (v: number) => `${digits(v)}\u00a0%`, ticks: 4, grid: true, zero: true },
         color: { type: "identity" },
         marks: [
+          ...horizontal(
+            logTicks(low, high, Math.floor(width / 80)),
+            show,
+            of.relative ? "times the baseline's median" : "time of a group",
+          ),
           ...lines.flatMap(({ variant, points: own }) => {
             const { colour, dash } = state.looks[variant]!;
             return [

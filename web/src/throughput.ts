@@ -44,6 +44,7 @@ function chart(state: State, phase: string, of: Map<number, Series>): Chart {
   const points = lines.flatMap((l) => l.points);
   const steps = [...of.values()].map((s) => s.step);
   const show = (v: number) => quantity(v, "per_second");
+  const end = Math.max(...lines.map(({ points: own }, i) => own.length * steps[i]!));
   const summary = lines.map(({ variant, points: own }) => ({
     variant,
     mean: own.reduce((s, p) => s + p.y, 0) / own.length,
@@ -54,7 +55,7 @@ function chart(state: State, phase: string, of: Map<number, Series>): Chart {
     title: `${phase}: operations per second`,
     caption: `One trial of each variant, the one nearest to its median. A step is ${seconds(Math.min(...steps))}${
       Math.max(...steps) > Math.min(...steps) ? ` to ${seconds(Math.max(...steps))}` : ""
-    }; the last, cut short, is left out.`,
+    }; the last, cut short, is left out, and so are trials of less than four steps.`,
     alternative: summary.map((s) => `${state.name(s.variant)}: mean ${show(s.mean)}`).join("; "),
     draw: (width) =>
       Plot.plot({
@@ -63,7 +64,7 @@ function chart(state: State, phase: string, of: Map<number, Series>): Chart {
         marginLeft: 64,
         marginRight: 12,
         marginBottom: 32,
-        x: { label: null, tickFormat: seconds, ticks: Math.max(2, Math.floor(width / 110)) },
+        x: { domain: [0, end], label: null, tickFormat: seconds, ticks: Math.max(2, Math.floor(width / 110)) },
         y: { label: null, tickFormat: show, grid: true, ticks: 5, zero: true, nice: true },
         color: { type: "identity" },
         marks: [

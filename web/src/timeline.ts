@@ -54,8 +54,11 @@ export function timeline(state: State): void {
           ),
       choice(
         "Shade phases of",
-        [...rounds.keys()].map((v) => ({ value: String(v), text: state.name(v) })),
-        String([...rounds.keys()][0]),
+        [
+          { value: "", text: "the first shown" },
+          ...[...rounds.keys()].map((v) => ({ value: String(v), text: state.name(v) })),
+        ],
+        "",
         (value) => ((shaded = value), redraw()),
       ),
     ],

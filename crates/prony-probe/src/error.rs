@@ -82,6 +82,28 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// A function to be timed is not named as its runtime needs it.
+    #[error("`{call}` does not name a function as {form}")]
+    Call {
+        /// As written.
+        call: String,
+        /// How it must look.
+        form: &'static str,
+    },
+    /// A path that cannot be handed to a probe.
+    #[error("`{path}` cannot be told to a runtime: it must be absolute, UTF-8, in one line, without `:` for Python")]
+    ProbePath {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A line of the channel of marks that is neither a mark nor a probe's.
+    #[error("`{line}` is no mark")]
+    ProbeLine {
+        /// Its beginning.
+        line: String,
+        /// The cause.
+        source: serde_json::Error,
+    },
 }
 
 impl Error {

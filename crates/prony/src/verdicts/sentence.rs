@@ -112,13 +112,23 @@ fn digits(ratio: f64) -> String {
     format!("{ratio:.places$}")
 }
 
+/// A share; from 100 % on as a factor, since nobody reads `41607.57 %`.
 fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e4).round() / 1e2)
+    match share {
+        share if share < 1.0 => format!("{} %", (share * 1e4).round() / 1e2),
+        share if share < 99.0 => format!("a factor of {:.1}", 1.0 + share),
+        share => format!("a factor of {:.0}", 1.0 + share),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_shares_are_factors() {
+        assert_eq!([0.041, 0.5, 1.84, 416.0757].map(percent), ["4.1 %", "50 %", "a factor of 2.8", "a factor of 417"]);
+    }
 
     #[test]
     fn ratios_have_three_digits() {

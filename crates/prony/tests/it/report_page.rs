@@ -40,6 +40,9 @@ fn the_page_holds_verdicts_tables_and_data_for_every_figure() {
     let clocks: Vec<&str> = data["samples"].as_array().unwrap().iter().filter_map(|s| s["clock"].as_str()).collect();
     assert_eq!(clocks, ["cpu", "wall", "cpu", "wall"].map(|c| c).into_iter().rev().collect::<Vec<_>>());
     assert!(data["samples"][0]["relative"].as_bool().unwrap());
+    let write = data["samples"].as_array().unwrap().iter().find(|s| s["phase"] == "write").unwrap();
+    let panels: Vec<_> = write["panels"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert_eq!(panels, ["fast", "slow"], "what is six times as fast lies apart");
     assert!(!data["timelines"]["trials"].as_array().unwrap().is_empty());
     let time = data["metrics"].as_array().unwrap().iter().find(|m| m["name"] == "write.time").unwrap();
     assert_eq!(time["effects"]["rows"].as_array().unwrap().len(), 8);

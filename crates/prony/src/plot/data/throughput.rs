@@ -6,6 +6,9 @@ use super::Source;
 use super::thin::means;
 use crate::error::Error;
 
+/// Fewer steps than this show no course of time.
+const FEWEST: usize = 4;
+
 /// One trial's throughput in one phase.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Throughput {
@@ -32,7 +35,7 @@ pub fn throughput(source: Source<'_>, trials: &[usize], steps: usize) -> Result<
         for (phase, series) in source.database.load_throughput(source.data.head.id, trial.trial.position)? {
             let interval = series.interval.as_secs_f64();
             let (means, each) = means(whole(&series.operations), steps);
-            if interval <= 0.0 || means.len() < 2 {
+            if interval <= 0.0 || means.len() < FEWEST {
                 continue;
             }
             let step = interval * each as f64;

@@ -60,7 +60,7 @@ fn body(parts: &Parts<'_>) -> String {
         "<a class=\"skip\" href=\"#verdicts\">Skip to the verdicts</a>\n\
          <header><h1>{}</h1><button type=\"button\" id=\"theme\" hidden></button>\
          <nav aria-label=\"Sections\" id=\"nav\"></nav></header>\n<main>\n\
-         <section id=\"verdicts\"><h2>What the comparison says</h2>{}<div class=\"preface\">{preface}</div></section>\n\
+         <section id=\"verdicts\">{}<h2>What the comparison says</h2>{}<div class=\"preface\">{preface}</div></section>\n\
          <noscript><p class=\"fine\">The figures need JavaScript; verdicts, findings and tables do not.</p></noscript>\n\
          {figures}\n\
          <section id=\"findings\"><h2>What the guards found</h2>{}</section>\n\
@@ -71,6 +71,7 @@ fn body(parts: &Parts<'_>) -> String {
          <section id=\"raw\"><h2>Raw data</h2><div class=\"body\"></div></section>\n</main>\n\
          <footer><p>Made by prony {}. Nothing on this page was loaded from elsewhere.</p></footer>",
         html(&report.title),
+        question(parts.data),
         sections::verdicts(parts.verdicts),
         sections::findings(&report.findings),
         sections::tables(report, parts.data.trials.len()),
@@ -79,6 +80,11 @@ fn body(parts: &Parts<'_>) -> String {
         html(parts.data.experiment.source()),
         html(&parts.data.head.version),
     )
+}
+
+/// What the experiment asks, where it says so.
+fn question(data: &RunData) -> String {
+    data.experiment.question().map_or_else(String::new, |q| format!("<p class=\"question\">{}</p>", html(q)))
 }
 
 fn experiment_line(data: &RunData) -> String {

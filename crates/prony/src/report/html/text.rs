@@ -26,7 +26,7 @@ pub(super) fn html(text: &str) -> String {
 /// A sentence of ours in which names stand in backticks: those become code.
 pub(super) fn sentence(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
-    if parts.len() % 2 == 0 {
+    if parts.len().is_multiple_of(2) {
         return html(text);
     }
     let part = |(at, part): (usize, &&str)| match at % 2 {

@@ -1,0 +1,59 @@
+//! The probe of Node: what is loaded by `--require`, and from there for ES modules.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use super::{before, utf8, write_all};
+use crate::error::Error;
+
+const FILES: [(&str, &str); 10] = [
+    ("prony-probe.cjs", include_str!("node/prony-probe.cjs")),
+    ("channel.cjs", include_str!("node/channel.cjs")),
+    ("heap.cjs", include_str!("node/heap.cjs")),
+    ("histogram.cjs", include_str!("node/histogram.cjs")),
+    ("hold.cjs", include_str!("node/hold.cjs")),
+    ("calls.cjs", include_str!("node/calls.cjs")),
+    ("targets.cjs", include_str!("node/targets.cjs")),
+    ("modules.cjs", include_str!("node/modules.cjs")),
+    ("esm-loader.mjs", include_str!("node/esm-loader.mjs")),
+    ("children.cjs", include_str!("node/children.cjs")),
+];
+
+/// Writes the probe and appends it to `NODE_OPTIONS`.
+pub(super) fn install(dir: &Path, spec: &str, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Error> {
+    let dir = dir.join("node");
+    write_all(&dir, &FILES)?;
+    write_all(&dir, &[("spec.json", spec)])?;
+    let entry = dir.join("prony-probe.cjs");
+    // Node reads the quotes and backslashes of NODE_OPTIONS as JSON writes them.
+    let quoted = serde_json::to_string(utf8(&entry)?).expect("a text is always JSON");
+    let mut options =
+        before(env, "NODE_OPTIONS").map(|own| [own, OsStr::new(" ")].join(OsStr::new(""))).unwrap_or_default();
+    options.push(format!("--require {quoted}"));
+    env.insert("NODE_OPTIONS".into(), options);
+    Ok(())
+}
+
+/// Node's permission model hides the probe's files; everything else lets it in.
+pub(super) fn unprobed(args: &[OsString]) -> Option<String> {
+    let flag = args.iter().take_while(|arg| arg.as_encoded_bytes().starts_with(b"-")).find_map(|arg| {
+        ["--permission", "--experimental-permission"].into_iter().find(|flag| arg.as_os_str() == OsStr::new(flag))
+    })?;
+    Some(format!(
+        "`{flag}` keeps Node from reading the probe, unless `--allow-fs-read` and `--allow-fs-write` name prony's scratch"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_runtimes_own_flags_count() {
+        let args = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
+        assert!(unprobed(&args(&["--permission", "a.js"])).is_some_and(|why| why.contains("`--permission`")));
+        assert_eq!(unprobed(&args(&["a.js", "--permission"])), None);
+        assert_eq!(unprobed(&[]), None);
+    }
+}

@@ -1,0 +1,158 @@
+'use strict';
+// Functions timed without editing them. The first calls are told one by one; a hot function is counted after that, so
+// that what a call costs here stays below a microsecond and no file fills up.
+const { isPromise } = require('util').types;
+const { performance } = require('perf_hooks');
+const { spec, now, line, spend } = require('./channel.cjs');
+const { hold, held } = require('./hold.cjs');
+const { due } = require('./heap.cjs');
+const { CLASSES, classOf, histogram } = require('./histogram.cjs');
+
+const monotonic = performance.now.bind(performance);
+const EVERY = 1e9; // nanoseconds between two reports of a hot function
+const calls = [];
+let perCall = null;
+
+/** Nanoseconds of this thread without the time it was held. */
+const clock = () => monotonic() * 1e6 - held();
+
+const newTally = (due) => ({ count: 0, failed: 0, total: 0, min: Infinity, max: 0, due, told: 0, changed: false, classes: new Float64Array(CLASSES) });
+
+function tallied(call, took, ok) {
+  const tally = call.tally || (call.tally = newTally(0));
+  tally.count += 1;
+  if (!ok) tally.failed += 1;
+  tally.total += took;
+  if (took < tally.min) tally.min = took;
+  if (took > tally.max) tally.max = took;
+  tally.classes[classOf(took)] += 1;
+  tally.changed = true;
+}
+
+function tell(call) {
+  const { tally } = call;
+  tally.changed = false;
+  if (perCall === null) perCall = calibrate();
+  spend((tally.count - tally.told) * perCall);
+  tally.told = tally.count;
+  const ns = (n) => Math.round(n);
+  line('calls', now(), `,"call":${call.id},"count":${tally.count},"failed":${tally.failed},"total":${ns(tally.total)},"min":${ns(tally.min)},"max":${ns(tally.max)},${histogram(tally.classes)}`);
+}
+
+/** Reports every hot function that was called since its last report. */
+function report() {
+  for (const call of calls) if (call.tally && call.tally.changed) tell(call);
+}
+
+function begin(call, n) {
+  const at = now();
+  line('begin', at, `,"call":${call.id},"n":${n},"open":${call.open - 1}`);
+  due(at);
+}
+
+function end(call, n, began, ok) {
+  const ended = clock();
+  const took = ended - began;
+  call.open -= 1;
+  if (n > spec.detail) {
+    tallied(call, took, ok);
+    if (ended >= call.tally.due) {
+      call.tally.due = ended + EVERY;
+      tell(call);
+    }
+    return;
+  }
+  const at = now();
+  line('end', at, `,"call":${call.id},"n":${n},"open":${call.open},"ok":${ok},"took":${Math.round(took)}`);
+  due(at);
+  if (call.hold && call.open === 0) call.hold = hold(call, n);
+}
+
+/** A promise that settles as the original does, when the call has been ended. Not handled on the caller's behalf:
+ * a rejection that nobody catches still ends the program. */
+function settling(call, n, began, promise) {
+  const settled = promise.then(
+    (value) => (end(call, n, began, true), value),
+    (error) => {
+      end(call, n, began, false);
+      throw error;
+    },
+  );
+  for (const key of Reflect.ownKeys(promise)) Object.defineProperty(settled, key, Object.getOwnPropertyDescriptor(promise, key));
+  return settled;
+}
+
+/** Anything else with a `then` may be lazy (a query that runs when awaited), so it is watched, not called. */
+function watched(call, n, began, thenable) {
+  let open = true;
+  const once = (ok) => open && ((open = false), end(call, n, began, ok));
+  const { then } = thenable;
+  const watchedThen = function (resolve, reject) {
+    return then.call(
+      this,
+      (value) => (once(true), typeof resolve === 'function' ? resolve(value) : value),
+      (error) => {
+        once(false);
+        if (typeof reject === 'function') return reject(error);
+        throw error;
+      },
+    );
+  };
+  try {
+    Object.defineProperty(thenable, 'then', { value: watchedThen, writable: true, configurable: true });
+  } catch {
+    once(true);
+  }
+  return thenable;
+}
+
+function returned(call, n, began, result) {
+  if (result !== null && typeof result === 'object') {
+    if (isPromise(result)) return settling(call, n, began, result);
+    if (typeof result.then === 'function') return watched(call, n, began, result);
+  }
+  end(call, n, began, true);
+  return result;
+}
+
+/** Runs `body` as one call. */
+function timed(call, body, a, b, c) {
+  const n = (call.n += 1);
+  call.open += 1;
+  if (n <= spec.detail) begin(call, n);
+  const began = clock();
+  let result;
+  try {
+    result = body(a, b, c);
+  } catch (error) {
+    end(call, n, began, false);
+    throw error;
+  }
+  return returned(call, n, began, result);
+}
+
+/** What the watching of one call costs at most, in nanoseconds: that of a function that does nothing. */
+function calibrate() {
+  const probe = { id: '""', hold: false, n: spec.detail, open: 0, tally: newTally(Infinity) };
+  const empty = wrap(() => undefined, probe);
+  const began = now();
+  for (let i = 0; i < 2000; i += 1) empty();
+  return (now() - began) / 2000;
+}
+
+function wrap(fn, call) {
+  const proxy = new Proxy(fn, {
+    apply: (target, self, args) => timed(call, Reflect.apply, target, self, args),
+    construct: (target, args, made) => timed(call, Reflect.construct, target, args, made === proxy ? target : made),
+  });
+  return proxy;
+}
+
+/** The function under watch for a call of the spec. */
+function watch(fn, { id, hold: held }) {
+  const call = { id: JSON.stringify(id), hold: held, n: 0, open: 0, tally: null };
+  calls.push(call);
+  return wrap(fn, call);
+}
+
+module.exports = { watch, report };

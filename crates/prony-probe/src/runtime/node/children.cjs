@@ -1,0 +1,22 @@
+'use strict';
+// Children whose environment the program made itself are probed too: only what loads the probe is added to it.
+const { ChildProcess } = require('child_process');
+
+/** The environment with the probe in NODE_OPTIONS, appended to what stands there. */
+function withProbe(pairs, option) {
+  const at = pairs.findIndex((pair) => pair.startsWith('NODE_OPTIONS='));
+  if (at < 0) return [...pairs, `NODE_OPTIONS=${option}`];
+  if (pairs[at].includes(option)) return pairs;
+  return pairs.map((pair, i) => (i === at ? `${pair} ${option}` : pair));
+}
+
+function install() {
+  const option = `--require ${JSON.stringify(`${__dirname}/prony-probe.cjs`)}`;
+  const { spawn } = ChildProcess.prototype;
+  ChildProcess.prototype.spawn = function (options, ...rest) {
+    if (options && Array.isArray(options.envPairs)) options.envPairs = withProbe(options.envPairs, option);
+    return spawn.call(this, options, ...rest);
+  };
+}
+
+module.exports = { install, withProbe };

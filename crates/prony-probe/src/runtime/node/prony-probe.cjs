@@ -1,0 +1,31 @@
+'use strict';
+// Loaded by --require before the program, in every Node process and worker thread. Runs on Node 14 and later, keeps
+// no event loop alive, opens no port, writes nothing but lines to the channel named in spec.json, and never throws.
+const began = process.hrtime.bigint();
+const used = process.memoryUsage().heapUsed;
+
+function start() {
+  const loaded = Symbol.for('prony.probe');
+  if (globalThis[loaded] || process.env.PRONY_HOOKS_THREAD) return;
+  const channel = require('./channel.cjs');
+  if (!channel.open()) return;
+  const heap = require('./heap.cjs');
+  // A program without functions to time does not pay for what times them.
+  const modules = channel.spec.calls.length === 0 ? null : require('./modules.cjs');
+  Object.defineProperty(globalThis, loaded, { value: { facade: modules && modules.facade } });
+  channel.hello(modules === null ? [] : modules.install());
+  require('./children.cjs').install();
+  heap.install();
+  process.on('exit', () => {
+    if (modules !== null) modules.report();
+    heap.line('exit');
+    channel.bye();
+  });
+  channel.started(began, Math.max(0, process.memoryUsage().heapUsed - used));
+}
+
+try {
+  start();
+} catch {
+  // A program must run without its probe too; the runner sees that no `hello` came.
+}

@@ -1,0 +1,83 @@
+'use strict';
+// Which files hold the functions to be timed. Also loaded by the thread that hooks ES modules, so it touches nothing.
+const fs = require('fs');
+const Module = require('module');
+const path = require('path');
+const { fileURLToPath } = require('url');
+
+const spec = JSON.parse(fs.readFileSync(path.join(__dirname, 'spec.json'), 'utf8'));
+const KNOWN = /\.[cm]?[jt]sx?$/;
+const MARK = 'prony-original';
+
+/** A package or a file without its ending, as the program would resolve it. */
+function resolved(file) {
+  if (KNOWN.test(file)) return null;
+  try {
+    return Module.createRequire(path.join(spec.directory, 'x.js')).resolve(file);
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a file may be an ES module: by its ending, else by the nearest package.json; yes where it is not found. */
+function mayBeEsm(file) {
+  if (/\.c[jt]s$/.test(file)) return false;
+  if (/\.m[jt]s$/.test(file)) return true;
+  let directory = path.dirname(file);
+  if (!fs.existsSync(file)) return true;
+  for (;;) {
+    try {
+      const { type } = JSON.parse(fs.readFileSync(path.join(directory, 'package.json'), 'utf8'));
+      // Node 22.7 and later also tell ES modules by their syntax where no type is given.
+      return type === 'module' || (type === undefined && /^\s*(export|import)\s/m.test(fs.readFileSync(file, 'utf8')));
+    } catch {
+      const up = path.dirname(directory);
+      if (up === directory) return /^\s*(export|import)\s/m.test(fs.readFileSync(file, 'utf8'));
+      directory = up;
+    }
+  }
+}
+
+function located(file) {
+  const tries = [path.resolve(spec.directory, file), path.resolve(spec.directory, 'node_modules', file)];
+  return tries.find((at) => fs.existsSync(at)) || file;
+}
+
+const targets = spec.calls.map(({ id, call, hold }, index) => {
+  const at = call.lastIndexOf('#');
+  const file = resolved(call.slice(0, at)) || call.slice(0, at).replace(/^(\.\/)+/, '');
+  const names = call.slice(at + 1).split('.');
+  return { id, hold, index, file, names, base: path.basename(file), esm: mayBeEsm(located(file)) };
+});
+const bases = new Set(targets.map(({ base }) => base));
+const none = [];
+
+const inside = (file, wanted) => file === wanted || (!path.isAbsolute(wanted) && file.endsWith(`/${wanted}`));
+
+/** The targets in a file, by its whole path or the end of it. */
+function matching(file) {
+  if (typeof file !== 'string' || !bases.has(path.basename(file))) return none;
+  return targets.filter((target) => inside(file, target.file));
+}
+
+const isModule = (loaded) => loaded.format === 'module' || loaded.format === 'module-typescript';
+
+/** A module that exports what the one at `url` does, its targets watched; null where it has none. */
+function facadeOf(url, source) {
+  if (!url.startsWith('file:') || url.includes(MARK)) return null;
+  const file = fileURLToPath(url);
+  const hits = matching(file);
+  if (hits.length === 0) return null;
+  const original = JSON.stringify(`${url}${url.includes('?') ? '&' : '?'}${MARK}`);
+  const names = [...new Set(hits.map(({ names: [first] }) => first))];
+  const lines = [`import * as original from ${original};`, `export * from ${original};`, "const probe = globalThis[Symbol.for('prony.probe')];"];
+  names.forEach((name, i) => {
+    const first = hits.filter((target) => target.names[0] === name);
+    lines.push(`const watched${i} = [${first.map(({ index }) => index)}].reduce((_, at) => probe.facade(original, at, ${JSON.stringify(file)}), null);`);
+    lines.push(`export { watched${i} as ${name} };`);
+  });
+  if (!names.includes('default') && /\bdefault\b/.test(String(source))) lines.push('const other = original.default;', 'export { other as default };');
+  return { format: 'module', shortCircuit: true, source: lines.join('\n') };
+}
+
+module.exports = { targets, matching, isModule, facadeOf };

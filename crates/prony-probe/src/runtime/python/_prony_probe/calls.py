@@ -1,0 +1,193 @@
+"""Functions timed without editing them. The first calls are told one by one; a hot function is counted after that."""
+
+from _thread import allocate_lock
+from math import frexp
+
+from .channel import line, now, quoted, spend
+from .heap import due
+from .hold import held, hold
+from .spec import SPEC
+
+_EVERY = 1_000_000_000  # nanoseconds between two reports of a hot function
+_SUB = 16  # classes for each power of two
+_LINE_ROOM = 3600  # characters that the classes of one line may take
+_calls = []
+
+
+def _class_of(nanoseconds):
+    """The class of a time: its exponent, and the sixteenth of it."""
+    mantissa, exponent = frexp(max(nanoseconds, 1))
+    return (exponent - 1) * _SUB + int((mantissa * 2 - 1) * _SUB)
+
+
+def clock():
+    """Nanoseconds of this process without the time it was held."""
+    return now() - held()
+
+
+class Call:
+    """One function under watch."""
+
+    __slots__ = ("id", "hold", "n", "open", "count", "failed", "total", "least", "most", "classes", "due", "told", "lock")
+
+    def __init__(self, target):
+        self.id = quoted(target["id"])
+        self.hold = bool(target["hold"])
+        self.lock = allocate_lock()
+        self.open = self.n = self.due = 0
+        self.clear()
+        _calls.append(self)
+
+    def clear(self):
+        """Nothing counted yet."""
+        self.count = self.failed = self.total = self.most = self.told = 0
+        self.least = None
+        self.classes = {}
+
+    def begin(self):
+        """A call begins: its number and instant."""
+        with self.lock:
+            self.n += 1
+            self.open += 1
+            n, is_open = self.n, self.open
+        if n <= SPEC["detail"]:
+            at = now()
+            line("begin", at, f',"call":{self.id},"n":{n},"open":{is_open - 1}')
+            due(at)
+        return n, clock()
+
+    def end(self, begun, ok):
+        """A call ends."""
+        n, began = begun
+        ended = clock()
+        with self.lock:
+            self.open -= 1
+            is_open = self.open
+        if n > SPEC["detail"]:
+            self._count(ended - began, ok)
+            if ended >= self.due:
+                self.due = ended + _EVERY
+                self.tell()
+            return
+        at = now()
+        line("end", at, f',"call":{self.id},"n":{n},"open":{is_open},"ok":{"true" if ok else "false"},"took":{ended - began}')
+        due(at)
+        if self.hold and is_open == 0:
+            self.hold = hold(self.id, n)
+
+    def _count(self, took, ok):
+        with self.lock:
+            self.count += 1
+            self.failed += not ok
+            self.total += took
+            self.least = took if self.least is None else min(self.least, took)
+            self.most = max(self.most, took)
+            at = _class_of(took)
+            self.classes[at] = self.classes.get(at, 0) + 1
+
+    def tell(self):
+        """Reports what was counted."""
+        if self.count == self.told:
+            return
+        with self.lock:
+            spend((self.count - self.told) * _per_call())
+            self.told = self.count
+            figures = f'"count":{self.count},"failed":{self.failed},"total":{self.total},"min":{self.least},"max":{self.most}'
+            classes = dict(self.classes)
+        line("calls", now(), f',"call":{self.id},{figures},{_histogram(classes)}')
+
+
+def _histogram(classes):
+    """Counts of classes as text, coarser by half until they fit into a line."""
+    sub = _SUB
+    while True:
+        counts = {}
+        for at, count in classes.items():
+            to = at * sub // _SUB
+            counts[to] = counts.get(to, 0) + count
+        text = ",".join(f"[{at},{count}]" for at, count in sorted(counts.items()))
+        if len(text) < _LINE_ROOM or sub == 1:
+            return f'"sub":{sub},"classes":[{text}]'
+        sub //= 2
+
+
+_cost = []
+
+
+def _per_call():
+    """What the counting of one call costs at least, in nanoseconds: two clocks and a class."""
+    if not _cost:
+        began = now()
+        for _ in range(500):
+            _class_of(clock() - clock() + 1000)
+        _cost.append((now() - began) // 500)
+    return _cost[0]
+
+
+def report():
+    """Reports every hot function that was called since its last report."""
+    for call in _calls:
+        call.tell()
+
+
+def forked():
+    """A child begins its own account; locks held by other threads of the parent are replaced."""
+    for call in _calls:
+        call.lock = allocate_lock()
+        call.n = call.open = 0
+        call.clear()
+
+
+def watch(function, target):
+    """The function under watch: one that returns a coroutine or a future ends when that does."""
+    import functools
+
+    call = Call(target)
+    if getattr(getattr(function, "__code__", None), "co_flags", 0) & 0x80:  # inspect.CO_COROUTINE
+
+        @functools.wraps(function)
+        async def watched(*args, **kwargs):
+            begun = call.begin()
+            ok = False
+            try:
+                result = await function(*args, **kwargs)
+                ok = True
+                return result
+            finally:
+                call.end(begun, ok)
+
+        return watched
+
+    @functools.wraps(function)
+    def watched(*args, **kwargs):
+        begun = call.begin()
+        try:
+            result = function(*args, **kwargs)
+        except BaseException:
+            call.end(begun, False)
+            raise
+        return _returned(call, begun, result)
+
+    return watched
+
+
+def _returned(call, begun, result):
+    kind = type(result)
+    if kind.__name__ == "coroutine" and kind.__module__ == "builtins":
+        return _awaited(call, begun, result)
+    if getattr(result, "_asyncio_future_blocking", None) is not None:
+        # The callback comes with the event loop's next turn, as the awaiting code's own does.
+        result.add_done_callback(lambda done: call.end(begun, not done.cancelled() and done.exception() is None))
+        return result
+    call.end(begun, True)
+    return result
+
+
+async def _awaited(call, begun, coroutine):
+    ok = False
+    try:
+        result = await coroutine
+        ok = True
+        return result
+    finally:
+        call.end(begun, ok)

@@ -1,0 +1,81 @@
+"""A program held at the end of a call: its thread blocked in a read until the runner says `go`. Other threads run on."""
+
+import os
+
+from .channel import bye, line, now, pid, sleep
+from .heap import collect, figures, heap_line
+from .spec import SPEC
+
+_ANSWER = 10_000_000_000  # nanoseconds until the runner must have answered
+_held = [0]
+_holds = [0]
+
+
+def held():
+    """Nanoseconds that this process was held."""
+    return _held[0]
+
+
+def _answer():
+    path = f'{SPEC["hold"]}/{pid()}-0-{_holds[0]}'
+    until = now() + _ANSWER
+    while now() < until:
+        try:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            sleep(0.001)
+        except OSError:
+            return -1
+    return -1
+
+
+def _obey(command):
+    """Does what it is told; the command itself where it ends the hold."""
+    if command == "collect":
+        took = collect()
+        line("collected", now(), f',"took":{took},"heap":{figures()}')
+    elif command == "read":
+        heap_line("read")
+    elif command == "stop":
+        line("resumed", now(), ',"because":"stop"')
+        bye()
+        os._exit(0)
+    return command if command in ("go", "release") else None
+
+
+def _converse(fd):
+    pending = ""
+    while True:
+        data = os.read(fd, 256)
+        if not data:
+            return "gone"
+        *commands, pending = (pending + data.decode("latin-1")).split("\n")
+        for command in commands:
+            done = _obey(command.strip())
+            if done:
+                return done
+
+
+def _wait():
+    fd = _answer()
+    if fd < 0:
+        return "unanswered"
+    try:
+        return _converse(fd)
+    except OSError:
+        return "gone"
+    finally:
+        os.close(fd)
+
+
+def hold(call, n):
+    """Holds the thread; returns whether the next end of this call is to be held too."""
+    began = now()
+    _holds[0] += 1
+    if not line("held", began, f',"call":{call},"n":{n},"hold":{_holds[0]},"heap":{figures()}'):
+        return False
+    because = _wait()
+    ended = now()
+    _held[0] += ended - began
+    line("resumed", ended, f',"because":"{because}"')
+    return because == "go"

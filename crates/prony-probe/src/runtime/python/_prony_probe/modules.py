@@ -1,0 +1,103 @@
+"""Finds the functions to be timed, as their modules are imported, and puts the watched ones in their place."""
+
+import sys
+
+from .calls import watch
+from .channel import line, now, quoted
+from .children import watch_multiprocessing
+from .spec import SPEC
+
+_MULTIPROCESSING = "multiprocessing.util"
+
+
+def _found(target, module):
+    file = getattr(module, "__file__", None) or module.__name__
+    line("found", now(), f',"call":{quoted(target["id"])},"file":{quoted(file[-1024:])}')
+
+
+def _missed(target, module, why):
+    file = getattr(module, "__file__", None) or module.__name__
+    line("not_found", now(), f',"call":{quoted(target["id"])},"file":{quoted(file[-1024:])},"why":{quoted(why)}')
+
+
+def _owner(module, names):
+    owner = module
+    for name in names[:-1]:
+        owner = getattr(owner, name)
+    return owner
+
+
+def _watched(owner, name, target):
+    """What is to stand at `owner.name`; the kind of a method is kept."""
+    is_class = isinstance(owner, type)
+    raw = owner.__dict__.get(name) if is_class else None
+    if isinstance(raw, (staticmethod, classmethod)):
+        return type(raw)(watch(raw.__func__, target))
+    value = raw if raw is not None else getattr(owner, name)
+    if isinstance(value, type):
+        raise TypeError(f"`{name}` is a class; name one of its methods")
+    if not callable(value):
+        raise TypeError(f"`{name}` is no function")
+    return watch(value, target)
+
+
+def _patch(module, target):
+    names = target["call"].partition(":")[2].split(".")
+    try:
+        owner = _owner(module, names)
+        setattr(owner, names[-1], _watched(owner, names[-1], target))
+    except Exception as error:
+        _missed(target, module, f"{type(error).__name__}: {error}"[:300])
+    else:
+        _found(target, module)
+
+
+def _loaded(module, name):
+    if name == _MULTIPROCESSING:
+        watch_multiprocessing(module)
+    for target in SPEC["calls"]:
+        if target["call"].partition(":")[0] == name:
+            _patch(module, target)
+
+
+class _Finder:
+    """Asks the other finders for the modules of the calls, and patches those as they have been executed."""
+
+    def __init__(self, names):
+        self.names = names
+
+    def find_spec(self, name, path=None, target=None):
+        """The specification of a module that is wanted; None for all others."""
+        if name not in self.names:
+            return None
+        for finder in sys.meta_path:
+            find = None if finder is self else getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                return self._hooked(spec, name)
+        return None
+
+    def _hooked(self, spec, name):
+        execute = getattr(spec.loader, "exec_module", None)
+        if execute is None:
+            return spec
+
+        def exec_module(module):
+            execute(module)
+            self.names.discard(name)
+            _loaded(module, name)
+
+        try:
+            spec.loader.exec_module = exec_module
+        except AttributeError:
+            return spec
+        return spec
+
+
+def install():
+    """Waits for the modules of the calls."""
+    names = {target["call"].partition(":")[0] for target in SPEC["calls"]} | {_MULTIPROCESSING}
+    for name in [name for name in names if name in sys.modules]:
+        names.discard(name)
+        _loaded(sys.modules[name], name)
+    sys.meta_path.insert(0, _Finder(names))

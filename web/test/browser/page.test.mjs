@@ -1,0 +1,172 @@
+// The page in a real browser: it loads, answers, and asks the network for nothing.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { access, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { drawAll, findChromium, launch, open, pages } from "./open.mjs";
+
+const chromium = await findChromium();
+if (!chromium && process.env.PRONY_REQUIRE_ALL === "1") throw new Error("no Chromium, and PRONY_REQUIRE_ALL is 1");
+if (!chromium) console.error("SKIPPED: no Chromium found; set CHROMIUM to its path, or install it");
+const options = chromium ? {} : { skip: "no Chromium" };
+
+let browser;
+before(async () => {
+  if (!chromium) return;
+  if (!(await access(join(pages, "cache.html")).then(() => true, () => false))) {
+    const made = spawnSync("cargo", ["test", "-p", "prony", "--test", "it", "report_page"], { stdio: "inherit" });
+    assert.equal(made.status, 0, "`cargo test -p prony --test it report_page` writes the pages");
+  }
+  browser = await launch(chromium);
+});
+after(() => browser?.close());
+
+/** Opens a page, hands it over, and checks that nothing went wrong and nothing was requested. */
+async function on(name, settings, body) {
+  const opened = await open(browser, name, settings);
+  try {
+    await body(opened.page);
+    assert.deepEqual(opened.faults, [], "console errors");
+    assert.equal(opened.requests.length, 1, `requests: ${opened.requests}`);
+  } finally {
+    await opened.close();
+  }
+}
+
+test("every figure is drawn and has a table that says the same", options, () =>
+  on("cache", {}, async (page) => {
+    await drawAll(page);
+    const sections = await page.$$eval("section.plot:not([hidden])", (all) => all.map((s) => s.id));
+    assert.deepEqual(sections, ["effects", "timeline", "throughput", "samples"]);
+    for (const canvas of await page.$$(".canvas")) {
+      assert.ok(await canvas.$("svg"), "a figure is empty");
+      assert.ok(((await canvas.getAttribute("aria-label")) ?? "").length > 20, "a figure says nothing in words");
+    }
+    await page.locator("#effects summary").click();
+    assert.equal(await page.locator("#effects .alternative tbody tr").count(), 8);
+  }),
+);
+
+test("growth shows what ran out of memory", options, () =>
+  on("sourcing", {}, async (page) => {
+    await drawAll(page);
+    await page.locator("#growth select").first().selectOption("source.rss.peak");
+    await drawAll(page);
+    assert.match(await page.locator("#growth .canvas").first().innerHTML(), /✕ 16 out of memory \(limit\)/);
+    assert.match(await page.locator("#latency figcaption").first().innerText(), /Solid: intended; dashed: actual/);
+  }),
+);
+
+test("a trial under the pointer says what it is", options, () =>
+  on("cache", {}, async (page) => {
+    await drawAll(page);
+    const canvas = page.locator("#effects .canvas");
+    await canvas.scrollIntoViewIfNeeded();
+    const dot = canvas.locator("svg g[aria-label=dot] path").first();
+    await dot.hover({ force: true });
+    await page.waitForTimeout(100);
+    assert.match((await canvas.locator("g[aria-label=tip]").textContent()) ?? "", /block \d+, trial \d+/);
+  }),
+);
+
+test("filters take variants out of the figures", options, () =>
+  on("cache", {}, async (page) => {
+    await page.locator(".filters summary").click();
+    await page.getByRole("checkbox", { name: "redb" }).uncheck();
+    await page.getByRole("checkbox", { name: "single" }).uncheck();
+    await drawAll(page);
+    await page.locator("#effects summary").click();
+    assert.equal(await page.locator("#effects .alternative tbody tr").count(), 3);
+    for (const name of ["lmdb-sync", "lmdb-nometasync", "lmdb-nosync", "sqlite-wal"]) {
+      await page.getByRole("checkbox", { name, exact: true }).uncheck();
+    }
+    assert.match(await page.locator("#effects").innerText(), /Nothing to show with these filters/);
+  }),
+);
+
+test("tables sort by figures and copy as Markdown", options, () =>
+  on("cache", { permissions: ["clipboard-read", "clipboard-write"] }, async (page) => {
+    const figures = () =>
+      page.$$eval("#tables table.sortable tbody tr", (rows) =>
+        rows.map((r) => Number([...r.cells].find((c) => c.dataset.value)?.dataset.value)),
+      );
+    const head = page.locator("#tables th.number button.sort").first();
+    await head.focus();
+    await page.keyboard.press("Enter");
+    const rising = await figures();
+    assert.ok(rising.length > 2 && rising.every((v, i) => i === 0 || rising[i - 1] <= v), `${rising}`);
+    await page.keyboard.press("Enter");
+    assert.deepEqual(await figures(), [...rising].reverse());
+    assert.equal(await page.locator("#tables th[aria-sort=descending]").count(), 1);
+    await page.getByRole("button", { name: "Copy as Markdown" }).first().click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    const copied = await page.evaluate(() => navigator.clipboard.readText()).catch(() => null);
+    if (copied !== null) assert.match(copied, /^\| store/);
+  }),
+);
+
+test("raw data are offered as files", options, () =>
+  on("cache", {}, async (page) => {
+    const file = async (name) => {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name }).click()]);
+      return { name: download.suggestedFilename(), text: await readFile(await download.path(), "utf8") };
+    };
+    const trials = await file("Trials (CSV)");
+    assert.equal(trials.name, "run-1-trials.csv");
+    assert.equal(trials.text.trim().split("\r\n").length, 1 + 144);
+    assert.match(trials.text, /write\.time \[nanos\]/);
+    assert.equal(JSON.parse((await file("Everything (JSON)")).text).title, "What durability costs a cache");
+    assert.match((await file("Timelines (CSV)")).text, /anon \[bytes\]/);
+  }),
+);
+
+test("the theme follows the system and the button", options, () =>
+  on("cache", { colorScheme: "dark" }, async (page) => {
+    const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const dark = await background();
+    const button = page.locator("#theme");
+    await button.click();
+    const light = await background();
+    assert.notEqual(dark, light);
+    assert.equal(light, "rgb(255, 255, 255)");
+    await button.click();
+    assert.equal(await background(), dark);
+    assert.equal(await button.innerText(), "Theme: dark");
+  }),
+);
+
+test("names from outside do nothing", options, () =>
+  on("hostile", {}, async (page) => {
+    await drawAll(page);
+    for (const summary of await page.$$("summary")) await summary.click();
+    await page.waitForTimeout(200);
+    assert.equal(await page.evaluate(() => globalThis.hit), undefined);
+    assert.equal(await page.locator("img").count(), 0);
+    assert.match(await page.title(), /^<\/script><img src=x/);
+    assert.ok(!(await page.evaluate(() => document.body.innerText)).includes("\u202e"));
+  }),
+);
+
+for (const name of ["cache", "sourcing", "hostile", "alone", "failed", "undeclared", "nothing"]) {
+  for (const width of [360, 800, 3840]) {
+    test(`${name} fits ${width} pixels`, options, () =>
+      on(name, { viewport: { width, height: 800 } }, async (page) => {
+        await drawAll(page);
+        const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+        assert.ok(wide <= width, `${wide} pixels wide`);
+      }),
+    );
+  }
+}
+
+test("every control is reached by keyboard and has a name", options, () =>
+  on("cache", {}, async (page) => {
+    const nameless = await page.$$eval("button, select, input, summary, a", (all) =>
+      all.filter((e) => !(e.textContent?.trim() || e.getAttribute("aria-label") || e.closest("label")?.textContent?.trim())).length,
+    );
+    assert.equal(nameless, 0);
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement?.className), "skip");
+  }),
+);

@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { csv, digits, interval, markdown, percentile, quantity, seconds, visible } from "../../src/format.ts";
+
+test("numbers have three digits", () => {
+  assert.deepEqual([0, 1.2345, 12.3456, 123.456, 12345, 0.00123, 1e-9, NaN].map(digits), [
+    "0", "1.23", "12.3", "123", "12345", "0.00123", "1.00e-9", "-",
+  ]);
+});
+
+test("quantities have their unit", () => {
+  assert.equal(quantity(1.5e9, "nanos"), "1.5\u00a0s");
+  assert.equal(quantity(999_600, "nanos"), "1\u00a0ms");
+  assert.equal(quantity(3e8, "bytes"), "300\u00a0MB");
+  assert.equal(quantity(2_500, "count"), "2.5\u00a0k");
+  assert.equal(quantity(0, "bytes/s"), "0");
+  assert.equal(seconds(0.05), "50\u00a0ms");
+});
+
+test("percentiles are named", () => {
+  assert.deepEqual([1, 2, 10, 100, 1000, 1e6].map(percentile), ["0\u00a0%", "50\u00a0%", "90\u00a0%", "99\u00a0%", "99.9\u00a0%", "99.9999\u00a0%"]);
+});
+
+test("open intervals are said", () => {
+  assert.equal(interval(1, 2, String), "1 to 2");
+  assert.equal(interval(null, 2, String), "at most 2");
+  assert.equal(interval(1, null, String), "1 or more");
+  assert.equal(interval(null, null, String), "no bound");
+});
+
+test("CSV keeps commas, quotes and lines, and runs nothing", () => {
+  assert.equal(csv('a,"b"\nc'), '"a,""b""\nc"');
+  assert.equal(csv("=HYPERLINK(1)"), "'=HYPERLINK(1)");
+  assert.equal(csv("@x"), "'@x");
+  assert.deepEqual([csv(1.5), csv(NaN), csv(null)], ["1.5", "", ""]);
+});
+
+test("Markdown takes nothing for markup", () => {
+  assert.equal(markdown("a|b*c\n <i>&[x]"), "a\\|b\\*c &lt;i&gt;&amp;\\[x\\]");
+});
+
+test("what hides or turns text around is spelled out", () => {
+  assert.equal(visible("a\u202eb\u0000\nc"), "a\\u{202e}b\\u{0}\nc");
+});
