@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use prony_core::units::Nanos;
 use rustix::fs::{Mode, OFlags, open};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, write};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -14,7 +15,7 @@ use rustix::process::Pid;
 use super::capture::{Capture, Captured};
 use super::spec::TARGETS_END;
 use super::wire::{Refusal, Text, WireSpec, WireStream};
-use crate::sys::process::{ChildPlan, REPORT_LENGTH, Step, fork_held};
+use crate::sys::process::{ChildPlan, REPORT_LENGTH, Stamp, Step, fork_held};
 
 /// Buffers of a captured stream taken in one go, so that a flood does not starve the rest.
 const ROUNDS: usize = 32;
@@ -28,6 +29,7 @@ pub(super) struct Child {
     /// Its process id.
     pub(super) pid: Pid,
     release: Option<OwnedFd>,
+    started: Stamp,
     report: Option<File>,
     /// Captured standard output and error.
     streams: [Option<Stream>; 2],
@@ -80,6 +82,8 @@ impl Child {
         }
         let fds: Vec<(RawFd, RawFd)> = arranged.iter().map(|(fd, to)| (fd.as_raw_fd(), RawFd::from(*to))).collect();
         let texts = ExecTexts::new(spec)?;
+        let stamp = |e: io::Error| Unprepared("share a page".into(), e.raw_os_error().unwrap_or(libc::ENOMEM));
+        let started = Stamp::new().map_err(stamp)?;
         let plan = ChildPlan {
             candidates: &texts.candidates,
             args: &texts.args,
@@ -89,15 +93,21 @@ impl Child {
             hold: hold.as_raw_fd(),
             release: release.as_raw_fd(),
             report: report.as_raw_fd(),
+            started: &started,
         };
         let pid = fork_held(&plan).map_err(|e| Unprepared("fork".into(), e.raw_os_error().unwrap_or(libc::EIO)))?;
-        Ok(Self { pid, release: Some(release), report: Some(File::from(report_reader)), streams })
+        Ok(Self { pid, release: Some(release), started, report: Some(File::from(report_reader)), streams })
     }
 
     /// Lets it execute its program; `false` where that was done before.
     pub(super) fn release(&mut self) -> bool {
         // A child that was killed meanwhile has closed its end: it will be reaped.
         self.release.take().is_some_and(|release| write(&release, &[1]).is_ok())
+    }
+
+    /// When it began to execute its program, once released.
+    pub(super) fn started(&self) -> Option<Nanos> {
+        self.started.get()
     }
 
     /// What has become of its preparation.

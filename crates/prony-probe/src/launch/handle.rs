@@ -185,7 +185,7 @@ impl Running {
         self.since
     }
 
-    /// When it was allowed to execute its program; what executing it takes comes after.
+    /// When it began to execute its program, told by itself; what executing takes comes after.
     pub const fn released(&self) -> Nanos {
         self.released
     }

@@ -237,7 +237,8 @@ impl Supervisor {
             Report::Silent => {}
             Report::Closed if self.stage == Stage::Released => {
                 self.stage = Stage::Running;
-                self.say(&FromSupervisor::Running { at: monotonic(), released: self.released });
+                let released = child.started().unwrap_or(self.released);
+                self.say(&FromSupervisor::Running { at: monotonic(), released });
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {

@@ -35,6 +35,45 @@ impl Step {
 /// Length of a child's report of failure: the step, then errno in native byte order.
 pub(crate) const REPORT_LENGTH: usize = 5;
 
+/// An instant that a forked child leaves for the process that forked it, in a page that both share: nobody is woken.
+#[derive(Debug)]
+pub(crate) struct Stamp(ptr::NonNull<u64>);
+
+impl Stamp {
+    /// Not left yet.
+    pub(crate) fn new() -> io::Result<Self> {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at a place of the kernel's choice; its pages begin as zeros.
+        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<u64>(), access, kind, -1, 0) };
+        let page = (page != libc::MAP_FAILED).then_some(page).and_then(|page| ptr::NonNull::new(page.cast()));
+        page.map(Self).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// What the child left, by `CLOCK_MONOTONIC`; `None` before that.
+    pub(crate) fn get(&self) -> Option<Nanos> {
+        // SAFETY: mapped and aligned for as long as this lives; the child writes it once.
+        let left = unsafe { ptr::read_volatile(self.0.as_ptr()) };
+        (left != 0).then(|| Nanos::from_nanos(left))
+    }
+
+    /// Leaves the present instant. Calls nothing that a forked child may not call.
+    fn leave(&self) {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the clock fills a local; the page is mapped in the child too, and nobody else writes it.
+        unsafe {
+            libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+            ptr::write_volatile(self.0.as_ptr(), now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
+        }
+    }
+}
+
+impl Drop for Stamp {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length, and nobody has the address any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<u64>()) };
+    }
+}
+
 /// What a child does between fork and exec. Everything is built beforehand: after the fork nothing allocates.
 pub(crate) struct ChildPlan<'a> {
     /// Programs to try, in order.
@@ -53,6 +92,8 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) release: RawFd,
     /// Where failures are reported; closes on exec.
     pub(crate) report: RawFd,
+    /// Where the child leaves the instant at which it begins to execute.
+    pub(crate) started: &'a Stamp,
 }
 
 /// Forks a child that prepares itself, waits on `hold`, and executes the plan. It dies with the calling thread.
@@ -88,6 +129,7 @@ unsafe fn run_child(plan: &ChildPlan<'_>, args: &[*const c_char], env: &[*const 
             fail(plan.report, Step::Descriptors, errno());
         }
         wait_for_release(plan.hold);
+        plan.started.leave();
         fail(plan.report, Step::Exec, execute(plan, args, env))
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use prony_core::reading::Reading;
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::Error;
+use prony_probe::fixture::Allocation;
 use prony_probe::launch::{Input, KilledFor, LaunchSpec, Output, Status};
 
 use crate::launch_roles::{eventually, launch, launcher, left_pid, runs, subject};
@@ -31,6 +32,30 @@ fn a_child_is_held_until_released() {
     let mut running = held.release().unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(0));
     assert_eq!(left_pid(dir.path(), "marked"), pid);
+}
+
+/// METHOD 7, from a runner that is large itself.
+#[test]
+fn a_peak_is_the_childs_own_in_any_order_from_any_parent() {
+    let dir = tempfile::tempdir().unwrap();
+    let large = Allocation::touched(Bytes::from_bytes(300_000_000));
+    let peak = |role: &str| {
+        let held = launcher().start(subject(role, dir.path())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", held.pid())).unwrap();
+        let before = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
+        let before: f64 = before.trim_end_matches(" kB").parse().unwrap();
+        assert!(before < 8_000.0, "what is held is small: {before} kB");
+        let mut running = held.release().unwrap();
+        let end = running.wait(None).unwrap().unwrap();
+        assert!(running.released() <= running.since() && running.released() <= end.at);
+        end.usage.measured().unwrap().peak.as_bytes() as f64
+    };
+    let empty = peak("nothing-to-allocate");
+    for (role, truth) in [("allocate-2", 2e6), ("allocate-300", 300e6), ("allocate-2", 2e6)] {
+        let own = peak(role) - empty;
+        assert!((own - truth).abs() <= 0.02 * truth + 2e6, "{role}: {own}");
+    }
+    drop(large);
 }
 
 #[test]

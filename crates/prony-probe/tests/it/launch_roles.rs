@@ -18,6 +18,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use prony_core::experiment::spec::Limits;
+use prony_core::units::Bytes;
+use prony_probe::fixture::Allocation;
 use prony_probe::launch::{Input, LaunchSpec, Launcher, Running, Scratch, supervise_stdin};
 use prony_probe::limits::Group;
 
@@ -98,6 +100,9 @@ fn role() {
         "daemon-2" => daemon_2(&dir),
         "daemon-3" => sleep_as(&dir, "daemon"),
         "double" => double(&dir),
+        "allocate-300" => drop(Allocation::touched(Bytes::from_bytes(300_000_000))),
+        "allocate-2" => drop(Allocation::touched(Bytes::from_bytes(2_000_000))),
+        "nothing-to-allocate" => {}
         "burn" => burn(),
         "bomb" => bomb(&dir),
         "eat" => eat(&dir),

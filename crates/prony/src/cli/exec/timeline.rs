@@ -35,16 +35,24 @@ pub fn of(series: &[ProcessSeries], width: usize) -> Option<(Course, Course)> {
         length: last.since(first).as_nanos().max(1) as f64,
         count: width.clamp(FEWEST, instants.len()),
     };
-    let mut memory = vec![0.0f64; slices.count];
+    let mut memory: Vec<Option<f64>> = vec![None; slices.count];
     for (at, anon) in instants {
         let slot = &mut memory[slices.of(at)];
-        *slot = slot.max(anon);
+        *slot = Some(slot.unwrap_or(0.0).max(anon));
     }
+    // Where no sample fell into a slice, memory is what it was.
+    let mut before = 0.0;
+    let memory: Vec<f64> = memory.into_iter().map(|slot| *before_or(slot, &mut before)).collect();
     let mut cpu = vec![0.0; slices.count];
     for pair in series.iter().flat_map(|process| process.samples.windows(2)) {
         slices.spread(&pair[0], &pair[1], &mut cpu);
     }
     Some((course(&cpu), course(&memory)))
+}
+
+fn before_or(slot: Option<f64>, before: &mut f64) -> &f64 {
+    *before = slot.unwrap_or(*before);
+    before
 }
 
 fn bytes(amount: Bytes) -> f64 {
@@ -121,6 +129,12 @@ mod tests {
         let (cpu, memory) = of(&[flat(), flat()], 9).unwrap();
         assert_eq!((memory.text.as_str(), memory.highest), ("████", 10.0));
         assert!((cpu.highest - 2.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_slice_without_a_sample_keeps_what_was_there() {
+        let one = process(&[(0, 0, 700), (1, 1, 700), (2, 2, 700), (40, 3, 700)]);
+        assert_eq!(of(&[one], 4).unwrap().1.text, "████");
     }
 
     #[test]
