@@ -1,6 +1,6 @@
 //! The order of a simulated campaign: seeded, the same on every machine.
 
-use crate::workload::random::Stream;
+use crate::random::Stream;
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
