@@ -256,6 +256,7 @@ impl Job<'_> {
                 Amount::Records | Amount::Count(_) => None,
             },
             counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_)),
+            among_others: share.of > 1,
         };
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
     }
@@ -310,10 +311,19 @@ impl Job<'_> {
         for end in ends {
             all.merge(end);
         }
+        if counts.len() > 1 {
+            (all.sections.time, all.sections.gap) = self.time_and_gap();
+        }
         let errors = all.tally.errors > 0;
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
         Ok(Ended { report: PhaseReport { distinct, ..self.report(all)? }, counts, inserted, errors })
+    }
+
+    /// Of several clients. The schedule of an open loop does not stand still in the gaps.
+    fn time_and_gap(&self) -> (u64, u64) {
+        let (time, gap) = self.shared.busy.time_and_gap();
+        if self.ops.rate.is_some() { (time + gap, gap) } else { (time, gap) }
     }
 
     fn report(&self, all: End) -> Result<PhaseReport, Trouble> {
@@ -372,12 +382,8 @@ impl Ended {
 
 impl End {
     fn merge(&mut self, other: Self) {
-        // Time and gap are those of the slowest client; CPU adds up.
-        let gap_cpu = self.sections.gap_cpu + other.sections.gap_cpu;
-        if other.sections.time > self.sections.time {
-            self.sections = other.sections;
-        }
-        self.sections.gap_cpu = gap_cpu;
+        // Time and gap are of all clients together (`Busy`); CPU adds up.
+        self.sections.gap_cpu += other.sections.gap_cpu;
         self.tally.merge(other.tally);
         self.samples.merge(other.samples);
         if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {
