@@ -61,7 +61,7 @@ macro_rules! metrics {
 }
 
 metrics! {
-    Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); with several clients the slowest client's";
+    Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); of several clients, the time in which at least one is inside; of an open loop, from its begin to its end";
     Wall "wall" Nanos Lower false "Wall time from the phase's begin to its end, gaps between batches included";
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
     GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; contained in `cpu`";

@@ -109,9 +109,10 @@ pub enum Failure {
 /// What a phase measured from inside the worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PhaseReport {
-    /// Time inside timed sections; the slowest client's.
+    /// Time inside timed sections; of several clients, the time in which at least one is inside; of an open loop, whose
+    /// schedule does not stand still, from its begin to its end.
     pub time: Nanos,
-    /// Wall time outside timed sections of that client.
+    /// Wall time outside timed sections, of all clients.
     pub gap: Nanos,
     /// CPU time (user and system) that the client threads spent outside timed sections, so that it can be told apart
     /// from the engine's; the engine's own threads are not in it, also where they work meanwhile.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::trial::amount;
 use super::{Finding, Severity, percent};
-use crate::experiment::spec::{Amount, TrialSpec};
+use crate::experiment::spec::{Action, Amount, Ops, Order, TrialSpec};
 use crate::metric::Metric;
 use crate::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use crate::stats::summary;
@@ -47,6 +47,9 @@ pub fn answers_differ(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (ours, theirs) in same_work(baseline, variant) {
         for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
+            if !same_question(baseline.spec, variant.spec, &phase.name) {
+                continue;
+            }
             let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
             let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
             if seen.insert(phase.name.clone()) {
@@ -55,6 +58,36 @@ pub fn answers_differ(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Whether a phase asks the same of the same data in both, so that its answers should agree: not where the compared
+/// factor changes the data, the amount or the records drawn. Grouping, pauses, rates and sampling change no answer.
+fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
+    let action = |spec: &'_ TrialSpec| spec.phases.iter().find(|p| p.name == phase).map(|p| p.action.clone());
+    match (action(a), action(b)) {
+        (Some(x), Some(y)) => a.data == b.data && same_kind(&x, &y) && same_draws(&x, &y),
+        _ => true,
+    }
+}
+
+fn same_kind(a: &Action, b: &Action) -> bool {
+    match (a, b) {
+        (Action::Scan(a), Action::Scan(b)) => a.length == b.length,
+        (Action::Mix(a), Action::Mix(b)) => a.weights == b.weights && a.scan_length == b.scan_length,
+        _ => a.name() == b.name(),
+    }
+}
+
+fn same_draws(a: &Action, b: &Action) -> bool {
+    let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
+    // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
+    // for itself, and other clients draw other records.
+    let whole = |action: &Action, ops: &Ops| {
+        matches!(action, Action::Get(_))
+            && ops.amount == Amount::Records
+            && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
+    };
+    x.amount == y.amount && (whole(a, x) && whole(b, y) || x.order == y.order && x.threads == y.threads)
 }
 
 /// Pairs of trials of the two arms with the same block and the same seed.

@@ -117,6 +117,27 @@ fn findings_survive_json_and_the_gravest_is_the_greatest() {
 }
 
 #[test]
+fn reads_that_find_nothing_are_named() {
+    let read = |action: &str, rows, done| PhaseRecord {
+        action: action.into(),
+        ..phase("read", &[(Metric::Rows, rows), (Metric::Operations, done)])
+    };
+    let found = trial::nothing_found(&read("get", 0.0, 50.0)).unwrap();
+    assert_eq!((found.severity, found.message.as_str()), (Severity::Warning, "50 reads found no row at all"));
+    assert_eq!(trial::nothing_found(&read("get", 1.0, 50.0)), None);
+    assert_eq!(trial::nothing_found(&read("get", 0.0, 0.0)), None, "nothing was read");
+    assert_eq!(trial::nothing_found(&read("compute", 0.0, 50.0)), None, "a cache that fills misses at first");
+}
+
+#[test]
+fn work_at_a_close_that_no_phase_times_is_said() {
+    let (millis, second) = (Nanos::from_millis, Nanos::from_secs(1));
+    let found = trial::untimed_close(millis(80), second).unwrap();
+    assert!(found.message.contains("80"), "{}", found.message);
+    assert_eq!(trial::untimed_close(millis(40), second), None);
+}
+
+#[test]
 fn errors_stand_beside_the_throughput() {
     let mut failing = phase("write", &[(Metric::Operations, 990.0), (Metric::Errors, 10.0)]);
     failing.errors.insert("map full".into(), 10);
@@ -269,6 +290,26 @@ fn answers_that_differ_refuse_the_comparison() {
     assert_eq!(arms::refusal(&found).as_deref(), Some(found[0].message.as_str()));
     let rows = answers(&answered("lines:aa", 10), &answered("lines:ab", 9));
     assert_eq!(rows[0].message, "`lmdb` returned 10 rows and `redb` 9");
+}
+
+#[test]
+fn answers_to_different_questions_do_not_differ() {
+    let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
+    let name = a.phases[0].name.clone();
+    let asked = |amount, order, threads| TrialSpec {
+        phases: vec![phase_spec(&name, Action::Get(Ops { order, threads, ..ops(amount) }))],
+        ..spec("lmdb")
+    };
+    let differ = |x: &TrialSpec, y: &TrialSpec| arms::answers_differ(&arm("x", x, &a), &arm("y", y, &b)).len();
+    let drawn = asked(Amount::Count(10), Order::Uniform, 1);
+    assert_eq!(differ(&drawn, &drawn), 1);
+    assert_eq!(differ(&drawn, &asked(Amount::Count(10), Order::Uniform, 4)), 0, "other clients draw other records");
+    assert_eq!(differ(&drawn, &asked(Amount::Count(20), Order::Uniform, 1)), 0, "more of them");
+    let mut other_data = drawn.clone();
+    other_data.data.as_mut().unwrap().records = 2000;
+    assert_eq!(differ(&drawn, &other_data), 0, "other data");
+    let pass = asked(Amount::Records, Order::Record, 1);
+    assert_eq!(differ(&pass, &asked(Amount::Records, Order::Shuffled, 4)), 1, "a pass reads all records");
 }
 
 #[test]

@@ -33,6 +33,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     let mut findings = Vec::new();
     for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
         findings.extend(errors_present(phase));
+        findings.extend(nothing_found(phase));
         findings.extend(gaps_between_batches(phase));
         findings.extend(phase_too_short(phase, clock));
         findings.extend(unsettled(phase));
@@ -67,6 +68,17 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
     let hint = "read the errors before the throughput; failed operations may be the cheap ones";
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
+}
+
+/// Reads that all missed: what was measured is how fast nothing is found.
+pub fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
+    let (rows, done) = (amount(phase, Metric::Rows)?, amount(phase, Metric::Operations)?);
+    if rows > 0.0 || done == 0.0 || !matches!(phase.action.as_str(), "get" | "scan") {
+        return None;
+    }
+    let message = format!("{done:.0} reads found no row at all");
+    let hint = "look whether an earlier phase stores these records, and with the same keys";
+    Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 
 /// Much of the phase lies outside its timed sections, where an engine's background work goes on for free.
@@ -170,6 +182,18 @@ pub fn throttled(weather: &Weather) -> Option<Finding> {
         "let the machine cool between trials, or raise `cpus`; where the limit is meant, read times with it in mind";
     let found = Finding::of("throttled", Severity::Warning, message, hint);
     Some(found.with(json!({ "thermal": thermal, "limit": limit })))
+}
+
+/// The store was closed after the last phase, and that took a good part of what the phases did: `closing` of `phases`,
+/// wall time both. Work at a close belongs to a phase (METHOD 2.4).
+pub fn untimed_close(closing: Nanos, phases: Nanos) -> Option<Finding> {
+    if closing.as_nanos() as f64 <= GAPS * phases.as_nanos() as f64 {
+        return None;
+    }
+    let message = format!("closing the store after the last phase took {closing} and is in no phase's time");
+    let hint = "end with a `close` phase, so that what an engine leaves for its close is measured too";
+    let found = Finding::of("untimed_close", Severity::Note, message, hint);
+    Some(found.with(json!({ "closing_ns": closing.as_nanos(), "phases_ns": phases.as_nanos() })))
 }
 
 /// The disk of the store has little space left: file systems slow down near their end. `next` is what a trial needs.

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prony_core::experiment::spec::PauseEvery;
@@ -29,6 +30,69 @@ pub(super) struct Shared<'a> {
     pub(super) operations: &'a AtomicU64,
     /// A client has failed: the others stop.
     pub(super) stop: AtomicBool,
+    /// When any client was in a timed section.
+    pub(super) busy: Busy,
+}
+
+impl<'a> Shared<'a> {
+    pub(super) fn new(operations: &'a AtomicU64) -> Self {
+        Self { operations, stop: AtomicBool::new(false), busy: Busy::default() }
+    }
+}
+
+/// The time in which at least one of several clients is in a timed section. Beside more clients than cores, a client
+/// waits for a core mostly outside its own sections (the kernel preempts lazily, at the end of a system call), while
+/// others go on with their operations: no client's own sections tell how long all of them took.
+///
+/// What a client waits between its stamp and this lock counts as busy, so that the time is never too short.
+#[derive(Debug, Default)]
+pub(super) struct Busy(Mutex<Spans>);
+
+/// Nanoseconds; instants by the monotonic clock.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spans {
+    inside: u32,
+    /// Begin of the first section of all, where there was one.
+    began: Option<u64>,
+    /// Begin of the span that is open.
+    since: u64,
+    /// End of the last span that is over.
+    until: u64,
+    sum: u64,
+}
+
+impl Busy {
+    fn spans(&self) -> MutexGuard<'_, Spans> {
+        // A client that panicked changes nothing here halfway.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client's section has begun.
+    pub(super) fn enter(&self, at: u64) {
+        let mut spans = self.spans();
+        if spans.inside == 0 {
+            spans.since = at.max(spans.until);
+        }
+        spans.began = Some(spans.began.map_or(at, |began| began.min(at)));
+        spans.inside += 1;
+    }
+
+    /// A client's section has ended.
+    pub(super) fn leave(&self, at: u64) {
+        let mut spans = self.spans();
+        spans.until = spans.until.max(at);
+        spans.inside = spans.inside.saturating_sub(1);
+        if spans.inside == 0 {
+            spans.sum += spans.until.saturating_sub(spans.since);
+        }
+    }
+
+    /// Time in which some client was in a section, and the rest between the first begin and the last end.
+    pub(super) fn time_and_gap(&self) -> (u64, u64) {
+        let spans = self.spans();
+        let whole = spans.until.saturating_sub(spans.began.unwrap_or(spans.until));
+        (spans.sum, whole.saturating_sub(spans.sum))
+    }
 }
 
 /// The sections of a client's time, in nanoseconds.
@@ -75,6 +139,8 @@ pub(super) struct Rules {
     pub(super) duration: Option<u64>,
     /// Distinct records are counted; not where the order tells, since it takes a cache line an operation.
     pub(super) counts_distinct: bool,
+    /// There are other clients beside it.
+    pub(super) among_others: bool,
 }
 
 /// One client of a phase.
@@ -89,6 +155,7 @@ pub(super) struct Client<'a> {
     pauses: Option<Pauses>,
     duration: Option<u64>,
     done: bool,
+    among_others: bool,
     shared: &'a Shared<'a>,
     pub(super) sections: Sections,
     pub(super) samples: Samples,
@@ -112,6 +179,7 @@ impl<'a> Client<'a> {
             pauses: rules.pause.map(|spec| Pauses { spec, left: spec.every.max(1), due: false }),
             duration: rules.duration,
             done: false,
+            among_others: rules.among_others,
             shared,
             sections: Sections::default(),
             samples: Samples::default(),
@@ -126,10 +194,20 @@ impl<'a> Client<'a> {
 
     /// Starts the clock.
     pub(super) fn begin<T: Sampler>(&mut self, timing: &mut T) {
-        let at = now();
+        let at = self.enter();
         self.sections = Sections { began: at, started: at, ..Sections::default() };
         self.schedule(timing);
         timing.begin(at);
+    }
+
+    /// A timed section begins; when it does. Waiting for the lock of the others' edges is not in it.
+    fn enter(&self) -> u64 {
+        let at = now();
+        if !self.among_others {
+            return at;
+        }
+        self.shared.busy.enter(at);
+        now()
     }
 
     /// Stops the clock for good.
@@ -166,11 +244,17 @@ impl<'a> Client<'a> {
     /// Ends the timed section and enters what it left into the books.
     fn stop<T: Sampler>(&mut self, timing: &mut T, stopped: u64) {
         timing.end(stopped);
+        if self.among_others {
+            self.shared.busy.leave(stopped);
+        }
         let Sections { began, started, .. } = self.sections;
-        self.sections.time += stopped - started;
+        // The schedule of an open loop does not stand still while a chunk is prepared.
+        self.sections.time =
+            if self.pace.is_some() { stopped - began } else { self.sections.time + (stopped - started) };
         let ran = self.next as u64;
+        // Also where no operation ran: the last commit may have had a section to itself.
+        timing.collect(&self.chunk, &mut self.samples);
         if ran > 0 {
-            timing.collect(&self.chunk, &mut self.samples);
             self.series.add(started - began, stopped - began, ran);
             self.stored += self.chunk.bytes_to_store();
             self.shared.operations.fetch_add(ran, Relaxed);
@@ -248,7 +332,7 @@ impl<'a> Client<'a> {
         let any = self.prepare(stopped - self.sections.began);
         self.schedule(timing);
         self.sections.gap_cpu += thread_cpu().saturating_sub(cpu);
-        let started = now();
+        let started = self.enter();
         self.sections.gap += started - stopped;
         self.sections.started = started;
         let pause = self.pauses.as_mut().is_some_and(|pauses| std::mem::take(&mut pauses.due));
@@ -298,5 +382,39 @@ impl<T: Sampler> Feed<T> for Client<'_> {
     #[inline(always)]
     fn op(&self, index: usize) -> Op<'_> {
         self.chunk.op(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_is_busy_where_any_client_is_in_a_section() {
+        let busy = Busy::default();
+        let edges = [(100, true), (150, true), (200, false), (260, false), (300, true), (340, false)];
+        edges.into_iter().for_each(|(at, enters)| if enters { busy.enter(at) } else { busy.leave(at) });
+        assert_eq!(busy.time_and_gap(), (160 + 40, 40));
+    }
+
+    #[test]
+    fn clients_that_run_one_after_the_other_add_up() {
+        let busy = Busy::default();
+        for client in 0..16 {
+            busy.enter(client * 1000);
+            busy.leave(client * 1000 + 990);
+        }
+        assert_eq!(busy.time_and_gap(), (16 * 990, 15 * 10));
+    }
+
+    #[test]
+    fn stamps_that_arrive_out_of_order_count_no_time_twice() {
+        let busy = Busy::default();
+        busy.enter(100);
+        busy.leave(200);
+        busy.enter(190);
+        busy.leave(300);
+        assert_eq!(busy.time_and_gap(), (200, 0));
+        assert_eq!(Busy::default().time_and_gap(), (0, 0));
     }
 }

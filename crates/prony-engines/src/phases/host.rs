@@ -1,7 +1,6 @@
 //! The loop that does what the runner says.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use prony_core::experiment::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
 use prony_core::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
@@ -222,7 +221,7 @@ impl<'h> Host<'h> {
             throughput: self.plan.throughput,
             own_reads: self.engine.capabilities.reads_own_writes,
             engine: &self.engine.name,
-            shared: &Shared { operations: &self.progress.operations, stop: AtomicBool::new(false) },
+            shared: &Shared::new(&self.progress.operations),
         };
         let ended = run(&job, &mut || began(link, index))?;
         self.ledger.note(&ended.done(&spec.action), records);

@@ -1,8 +1,9 @@
 //! A phase that repeats operations: its clients, their start and the sum of what they report.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Barrier;
+use std::sync::RwLock;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Sender, channel};
 
 use prony_core::experiment::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling};
 use prony_core::protocol::PhaseReport;
@@ -21,6 +22,10 @@ use crate::timed_loop::{self, Tally, Untimed};
 
 /// Lag at the end of an open loop below which nobody calls it saturated, in nanoseconds.
 const HICCUP: u64 = 10_000_000;
+
+/// What the CPU time of an open loop holds beside the engine's.
+const SPUN: &str = "open loop: `cpu` holds the spinning before each intended start, up to 0.1 ms an operation; it is \
+                    not what the engine uses";
 
 /// A phase of operations.
 pub(super) struct Job<'a> {
@@ -184,17 +189,19 @@ impl Job<'_> {
         began: &mut dyn FnMut() -> Result<(), Trouble>,
     ) -> Result<Vec<End>, Trouble> {
         let of = self.ops.threads;
-        let (ready, go) = (Barrier::new(of as usize + 1), Barrier::new(of as usize + 1));
+        // Clients tell that they are ready, and wait until the gate is opened by dropping its lock.
+        let (ready, all_ready) = channel();
+        let gate = RwLock::new(());
         let prepare = |index| {
             let session = store.session()?;
             Ok::<_, Trouble>((way(session), self.client(Share { index, of })?))
         };
-        let one = |index| {
-            // A panic must not keep the others waiting at the barriers, nor let them run to their end.
+        let one = |index, ready: Sender<()>| {
+            // A panic must not keep the others waiting at the gate, nor let them run to their end.
             let stop = StopOnPanic(self.shared);
             let prepared = catch_unwind(AssertUnwindSafe(|| prepare(index)));
-            ready.wait();
-            go.wait();
+            drop(ready);
+            drop(gate.read());
             let prepared = prepared.unwrap_or_else(|panic| resume_unwind(panic));
             let end = prepared.and_then(|(mut way, client)| Ok(self.sampled(&mut way, client)?));
             if end.is_err() {
@@ -204,12 +211,20 @@ impl Job<'_> {
         };
         std::thread::scope(|scope| {
             let one = &one;
-            let clients: Vec<_> = (0..of).map(|index| scope.spawn(move || one(index))).collect();
-            ready.wait();
-            let told = began();
-            self.shared.stop.fetch_or(told.is_err(), Relaxed);
-            go.wait();
-            let ends: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
+            let closed = gate.write();
+            let start = |index| {
+                let ready = ready.clone();
+                let client = std::thread::Builder::new().spawn_scoped(scope, move || one(index, ready));
+                client.map_err(|source| Trouble::Client { number: index + 1, of, source })
+            };
+            let clients: Result<Vec<_>, Trouble> = (0..of).map(start).collect();
+            drop(ready);
+            // Nobody sends: it ends when the last client has dropped its end.
+            let _ = all_ready.recv();
+            let told = if clients.is_ok() { began() } else { Ok(()) };
+            self.shared.stop.fetch_or(told.is_err() || clients.is_err(), Relaxed);
+            drop(closed);
+            let ends: Vec<_> = clients?.into_iter().map(|client| client.join()).collect();
             told?;
             // A panic of an engine in a client's thread is the trial's end like one in the worker's own thread.
             ends.into_iter().map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect()
@@ -256,6 +271,7 @@ impl Job<'_> {
                 Amount::Records | Amount::Count(_) => None,
             },
             counts_distinct: !self.visits_each() && !matches!(self.action, Action::Scan(_)),
+            among_others: share.of > 1,
         };
         Ok(Client::new(source, rules, Series::new(self.throughput), self.shared))
     }
@@ -310,10 +326,19 @@ impl Job<'_> {
         for end in ends {
             all.merge(end);
         }
+        if counts.len() > 1 {
+            (all.sections.time, all.sections.gap) = self.time_and_gap();
+        }
         let errors = all.tally.errors > 0;
         let distinct = self.distinct_by_order(&counts);
         let distinct = distinct.or(all.distinct.as_ref().map(Distinct::count));
         Ok(Ended { report: PhaseReport { distinct, ..self.report(all)? }, counts, inserted, errors })
+    }
+
+    /// Of several clients. The schedule of an open loop does not stand still in the gaps.
+    fn time_and_gap(&self) -> (u64, u64) {
+        let (time, gap) = self.shared.busy.time_and_gap();
+        if self.ops.rate.is_some() { (time + gap, gap) } else { (time, gap) }
     }
 
     fn report(&self, all: End) -> Result<PhaseReport, Trouble> {
@@ -331,7 +356,8 @@ impl Job<'_> {
         let estimated = all.distinct.as_ref().map_or(0.0, Distinct::relative_error);
         let estimated = (estimated > 0.0)
             .then(|| format!("distinct records are estimated, with a standard error of {:.1} %", estimated * 100.0));
-        let notes = thinned.into_iter().chain(estimated).collect();
+        let spun = self.ops.rate.is_some().then(|| SPUN.to_owned());
+        let notes = thinned.into_iter().chain(estimated).chain(spun).collect();
         Ok(PhaseReport {
             time: Nanos::from_nanos(all.sections.time),
             gap: Nanos::from_nanos(all.sections.gap),
@@ -372,12 +398,8 @@ impl Ended {
 
 impl End {
     fn merge(&mut self, other: Self) {
-        // Time and gap are those of the slowest client; CPU adds up.
-        let gap_cpu = self.sections.gap_cpu + other.sections.gap_cpu;
-        if other.sections.time > self.sections.time {
-            self.sections = other.sections;
-        }
-        self.sections.gap_cpu = gap_cpu;
+        // Time and gap are of all clients together (`Busy`); CPU adds up.
+        self.sections.gap_cpu += other.sections.gap_cpu;
         self.tally.merge(other.tally);
         self.samples.merge(other.samples);
         if let (Some(mine), Some(theirs)) = (&mut self.distinct, &other.distinct) {

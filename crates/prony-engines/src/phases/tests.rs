@@ -335,6 +335,27 @@ fn rate(per_second: f64) -> Option<Arrivals> {
 }
 
 #[test]
+fn a_commit_after_the_last_chunk_is_recorded_too() {
+    let with = Ops {
+        amount: Amount::Duration(Nanos::from_millis(5)),
+        transaction: Grouping::Single,
+        sample: Sampling::Every,
+        ..ops(Order::Record)
+    };
+    let [put] = reports(&plan(50, [Action::Put(with)])).try_into().unwrap();
+    assert_eq!((put.transactions, succeeded(&put, "commit")), (1, 1));
+}
+
+#[test]
+fn the_schedule_of_an_open_loop_does_not_stand_still_in_gaps() {
+    for threads in [1, 2] {
+        let with = Ops { rate: rate(20_000.0), threads, amount: Amount::Count(2000), ..ops(Order::Record) };
+        let [put] = reports(&plan(2000, [Action::Put(with)])).try_into().unwrap();
+        assert!(put.time >= Nanos::from_nanos(1999 * 50_000), "so late the last one starts: {}", put.time);
+    }
+}
+
+#[test]
 fn an_open_loop_starts_everything_on_schedule_and_keeps_both_latencies() {
     for threads in [1, 2] {
         let with = Ops { rate: rate(20_000.0), threads, amount: Amount::Count(1000), ..ops(Order::Record) };
@@ -346,6 +367,7 @@ fn an_open_loop_starts_everything_on_schedule_and_keeps_both_latencies() {
         let counts = put.histograms.iter().map(|histogram| Recorder::from_record(histogram).unwrap().succeeded());
         assert_eq!(counts.collect::<Vec<_>>(), [1000, 1000]);
         assert!(put.lag.is_some());
+        assert!(put.notes.iter().any(|note| note.contains("spinning")), "whose CPU time it is must be said");
     }
 }
 

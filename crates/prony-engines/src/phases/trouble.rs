@@ -39,6 +39,16 @@ pub enum Trouble {
     /// The link to the runner.
     #[error(transparent)]
     Link(#[from] LinkError),
+    /// The system gives no further thread.
+    #[error("client {number} of {of} could not be started")]
+    Client {
+        /// Which, from 1.
+        number: u32,
+        /// How many were asked for.
+        of: u32,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// A histogram cannot be encoded.
     #[error(transparent)]
     Latency(#[from] LatencyError),

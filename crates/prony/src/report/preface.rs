@@ -70,10 +70,19 @@ fn machine_line(host: &Value) -> Option<String> {
         text("/memory").map(|n| format!("{n} memory")),
         text("/kernel"),
         text("/file_system/kind"),
-        text("/virtualisation"),
+        text("/virtualisation").map(|kind| virtual_machine(&kind)),
     ];
     let line = facts.into_iter().flatten().collect::<Vec<_>>().join(", ");
     (!line.is_empty()).then(|| format!("Machine: {line}."))
+}
+
+/// The kind of virtualisation, as the host's facts name it, in words that stand by themselves.
+fn virtual_machine(kind: &str) -> String {
+    match kind {
+        "none" => "no virtual machine".to_owned(),
+        "some" => "a virtual machine".to_owned(),
+        kind => format!("a virtual machine ({kind})"),
+    }
 }
 
 /// The value of a reading, or the value itself where it is none.
@@ -204,4 +213,21 @@ fn line(finding: &Finding, n: usize, trials: usize) -> FindingLine {
     let first = if n > 1 { "; the first: " } else { ": " };
     let text = format!("`{}`{phase}, {n} of {}{first}{}", finding.guard, count(trials, "trial"), finding.message);
     FindingLine { severity, text, hint: finding.hint.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_line_says_what_is_virtual() {
+        let line = |kind: &str| {
+            machine_line(
+                &serde_json::json!({ "kernel": { "measured": "6.1" }, "virtualisation": { "measured": kind } }),
+            )
+        };
+        assert_eq!(line("some").as_deref(), Some("Machine: 6.1, a virtual machine."));
+        assert_eq!(line("KVM").as_deref(), Some("Machine: 6.1, a virtual machine (KVM)."));
+        assert_eq!(line("none").as_deref(), Some("Machine: 6.1, no virtual machine."));
+    }
 }

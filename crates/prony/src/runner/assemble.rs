@@ -65,7 +65,7 @@ pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> PhaseRecord 
 
 /// What the worker has to say of a phase beside its figures, as findings.
 pub fn notes(spec: &PhaseSpec, visit: &Visit) -> Vec<Finding> {
-    let Some(report) = &visit.report else { return Vec::new() };
+    let Some(report) = &visit.report else { return blind(spec, visit) };
     let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
     let checked = inexact.map(|checked| {
         format!(
@@ -82,6 +82,19 @@ pub fn notes(spec: &PhaseSpec, visit: &Visit) -> Vec<Finding> {
         data: serde_json::Value::Null,
     };
     report.notes.iter().cloned().chain(checked).map(finding).collect()
+}
+
+/// Signs of activity that a settling watch could not see: quiet means quiet without them.
+fn blind(spec: &PhaseSpec, visit: &Visit) -> Vec<Finding> {
+    let Some(settled) = visit.settled.as_ref().filter(|settled| !settled.blind.is_empty()) else { return Vec::new() };
+    vec![Finding {
+        guard: "settled_unseen".to_owned(),
+        severity: Severity::Warning,
+        phase: Some(spec.name.clone()),
+        message: format!("whether it was quiet was told without {}", settled.blind.join(", ")),
+        hint: "take the settle time as a lower bound; `prony doctor` tells what this machine can measure".to_owned(),
+        data: serde_json::Value::Null,
+    }]
 }
 
 fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
@@ -223,6 +236,23 @@ mod tests {
         let still = PhaseReport { time: Nanos::ZERO, ..report(5, &[1]) };
         let record = begun(&spec(), &visit(Some(still)), Readings::new());
         assert!(matches!(of(&record, Metric::Rate), Some(Reading::Missing(Why::Failed(_)))));
+    }
+
+    #[test]
+    fn a_settling_that_could_not_be_seen_whole_says_so() {
+        let settled = |blind: &[&str]| prony_probe::settle::SettleResult {
+            settled: true,
+            time: Reading::Measured(Nanos::ZERO),
+            watched: Nanos::from_secs(1),
+            cpu: Reading::Measured(Nanos::ZERO),
+            written: Reading::Missing(Why::NotApplicable),
+            blind: blind.iter().map(|text| (*text).to_owned()).collect(),
+        };
+        let seen = |blind| notes(&spec(), &Visit { settled: Some(settled(blind)), ..visit(None) });
+        assert_eq!(seen(&[]), []);
+        let found = seen(&["dirty pages of the store: not supported"]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].message.contains("dirty pages of the store"), "{}", found[0].message);
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub fn judge(spec: &TrialSpec, stop: Option<&Stop>, closed: &Closed, after: Nano
     let saturated = closed.visits.iter().position(|visit| visit.report.as_ref().is_some_and(|report| report.saturated));
     let (outcome, evidence) = match stop {
         Some(stop) => stopped(stop, closed),
+        None if closed.lingered => lingered(closed),
         None => classify(&Evidence::of(&closed.end, None)),
     };
     if outcome.is_ok() {
@@ -22,11 +23,19 @@ pub fn judge(spec: &TrialSpec, stop: Option<&Stop>, closed: &Closed, after: Nano
             None => Ending { outcome, phase: None, after: Nanos::ZERO, evidence: problems(closed) },
         };
     }
-    let reached = closed.visits.len().checked_sub(1).and_then(|index| spec.phases.get(index));
+    let last = closed.visits.len().checked_sub(1).filter(|_| !closed.lingered);
+    let reached = last.and_then(|index| spec.phases.get(index));
     let mut evidence = evidence;
     evidence.extend(memory(closed));
     evidence.extend(problems(closed));
     Ending { outcome, phase: reached.map(|phase| phase.name.clone()), after, evidence }
+}
+
+/// Every phase was completed, and the store was still closing when our patience ended: no kill of unknown cause.
+fn lingered(closed: &Closed) -> (Outcome, Vec<String>) {
+    let (outcome, mut shown) = classify(&Evidence::of(&closed.end, Some(EndedByUs::TimedOut)));
+    shown.push("every phase was completed; closing the store took too long: a `close` phase would time it".to_owned());
+    (outcome, shown)
 }
 
 fn stopped(stop: &Stop, closed: &Closed) -> (Outcome, Vec<String>) {
@@ -78,4 +87,57 @@ fn memory(closed: &Closed) -> Vec<String> {
 
 fn problems(closed: &Closed) -> Vec<String> {
     closed.finished.problems.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use prony_core::experiment::spec::{Limits, StoreSpec, Subject};
+    use prony_core::reading::Why;
+    use prony_probe::launch::{End, Finished, KilledFor, Status};
+    use prony_probe::limits::MemoryEvidence;
+    use prony_probe::sample::Sampled;
+
+    use super::*;
+
+    fn closed(status: Status, lingered: bool) -> Closed {
+        let memory = MemoryEvidence {
+            limit: None,
+            peak: Reading::Missing(Why::NotApplicable),
+            oom_kills: Reading::Measured(0),
+            limit_reached: Reading::Missing(Why::NotApplicable),
+            host_oom_kills: Reading::Measured(0),
+        };
+        let end = End {
+            status,
+            at: Nanos::ZERO,
+            killed: lingered.then_some(KilledFor::Asked),
+            cpu: Reading::Missing(Why::NotApplicable),
+            leftover: 0,
+            memory,
+            stdout: None,
+            stderr: None,
+        };
+        let cpu = Reading::Measured(Nanos::ZERO);
+        let sampled = Sampled { series: Vec::new(), cpu, rounds: 0, missed: 0, stride: 1 };
+        let finished = Finished { killed: 0, problems: Vec::new() };
+        Closed { visits: Vec::new(), effective: serde_json::Value::Null, sampled, end, finished, lingered }
+    }
+
+    fn judged(closed: &Closed) -> Ending {
+        let store = StoreSpec { engine: "memory".into(), durability: None, options: BTreeMap::new() };
+        let subject = Subject::Store(store);
+        let spec = TrialSpec { subject, data: None, phases: Vec::new(), limits: Limits::default() };
+        judge(&spec, None, closed, Nanos::ZERO)
+    }
+
+    #[test]
+    fn a_store_that_we_did_not_wait_for_was_not_killed_for_an_unknown_cause() {
+        let ending = judged(&closed(Status::Signalled(9), true));
+        assert_eq!((ending.outcome, ending.phase), (Outcome::TimedOut, None));
+        assert!(ending.evidence.iter().any(|text| text.contains("closing the store took too long")));
+        assert_eq!(judged(&closed(Status::Signalled(9), false)).outcome, Outcome::Killed);
+        assert_eq!(judged(&closed(Status::Exited(0), false)).outcome, Outcome::Ok);
+    }
 }

@@ -26,8 +26,8 @@ use crate::error::Error;
 /// How often a wait looks whether the user asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a worker that has closed its socket may take to be gone.
-const FAREWELL: Duration = Duration::from_secs(10);
+/// How long a worker may take to close its store and be gone, where no `close` phase and no limit says otherwise.
+const FAREWELL: Duration = Duration::from_secs(60);
 
 /// What one phase left, as far as it got.
 pub struct Visit {
@@ -91,6 +91,8 @@ pub struct Closed {
     pub end: End,
     /// What ending the tree took.
     pub finished: Finished,
+    /// It was told to close its store and end, and had not by the end of our patience.
+    pub lingered: bool,
 }
 
 impl<'a> Session<'a> {
@@ -278,15 +280,16 @@ impl<'a> Session<'a> {
         if kindly {
             self.channel.send(&ToWorker::Stop);
         }
-        let farewell = if kindly { FAREWELL.max(Duration::from_secs(60)) } else { Duration::from_millis(500) };
-        let end = match self.running.wait(Some(farewell))? {
-            Some(end) => end,
-            None => self.running.kill_tree()?,
+        let farewell = if kindly { FAREWELL } else { Duration::from_millis(500) };
+        let (end, killed) = match self.running.wait(Some(farewell))? {
+            Some(end) => (end, false),
+            None => (self.running.kill_tree()?, true),
         };
         let sampled = self.sampler.finish();
         let finished = self.running.finish()?;
         self.scratch.remove()?;
-        Ok(Closed { visits: self.visits, effective: self.effective, sampled, end, finished })
+        let lingered = kindly && killed;
+        Ok(Closed { visits: self.visits, effective: self.effective, sampled, end, finished, lingered })
     }
 }
 

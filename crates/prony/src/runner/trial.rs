@@ -62,6 +62,7 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
     record.findings.extend(notes);
     record.findings.extend(disk(lab, &record));
+    record.findings.extend(close_without_phase(&record, closed.end.at.since(stopped)));
     Ok(record)
 }
 
@@ -81,6 +82,17 @@ fn conditions_of(conditions: &Conditions, more: &Value) -> Value {
         all.extend(more.clone());
     }
     all
+}
+
+/// Work at the close of a trial that went well and has no phase for it.
+fn close_without_phase(record: &TrialRecord, closing: Nanos) -> Option<Finding> {
+    let closed = record.phases.last().is_some_and(|phase| phase.action == "close");
+    let wall = |phase: &PhaseRecord| Some(phase.end?.since(phase.begin?).as_nanos());
+    let phases = record.phases.iter().filter(|phase| phase.timed).filter_map(wall).sum();
+    let well = record.ending.outcome.is_ok() && !closed;
+    // Ending a process takes some milliseconds, whatever it holds.
+    let long = closing >= Nanos::from_millis(100);
+    (well && long).then(|| guard::trial::untimed_close(closing, Nanos::from_nanos(phases)))?
 }
 
 /// Whether the next trial's store may still fit.

@@ -15,6 +15,10 @@ use prony_core::stats::{BlockValues, Looks, Observation, Pairing, RatioInterval}
 use super::{Beside, Pair};
 use crate::results::RunData;
 
+/// Two trials of a block further apart than this, in milliseconds, ran in two sessions: the run was interrupted between
+/// them and resumed. What lies between two trials of one session (a sync, canaries) takes seconds.
+const APART: u64 = 600_000;
+
 /// Error of an interval that no verdict rests on.
 const BESIDE: f64 = 0.05;
 
@@ -85,16 +89,31 @@ impl<'a> Index<'a> {
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
     fn blocks_of(&self, pair: &Pair) -> Vec<Block<'a>> {
         let twice = self.experiment.compare().twice;
-        let block = |(block, sub): &(u32, u32)| {
-            let trial = |variant, label| self.trials.get(&(*block, *sub, variant, label)).copied();
+        let block = |(block_number, sub): &(u32, u32)| {
+            let trial = |variant, label| self.trials.get(&(*block_number, *sub, variant, label)).copied();
             let baseline2 = trial(pair.baseline, Label::A2);
             if twice && baseline2.is_none() {
                 return None;
             }
             let (baseline, variant) = (trial(pair.baseline, Label::A)?, trial(pair.variant, Label::A)?);
-            Some(Block { baseline, baseline2, variant })
+            let block = Block { baseline, baseline2, variant };
+            self.in_one_go((*block_number, *sub), &block).then_some(block)
         };
         self.blocks.iter().filter_map(block).collect()
+    }
+
+    /// Whether no long time lies between the trials of a block: what a resumed run has added to the block in which it
+    /// was interrupted met another machine.
+    fn in_one_go(&self, (number, sub): (u32, u32), block: &Block<'_>) -> bool {
+        let ours = [Some(block.baseline), block.baseline2, Some(block.variant)].into_iter().flatten();
+        let positions: BTreeSet<u32> = ours.map(|t| t.trial.position).collect();
+        let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return true };
+        let of_block = |t: &&TrialRecord| (t.trial.block, t.trial.sub_block) == (number, sub);
+        let between = self.all.iter().filter(of_block).filter(|t| (*first..=*last).contains(&t.trial.position));
+        let mut times: Vec<(u64, u64)> =
+            between.map(|t| (t.started_unix_ms, t.started_unix_ms + t.took.as_nanos() / 1_000_000)).collect();
+        times.sort_unstable();
+        times.windows(2).all(|pair| pair[1].0.saturating_sub(pair[0].1) <= APART)
     }
 }
 

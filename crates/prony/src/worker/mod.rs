@@ -12,7 +12,7 @@ use std::process::ExitCode;
 
 use prony_core::experiment::spec::Subject;
 use prony_core::protocol::{Failure, FromWorker, ToWorker, VERSION};
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_engines::driver::Driver;
 use prony_engines::phases::{HostError, Link, LinkError, Machine, Plan, Progress, host};
 use prony_engines::registry::{Visitor, dispatch};
@@ -100,8 +100,11 @@ struct ThisMachine;
 
 impl Machine for ThisMachine {
     fn evict(&self, dir: &Path) -> Reading<f64> {
-        // A store without pages has none in memory.
-        cache::evict(dir).map(|residency| residency.share().unwrap_or(0.0))
+        match cache::evict(dir) {
+            // A store without pages has no share of them in memory, not even none.
+            Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),
+            Reading::Missing(why) => Reading::Missing(why),
+        }
     }
 }
 
@@ -193,6 +196,12 @@ mod tests {
             Some(FromWorker::Failed { failure, message, .. }) => (failure, message),
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_store_without_pages_has_no_share_in_memory() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(ThisMachine.evict(dir.path()), Reading::Missing(Why::NotApplicable));
     }
 
     #[test]

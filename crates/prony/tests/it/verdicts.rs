@@ -104,6 +104,17 @@ fn an_interrupted_block_is_not_paired() {
 }
 
 #[test]
+fn a_block_that_was_interrupted_and_resumed_is_not_paired() {
+    let experiment = two_stores(12);
+    let mut data = data(&experiment, 12, |t| write(t, 1.0));
+    let in_third = data.trials.iter().filter(|t| t.trial.block == 3).map(|t| t.trial.position);
+    let last_of_third = in_third.max().unwrap();
+    let resumed = data.trials.iter_mut().filter(|t| t.trial.position >= last_of_third);
+    resumed.for_each(|t| t.started_unix_ms += 3_600_000);
+    assert_eq!(only(&verdicts::of(&data)).comparison.variant.trials, 11);
+}
+
+#[test]
 fn a_variant_that_never_finishes_does_not_finish() {
     let verdicts = judged(&two_stores(6), 6, |t| {
         write(t, 1.0);
