@@ -58,7 +58,11 @@ fn stopped(stop: &Stop, closed: &Closed) -> (Outcome, Vec<String>) {
                 Failure::Unsupported => Outcome::Unsupported,
                 Failure::WrongAnswer => Outcome::WrongAnswer,
                 Failure::Saturated => Outcome::Saturated,
-                Failure::OutOfMemory => Outcome::OutOfMemory { by: OutOfMemory::Host },
+                // Whose limit it was needs evidence; an allocation that an engine was refused is not ours to guess at.
+                Failure::OutOfMemory => match closed.end.memory.limit_reached {
+                    Reading::Measured(true) => Outcome::OutOfMemory { by: OutOfMemory::Limit },
+                    _ => Outcome::Failed { code: None },
+                },
             };
             (outcome, vec![message.clone()])
         }
@@ -114,6 +118,7 @@ mod tests {
             at: Nanos::ZERO,
             killed: lingered.then_some(KilledFor::Asked),
             cpu: Reading::Missing(Why::NotApplicable),
+            usage: Reading::Missing(Why::NotApplicable),
             leftover: 0,
             memory,
             stdout: None,
