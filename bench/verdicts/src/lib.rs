@@ -1,10 +1,9 @@
 //! Proof of honesty: how often verdicts are wrong, and how often right, over whole campaigns on recorded noise.
 //!
 //! `cargo run --release -p prony-bench-verdicts` prints the tables of `docs/verdicts.md`; a number after it sets the
-//! campaigns per cell. The tests run a reduced version.
+//! campaigns per cell. The tests run a reduced version. The campaigns themselves are `prony_core::stats::campaign`, which
+//! `prony calibrate` runs on noise of the user's machine.
 
-pub mod campaign;
 pub mod measure;
 pub mod noise;
 pub mod rivals;
-pub mod rng;

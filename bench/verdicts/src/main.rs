@@ -3,10 +3,9 @@
 
 use std::time::Instant;
 
-use prony_bench_verdicts::campaign::{Setting, draw, family};
 use prony_bench_verdicts::measure::{self, INSIDE, SEQUENTIAL};
-use prony_bench_verdicts::noise::{Arm, Noise};
-use prony_bench_verdicts::rng::Rng;
+use prony_bench_verdicts::noise::recorded;
+use prony_core::stats::campaign::{Arm, Noise, Rng, Setting, Simulation, draw, family};
 use prony_core::stats::{Looks, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
@@ -17,7 +16,7 @@ type Table = (&'static str, fn(&[Noise], u32), u32);
 
 fn main() {
     let many = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2000);
-    let noises = Noise::recorded();
+    let noises = recorded();
     let only = std::env::args().nth(2);
     println!("Exact 95 % intervals in brackets\n");
     // The table that carries the promise gets the most campaigns.
@@ -44,7 +43,7 @@ fn false_verdicts(noises: &[Noise], many: u32) {
             let mut blocks = Vec::new();
             for size in FAMILIES {
                 let mut rng = Rng::new(size as u64);
-                let all = measure::campaigns(noise, &null.setting(size), &looks, many, &mut rng);
+                let all = Simulation::new(noise, &looks).campaigns(&null.setting(size), many, &mut rng);
                 cells.push(all.any_difference.to_string());
                 blocks.push(format!("{:.0}", all.mean_blocks()));
             }
@@ -63,7 +62,7 @@ fn injected(noises: &[Noise], many: u32) {
         for size in FAMILIES {
             for effect in EFFECTS {
                 let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), size);
-                let all = measure::campaigns(noise, &setting, &looks, many, &mut Rng::new(7));
+                let all = Simulation::new(noise, &looks).campaigns(&setting, many, &mut Rng::new(7));
                 let (name, percent) = (noise.name, 100.0 * effect);
                 let (worse, beyond, blocks) = (all.worse, all.beyond_margin, all.mean_blocks());
                 println!("| {name} | {size} | {percent:.0} % | {worse} | {beyond} | {blocks:.1} |");
@@ -80,10 +79,11 @@ fn smallest(noises: &[Noise], many: u32) {
     for noise in noises {
         for size in FAMILIES {
             for blocks in [6, 8, 11, 15, 20, 30] {
-                let (seen, effect) = measure::advertised(noise, size, blocks, true, many, &mut Rng::new(11));
-                let (elsewhere, _) = measure::advertised(noise, size, blocks, false, many, &mut Rng::new(11));
-                let (name, percent) = (noise.name, 100.0 * effect);
-                println!("| {name} | {size} | {blocks} | {percent:.1} % | {seen} | {elsewhere} |");
+                let looks = Looks::new(blocks, blocks);
+                let found = |same| Simulation::new(noise, &looks).advertised(size, same, many, &mut Rng::new(11));
+                let (here, anywhere) = (found(true), found(false));
+                let (name, percent) = (noise.name, 100.0 * here.effect.unwrap_or(f64::NAN));
+                println!("| {name} | {size} | {blocks} | {percent:.1} % | {} | {} |", here.seen, anywhere.seen);
             }
         }
     }

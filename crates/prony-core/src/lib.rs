@@ -12,6 +12,7 @@ pub mod metric;
 pub mod outcome;
 pub mod plan;
 pub mod protocol;
+mod random;
 pub mod reading;
 pub mod record;
 pub mod stats;

@@ -1,9 +1,8 @@
 //! The reduced proof: fewer campaigns, fixed seeds, binomial bounds as the tolerance.
 
-use prony_bench_verdicts::campaign::{ALPHA, Setting};
-use prony_bench_verdicts::measure::{self, Rate};
-use prony_bench_verdicts::noise::{Arm, Noise};
-use prony_bench_verdicts::rng::Rng;
+use prony_bench_verdicts::measure;
+use prony_bench_verdicts::noise::recorded;
+use prony_core::stats::campaign::{ALPHA, Arm, Rate, Rng, Setting, Simulation};
 use prony_core::stats::{Looks, binomial_interval};
 
 fn together(rates: &[Rate]) -> Rate {
@@ -19,10 +18,10 @@ fn bounds(rate: Rate) -> (f64, f64) {
 fn whole_campaigns_on_equal_arms_keep_the_promised_error() {
     let looks = Looks::new(6, 30);
     let mut all = Vec::new();
-    for noise in Noise::recorded() {
+    for noise in recorded() {
         for null in measure::nulls(&noise) {
             for size in [1, 5, 20] {
-                let found = measure::campaigns(&noise, &null.setting(size), &looks, 60, &mut Rng::new(23));
+                let found = Simulation::new(&noise, &looks).campaigns(&null.setting(size), 60, &mut Rng::new(23));
                 let (low, _) = bounds(found.any_difference);
                 assert!(low <= ALPHA, "{}, {}, family of {size}: {}", noise.name, null.name, found.any_difference);
                 all.push(found.any_difference);
@@ -36,9 +35,10 @@ fn whole_campaigns_on_equal_arms_keep_the_promised_error() {
 #[test]
 fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
     let mut all = Vec::new();
-    for noise in Noise::recorded() {
+    for noise in recorded() {
         for (size, blocks) in [(1, 6), (1, 11), (1, 30), (5, 11), (20, 11), (20, 30)] {
-            let (seen, _) = measure::advertised(&noise, size, blocks, true, 60, &mut Rng::new(29));
+            let looks = Looks::new(blocks, blocks);
+            let seen = Simulation::new(&noise, &looks).advertised(size, true, 60, &mut Rng::new(29)).seen;
             let (_, high) = bounds(seen);
             assert!(high >= 0.8, "{}, family of {size}, {blocks} blocks: {seen}", noise.name);
             all.push(seen);
@@ -50,9 +50,9 @@ fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
 
 #[test]
 fn a_tenfold_slowdown_is_always_seen_and_soon() {
-    for noise in Noise::recorded() {
+    for noise in recorded() {
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(10.0), 20);
-        let found = measure::campaigns(&noise, &setting, &Looks::new(6, 30), 40, &mut Rng::new(31));
+        let found = Simulation::new(&noise, &Looks::new(6, 30)).campaigns(&setting, 40, &mut Rng::new(31));
         assert_eq!(found.beyond_margin.hits, 40, "{}", noise.name);
         assert!(found.mean_blocks() < 15.0, "{}: {}", noise.name, found.mean_blocks());
     }
@@ -60,10 +60,10 @@ fn a_tenfold_slowdown_is_always_seen_and_soon() {
 
 #[test]
 fn more_of_a_larger_effect_is_seen() {
-    let noise = &Noise::recorded()[1];
+    let noise = &recorded()[1];
     let seen = |effect| {
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), 5);
-        measure::campaigns(noise, &setting, &Looks::new(6, 30), 60, &mut Rng::new(37)).worse.hits
+        Simulation::new(noise, &Looks::new(6, 30)).campaigns(&setting, 60, &mut Rng::new(37)).worse.hits
     };
     let (little, more, much) = (seen(0.005), seen(0.02), seen(0.1));
     assert!(little < more && more < much, "{little} {more} {much}");
@@ -72,13 +72,13 @@ fn more_of_a_larger_effect_is_seen() {
 /// The traps that the method names are there, on the same noise: else the simulation would prove nothing.
 #[test]
 fn other_ways_are_wrong_more_often_than_they_say() {
-    for noise in Noise::recorded() {
+    for noise in recorded() {
         let rates = measure::sequential(&noise, Arm::PLAIN, 1, 20, 150, &mut Rng::new(41));
         for (rate, name) in rates.iter().zip(measure::SEQUENTIAL) {
             assert!(bounds(*rate).0 > ALPHA, "{}, {name}: {rate}", noise.name);
         }
     }
-    let noise = &Noise::recorded()[0];
+    let noise = &recorded()[0];
     let quiet = measure::nulls(noise).into_iter().find(|null| null.name == "baseline 0.2, variant 2 times").unwrap();
     let rates = measure::inside(noise, &quiet.setting(20), 7, 150, &mut Rng::new(43));
     assert!(bounds(rates[3]).0 > ALPHA, "permutation: {}", rates[3]);

@@ -34,7 +34,8 @@ pub(crate) fn choose(
             (None, [only]) => Some(program(only, None, fill, problems)),
             (None, []) => None,
             _ => {
-                let message = "the file has several stores and programs, and nothing says which of them a variant measures";
+                let message =
+                    "the file has several stores and programs, and nothing says which of them a variant measures";
                 let problem = Problem::new(root.span.start..root.span.start, message);
                 problems.add(problem.hint("add `[subject] use = \"{subject}\"` and a factor `subject` with levels such as `{ program = \"NAME\" }`"));
                 None
@@ -57,7 +58,8 @@ pub(crate) fn choose(
             (Some(store), []) => Some(Chosen::Store(merge_use(&fill(store, problems), "store", problems))),
             _ => {
                 let problem = Problem::new(subject.span.clone(), "`[subject]` names neither a program nor a store");
-                problems.add(via(&subject, problem.hint("write `program = \"NAME\"` or `store = { engine = \"...\" }`")));
+                problems
+                    .add(via(&subject, problem.hint("write `program = \"NAME\"` or `store = { engine = \"...\" }`")));
                 None
             }
         },

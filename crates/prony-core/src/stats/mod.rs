@@ -4,6 +4,7 @@
 //! it and what was rejected is written down in `docs/verdicts.md`.
 
 pub mod binomial;
+pub mod campaign;
 pub mod compare;
 pub mod growth;
 pub mod interaction;

@@ -76,7 +76,7 @@ pub(crate) fn quantile(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// The middle of any values; `None` of none.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(quantile(&sorted(values), 0.5)) }
 }
 

@@ -19,10 +19,13 @@ impl RatioInterval {
     /// From an interval of the logarithm of cost; turned round where more is better.
     pub(crate) fn from_log_cost((low, high): (f64, f64), better: Better) -> Self {
         let (low, high) = if better == Better::Higher { (-high, -low) } else { (low, high) };
-        let high = high.exp();
-        Self { low: low.exp(), high: high.is_finite().then_some(high) }
+        let (low, high) = (low.exp(), high.exp());
+        Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
     }
 }
+
+/// A bound beyond this factor is no bound: with few blocks the widened interval reaches to absurd numbers.
+const NO_BOUND: f64 = 1e6;
 
 /// What a comparison says. "Better" is less of a cost (time, memory) and more of a rate; of metrics that are
 /// neither, it is less.

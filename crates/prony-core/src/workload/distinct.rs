@@ -1,6 +1,6 @@
 //! How many distinct records were touched.
 
-use super::random::mix;
+use crate::random::mix;
 
 /// Numbers below this are kept exactly, one bit each: 8 MiB at most.
 const EXACT: u64 = 1 << 26;

@@ -1,9 +1,9 @@
 //! How a record's number becomes its key.
 
 use super::permutation::Feistel;
-use super::random::{GOLDEN, Purpose, derive, mix, unmix};
 use super::text::Text;
 use crate::experiment::spec::KeySpec;
+use crate::random::{GOLDEN, Purpose, derive, mix, unmix};
 
 /// How many numbers, from 0, have keys of their own; `None` where all 64-bit numbers have.
 ///

@@ -1,10 +1,10 @@
 //! Operations drawn by weight.
 
 use super::positions::Positions;
-use super::random::{Purpose, Stream, derive};
 use super::records::Records;
 use super::share::Share;
 use crate::experiment::spec::{Amount, MixSpec, MixWeights, ScanLength};
+use crate::random::{Purpose, Stream, derive};
 
 /// One operation of a mix, with the number of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,6 @@ mod key_order;
 mod mix;
 mod permutation;
 mod positions;
-mod random;
 mod records;
 mod schedule;
 mod share;

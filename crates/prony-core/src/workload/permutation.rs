@@ -4,7 +4,7 @@
 //! n (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002). Since a b exceeds n
 //! by less than a, walking is rare.
 
-use super::random::{Stream, mix, scale};
+use crate::random::{Stream, mix, scale};
 
 const ROUNDS: usize = 6;
 

@@ -2,11 +2,11 @@
 
 use super::key_order::KeyOrder;
 use super::permutation::Shuffle;
-use super::random::{Purpose, Stream, derive};
 use super::records::Records;
 use super::share::Share;
 use super::zipf::{Scrambled, Zipfian};
 use crate::experiment::spec::Order;
+use crate::random::{Purpose, Stream, derive};
 
 /// Draws of a zipfian record that is not there yet, before it is folded onto those that are.
 const REDRAWS: u32 = 64;

@@ -1,8 +1,8 @@
 //! When the operations of an open loop are meant to start.
 
-use super::random::{Purpose, Stream, derive};
 use super::share::Share;
 use crate::experiment::spec::Arrivals;
+use crate::random::{Purpose, Stream, derive};
 use crate::units::Nanos;
 
 /// Intended starts of one client's operations, from the phase's begin, without end and never decreasing.

@@ -1,8 +1,8 @@
 //! Lengths of values.
 
-use super::random::{Stream, scale, unit};
 use super::zipf::Zipfian;
 use crate::experiment::spec::Size;
+use crate::random::{Stream, scale, unit};
 
 /// YCSB's exponent for lengths of fields.
 const THETA: f64 = 0.99;
@@ -62,9 +62,9 @@ fn normal(seed: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::mix;
     use crate::units::Bytes;
     use crate::workload::chi::deviation;
-    use crate::workload::random::mix;
     use crate::workload::zipf::gray;
 
     fn drawn(size: &Size, n: u64) -> Vec<u64> {

@@ -5,10 +5,10 @@
 //! records. The random part is the share that is to remain, less the three bytes or so that deflate spends on each
 //! back-reference of up to 258 bytes.
 
-use super::random::{Purpose, Stream, derive, mix};
 use super::size::SizeDraw;
 use super::text::Text;
 use crate::experiment::spec::ValueSpec;
+use crate::random::{Purpose, Stream, derive, mix};
 
 /// About how many bytes repeat themselves together: small against a page of 4096 bytes and every window.
 const UNIT: usize = 512;

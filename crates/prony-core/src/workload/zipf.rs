@@ -150,8 +150,8 @@ pub(super) fn gray(n: u64, theta: f64, ranks: u64) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::Stream;
     use crate::workload::chi::{count, deviation};
-    use crate::workload::random::Stream;
     use proptest::prelude::*;
 
     fn exact(n: u64, theta: f64) -> f64 {
@@ -202,7 +202,7 @@ mod tests {
     proptest! {
         #[test]
         fn ranks_stay_in_range(n in 1u64..1 << 50, theta in 0.0f64..0.9999, word: u64) {
-            let unit = crate::workload::random::unit(word);
+            let unit = crate::random::unit(word);
             prop_assert!(Zipfian::new(n, theta).rank(unit) < n);
             prop_assert!(Zipfian::new(n, theta).rank(1.0 - f64::EPSILON / 2.0) < n);
         }

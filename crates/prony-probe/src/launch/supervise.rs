@@ -309,15 +309,15 @@ impl Supervisor {
         let deadline = Instant::now() + MOST_PATIENCE;
         let mut pause = Duration::from_micros(200);
         loop {
-            if let Some(group) = &self.group {
-                group.kill();
-            }
-            tree::kill_all();
             self.reap_all();
             let pids = self.left();
             if pids.is_empty() {
                 return;
             }
+            if let Some(group) = &self.group {
+                group.kill();
+            }
+            tree::kill_all();
             if Instant::now() >= deadline {
                 return self.finished.problems.push(format!("processes {pids:?} cannot be ended"));
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
 
 use crate::owner::{Place, ProcessId, all_places, place};
 
@@ -27,7 +27,17 @@ fn below(root: i32, places: &[Place]) -> Vec<Place> {
 
 /// All processes below the calling one, ended ones that nobody reaped yet included.
 pub(super) fn descendants() -> Vec<Place> {
+    // Looking at every process of the machine takes milliseconds, and mostly there is nothing to find.
+    if !has_children() {
+        return Vec::new();
+    }
     below(getpid().as_raw_nonzero().get(), &all_places())
+}
+
+/// Whether the calling process has a child. Every orphan of the tree comes to a subreaper, so without one there is no tree.
+fn has_children() -> bool {
+    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, look), Err(rustix::io::Errno::CHILD))
 }
 
 /// Processes below the calling one that still run.

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use prony_core::reading::{Reading, Why};
 use prony_core::units::Nanos;
 use serde::Deserialize;
 use serde_json::json;
@@ -71,7 +72,17 @@ fn death(text: &str, epoch: u64) -> Option<ProbeLine> {
         "limit": heap.memory_limit,
         "external": heap.external_memory,
     });
-    let heap: HeapFigures = serde_json::from_value(told).ok()?;
+    let mut heap: HeapFigures = serde_json::from_value(told).ok()?;
+    if heap
+        .used
+        .measured()
+        .zip(heap.total.measured())
+        .is_some_and(|(used, total)| used.as_bytes() < total.as_bytes() / 2)
+    {
+        // Seen with Node 14: 0.9 MB used of a full heap.
+        let why = "the collection in which it died had not counted its heap again yet";
+        heap.used = Reading::Missing(Why::Failed(why.into()));
+    }
     Some(ProbeLine {
         at: wall.since(Nanos::from_nanos(epoch)),
         source: Source { pid: header.process_id, thread: header.thread_id.unwrap_or(0) },
@@ -97,6 +108,14 @@ mod tests {
         assert_eq!(heap.used.measured(), Some(&Bytes::from_bytes(250)));
         assert_eq!(heap.external.measured(), None);
         assert!(what.contains("out of memory"));
+    }
+
+    #[test]
+    fn a_heap_read_in_the_middle_of_a_collection_is_not_believed() {
+        let line = death(&REPORT.replace(":250", ":7"), 0).unwrap();
+        let ProbeEvent::Dying { heap, .. } = line.event else { panic!("no death") };
+        assert!(matches!(&heap.used, Reading::Missing(Why::Failed(why)) if why.contains("collection")));
+        assert_eq!(heap.total.measured(), Some(&Bytes::from_bytes(300)));
     }
 
     #[test]

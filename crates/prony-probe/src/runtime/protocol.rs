@@ -7,6 +7,7 @@ use super::figures::HeapFigures;
 use crate::error::Error;
 
 /// A line of the channel.
+#[expect(clippy::large_enum_variant, reason = "nearly every line is a probe's, and none outlives its reading")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Line {
     /// A mark of the program or of `prony mark`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 
+use prony_core::units::Bytes;
 use prony_probe::runtime::{Because, HoldCommand, Occasion, ProbeEvent, Role, Roles, Runtime};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -286,8 +287,10 @@ fn a_death_by_the_heaps_own_limit_leaves_its_figures() {
     let deaths = stage.prepared.deaths().unwrap();
     let [death] = deaths.as_slice() else { panic!("{deaths:?}") };
     let ProbeEvent::Dying { heap, .. } = &death.event else { panic!("{death:?}") };
-    let used = heap.used.measured().unwrap().as_bytes();
-    assert!((20_000_000..120_000_000).contains(&used), "{used}");
+    let plausible = |bytes: &Bytes| (20_000_000..120_000_000).contains(&bytes.as_bytes());
+    assert!(heap.total.measured().is_some_and(plausible), "{:?}", heap.total);
+    // Node 14 may die with a heap that is not counted again yet.
+    assert!(heap.used.measured().map_or(stage.version.0 < 16, plausible), "{:?}", heap.used);
     let began = stage.lines()[0].at;
     assert!(death.at > began && death.source == stage.lines()[0].source);
 }

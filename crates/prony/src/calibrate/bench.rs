@@ -1,5 +1,6 @@
 //! Where fixtures are started and observed, by the same means as every subject.
 
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::OwnedFd;
@@ -37,13 +38,15 @@ pub struct Bench {
     pub tracepoints: Tracepoints,
     /// Where scratch directories are made.
     pub near: PathBuf,
+    /// Wall times, in nanoseconds, of the same short work done over and over, where a fixture has recorded them.
+    pub noise: OnceCell<Vec<f64>>,
 }
 
 impl Bench {
     /// Fixtures that put their files below `near`.
     pub fn new(near: &Path) -> Self {
         let launcher = Launcher::this_program(["supervise"]);
-        Self { launcher, tracepoints: Tracepoints::open(true), near: near.to_path_buf() }
+        Self { launcher, tracepoints: Tracepoints::open(true), near: near.to_path_buf(), noise: OnceCell::new() }
     }
 
     /// Starts so many fixtures, all observed by one sampler since before their first instruction, and waits until

@@ -1,6 +1,7 @@
 //! One thing that is known, beside what prony reads of it. Pure.
 
 use prony_core::reading::{Reading, Why};
+use prony_core::stats::campaign::Rate;
 use prony_core::units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
@@ -37,6 +38,34 @@ impl Unit {
     }
 }
 
+/// What is promised of how often something happens, as a share.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Promise {
+    /// No more often than so.
+    AtMost(f64),
+    /// No less often than so.
+    AtLeast(f64),
+}
+
+impl Promise {
+    /// Whether the exact bounds of a rate leave it possible. Nothing tried is nothing shown.
+    pub fn is_kept(self, rate: Rate) -> bool {
+        let (low, high) = rate.bounds();
+        rate.of > 0
+            && match self {
+                Self::AtMost(share) => low <= share,
+                Self::AtLeast(share) => high >= share,
+            }
+    }
+
+    const fn words(self) -> (&'static str, f64) {
+        match self {
+            Self::AtMost(share) => ("at most", share),
+            Self::AtLeast(share) => ("at least", share),
+        }
+    }
+}
+
 /// The truth and the reading.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Check {
@@ -57,6 +86,13 @@ pub enum Check {
         truth: String,
         /// What it says.
         reading: Reading<String>,
+    },
+    /// How often something happens.
+    Share {
+        /// What prony promises.
+        truth: Promise,
+        /// What came of many tries.
+        reading: Reading<Rate>,
     },
 }
 
@@ -102,6 +138,11 @@ impl Line {
         Self { what: what.into(), check: Check::Finding { truth: truth.into(), reading } }
     }
 
+    /// Something that must happen as seldom or as often as is promised.
+    pub fn share(what: impl Into<String>, truth: Promise, reading: Reading<Rate>) -> Self {
+        Self { what: what.into(), check: Check::Share { truth, reading } }
+    }
+
     /// Whether the instrument tells the truth.
     pub fn judge(&self) -> Judgement {
         let judge = |right| if right { Judgement::Pass } else { Judgement::Fail };
@@ -111,8 +152,10 @@ impl Line {
                 judge((reading - truth).abs() <= *allowed)
             }
             Check::Finding { truth, reading: Reading::Measured(reading) } => judge(reading == truth),
+            Check::Share { truth, reading: Reading::Measured(rate) } => judge(truth.is_kept(*rate)),
             Check::Figure { reading: Reading::Missing(why), .. }
-            | Check::Finding { reading: Reading::Missing(why), .. } => without(why),
+            | Check::Finding { reading: Reading::Missing(why), .. }
+            | Check::Share { reading: Reading::Missing(why), .. } => without(why),
         }
     }
 
@@ -124,7 +167,8 @@ impl Line {
         }
     }
 
-    /// For machines: amounts in the unit that is named, texts as they are.
+    /// For machines: amounts in the unit that is named, texts as they are, of a share its exact 95 % bounds and the
+    /// number of tries.
     pub fn json(&self) -> Value {
         let judgement = self.judge();
         let why = match &judgement {
@@ -136,6 +180,15 @@ impl Line {
                 (json!(unit.name()), json!(truth), json!(reading.measured()), json!(allowed))
             }
             Check::Finding { truth, reading } => (Value::Null, json!(truth), json!(reading.measured()), Value::Null),
+            Check::Share { truth, reading } => {
+                let (words, share) = truth.words();
+                let of = |rate: &Rate| rate.share();
+                (json!("share"), json!(share), json!(reading.measured().map(of)), json!(words))
+            }
+        };
+        let rate = match &self.check {
+            Check::Share { reading, .. } => reading.measured().copied(),
+            _ => None,
         };
         json!({
             "what": self.what,
@@ -144,6 +197,8 @@ impl Line {
             "reading": reading,
             "error": self.error(),
             "allowed": allowed,
+            "bounds": rate.map(Rate::bounds),
+            "tries": rate.map(|rate| rate.of),
             "result": judgement.name().to_lowercase(),
             "why": why,
         })
@@ -160,6 +215,14 @@ impl Line {
                 };
                 [truth.clone(), reading, String::new(), String::new()]
             }
+            Check::Share { truth, reading } => {
+                let (words, share) = truth.words();
+                let reading = match reading {
+                    Reading::Measured(rate) => rate.to_string(),
+                    Reading::Missing(why) => missing(why),
+                };
+                [format!("{words} {} %", 100.0 * share), reading, String::new(), String::new()]
+            }
             Check::Figure { unit, truth, reading, allowed } => {
                 let (reading, error) = match reading {
                     Reading::Measured(amount) => (unit.show(*amount), unit.show(amount - truth)),
@@ -173,7 +236,8 @@ impl Line {
     const fn missing(&self) -> Option<&Why> {
         match &self.check {
             Check::Figure { reading: Reading::Missing(why), .. }
-            | Check::Finding { reading: Reading::Missing(why), .. } => Some(why),
+            | Check::Finding { reading: Reading::Missing(why), .. }
+            | Check::Share { reading: Reading::Missing(why), .. } => Some(why),
             _ => None,
         }
     }
@@ -223,6 +287,30 @@ mod tests {
     fn a_finding_must_be_said_in_its_words() {
         let judged = |said: &str| Line::finding("outcome", "ok", Reading::Measured(said.to_owned())).judge();
         assert_eq!((judged("ok"), judged("okay")), (Judgement::Pass, Judgement::Fail));
+    }
+
+    #[test]
+    fn a_promise_is_broken_where_the_whole_interval_lies_beyond_it() {
+        let judged = |truth, hits, of| Line::share("rate", truth, Reading::Measured(Rate { hits, of })).judge();
+        let (at_most, at_least) = (Promise::AtMost(0.05), Promise::AtLeast(0.8));
+        // Of 400: 5 % lies within the exact 95 % interval of up to 29, 80 % within that of 304 and more.
+        assert_eq!([0, 20, 29].map(|hits| judged(at_most, hits, 400)), [const { Judgement::Pass }; 3]);
+        assert_eq!([30, 400].map(|hits| judged(at_most, hits, 400)), [const { Judgement::Fail }; 2]);
+        assert_eq!([304, 400].map(|hits| judged(at_least, hits, 400)), [const { Judgement::Pass }; 2]);
+        assert_eq!([0, 302].map(|hits| judged(at_least, hits, 400)), [const { Judgement::Fail }; 2]);
+        assert_eq!([judged(at_most, 0, 0), judged(at_least, 0, 0)], [const { Judgement::Fail }; 2]);
+    }
+
+    #[test]
+    fn a_share_is_shown_with_its_bounds() {
+        let line = Line::share("rate", Promise::AtMost(0.05), Reading::Measured(Rate { hits: 10, of: 400 }));
+        assert_eq!(line.cells(), ["at most 5 %", "2.5 % (1.2 to 4.5)", "", ""]);
+        let json = line.json();
+        assert_eq!((&json["truth"], &json["reading"], &json["tries"]), (&json!(0.05), &json!(0.025), &json!(400)));
+        assert_eq!((&json["allowed"], json["bounds"].as_array().map(Vec::len)), (&json!("at most"), Some(2)));
+        let missing = Line::share("rate", Promise::AtLeast(0.8), Reading::Missing(Why::TooFew { have: 0, need: 400 }));
+        assert_eq!(missing.judge(), Judgement::Fail);
+        assert_eq!(missing.cells()[0], "at least 80 %");
     }
 
     #[test]

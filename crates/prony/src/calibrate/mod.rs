@@ -2,6 +2,7 @@
 
 mod activity;
 pub mod bench;
+mod honesty;
 mod limit;
 pub mod line;
 mod memory;
@@ -25,12 +26,23 @@ pub enum Fixture {
     BurstThenIdle,
     /// Sync calls by two threads and a child
     FsyncCount,
+    /// The same work twice, one of them run twice as often: no difference
+    SameCommand,
+    /// The same work, made slower by the smallest effect that a comparison says it would see
+    SmallestEffect,
 }
 
 impl Fixture {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 5] =
-        [Self::Allocation, Self::MappedReader, Self::OutOfMemory, Self::BurstThenIdle, Self::FsyncCount];
+    pub const ALL: [Self; 7] = [
+        Self::Allocation,
+        Self::MappedReader,
+        Self::OutOfMemory,
+        Self::BurstThenIdle,
+        Self::FsyncCount,
+        Self::SameCommand,
+        Self::SmallestEffect,
+    ];
 
     /// Its name on the command line, in tables and in machine output.
     pub const fn name(self) -> &'static str {
@@ -40,6 +52,8 @@ impl Fixture {
             Self::OutOfMemory => "out-of-memory",
             Self::BurstThenIdle => "burst-then-idle",
             Self::FsyncCount => "fsync-count",
+            Self::SameCommand => "same-command",
+            Self::SmallestEffect => "smallest-effect",
         }
     }
 
@@ -51,6 +65,8 @@ impl Fixture {
             Self::OutOfMemory => limit::out_of_memory(bench),
             Self::BurstThenIdle => activity::burst_then_idle(bench),
             Self::FsyncCount => activity::fsync_count(bench),
+            Self::SameCommand => honesty::same_command(bench),
+            Self::SmallestEffect => honesty::smallest_effect(bench),
         };
         Calibration { fixture: self, ran }
     }

@@ -1,7 +1,7 @@
 //! The file: created, opened, brought to the newest schema.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
@@ -16,6 +16,9 @@ const BUSY: Duration = Duration::from_secs(60);
 pub struct Database {
     path: PathBuf,
     connection: Connection,
+    /// Commits wait for the disk only where the last that did is so long ago; zero lets each wait.
+    patience: Duration,
+    synced: Instant,
 }
 
 impl Database {
@@ -52,9 +55,27 @@ impl Database {
                 schema::check(&connection)?;
                 prepare(&connection)?;
                 schema::migrate(&mut connection)?;
-                Ok(Self { path: path.to_owned(), connection })
+                Ok(Self { path: path.to_owned(), connection, patience: Duration::ZERO, synced: Instant::now() })
             })
             .map_err(|fault| refused(path, fault))
+    }
+
+    /// From now on a commit waits for the disk only where the last one that did is at least `span` ago. Every commit
+    /// survives the end of this process; a power cut loses those of the last `span`. Zero lets each wait, as at first.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn sync_every(&mut self, span: Duration) -> Result<(), Error> {
+        self.patience = span;
+        self.wait_for_the_disk(true)
+    }
+
+    fn wait_for_the_disk(&mut self, yes: bool) -> Result<(), Error> {
+        if yes {
+            self.synced = Instant::now();
+        }
+        let set = self.connection.pragma_update(None, "synchronous", if yes { "FULL" } else { "NORMAL" });
+        set.map_err(|source| self.failed("say when to wait for the disk", source))
     }
 
     /// Reads with the closure, which sees one state of the file whatever others append meanwhile.
@@ -86,6 +107,9 @@ impl Database {
         doing: &'static str,
         f: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
+        if self.patience > Duration::ZERO {
+            self.wait_for_the_disk(self.synced.elapsed() >= self.patience)?;
+        }
         let result =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
                 let value = f(&transaction)?;

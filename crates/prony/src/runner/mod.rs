@@ -14,10 +14,11 @@ pub mod terminal;
 pub mod trial;
 
 use std::collections::BTreeSet;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
 use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::experiment::program::Care;
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
 use prony_core::plan::PlannedTrial;
@@ -30,6 +31,9 @@ use crate::results::{Database, RunId, RunStatus};
 use crate::verdicts;
 use lab::Lab;
 use observer::Observer;
+
+/// How often trials of milliseconds are synced.
+const LAZY: Duration = Duration::from_secs(1);
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +66,9 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     let mut summary = Summary::default();
     observer.event(&began(&campaign, lab.experiment));
     let looks = looks(lab.experiment);
+    if lab.experiment.observe().care == Care::Light {
+        campaign.database.sync_every(LAZY)?;
+    }
     for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
         if !one_block(&mut campaign, lab, block, &mut summary, observer)? {
             summary.interrupted = true;
@@ -73,6 +80,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
         }
     }
     trial::clean_up(lab)?;
+    campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
     campaign.database.end_run(campaign.run, status, unix_ms())?;
     let Summary { ok, failed, interrupted } = summary;

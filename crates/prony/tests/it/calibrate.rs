@@ -99,6 +99,21 @@ fn sync_calls_of_threads_and_children_are_counted_exactly() {
 }
 
 #[test]
+fn the_same_work_twice_is_no_difference_on_the_noise_of_this_machine() {
+    let Some(lines) = calibrated("same-command") else { return };
+    assert_eq!((lines.len(), number(&lines[0], "truth"), number(&lines[0], "tries")), (1, 0.05, 400.0));
+    assert!(number(&lines[0], "reading") < 0.1, "{lines:?}");
+}
+
+#[test]
+fn what_is_said_to_be_seen_is_seen_on_the_noise_of_this_machine() {
+    let Some(lines) = calibrated("smallest-effect") else { return };
+    assert_eq!((lines.len(), number(&lines[0], "truth"), number(&lines[0], "tries")), (1, 0.8, 400.0));
+    let what = lines[0]["what"].as_str().unwrap();
+    assert!(what.contains(" %): seen"), "it says how much: {what}");
+}
+
+#[test]
 fn people_get_a_table_and_a_sentence() {
     let scratch = scratch();
     let output = prony(&["calibrate", "--only", "out-of-memory,fsync-count"], scratch.path());

@@ -54,6 +54,6 @@ fn every_experiment_here_can_run_and_fits_the_schema() {
 
 #[test]
 fn the_starting_file_can_run() {
-    let raw = parse(&template(), "new.toml").unwrap();
+    let raw = parse(template(), "new.toml").unwrap();
     check(&raw, &Catalog, &Overrides::default()).unwrap();
 }

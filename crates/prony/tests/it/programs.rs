@@ -95,8 +95,6 @@ fn a_program_sees_what_was_declared_and_nothing_else() {
     let bench = Bench::new();
     let body = "[program.x]\ncommand = [\"sh\", \"-c\", \"env | sort; cat; pwd; ls -a\"]\n\
                 env = { MINE = \"a {{b}}\" }\ninput = { text = \"typed\\n\" }\n";
-    let output = Command::new(PRONY).env("STRAY", "1").current_dir(bench.dir.path());
-    drop(output);
     let trial = bench.trial(body);
     let text = said(&trial);
     assert!(text.contains("MINE=a {b}\n") && text.contains("PATH=") && text.contains("typed\n"), "{text}");
@@ -178,13 +176,12 @@ fn lines_and_marks_make_phases() {
     let trial = bench.trial(&format!("{}{phases}", shell(&script)));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let completions: Vec<Completion> = trial.phases.iter().map(|phase| phase.completion).collect();
-    assert_eq!(
-        completions,
-        [Completion::Complete, Completion::Complete, Completion::NotReached, Completion::Partial]
-    );
+    assert_eq!(completions, [Completion::Complete, Completion::Complete, Completion::NotReached, Completion::Partial]);
     assert_eq!(amount(&trial, "load", Metric::Time), 0.25e9);
     assert_eq!((amount(&trial, "load", Metric::Operations), amount(&trial, "load", Metric::Rate)), (1000.0, 4000.0));
-    assert!(amount(&trial, "load", Metric::Wall) >= 50e6 && amount(&trial, "load", Metric::Lag) > 0.0);
+    // The first line may have been read late, and by no more than that.
+    let (wall, lag) = (amount(&trial, "load", Metric::Wall), amount(&trial, "load", Metric::Lag));
+    assert!(wall + lag >= 50e6 && lag > 0.0, "{wall} and {lag}");
     assert!(amount(&trial, "work", Metric::Cpu) > amount(&trial, "load", Metric::Cpu), "the work is in its phase");
     assert_eq!(guards(&trial), ["phase_never_began", "phase_never_ended"]);
 }
@@ -333,30 +330,32 @@ fn a_mark_outside_of_prony_does_nothing() {
     assert_eq!(wrong.status.code(), Some(2));
 }
 
-/// METHOD 7: a child of 300 MB and then one of 2 MB, in any order.
+/// METHOD 7: children of 300 MB and of 2 MB, in any order; what an empty one takes is the program's own.
 #[test]
 fn a_large_child_leaves_nothing_to_a_small_one() {
     let bench = Bench::new();
-    let large = "head -c 300000000 /dev/zero | tail -c 300000000 > /dev/null";
-    // `exec` makes the one process that ends by itself the one that allocates.
-    let tail = format!("{}input = \"big\"\n", shell("exec tail -c 300000000").replace("[program.x]", "[program.large]"));
-    let _ = large;
-    let file = fs::File::create(bench.path("big")).unwrap();
-    file.set_len(300_000_000).unwrap();
+    let program = |name: &str, step: &str| {
+        format!("[program.{name}]\ncommand = [\"{PRONY}\", \"fixture\"]\ninput = {{ text = '{step}' }}\n")
+    };
+    let allocate = |bytes: u64| format!("{{{{\"allocate\":{bytes}}}}}");
     let body = format!(
-        "[factors]\nwhich = [\"large\", \"small\"]\n[subject]\nprogram = \"{{which}}\"\n[compare]\nblocks = 3\n{tail}\
-         output = \"null\"\n[program.small]\ncommand = [\"sleep\", \"0\"]\n"
+        "[factors]\nwhich = [\"large\", \"small\", \"empty\"]\n[subject]\nprogram = \"{{which}}\"\n\
+         [compare]\nblocks = 3\n{}{}{}",
+        program("large", &allocate(300_000_000)),
+        program("small", &allocate(2_000_000)),
+        program("empty", "")
     );
     let data = bench.run(&body);
-    let peaks = |variant: usize| -> Vec<Option<f64>> {
+    let peaks = |variant: usize| -> Vec<f64> {
         let of = data.trials.iter().filter(|trial| trial.trial.variant == variant);
-        of.map(|trial| reading(trial, "run", MetricKey::gauge(Metric::Rss, Stat::Peak))).collect()
+        let peak = |trial: &TrialRecord| reading(trial, "run", MetricKey::gauge(Metric::Rss, Stat::Peak));
+        of.map(|trial| peak(trial).unwrap_or_else(|| panic!("no peak: {trial:?}"))).collect()
     };
-    assert_eq!(peaks(1).len(), 3);
-    for peak in peaks(1) {
-        assert!(peak.is_none_or(|peak| peak < 4e6), "{peak:?}");
-    }
-    for peak in peaks(0).into_iter().flatten() {
-        assert!(peak > 4e6, "{peak}");
+    let empty = peaks(2).into_iter().fold(f64::MAX, f64::min);
+    for (variant, truth) in [(0, 300e6), (1, 2e6)] {
+        for peak in peaks(variant) {
+            let error = (peak - empty - truth).abs();
+            assert!(error <= 0.02 * truth + 2e6, "{truth}: {} above {empty}", peak - empty);
+        }
     }
 }

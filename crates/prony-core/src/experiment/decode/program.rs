@@ -173,7 +173,8 @@ impl Place<'_> {
         spec.env.extend(view.get("env").map(env).unwrap_or_default());
         for node in view.get("replace").into_iter().flat_map(items) {
             let view = View::new(Some(node), &grammar::REPLACE);
-            let (Some(file), Some(find), Some(with)) = (view.text("file"), view.plain("find"), view.plain("with")) else {
+            let (Some(file), Some(find), Some(with)) = (view.text("file"), view.plain("find"), view.plain("with"))
+            else {
                 continue;
             };
             let count = view.whole("count").unwrap_or(1);
@@ -219,7 +220,8 @@ pub(crate) fn phase(node: &Node, limit: Option<Nanos>, problems: &mut Problems<'
         stop: view.plain("then") == Some("stop"),
     };
     if observe.stop && observe.end.is_none() {
-        let problem = Problem::new(view.key_span("then"), "the phase ends with the program, so there is nothing to stop");
+        let problem =
+            Problem::new(view.key_span("then"), "the phase ends with the program, so there is nothing to stop");
         problems.add(problem.hint("give it an `end`, or take `then` out"));
     }
     Some(PhaseSpec {
@@ -246,7 +248,8 @@ fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex> {
             let text = error.to_string();
             let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
             let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));
-            problems.add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
+            problems
+                .add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
             None
         }
     }
@@ -261,6 +264,8 @@ fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
     }
     for group in groups.into_iter().filter(|group| group_meaning(group).is_none()) {
         let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
-        problems.add(problem.hint("a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`"));
+        problems.add(
+            problem.hint("a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`"),
+        );
     }
 }

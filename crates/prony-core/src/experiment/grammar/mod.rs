@@ -10,9 +10,7 @@ pub(crate) use data::{BYTES_TABLE, DATA, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use phase::{
     BATCH, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE, ZIPFIAN,
 };
-pub(crate) use program::{
-    CHANGE, INPUT, OBSERVED_KEYS, PROGRAM, PROGRAM_PHASE, REPLACE, SUBJECT, TRIGGER,
-};
+pub(crate) use program::{CHANGE, INPUT, OBSERVED_KEYS, PROGRAM, PROGRAM_PHASE, REPLACE, SUBJECT, TRIGGER};
 pub(crate) use report::{REPORT, TABLE};
 
 /// The whole file.
@@ -75,7 +73,6 @@ pub(crate) static STORE_PHASES: Shape = Shape::List(&Shape::Table(&PHASE));
 
 /// Phases in a file with programs.
 pub(crate) static PROGRAM_PHASES: Shape = Shape::List(&Shape::Table(&PROGRAM_PHASE));
-
 
 /// `[experiment]`.
 pub(crate) static EXPERIMENT: TableShape = TableShape {
@@ -204,7 +201,10 @@ pub(crate) static OBSERVE: TableShape = TableShape {
         optional(
             "care",
             Shape::Word(&[
-                ("full", "the machine's limits are measured, canaries sing and the disk comes to rest around each trial"),
+                (
+                    "full",
+                    "the machine's limits are measured, canaries sing and the disk comes to rest around each trial",
+                ),
                 ("light", "none of that, for commands of milliseconds; finished trials are synced once a second"),
             ]),
             "\"full\"",

@@ -14,7 +14,12 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
             "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected.",
         ),
-        optional("directory", Shape::Text, "an empty one", "The directory it works in; relative paths start at the file."),
+        optional(
+            "directory",
+            Shape::Text,
+            "an empty one",
+            "The directory it works in; relative paths start at the file.",
+        ),
         optional(
             "copy",
             Shape::Word(&[
@@ -32,7 +37,12 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "Variables beside PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM and TZ, which it finds as prony does; \
              TMPDIR is a directory of the trial's own. No other variable is there.",
         ),
-        optional("inherit", Shape::List(&Shape::Plain), "none", "Names of further variables, taken over as prony finds them."),
+        optional(
+            "inherit",
+            Shape::List(&Shape::Plain),
+            "none",
+            "Names of further variables, taken over as prony finds them.",
+        ),
         optional(
             "input",
             Shape::Either(&[Shape::Text, Shape::Table(&INPUT)]),
@@ -54,7 +64,12 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "false",
             "`true` gives `command`, one text, to `sh -c`; a name gives it to that shell. The shell is measured with it.",
         ),
-        optional("pty", Shape::Flag, "false", "A terminal for its output, where it would hold back what goes into a pipe."),
+        optional(
+            "pty",
+            Shape::Flag,
+            "false",
+            "A terminal for its output, where it would hold back what goes into a pipe.",
+        ),
         optional(
             "runtime",
             Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
@@ -75,7 +90,12 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "none",
             "Done once a variant after its last trial, untimed; a text goes to `sh -c`.",
         ),
-        optional("warmup", Shape::Whole(0, 10_000), "0", "Runs before a variant's first trial; their figures are thrown away."),
+        optional(
+            "warmup",
+            Shape::Whole(0, 10_000),
+            "0",
+            "Runs before a variant's first trial; their figures are thrown away.",
+        ),
         optional(
             "change",
             Shape::Either(&[Shape::Table(&CHANGE), Shape::List(&Shape::Table(&CHANGE))]),
@@ -93,10 +113,7 @@ const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Te
 pub(crate) static INPUT: TableShape = TableShape {
     name: "input",
     doc: "What a program reads.",
-    fields: &[&[
-        action("file", Shape::Text, "This file."),
-        action("text", Shape::Text, "This text."),
-    ]],
+    fields: &[&[action("file", Shape::Text, "This file."), action("text", Shape::Text, "This text.")]],
     rest: None,
     later: &[],
 };
@@ -183,7 +200,12 @@ static OBSERVED: [Field; 5] = [
          a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. The last line of the \
          phase that matches counts.",
     ),
-    optional("then", Shape::Word(&[("stop", "the program is ended")]), "it goes on", "What happens when the phase has ended."),
+    optional(
+        "then",
+        Shape::Word(&[("stop", "the program is ended")]),
+        "it goes on",
+        "What happens when the phase has ended.",
+    ),
 ];
 
 /// The keys of an observed phase that no store's phase has.
@@ -206,8 +228,16 @@ pub(crate) static TRIGGER: TableShape = TableShape {
     name: "event",
     doc: "An event of a running program.",
     fields: &[&[
-        action("line", Shape::Plain, "A line of its output or messages that this pattern (a regular expression) matches."),
-        action("mark", Shape::Text, "A mark of this name: for a begin `prony mark NAME begin`, for an end `prony mark NAME end`."),
+        action(
+            "line",
+            Shape::Plain,
+            "A line of its output or messages that this pattern (a regular expression) matches.",
+        ),
+        action(
+            "mark",
+            Shape::Text,
+            "A mark of this name: for a begin `prony mark NAME begin`, for an end `prony mark NAME end`.",
+        ),
     ]],
     rest: None,
     later: &["call", "http", "tcp"],

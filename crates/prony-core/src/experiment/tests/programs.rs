@@ -83,7 +83,10 @@ fn every_key_of_a_program_is_read() {
     assert_eq!(env, [("MODE", "fast"), ("N", "3"), ("NUM_PAGES", "20"), ("ON", "true")]);
     assert_eq!(program.input, InputSpec::Text("{} 20".into()));
     assert_eq!((program.runtime, program.copy, program.warmup), (Some(Runtime::Node), CopyOf::Trial, 2));
-    assert_eq!((program.success.as_slice(), program.inherit.as_slice()), ([0, 3].as_slice(), ["NODE_PATH".to_owned()].as_slice()));
+    assert_eq!(
+        (program.success.as_slice(), program.inherit.as_slice()),
+        ([0, 3].as_slice(), ["NODE_PATH".to_owned()].as_slice())
+    );
     let shell = CommandLine::Shell { shell: "sh".into(), script: "sync; true".into() };
     assert_eq!((&program.build, &program.prepare), (&Some(words(&["npm", "run", "build"])), &Some(shell)));
     let replace = Change::Replace { file: "a.js".into(), find: "{x}".into(), with: String::new(), count: 2 };
@@ -180,13 +183,13 @@ begin = { mark = "x", line = "y" }
 "#;
     insta::assert_snapshot!(faults(text), @r#"
     7:1 unknown key `comand` | did you mean `command`?
-    10:22 `replace` needs the key `with` | what stands there afterwards
-    13:11 `runtime` cannot be `perl` | known: `node`, `python`
-    17:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
-    18:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
-    19:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
-    23:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
-    26:11 `event` takes one of `line` and `mark`, not both
+    9:22 `replace` needs the key `with` | what stands there afterwards
+    12:11 `runtime` cannot be `perl` | known: `node`, `python`
+    15:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
+    16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
+    17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
+    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
+    24:11 `event` takes one of `line` and `mark`, not both
     "#);
 }
 
@@ -221,7 +224,10 @@ fn a_subject_must_be_clear() {
 #[test]
 fn what_cannot_run_is_named() {
     let of = |body: &str| faults(&format!("[program.x]\n{body}\n"));
-    assert_eq!(of("command = \"a 'b\""), "2:11 `command` ends inside a quote | close it, or write the command as a list");
+    assert_eq!(
+        of("command = \"a 'b\""),
+        "2:11 `command` ends inside a quote | close it, or write the command as a list"
+    );
     assert_eq!(of("command = []"), "2:11 `command` is empty | program and arguments: `[\"node\", \"build.js\"]`");
     assert_eq!(of("command = \" \""), "2:11 `command` is empty | name a program");
     assert_eq!(

@@ -96,7 +96,8 @@ impl Typed {
         let mut labels: Vec<String> = Vec::new();
         for command in &self.commands {
             let label = command.label();
-            let same = labels.iter().filter(|other| **other == label || other.starts_with(&format!("{label} ("))).count();
+            let same =
+                labels.iter().filter(|other| **other == label || other.starts_with(&format!("{label} ("))).count();
             labels.push(if same == 0 { label } else { format!("{label} ({})", same + 1) });
         }
         labels
@@ -243,7 +244,10 @@ mod tests {
         assert_eq!(program.command.words(), ["bash", "-c", "sort {x}"]);
         assert_eq!((program.env["K"].as_str(), program.warmup, program.success.len()), ("{v}", 3, 0));
         assert_eq!(program.prepare.as_ref().unwrap().words(), ["sh", "-c", "echo {p}"]);
-        assert_eq!((limits.cpus, limits.pids, limits.trial.is_some(), limits.memory.is_some()), (Some(2.0), Some(9), true, true));
+        assert_eq!(
+            (limits.cpus, limits.pids, limits.trial.is_some(), limits.memory.is_some()),
+            (Some(2.0), Some(9), true, true)
+        );
         assert_eq!((experiment.variants()[0].blocks.max, experiment.observe().hertz), (7, 50));
     }
 }

@@ -141,7 +141,8 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
     let mut commands = Vec::new();
     for (at, words) in arguments.command.split(|word| word == "--vs").enumerate() {
         if words.is_empty() {
-            let (message, hint) = ("`--vs` stands between two commands".to_owned(), "`prony exec -- A --vs B`".to_owned());
+            let (message, hint) =
+                ("`--vs` stands between two commands".to_owned(), "`prony exec -- A --vs B`".to_owned());
             return Err(Error::Arguments { message, hint });
         }
         commands.push(Command { words: words.to_vec(), name: arguments.name.get(at).cloned() });
@@ -188,7 +189,8 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
     let mut out = String::new();
     for variant in experiment.variants() {
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
-        let label = experiment.factors().first().map_or(experiment.title(), |factor| &factor.levels[variant.levels[0]].label);
+        let label =
+            experiment.factors().first().map_or(experiment.title(), |factor| &factor.levels[variant.levels[0]].label);
         let shown = median_trial(&trials).map(|trial| course(database, data, trial)).transpose()?;
         let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
         let courses = shown.and_then(|series| timeline::of(&series, width));
@@ -224,7 +226,14 @@ fn export(arguments: &Arguments, run: RunId) -> Result<(), Error> {
     for (path, format) in files {
         let Some(path) = path else { continue };
         let database = arguments.database.clone();
-        let wanted = ReportArgs { run: RunChoice::Number(run.0), database, format, what: What::Results, output: None, html: false };
+        let wanted = ReportArgs {
+            run: RunChoice::Number(run.0),
+            database,
+            format,
+            what: What::Results,
+            output: None,
+            html: false,
+        };
         let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
         report(&wanted, &mut out)?;

@@ -28,13 +28,19 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
     let amount = |metric| MetricKey::amount(metric);
     line("wall", with_range(&figure(amount(Metric::Wall)), Unit::Nanos));
     let parts = [Metric::CpuUser, Metric::CpuSystem].map(|metric| short(&figure(amount(metric)), Unit::Nanos));
-    line("cpu", format!("{}, user {}, system {}", with_range(&figure(amount(Metric::Cpu)), Unit::Nanos), parts[0], parts[1]));
+    line(
+        "cpu",
+        format!("{}, user {}, system {}", with_range(&figure(amount(Metric::Cpu)), Unit::Nanos), parts[0], parts[1]),
+    );
     let largest = |metric| figure(MetricKey::gauge(metric, Stat::Max));
     line("anonymous", with_range(&largest(Metric::Anon), Unit::Bytes));
     line("mapped", with_range(&largest(Metric::File), Unit::Bytes));
     line("peak", with_range(&figure(MetricKey::gauge(Metric::Rss, Stat::Peak)), Unit::Bytes));
     let io = [Metric::Read, Metric::Written].map(|metric| short(&figure(amount(metric)), Unit::Bytes));
-    line("disk", format!("read {}, written {}, fsyncs {}", io[0], io[1], short(&figure(amount(Metric::Fsyncs)), Unit::Count)));
+    line(
+        "disk",
+        format!("read {}, written {}, fsyncs {}", io[0], io[1], short(&figure(amount(Metric::Fsyncs)), Unit::Count)),
+    );
     if let Some((cpu, memory)) = courses {
         line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
         line("", format!("{}  anonymous memory, at most {}", memory.text, Bytes::from_bytes(memory.highest as u64)));
@@ -57,7 +63,8 @@ fn outcomes(trials: &[&TrialRecord]) -> String {
         }
     }
     let text = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ");
-    let evidence = trials.iter().find(|trial| !trial.ending.outcome.is_ok()).map(|trial| trial.ending.evidence.join("; "));
+    let evidence =
+        trials.iter().find(|trial| !trial.ending.outcome.is_ok()).map(|trial| trial.ending.evidence.join("; "));
     match evidence {
         Some(evidence) => format!("{text}\n             {evidence}"),
         None => text,

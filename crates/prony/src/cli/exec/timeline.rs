@@ -30,7 +30,11 @@ pub fn of(series: &[ProcessSeries], width: usize) -> Option<(Course, Course)> {
         return None;
     }
     let (first, last) = (*instants.keys().next()?, *instants.keys().next_back()?);
-    let slices = Slices { first, length: last.since(first).as_nanos().max(1) as f64, count: width.clamp(FEWEST, instants.len()) };
+    let slices = Slices {
+        first,
+        length: last.since(first).as_nanos().max(1) as f64,
+        count: width.clamp(FEWEST, instants.len()),
+    };
     let mut memory = vec![0.0f64; slices.count];
     for (at, anon) in instants {
         let slot = &mut memory[slices.of(at)];

@@ -117,7 +117,8 @@ fn total(series: &[ProcessSeries], origin: u64, take: Take, level: bool) -> Vec<
         let read = one.samples.iter().filter_map(|s| Some((s.at.as_nanos() - origin, process, Some(take(s)?))));
         events.extend(read);
         if level && let Some(last) = one.samples.last() {
-            events.push((last.at.as_nanos() - origin + 1, process, None));
+            // In the sweep after its last sample, which it must not hide.
+            events.push((last.at.as_nanos() - origin + SWEEP, process, None));
         }
     }
     events.sort_by_key(|(at, ..)| *at);
@@ -162,7 +163,7 @@ mod tests {
         let series = [process(1, 0, 11, 100), process(2, 301, 3, 50)];
         let points = total(&series, 0, TAKES[1], true);
         let values: Vec<f64> = points.iter().map(|p| p.value).collect();
-        assert_eq!(values, [100.0, 100.0, 100.0, 150.0, 150.0, 150.0, 100.0, 100.0, 100.0, 100.0, 100.0]);
+        assert_eq!(values, [[100.0; 3].as_slice(), &[150.0; 3], &[100.0; 6]].concat());
     }
 
     #[test]

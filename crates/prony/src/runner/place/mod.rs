@@ -56,7 +56,13 @@ impl Places {
     ///
     /// # Errors
     /// Where the directory cannot be copied, a change does not apply, or the build fails.
-    pub fn of(&self, means: Means<'_>, variant: usize, spec: &TrialSpec, program: &ProgramSpec) -> Result<Rc<Place>, Error> {
+    pub fn of(
+        &self,
+        means: Means<'_>,
+        variant: usize,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+    ) -> Result<Rc<Place>, Error> {
         if let Some(place) = self.made.borrow().get(&variant) {
             return Ok(Rc::clone(place));
         }
@@ -81,7 +87,9 @@ impl Places {
         program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
     ) -> Result<(), Error> {
         for (variant, place) in self.made.take() {
-            if let Some((program, cleanup)) = program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?))) {
+            if let Some((program, cleanup)) =
+                program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
+            {
                 place.step(means, program, "cleanup", cleanup)?;
             }
         }
@@ -124,7 +132,13 @@ impl Place {
     ///
     /// # Errors
     /// Where it fails or the user interrupts it.
-    fn step(&self, means: Means<'_>, program: &ProgramSpec, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+    fn step(
+        &self,
+        means: Means<'_>,
+        program: &ProgramSpec,
+        what: &'static str,
+        line: &CommandLine,
+    ) -> Result<(), Error> {
         let scratch = Scratch::create(means.near)?;
         let own = || self.directory(program, scratch.path());
         let directory = self.directory.clone().map_or_else(own, Ok)?;

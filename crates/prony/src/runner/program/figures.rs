@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_core::experiment::program::ProgramSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
@@ -14,8 +15,29 @@ use super::watch::Watched;
 use crate::runner::assemble::{Readings, not_reached, set};
 
 /// Every phase of the variant.
-pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries]) -> Vec<PhaseRecord> {
-    specs.iter().enumerate().map(|(index, spec)| record(spec, index, watched, series)).collect()
+pub fn records(
+    program: &ProgramSpec,
+    specs: &[PhaseSpec],
+    watched: &Watched,
+    series: &[ProcessSeries],
+) -> Vec<PhaseRecord> {
+    let mut records: Vec<PhaseRecord> =
+        specs.iter().enumerate().map(|(index, spec)| record(spec, index, watched, series)).collect();
+    for readings in records.iter_mut().filter_map(|record| record.readings.get_mut("")) {
+        heaps(program, readings);
+    }
+    records
+}
+
+/// Heaps are asked of the runtime, and nothing asks it yet.
+fn heaps(program: &ProgramSpec, readings: &mut Readings) {
+    let why = program.runtime.map_or(Why::NotApplicable, |runtime| {
+        Why::NotSupported(format!("the heap of `{}` is not read in this version", runtime.name()))
+    });
+    for metric in [Metric::HeapUsed, Metric::HeapTotal, Metric::External] {
+        let key = MetricKeyText(MetricKey::gauge(metric, Stat::End));
+        readings.entry(key).or_insert(Reading::Missing(why.clone()));
+    }
 }
 
 fn record(spec: &PhaseSpec, index: usize, watched: &Watched, series: &[ProcessSeries]) -> PhaseRecord {
@@ -90,7 +112,8 @@ impl Span<'_> {
     fn to_the_very_end(&self, readings: &mut Readings) {
         let usage = &self.watched.ended.usage;
         let before = self.before();
-        let count = |of: fn(&Usage) -> u64, before: u64| usage.clone().map(|all| of(&all).saturating_sub(before) as f64);
+        let count =
+            |of: fn(&Usage) -> u64, before: u64| usage.clone().map(|all| of(&all).saturating_sub(before) as f64);
         let amounts = [
             (Metric::MinorFaults, count(|all| all.minor_faults, before.minor_faults)),
             (Metric::MajorFaults, count(|all| all.major_faults, before.major_faults)),
@@ -152,7 +175,8 @@ impl Span<'_> {
         }
         let reached = at_edges.iter().map(|process| process.peak).max();
         if !self.to_the_end {
-            return reached.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
+            return reached
+                .map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
         }
         let reaped = match &self.watched.ended.usage {
             Reading::Measured(usage) => usage.peak,

@@ -62,7 +62,7 @@ pub fn run(
     let (watched, running) = watch::watch(held, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
     let sampled = sampler.finish();
     let effective = effective(program, &place, &setting.directory, &watched);
-    let phases = figures::records(&spec.phases, &watched, &sampled.series);
+    let phases = figures::records(program, &spec.phases, &watched, &sampled.series);
     let memory = json!(watched.ended.memory);
     let finished = running.finish()?;
     let ending = ending::judge(program, &spec.phases, &watched, &finished);

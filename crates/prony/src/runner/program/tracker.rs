@@ -267,7 +267,8 @@ mod tests {
 
     #[test]
     fn marks_begin_and_end_and_strangers_are_kept() {
-        let mut tracker = Tracker::new(&[phase(mark("load"), mark("load"), None, false), phase(None, None, None, false)]);
+        let mut tracker =
+            Tracker::new(&[phase(mark("load"), mark("load"), None, false), phase(None, None, None, false)]);
         assert!(!tracker.listens());
         tracker.start(at(0));
         let mut make = |text: &str, when| {

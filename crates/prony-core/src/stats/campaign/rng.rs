@@ -1,26 +1,21 @@
-//! A small seeded generator (SplitMix64): the same tables on every machine.
+//! The order of a simulated campaign: seeded, the same on every machine.
+
+use crate::random::Stream;
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(Stream);
 
 impl Rng {
     /// From a seed.
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Stream::new(seed))
     }
 
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in `0..n`; `n` is small beside 2^64, so that the bias is far below what a simulation sees.
+    /// Uniform in `0..n`, which is not empty; `n` is small beside 2^64, so that the bias is far below what a
+    /// simulation sees.
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        (self.0.word() % n as u64) as usize
     }
 
     /// The numbers `0..n` in random order.

@@ -5,13 +5,13 @@
 //! and its state is a counter, so that any word of a stream can be computed alone.
 
 /// The odd step of the counter: 2^64 over the golden ratio.
-pub(super) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+pub(crate) const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const FIRST: u64 = 0xbf58_476d_1ce4_e5b9;
 const SECOND: u64 = 0x94d0_49bb_1331_11eb;
 
 /// A bijection of 64-bit words without visible order.
 #[inline]
-pub(super) const fn mix(mut x: u64) -> u64 {
+pub(crate) const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(FIRST);
     x = (x ^ (x >> 27)).wrapping_mul(SECOND);
     x ^ (x >> 31)
@@ -19,7 +19,7 @@ pub(super) const fn mix(mut x: u64) -> u64 {
 
 /// The word that [`mix`] turns into `x`.
 #[inline]
-pub(super) const fn unmix(mut x: u64) -> u64 {
+pub(crate) const fn unmix(mut x: u64) -> u64 {
     x = unshift(x, 31).wrapping_mul(inverse(SECOND));
     x = unshift(x, 27).wrapping_mul(inverse(FIRST));
     unshift(x, 30)
@@ -43,7 +43,7 @@ const fn inverse(odd: u64) -> u64 {
 
 /// What a seed is used for; keeps the uses independent of each other.
 #[derive(Clone, Copy)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Key = 1,
     Value,
     Shuffle,
@@ -54,40 +54,40 @@ pub(super) enum Purpose {
 }
 
 /// A seed of its own for one purpose and one part of the work.
-pub(super) const fn derive(seed: u64, purpose: Purpose, part: u64) -> u64 {
+pub(crate) const fn derive(seed: u64, purpose: Purpose, part: u64) -> u64 {
     mix(mix(seed ^ mix(purpose as u64)).wrapping_add(part.wrapping_mul(GOLDEN)))
 }
 
 /// A stream of random words.
 #[derive(Clone, Debug)]
-pub(super) struct Stream(u64);
+pub(crate) struct Stream(u64);
 
 impl Stream {
     #[inline]
-    pub(super) const fn new(seed: u64) -> Self {
+    pub(crate) const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     #[inline]
-    pub(super) const fn word(&mut self) -> u64 {
+    pub(crate) const fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
     /// Uniform in [0, 1), a multiple of 2^-53.
     #[inline]
-    pub(super) fn unit(&mut self) -> f64 {
+    pub(crate) fn unit(&mut self) -> f64 {
         unit(self.word())
     }
 
     /// Uniform in `0..n`; 0 where `n` is 0.
     #[inline]
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         scale(self.word(), n)
     }
 
     /// Fills with random bytes.
-    pub(super) fn fill(&mut self, out: &mut [u8]) {
+    pub(crate) fn fill(&mut self, out: &mut [u8]) {
         let mut words = out.chunks_exact_mut(8);
         for chunk in &mut words {
             chunk.copy_from_slice(&self.word().to_le_bytes());
@@ -102,13 +102,13 @@ impl Stream {
 
 /// A word as a number in [0, 1).
 #[inline]
-pub(super) fn unit(word: u64) -> f64 {
+pub(crate) fn unit(word: u64) -> f64 {
     (word >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
 }
 
 /// A word scaled to `0..n` by multiplication (Lemire, 2019); the bias is below n / 2^64.
 #[inline]
-pub(super) const fn scale(word: u64, n: u64) -> u64 {
+pub(crate) const fn scale(word: u64, n: u64) -> u64 {
     ((word as u128 * n as u128) >> 64) as u64
 }
 
