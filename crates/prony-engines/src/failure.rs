@@ -1,6 +1,7 @@
 //! An engine's own error as ours: lack of memory apart, a full disk named.
 
 use std::error::Error;
+use std::fmt::Display;
 use std::io;
 
 use crate::driver::{EngineError, OptionFault};
@@ -17,13 +18,19 @@ pub(crate) fn failed(
     let source = source.into();
     match cause(source.as_ref()) {
         Some(error) if is_out_of_memory(error) => EngineError::OutOfMemory { engine, doing },
-        Some(error) if error.raw_os_error() == Some(ENOSPC) => EngineError::Engine {
-            engine,
-            doing,
-            source: format!("{source}\nhint: free space on the file system of the store").into(),
-        },
+        Some(error) if error.raw_os_error() == Some(ENOSPC) => {
+            EngineError::Engine { engine, doing, source: advised(source, FREE_SPACE).into() }
+        }
         _ => EngineError::Engine { engine, doing, source },
     }
+}
+
+/// What to do about a full disk.
+pub(crate) const FREE_SPACE: &str = "free space on the file system of the store";
+
+/// An error with what to do about it, on one line: it stands in counts of errors, in evidence and in cells.
+pub(crate) fn advised(error: impl Display, advice: &str) -> String {
+    format!("{error} (hint: {advice})")
 }
 
 /// The first I/O error in a chain of causes.
@@ -72,6 +79,8 @@ mod tests {
     #[test]
     fn a_full_disk_says_what_to_do() {
         let error = failed("some", "committing", io::Error::from_raw_os_error(ENOSPC));
-        assert!(error.source().is_some_and(|source| source.to_string().contains("hint: free space")));
+        let said = error.source().map(ToString::to_string).unwrap_or_default();
+        assert!(said.contains("hint: free space"), "{said}");
+        assert!(!said.contains('\n'), "it stands in cells and counts of errors: {said}");
     }
 }

@@ -24,7 +24,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
     Settings, Store, Write,
 };
-use crate::failure::{failed, refused};
+use crate::failure::{advised, failed, refused};
 use crate::options::{self, option, promise};
 use crate::versions;
 
@@ -237,7 +237,7 @@ fn while_(doing: &'static str) -> impl Fn(heed::Error) -> EngineError {
         match error {
             heed::Error::Io(error) => failed(ENGINE, doing, error),
             error if hint.is_empty() => failed(ENGINE, doing, error),
-            error => failed(ENGINE, doing, format!("{error}\nhint: {hint}")),
+            error => failed(ENGINE, doing, advised(error, hint)),
         }
     }
 }

@@ -31,7 +31,7 @@ use crate::driver::{
     Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
     Settings, Store, Write,
 };
-use crate::failure::{failed, refused};
+use crate::failure::{advised, failed, refused};
 use crate::options::{self, option, promise};
 use crate::versions;
 
@@ -239,7 +239,7 @@ fn while_(doing: &'static str) -> impl Fn(Error) -> EngineError {
     move |error| match error {
         // Positive numbers are the system's.
         Error::Other(code) if code > 0 => failed(ENGINE, doing, std::io::Error::from_raw_os_error(code)),
-        Error::MapFull => failed(ENGINE, doing, format!("{error}\nhint: raise the option `max_size`")),
+        Error::MapFull => failed(ENGINE, doing, advised(error, "raise the option `max_size`")),
         error => failed(ENGINE, doing, error),
     }
 }

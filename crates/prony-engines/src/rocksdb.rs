@@ -228,8 +228,8 @@ impl Driver for RocksDb {
 fn while_(doing: &'static str) -> impl Fn(Error) -> EngineError {
     move |error| {
         let hint = match error.kind() {
-            ErrorKind::Busy => "\nhint: write transactions met at one key",
-            ErrorKind::IOError if error.as_ref().contains("No space left") => "\nhint: free space on the file system",
+            ErrorKind::Busy => " (hint: write transactions met at one key)",
+            ErrorKind::IOError if error.as_ref().contains("No space left") => " (hint: free space on the file system)",
             _ => "",
         };
         failed(ENGINE, doing, format!("{}{hint}", error.into_string()))

@@ -122,7 +122,7 @@ pub fn resident(path: &Path) -> Reading<Residency> {
     over_files(path, none, |total, file| Ok(total.plus(resident_file(&File::open(file)?)?)))
 }
 
-fn resident_file(file: &File) -> io::Result<Residency> {
+pub(crate) fn resident_file(file: &File) -> io::Result<Residency> {
     let page = rustix::param::page_size();
     let pages = file.metadata()?.len().div_ceil(page as u64);
     if pages == 0 {
@@ -148,16 +148,22 @@ fn by_mincore(file: &File, pages: u64, unknown: &Why) -> io::Result<Residency> {
 /// Takes all regular files at or below `path` out of the page cache and says what stayed: sync, drop,
 /// look. Pages that some process has mapped stay (METHOD 5.1: close the store first).
 pub fn evict(path: &Path) -> Reading<Residency> {
-    let dropped = over_files(path, (), |(), file| {
-        let file = File::open(file)?;
-        file.sync_all()?;
-        fadvise(&file, 0, None, Advice::DontNeed)?;
-        Ok(())
-    });
+    let dropped = over_files(path, (), |(), file| drop_pages(&File::open(file)?));
     match dropped {
         Reading::Measured(()) => resident(path),
         Reading::Missing(why) => Reading::Missing(why),
     }
+}
+
+/// [`evict`] of one open file.
+pub(crate) fn evict_file(file: &File) -> io::Result<Residency> {
+    drop_pages(file)?;
+    resident_file(file)
+}
+
+fn drop_pages(file: &File) -> io::Result<()> {
+    file.sync_all()?;
+    Ok(fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
 #[cfg(test)]

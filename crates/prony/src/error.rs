@@ -173,6 +173,8 @@ impl Error {
             Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
             Self::Arguments { hint, .. } => Some(hint.clone()),
+            Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
+            Self::Probe(prony_probe::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
             _ => None,
         }
     }
@@ -199,5 +201,41 @@ impl Error {
     /// Whether the reader of our output went away, which is no failure (exit code 0).
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";
+
+fn database_hint(code: rusqlite::ErrorCode) -> Option<String> {
+    use rusqlite::ErrorCode;
+    match code {
+        ErrorCode::DiskFull => Some(format!("free space beside it; {GO_ON}")),
+        ErrorCode::ReadOnly | ErrorCode::CannotOpen => {
+            Some("its folder must exist and be writable, also to read: copy it into such a folder".to_owned())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: i32) -> Error {
+        let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        Error::Database { path: "p.db".into(), doing: "keep a trial", source }
+    }
+
+    #[test]
+    fn a_full_disk_and_a_read_only_folder_say_what_to_do() {
+        assert!(refused(13).text().contains("\nhint: free space beside it; finished trials are kept"));
+        assert!(refused(1544).text().contains("\nhint: its folder must exist and be writable"));
+        assert!(refused(14).text().contains("\nhint: its folder must exist and be writable"));
+    }
+
+    #[test]
+    fn a_run_that_lost_its_supervisor_can_go_on() {
+        let gone = Error::from(prony_probe::Error::SupervisorGone { program: "x".to_owned() });
+        assert!(gone.text().contains("prony run --resume"), "{}", gone.text());
     }
 }

@@ -139,7 +139,13 @@ pub fn render(problem: &Problem, file: &str, text: &str) -> String {
     if let Some(hint) = &problem.hint {
         let _ = writeln!(out, "hint: {hint}");
     }
-    out
+    harmless(&out)
+}
+
+/// A file's own control characters would act on the terminal.
+fn harmless(text: &str) -> String {
+    let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
+    text.chars().flat_map(|c| if acts(c) { c.escape_default().collect() } else { vec![c] }).collect()
 }
 
 /// The hint for a word that is not known: the nearest known one, or all of them.
@@ -200,6 +206,15 @@ mod tests {
         assert_eq!(known_hint("zzz", ["engine", "use"]).unwrap(), "known: `engine`, `use`");
         assert_eq!(known_hint("zzz", []), None);
         assert_eq!(nearest("x", ["a", "b"]), None, "one letter is no slip of another");
+    }
+
+    #[test]
+    fn control_characters_of_the_file_do_not_reach_the_terminal() {
+        let text = "[a]\nb = 1\n";
+        let mut problems = Problems::new(text);
+        problems.add(Problem::new(4..5, "`\u{1b}[31m` is no name"));
+        let shown = render(&problems.into_list()[0], "x.toml", text);
+        assert!(shown.starts_with("error: `\\u{1b}[31m` is no name\n"), "{shown}");
     }
 
     #[test]

@@ -412,7 +412,9 @@ fn disturbed_trials_are_marked_with_their_signs() {
     assert_eq!(disturbed_trials(&trials.iter().collect::<Vec<_>>()), None);
     trials.push(with(9, conditions(40_000_000, json!({ "measured": 0.1 }))));
     let found = disturbed_trials(&trials.iter().collect::<Vec<_>>()).unwrap();
-    assert!(found.message.starts_with("1 of 10 trials were disturbed; trial 9: the cpu canary took 2.00 times"));
+    assert!(
+        found.message.starts_with("1 of 10 trials were disturbed; the first, trial 10: the cpu canary took 2.00 times")
+    );
     assert!(found.message.contains("10 % of the processors' time"), "{}", found.message);
     assert_eq!(found.data[0]["trial"], 9);
 }

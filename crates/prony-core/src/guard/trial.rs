@@ -63,7 +63,7 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
         return None;
     }
     let done = amount(phase, Metric::Operations).unwrap_or(0.0);
-    let first = phase.errors.keys().next().map_or(String::new(), |text| format!(", the first: `{text}`"));
+    let first = phase.errors.keys().next().map_or(String::new(), |text| format!(", the first: {}", quoted(text)));
     let message = format!("{errors:.0} operations failed and {done:.0} succeeded{first}");
     let hint = "read the errors before the throughput; failed operations may be the cheap ones";
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
@@ -79,6 +79,11 @@ pub fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
     let message = format!("{done:.0} reads found no row at all");
     let hint = "look whether an earlier phase stores these records, and with the same keys";
     Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name))
+}
+
+/// In backticks, unless the text has names in backticks itself.
+fn quoted(text: &str) -> String {
+    if text.contains('`') { text.to_owned() } else { format!("`{text}`") }
 }
 
 /// Much of the phase lies outside its timed sections, where an engine's background work goes on for free.

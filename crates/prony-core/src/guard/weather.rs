@@ -84,8 +84,13 @@ pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
         .filter(|(_, signs)| !signs.is_empty())
         .collect();
     let (first, why) = marked.first()?;
-    let message =
-        format!("{} of {} trials were disturbed; trial {first}: {}", marked.len(), trials.len(), why.join(", "));
+    let message = format!(
+        "{} of {} trials were disturbed; the first, trial {}: {}",
+        marked.len(),
+        trials.len(),
+        first + 1,
+        why.join(", ")
+    );
     let hint = "look at the figures without them beside those with them; run on a quieter machine where they disagree";
     let data: Vec<Value> =
         marked.iter().map(|(position, signs)| json!({ "trial": position, "signs": signs })).collect();

@@ -1,6 +1,7 @@
 //! What can be measured here, what cannot, and how to allow it.
 
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::Path;
 
 use prony_core::reading::Reading;
@@ -95,15 +96,17 @@ fn clear_refs() -> State {
 }
 
 fn dirty_pages() -> State {
-    // Any file of ours will do: our own program.
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return State::No(why("our own program", &error).to_string()),
-    };
-    match cache::resident(&program) {
-        Reading::Measured(found) => found.dirty.into(),
-        Reading::Missing(why) => State::No(why.to_string()),
+    match own_file().and_then(|file| cache::resident_file(&file)) {
+        Ok(found) => found.dirty.into(),
+        Err(error) => State::No(why("a file of ours", &error).to_string()),
     }
+}
+
+/// The kernel tells dirty pages to a file's owner only, and our program may be another's: a file in memory.
+fn own_file() -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create("prony", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(b"dirty")?;
+    Ok(file)
 }
 
 fn drop_caches() -> State {
@@ -125,6 +128,14 @@ mod tests {
         let missing: Reading<()> = Reading::Missing(Why::NotPermitted("perf_event_open: EACCES".into()));
         assert_eq!(State::from(missing), State::No("not permitted: perf_event_open: EACCES".into()));
         assert_eq!(State::from(Reading::Measured(7)), State::Yes);
+    }
+
+    #[test]
+    fn the_file_that_dirty_pages_are_asked_of_is_ours() {
+        use std::os::unix::fs::MetadataExt;
+        let file = own_file().unwrap();
+        assert_eq!(file.metadata().unwrap().uid(), rustix::process::geteuid().as_raw());
+        assert!(cache::resident_file(&file).unwrap().pages > 0);
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! latency differs tenfold within an hour.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use prony_core::reading::{Reading, Why};
@@ -161,55 +162,59 @@ fn first_touch() -> Nanos {
     Nanos::from_nanos(monotonic().since(began).as_nanos() / pages.max(1))
 }
 
-/// The file that is written and read; removed when dropped, whatever happens.
+/// The file that is written and read. Its name is gone before the first byte is written: a killed
+/// prony would leave it behind otherwise.
 struct Scratch {
-    path: PathBuf,
+    file: Result<File, Why>,
 }
 
 impl Scratch {
     fn new(directory: &Path) -> Self {
-        Self { path: directory.join(format!(".prony-limits-{}", std::process::id())) }
+        let path = directory.join(format!(".prony-limits-{}", std::process::id()));
+        let opened = OpenOptions::new().create(true).read(true).write(true).truncate(true).open(&path);
+        let nameless = opened.and_then(|file| std::fs::remove_file(&path).map(|()| file));
+        Self { file: nameless.map_err(|error| why(&format!("`{}`", path.display()), &error)) }
     }
 
-    fn try_with<T>(&self, measure: impl FnOnce(&mut File) -> io::Result<Reading<T>>) -> Reading<T> {
-        let opened = OpenOptions::new().create(true).read(true).write(true).truncate(true).open(&self.path);
-        match opened.and_then(|mut file| measure(&mut file)) {
-            Ok(reading) => reading,
-            Err(error) => Reading::Missing(why(&format!("`{}`", self.path.display()), &error)),
+    fn with<T>(&self, work: impl FnOnce(&File) -> io::Result<Reading<T>>) -> Reading<T> {
+        match &self.file {
+            Ok(file) => work(file).unwrap_or_else(|error| Reading::Missing(why("the scratch file", &error))),
+            Err(why) => Reading::Missing(why.clone()),
         }
+    }
+
+    /// Measures with the file empty.
+    fn try_with<T>(&self, measure: impl FnOnce(&mut File) -> io::Result<Reading<T>>) -> Reading<T> {
+        self.with(|file| {
+            let mut file = file.try_clone()?;
+            file.set_len(0)?;
+            file.rewind()?;
+            measure(&mut file)
+        })
     }
 
     /// Past the page cache by `O_DIRECT`; where the file system refuses it, after dropping the file's
     /// pages and without read-ahead.
     fn random_read(&self) -> (Reading<PerSecond>, String) {
-        let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&self.path);
-        match direct.and_then(|file| random_reads(&file)) {
-            Ok(reading) => (reading, "O_DIRECT".to_owned()),
-            Err(_) => (self.random_read_evicted(), "dropped pages".to_owned()),
+        // An open file without a name is opened again through its descriptor.
+        let direct = |file: &File| {
+            let again = format!("/proc/self/fd/{}", file.as_raw_fd());
+            OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(again)
+        };
+        let read = self.with(|file| random_reads(&direct(file)?));
+        match read {
+            Reading::Measured(_) => (read, "O_DIRECT".to_owned()),
+            Reading::Missing(_) => (self.with(random_read_evicted), "dropped pages".to_owned()),
         }
-    }
-
-    fn random_read_evicted(&self) -> Reading<PerSecond> {
-        match cache::evict(&self.path) {
-            Reading::Measured(left) if left.share().is_some_and(|share| share < 0.01) => {}
-            Reading::Measured(_) => {
-                return Reading::Missing(Why::Failed("the file's pages stay in the page cache".into()));
-            }
-            Reading::Missing(why) => return Reading::Missing(why),
-        }
-        let read = File::open(&self.path).and_then(|file| {
-            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random)?;
-            random_reads(&file)
-        });
-        read.unwrap_or_else(|error| Reading::Missing(why(&format!("`{}`", self.path.display()), &error)))
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // It may never have been created.
-        drop(std::fs::remove_file(&self.path));
+fn random_read_evicted(file: &File) -> io::Result<Reading<PerSecond>> {
+    if cache::evict_file(file)?.share().is_none_or(|share| share >= 0.01) {
+        return Ok(Reading::Missing(Why::Failed("the file's pages stay in the page cache".into())));
     }
+    rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random)?;
+    random_reads(file)
 }
 
 fn fsync(file: &mut File) -> io::Result<Reading<Spread>> {
@@ -295,13 +300,15 @@ mod tests {
     }
 
     #[test]
-    fn the_scratch_file_goes_even_after_a_failure() {
+    fn the_scratch_file_has_no_name_that_a_killed_prony_could_leave() {
         let dir = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(dir.path());
+        assert!(scratch.file.is_ok());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let page = scratch.try_with(|file| file.write_all(&[1; PAGE]).map(|()| Reading::Measured(())));
+        assert_eq!(page, Reading::Measured(()));
+        assert!(matches!(scratch.random_read().0, Reading::Measured(_)), "read again without a name");
         let failed: Reading<()> = scratch.try_with(|_| Err(io::Error::other("broken")));
         assert!(matches!(failed, Reading::Missing(Why::Failed(_))));
-        assert!(scratch.path.exists());
-        drop(scratch);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

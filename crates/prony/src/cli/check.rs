@@ -95,7 +95,13 @@ fn amounts(outline: &Outline) -> String {
         (least, most) if least == most => most.to_string(),
         (least, most) => format!("{least} to {most}"),
     };
-    format!("{} variants in {} strata, {blocks} blocks, {trials} trials", outline.variants.len(), outline.strata.len())
+    let strata = match outline.strata.len() {
+        1 => "1 stratum".to_owned(),
+        n => format!("{n} strata"),
+    };
+    let counted = |n: &str, noun: &str| format!("{n} {noun}{}", if n == "1" { "" } else { "s" });
+    let variants = counted(&outline.variants.len().to_string(), "variant");
+    format!("{variants} in {strata}, {}, {}", counted(&blocks, "block"), counted(&trials, "trial"))
 }
 
 fn comparison(experiment: &Experiment, outline: &Outline) -> String {

@@ -74,7 +74,7 @@ pub struct OverrideArguments {
     #[arg(long, value_name = "FACTOR=A,B")]
     only: Vec<String>,
     /// So many blocks instead of the file's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     blocks: Option<u32>,
     /// Another seed for data, order and plan
     #[arg(long, value_name = "N")]

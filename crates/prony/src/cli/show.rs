@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::report::render::Render;
 use crate::report::render::terminal::Terminal;
 use crate::report::{Options, build};
-use crate::results::{Database, RunId};
+use crate::results::{Database, RunData, RunId};
 
 /// Show a run's tables
 #[derive(Clone, Debug, clap::Args)]
@@ -45,9 +45,26 @@ impl ShowArgs {
 pub fn show(args: &ShowArgs, terminal: Terminal, out: &mut dyn Write) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
+    args.metric.iter().try_for_each(|metric| known(metric, &data))?;
     let report = build(&data, &Options { metrics: args.metric.clone(), all_metrics: args.all_metrics });
     Terminal { width: args.width.or(terminal.width), ..terminal }
         .render(&report, out)
         .and_then(|()| out.flush())
         .map_err(|source| Error::Write { what: "the tables".to_owned(), source })
+}
+
+/// A column of dashes would look like a figure that could not be measured.
+fn known(metric: &MetricName, data: &RunData) -> Result<(), Error> {
+    let planned = data.experiment.variants().iter().flat_map(|variant| &variant.spec.phases).map(|phase| &phase.name);
+    let recorded = data.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.name);
+    let mut names: Vec<&str> = planned.chain(recorded).map(String::as_str).collect();
+    if names.contains(&metric.phase.as_str()) {
+        return Ok(());
+    }
+    names.sort_unstable();
+    names.dedup();
+    Err(Error::Arguments {
+        message: format!("`{metric}`: run {} has no phase `{}`", data.head.id, metric.phase),
+        hint: format!("its phases: `{}`", names.join("`, `")),
+    })
 }

@@ -168,6 +168,11 @@ impl Writer<'_> {
         if summary.value(self.statistic).is_some() && !summary.ended.is_empty() {
             cell.marks.push(notes.mark(format!("other trials of this row: {}", ended(&summary.ended))));
         }
+        if !summary.troubled.is_empty() {
+            let (n, all) = (summary.troubled.len(), summary.numbers.len());
+            let said = evidence(&summary.troubled).unwrap_or_else(|| ended(&summary.troubled));
+            cell.marks.push(notes.mark(format!("{said} (in {n} of {all} trials)")));
+        }
         match summary.missing.first() {
             Some(Why::NotApplicable) | None => {}
             Some(why) if summary.numbers.is_empty() => cell.marks.push(notes.mark(why.to_string())),

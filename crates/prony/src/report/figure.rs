@@ -89,6 +89,8 @@ pub(super) struct Summary<'a> {
     pub(super) at_least: Option<f64>,
     /// Why the others have none.
     pub(super) missing: Vec<Why>,
+    /// The trials that have a number, of a phase in which they did not end well: `saturated`.
+    pub(super) troubled: Vec<&'a TrialRecord>,
 }
 
 impl<'a> Summary<'a> {
@@ -97,7 +99,12 @@ impl<'a> Summary<'a> {
         let mut summary = Self::default();
         for trial in trials {
             match evaluate(expr, trial) {
-                Value::Number(number) => summary.numbers.push(number),
+                Value::Number(number) => {
+                    summary.numbers.push(number);
+                    if !trial.ending.outcome.is_ok() && ended_in(expr, &trial.ending) {
+                        summary.troubled.push(trial);
+                    }
+                }
                 Value::Missing(why) => summary.missing.push(why),
                 Value::Ended { at_least } => {
                     summary.ended.push(trial);
@@ -142,6 +149,14 @@ pub(super) fn least_memory(trial: &TrialRecord) -> Option<f64> {
     let keys =
         [(Metric::Rss, Stat::Peak), (Metric::Rss, Stat::Max), (Metric::Anon, Stat::Peak), (Metric::Anon, Stat::Max)];
     keys.iter().find_map(|(metric, stat)| phase.reading(MetricKey::gauge(*metric, *stat))?.measured().copied())
+}
+
+fn ended_in(expr: &Expr, ending: &Ending) -> bool {
+    match expr {
+        Expr::Metric(name) => ending.phase.as_ref() == Some(&name.phase),
+        Expr::Number(_) => false,
+        Expr::Binary(left, _, right) => ended_in(left, ending) || ended_in(right, ending),
+    }
 }
 
 fn ending_phase<'a>(ending: &Ending, phases: &'a [PhaseRecord]) -> Option<&'a PhaseRecord> {

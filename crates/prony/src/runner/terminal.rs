@@ -1,5 +1,6 @@
 //! The observer for people: a line per finished trial and, on a terminal, one live line below.
 
+use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -96,8 +97,9 @@ impl<W: Write> Observer for Terminal<W> {
                 self.began = Instant::now();
                 if !self.manner.quiet {
                     let again = if *done > 0 { format!(", {done} already done") } else { String::new() };
-                    let plan = format!("{variants} variants, {blocks} blocks, {trials} trials{again}");
-                    self.line(&format!("run {run}: {title}: {plan}"));
+                    let (variants, blocks) = (count(*variants, "variant"), count(*blocks, "block"));
+                    let plan = format!("{variants}, {blocks}, {}", count(*trials, "trial"));
+                    self.line(&format!("run {run}: {title}: {plan}{again}"));
                 }
             }
             Event::HostProbe { what } => {
@@ -137,11 +139,17 @@ impl<W: Write> Observer for Terminal<W> {
                 if !self.manner.quiet {
                     let how = if *interrupted { "interrupted" } else { "done" };
                     let ended = if *failed > 0 { format!(", {failed} ended otherwise") } else { String::new() };
-                    self.line(&format!("run {run} {how}: {ok} trials ok{ended}"));
+                    let before = if self.done_before > 0 { " in this session" } else { "" };
+                    self.line(&format!("run {run} {how}: {} ok{ended}{before}", count(*ok, "trial")));
                 }
             }
         }
     }
+}
+
+fn count<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
+    let ending = if n == N::from(1) { "" } else { "s" };
+    format!("{n} {noun}{ending}")
 }
 
 fn trial_line(block: u32, variant: &str, ending: &Ending, took: Nanos, phases: &[(String, Nanos)]) -> String {

@@ -109,6 +109,30 @@ verify = {}
 "#;
 
 #[test]
+fn what_names_nothing_is_refused_and_a_rate_not_kept_stands_beside_its_figures() {
+    let fast = SMALL
+        .replace(r#"["memory", "lmdb", "sqlite", "redb", "fjall"]"#, r#"["memory"]"#)
+        // Enough of them that the last starts far behind what a hiccup explains.
+        .replace("records = 300", "records = 300_000")
+        .replace("put = { transaction = { batch = 100 } }", "put = { rate = 100_000_000 }");
+    let bench = Bench::new(&fast);
+    let output = bench.prony(&["run", "x.toml", "--blocks", "0"]);
+    assert_eq!(output.status.code(), Some(2), "a run of no blocks is no run");
+    let output = bench.prony(&["run", "x.toml"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let begun = "run 1: Small: 1 variant, 1 block, 2 trials\n";
+    assert!(text(&output.stderr).starts_with(begun), "{}", text(&output.stderr));
+    let mark = "saturated: the asked rate was not sustained (in 2 of 2 trials)";
+    assert!(text(&output.stdout).contains(mark), "{}", text(&output.stdout));
+    let output = bench.prony(&["show", "--metric", "nosuch.time"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("hint: its phases: `check`, `read`, `write`"), "{}", text(&output.stderr));
+    let output = bench.prony(&["new", "x.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("`x.toml` exists already\nhint: "), "{}", text(&output.stderr));
+}
+
+#[test]
 fn every_engine_does_the_same_work_and_gives_the_same_answers() {
     let bench = Bench::new(SMALL);
     let output = bench.prony(&["run", "x.toml"]);
