@@ -187,15 +187,30 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     }
     let primary = verdicts::declared(&data.experiment).into_iter().next();
     let of_run = gather::of_run(&data.experiment, &data.trials, primary.as_ref());
-    let mut lines: Vec<(Severity, FindingLine)> = of_run.iter().map(|f| (f.severity, of_run_line(f))).collect();
+    let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
     lines.extend(found.into_iter().map(|(f, n)| (f.severity, line(f, n, data.trials.len()))));
     lines.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-fn of_run_line(finding: &Finding) -> FindingLine {
+/// One line for each guard and phase: the first finding, and how many say the like of other variants.
+fn gathered(findings: &[Finding]) -> Vec<(Severity, FindingLine)> {
+    let mut kinds: Vec<(&Finding, usize)> = Vec::new();
+    for finding in findings {
+        let kind = |f: &Finding| (f.guard.clone(), f.severity, f.phase.clone());
+        let like = |(other, _): &&mut (&Finding, usize)| kind(other) == kind(finding);
+        match kinds.iter_mut().find(like) {
+            Some((_, more)) => *more += 1,
+            None => kinds.push((finding, 0)),
+        }
+    }
+    kinds.into_iter().map(|(finding, more)| (finding.severity, of_run_line(finding, more))).collect()
+}
+
+fn of_run_line(finding: &Finding, more: usize) -> FindingLine {
     let phase = finding.phase.as_ref().map(|p| format!(" in `{p}`")).unwrap_or_default();
-    let text = format!("`{}`{phase}: {}", finding.guard, finding.message);
+    let rest = if more > 0 { format!(" (and {more} more like it)") } else { String::new() };
+    let text = format!("`{}`{phase}: {}{rest}", finding.guard, finding.message);
     FindingLine { severity: word(finding.severity), text, hint: finding.hint.clone() }
 }
 
