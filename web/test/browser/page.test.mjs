@@ -44,6 +44,8 @@ test("every figure is drawn and has a table that says the same", options, () =>
       assert.ok(((await canvas.getAttribute("aria-label")) ?? "").length > 20, "a figure says nothing in words");
     }
     await page.locator("#effects summary").click();
+    // The table is made when its summary has opened, which is told by an event of its own.
+    await page.locator("#effects .alternative tbody tr").first().waitFor({ state: "attached" });
     assert.equal(await page.locator("#effects .alternative tbody tr").count(), 8);
   }),
 );
@@ -77,6 +79,8 @@ test("filters take variants out of the figures", options, () =>
     await page.getByRole("checkbox", { name: "single" }).uncheck();
     await drawAll(page);
     await page.locator("#effects summary").click();
+    // The table is made when its summary has opened, which is told by an event of its own.
+    await page.locator("#effects .alternative tbody tr").first().waitFor({ state: "attached" });
     assert.equal(await page.locator("#effects .alternative tbody tr").count(), 3);
     for (const name of ["lmdb-sync", "lmdb-nometasync", "lmdb-nosync", "sqlite-wal"]) {
       await page.getByRole("checkbox", { name, exact: true }).uncheck();
