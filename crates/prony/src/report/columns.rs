@@ -165,9 +165,14 @@ impl Seen<'_> {
                 self.readings(phase, key).any(|r| r.measured().is_some())
             }
             // What every phase has is told where it differs from nothing: work on data, or a figure worth a look.
-            Metric::Fsyncs => self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
+            Metric::Fsyncs => {
+                let any = self.readings(phase, key).next().is_some();
+                any && (self.works(phase) || self.readings(phase, key).filter_map(number).any(|n| n > 0.0))
+            }
             Metric::Written => self.readings(phase, key).filter_map(number).any(|n| n > 0.0),
-            Metric::Cpu | Metric::Anon | Metric::File => self.works(phase),
+            Metric::Cpu | Metric::Anon | Metric::File => {
+                self.works(phase) && self.readings(phase, key).next().is_some()
+            }
             _ => self.readings(phase, key).next().is_some(),
         }
     }

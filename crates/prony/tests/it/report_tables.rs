@@ -247,7 +247,7 @@ fn missing_readings_say_why_and_errors_stand_in_the_row() {
             missing(&mut record, "latency.p99", Why::TooFew { have: 400, need: 1000 });
         }
         if position == 2 {
-            missing(&mut record, "rss.peak", Why::Failed("`clear_refs` could not be written".to_owned()));
+            missing(&mut record, "file.end", Why::Failed("`status` could not be read".to_owned()));
         }
         record.findings = vec![Finding {
             guard: "gaps_between_batches".to_owned(),
