@@ -4,6 +4,7 @@
 
 mod calibrate;
 mod compared;
+mod data;
 mod docs;
 mod pages;
 mod plots;

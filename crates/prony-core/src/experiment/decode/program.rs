@@ -12,8 +12,8 @@ use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
-    Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger, WHOLE, group_meaning,
-    words,
+    Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger, WHOLE,
+    group_meaning, words,
 };
 use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
@@ -262,10 +262,10 @@ fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
         let problem = Problem::new(node.span.clone(), "the pattern has no named group, so nothing is read");
         problems.add(problem.hint("name what is read by a metric: `(?<time>[0-9.]+)s`"));
     }
-    for group in groups.into_iter().filter(|group| group_meaning(group).is_none()) {
+    for group in groups.into_iter().filter(|group| *group != DIGEST_GROUP && group_meaning(group).is_none()) {
         let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
-        problems.add(
-            problem.hint("a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`"),
-        );
+        problems.add(problem.hint(
+            "a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`",
+        ));
     }
 }

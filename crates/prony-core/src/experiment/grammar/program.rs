@@ -197,8 +197,9 @@ static OBSERVED: [Field; 5] = [
         Shape::Plain,
         "nothing",
         "A pattern whose named groups become readings: `(?<time>[0-9.]+)s - (?<operations>[0-9]+)`. A group is named by \
-         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. The last line of the \
-         phase that matches counts.",
+         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. `digest` is text that \
+         stands for what the program answered: variants that are compared must agree on it, and on `rows`. The last \
+         line of the phase that matches counts.",
     ),
     optional(
         "then",

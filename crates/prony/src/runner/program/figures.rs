@@ -6,11 +6,12 @@ use prony_core::experiment::program::ProgramSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, PhaseRecord, ProcessSeries};
+use prony_core::record::{Answer, Completion, MetricKeyText, PhaseRecord, ProcessSeries};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::launch::Usage;
 use prony_probe::sample::{Edge, phase_readings};
 
+use super::tracker::Tracked;
 use super::watch::Watched;
 use crate::runner::assemble::{Readings, not_reached, set};
 
@@ -61,8 +62,20 @@ fn record(spec: &PhaseSpec, index: usize, watched: &Watched, series: &[ProcessSe
         begin: Some(began),
         end: Some(ended),
         readings: BTreeMap::from([(String::new(), readings)]),
+        answer: answer(tracked),
         ..not_reached(spec)
     }
+}
+
+/// What the program says that it answered: rows, or a digest, or both.
+fn answer(tracked: &Tracked) -> Option<Answer> {
+    let rows = tracked.told.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
+    let digest = match (&tracked.digest, rows) {
+        (Some(digest), _) => format!("told:{digest}"),
+        (None, Some(_)) => "rows:".to_owned(),
+        (None, None) => return None,
+    };
+    Some(Answer { rows: rows.unwrap_or(0), digest, comparable: true })
 }
 
 /// Operations that the program told, a second.

@@ -61,7 +61,7 @@ pub fn run(
     sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
     let (watched, running) = watch::watch(held, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
     let sampled = sampler.finish();
-    let effective = effective(program, &place, &setting.directory, &watched);
+    let effective = effective(program, spec, &place, &setting.directory, &watched);
     let phases = figures::records(program, &spec.phases, &watched, &sampled.series);
     let memory = json!(watched.ended.memory);
     let finished = running.finish()?;
@@ -85,10 +85,13 @@ pub fn run(
 }
 
 /// What really ran, and what it left behind.
-fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
+fn effective(program: &ProgramSpec, spec: &TrialSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
     let words = program.command.words();
     let shell = matches!(program.command, CommandLine::Shell { .. });
     let output = |captured: &Captured| json!(captured);
+    let tracked = spec.phases.iter().zip(&watched.tracker.phases);
+    let silent = tracked.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
+    let heard_nothing: Vec<&str> = silent.map(|(phase, _)| phase.name.as_str()).collect();
     json!({
         "program": program.name,
         "command": words,
@@ -104,6 +107,7 @@ fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &W
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
         "strange_marks": watched.tracker.strange,
+        "heard_nothing": heard_nothing,
         "executed_after": watched.executed.since(watched.released),
     })
 }

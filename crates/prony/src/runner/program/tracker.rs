@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::program::{ObserveSpec, Trigger, group_meaning};
+use prony_core::experiment::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
 use prony_core::experiment::spec::{Action, PhaseSpec};
 use prony_core::metric::MetricKey;
 use prony_core::units::Nanos;
@@ -32,6 +32,8 @@ pub struct Tracked {
     pub ended: Option<Nanos>,
     /// What its lines told.
     pub told: BTreeMap<MetricKey, f64>,
+    /// The digest of its answer that its lines told.
+    pub digest: Option<String>,
     /// How late its begin or end may have been noticed, at most.
     pub lag: Nanos,
 }
@@ -74,6 +76,7 @@ impl Tracked {
             began: None,
             ended: None,
             told: BTreeMap::new(),
+            digest: None,
             lag: Nanos::ZERO,
         }
     }
@@ -88,11 +91,20 @@ impl Tracked {
         self.end.is_none()
     }
 
+    /// Whether lines were to be read and none of them matched.
+    pub fn heard_nothing(&self) -> bool {
+        self.read.is_some() && self.told.is_empty() && self.digest.is_none()
+    }
+
     fn listen(&mut self, line: &str) {
         let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else { return };
         let (read, captures) = captures;
         for name in read.capture_names().flatten() {
-            let number = captures.name(name).and_then(|text| text.as_str().replace([',', '_'], "").parse::<f64>().ok());
+            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
+            if name == DIGEST_GROUP {
+                self.digest = Some(text.to_owned());
+            }
+            let number = text.replace([',', '_'], "").parse::<f64>().ok();
             if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
                 self.told.insert(meaning.key, number * meaning.scale);
             }
