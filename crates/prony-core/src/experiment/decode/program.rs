@@ -75,7 +75,7 @@ fn items(node: &Node) -> &[Node] {
 }
 
 fn texts(node: Option<&Node>) -> Vec<String> {
-    node.into_iter().flat_map(items).filter_map(unescaped).collect()
+    node.into_iter().flat_map(items).map(word).collect()
 }
 
 fn runtime(name: &str) -> Option<Runtime> {
@@ -90,9 +90,13 @@ fn success(node: Option<&Node>) -> Vec<i32> {
     }
 }
 
+/// A text, or a number or flag as it is written.
+fn word(node: &Node) -> String {
+    unescaped(node).unwrap_or_else(|| node.label())
+}
+
 fn env(node: &Node) -> BTreeMap<String, String> {
-    let text = |node: &Node| unescaped(node).unwrap_or_else(|| node.label());
-    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), text(&entry.node))).collect()
+    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), word(&entry.node))).collect()
 }
 
 /// A command beside the program: a text for the shell, or words.

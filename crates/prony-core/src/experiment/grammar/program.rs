@@ -11,7 +11,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
     fields: &[&[
         required(
             "command",
-            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            COMMAND_SHAPE,
             "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected.",
         ),
         optional(
@@ -107,7 +107,8 @@ pub(crate) static PROGRAM: TableShape = TableShape {
     later: &["replicas", "ready", "profile"],
 };
 
-const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
+/// A word may be a number, as factors are.
+const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
 
 /// `input = { ... }`.
 pub(crate) static INPUT: TableShape = TableShape {
@@ -130,7 +131,7 @@ pub(crate) static CHANGE: TableShape = TableShape {
             "none",
             "Texts of files that are replaced in the copy.",
         ),
-        optional("patch", COMMAND_SHAPE, "none", "Files with patches for the copy, as `git diff` writes them."),
+        optional("patch", Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]), "none", "Files with patches for the copy, as `git diff` writes them."),
     ]],
     rest: None,
     later: &["dependency", "revision"],
