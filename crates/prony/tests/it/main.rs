@@ -5,6 +5,7 @@
 mod calibrate;
 mod compared;
 mod docs;
+mod interactions;
 mod pages;
 mod plots;
 mod programs;
