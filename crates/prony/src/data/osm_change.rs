@@ -168,9 +168,8 @@ mod tests {
         }
         for kind in Kind::ALL.map(Kind::name) {
             let opened = text.matches(&format!(" <{kind} ")).count();
-            let line_ends =
-                |end: &str| text.lines().filter(|l| l.starts_with(&format!(" <{kind} ")) && l.ends_with(end));
-            let short = line_ends("/>").count();
+            let start = format!(" <{kind} ");
+            let short = text.lines().filter(|line| line.starts_with(&start) && line.ends_with("/>")).count();
             assert_eq!(opened, short + text.matches(&format!(" </{kind}>\n")).count(), "{kind}");
         }
     }
