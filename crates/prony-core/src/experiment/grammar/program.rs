@@ -1,7 +1,7 @@
 //! `[program.NAME]`, `[subject]`, and the phases of a program.
 
 use super::data::STORE;
-use super::phase::{ACTIONS, FRAME};
+use super::phase::{ACTIONS, FRAME, SETTLE};
 use crate::experiment::shape::{Field, Need, Shape, TableShape, action, optional, required};
 
 /// `[program.NAME]`.
@@ -72,9 +72,14 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
         optional(
             "runtime",
-            Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
+            Shape::Word(&[
+                ("node", "Node.js"),
+                ("python", "CPython"),
+                ("jvm", "a plain process in this version"),
+                ("go", "a plain process in this version"),
+            ]),
             "a plain process",
-            "The language runtime whose heap is read.",
+            "The language runtime: a probe in it reads its heap and times functions, and nothing of it is installed.",
         ),
         optional(
             "success",
@@ -131,7 +136,12 @@ pub(crate) static CHANGE: TableShape = TableShape {
             "none",
             "Texts of files that are replaced in the copy.",
         ),
-        optional("patch", Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]), "none", "Files with patches for the copy, as `git diff` writes them."),
+        optional(
+            "patch",
+            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            "none",
+            "Files with patches for the copy, as `git diff` writes them.",
+        ),
     ]],
     rest: None,
     later: &["dependency", "revision"],
@@ -181,10 +191,10 @@ pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
     doc: "A part of a program, from one event to another. An action beside it is for variants that measure a store.",
     fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS],
     rest: None,
-    later: &["call", "at_end", "workers", "share", "profile", "repeat", "powercut", "kill", "http", "run", "find"],
+    later: &["workers", "share", "profile", "repeat", "powercut", "kill", "http", "run", "find"],
 };
 
-static OBSERVED: [Field; 5] = [
+static OBSERVED: [Field; 7] = [
     optional("begin", Shape::Table(&TRIGGER), "the program's own begin", "What begins it."),
     optional("end", Shape::Table(&TRIGGER), "the program's own end", "What ends it."),
     optional(
@@ -192,6 +202,19 @@ static OBSERVED: [Field; 5] = [
         Shape::Text,
         "the phase's name, where it has no `begin`, `end` or `read`",
         "The name of the marks that begin and end it: `prony mark NAME begin`, `prony mark NAME end`.",
+    ),
+    optional(
+        "call",
+        Shape::Text,
+        "none",
+        "A function whose invocations are the phase, from the first one's begin to the last one's end. Node: \
+         `FILE#EXPORT`, the file by the end of its path, or a package. Python: `PACKAGE.MODULE:FUNCTION`.",
+    ),
+    optional(
+        "at_end",
+        Shape::Table(&AT_END),
+        "it goes on",
+        "The program is held at the end of each invocation of `call` while this is done; then its memory is read.",
     ),
     optional(
         "read",
@@ -206,12 +229,12 @@ static OBSERVED: [Field; 5] = [
         "then",
         Shape::Word(&[("stop", "the program is ended")]),
         "it goes on",
-        "What happens when the phase has ended.",
+        "What happens when the phase has ended; with `call`, when the first invocation has.",
     ),
 ];
 
 /// The keys of an observed phase that no store's phase has.
-pub(crate) const OBSERVED_KEYS: [&str; 5] = ["begin", "end", "mark", "read", "then"];
+pub(crate) const OBSERVED_KEYS: [&str; 7] = ["begin", "end", "mark", "call", "at_end", "read", "then"];
 
 static OPTIONAL_ACTIONS: [Field; ACTIONS.len()] = optional_actions();
 
@@ -224,6 +247,19 @@ const fn optional_actions() -> [Field; ACTIONS.len()] {
     }
     fields
 }
+
+/// `at_end = { ... }`.
+pub(crate) static AT_END: TableShape = TableShape {
+    name: "at_end",
+    doc: "What is done while the program is held at the end of a call. The time of it is in no figure.",
+    fields: &[&[
+        optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is kept too."),
+        optional("wait", Shape::Time, "nothing", "So much time passes before memory is read."),
+        optional("settle", Shape::Table(&SETTLE), "nothing", "Memory is read when the process tree is quiet."),
+    ]],
+    rest: None,
+    later: &[],
+};
 
 /// `begin = { ... }`.
 pub(crate) static TRIGGER: TableShape = TableShape {

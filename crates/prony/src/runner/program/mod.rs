@@ -1,19 +1,29 @@
 //! A trial of a program: launched held, observed, released, read along, and ended with its whole tree.
 
+pub mod calls;
 pub mod ending;
 pub mod figures;
+pub mod heaps;
+pub mod held;
+pub mod holds;
 pub mod marks;
+pub mod probe;
+pub mod seen;
 pub mod stream;
+pub mod threads;
+pub mod told;
 pub mod tracker;
 pub mod watch;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
 use prony_core::plan::PlannedTrial;
-use prony_core::record::TrialRecord;
+use prony_core::record::{ProcessSeries, TrialRecord};
+use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
 use prony_probe::launch::{Captured, Scratch};
 use prony_probe::limits::Group;
@@ -27,6 +37,7 @@ use super::place::setting::Setting;
 use super::place::{self, Place};
 use super::unix_ms;
 use crate::error::Error;
+use seen::Seen;
 use watch::Watched;
 
 /// Runs one trial from launch to clean-up.
@@ -53,19 +64,30 @@ pub fn run(
     let group = Group::create(&spec.limits)?;
     let counting = group.directories().into_iter().find(|dir| super::session::counts_cpu(dir)).map(Path::to_path_buf);
     let (mut launch, ends) = setting.launch()?;
+    let probing = probe::install(&mut launch, program, &spec.phases, scratch.path())?;
     launch.group = Some(group);
     let held = lab.launcher.start(launch)?;
     let settings = Settings { hertz: lab.experiment.observe().hertz, group: counting, ..Settings::default() };
     let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings)
         .map_err(|source| Error::Setup { doing: "start the sampler", source })?;
     sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
-    let (watched, running) = watch::watch(held, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
+    let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
+    let (mut watched, running) = watch::watch(held, ends, seen, spec.limits.trial, &lab.interrupt)?;
     let sampled = sampler.finish();
-    let effective = effective(program, spec, &place, &setting.directory, &watched);
-    let phases = figures::records(program, &spec.phases, &watched, &sampled.series);
-    let memory = json!(watched.ended.memory);
+    // With what is left of its tree, its supervisor removes the scratch.
+    let deaths = probing.deaths()?;
     let finished = running.finish()?;
-    let ending = ending::judge(program, &spec.phases, &watched, &finished);
+    watched.threads.finish(watched.ended.at, &deaths, &last_seen(&sampled.series));
+    let silent = probing.silent();
+    let mut effective = effective(program, spec, &place, &setting.directory, &watched);
+    effective["calls"] = told::calls(&spec.phases, &watched, &silent);
+    let phases = figures::records(&spec.phases, &watched, &sampled.series, &silent);
+    let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+    let more = json!({
+        "memory": watched.ended.memory,
+        "killed_at_the_end": finished.killed,
+        "probe": told::probe(&spec.phases, &watched, &probing, &deaths),
+    });
     scratch.remove()?;
     let took = monotonic().since(began);
     let mut record = TrialRecord {
@@ -75,13 +97,18 @@ pub fn run(
         ending,
         phases,
         effective,
-        conditions: around.after(lab, json!({ "memory": memory, "killed_at_the_end": finished.killed })),
+        conditions: around.after(lab, more),
         series: sampled.series,
         sampler_cpu: sampled.cpu,
         findings: Vec::new(),
     };
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
     Ok(record)
+}
+
+/// When each process was sampled last.
+fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
+    series.iter().filter_map(|process| Some((process.pid, process.samples.last()?.at))).collect()
 }
 
 /// What really ran, and what it left behind.

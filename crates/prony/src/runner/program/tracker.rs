@@ -6,8 +6,10 @@ use prony_core::experiment::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_
 use prony_core::experiment::spec::{Action, PhaseSpec};
 use prony_core::metric::MetricKey;
 use prony_core::units::Nanos;
+use prony_probe::runtime::{ProbeEvent, ProbeLine};
 use regex::Regex;
 
+use super::calls::Calls;
 use super::marks::{Edge, Mark};
 
 /// Something that a program did.
@@ -36,12 +38,16 @@ pub struct Tracked {
     pub digest: Option<String>,
     /// How late its begin or end may have been noticed, at most.
     pub lag: Nanos,
+    /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
+    pub calls: Option<Calls>,
 }
 
 #[derive(Clone, Debug)]
 enum Event {
     Line(Regex),
     Mark(String),
+    /// What a probe tells: no line or mark can be it.
+    Call,
 }
 
 impl Event {
@@ -49,6 +55,7 @@ impl Event {
         match trigger {
             Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
             Trigger::Mark(name) => Self::Mark(name.clone()),
+            Trigger::Call(_) => Self::Call,
         }
     }
 
@@ -78,12 +85,54 @@ impl Tracked {
             told: BTreeMap::new(),
             digest: None,
             lag: Nanos::ZERO,
+            calls: observe.call().map(|_| Calls::default()),
         }
     }
 
     /// Whether it is under way.
-    pub const fn is_open(&self) -> bool {
-        self.began.is_some() && self.ended.is_none()
+    pub fn is_open(&self) -> bool {
+        match &self.calls {
+            Some(calls) => calls.is_open(),
+            None => self.began.is_some() && self.ended.is_none(),
+        }
+    }
+
+    /// Whether it began and ended.
+    pub fn is_complete(&self) -> bool {
+        self.ended.is_some() && !self.is_open()
+    }
+
+    /// Hears of an invocation of its function, `lag` after it happened.
+    pub fn called(&mut self, line: &ProbeLine, lag: Nanos) -> Called {
+        let Some(calls) = &mut self.calls else { return Called::Nothing };
+        match &line.event {
+            ProbeEvent::Begin { open, .. } => {
+                let (first, idle) = (self.began.is_none(), !calls.is_open());
+                calls.begin(line.source, line.at, *open);
+                if first {
+                    (self.began, self.lag) = (Some(line.at), self.lag.max(lag));
+                }
+                if first {
+                    Called::First
+                } else if idle {
+                    Called::Again
+                } else {
+                    Called::Nothing
+                }
+            }
+            ProbeEvent::End { open, ok, took, .. } => {
+                calls.end(line.source, line.at, *open, *ok, *took);
+                self.ended = self.ended.max(Some(line.at));
+                if calls.is_open() { Called::Nothing } else { Called::Ended }
+            }
+            ProbeEvent::Calls(_) => {
+                // Such a line comes at an end, or later: not more than since the line before it.
+                self.lag = self.lag.max(calls.counted(line));
+                self.ended = self.ended.max(Some(line.at));
+                if calls.is_open() { Called::Nothing } else { Called::Ended }
+            }
+            _ => Called::Nothing,
+        }
     }
 
     /// Whether the program's own end is its end.
@@ -110,6 +159,19 @@ impl Tracked {
             }
         }
     }
+}
+
+/// What an invocation changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// The phase has begun.
+    First,
+    /// One is under way again.
+    Again,
+    /// None is under way any more.
+    Ended,
+    /// Nothing.
+    Nothing,
 }
 
 /// What an event changed.
@@ -147,7 +209,7 @@ impl Tracker {
     pub fn new(specs: &[PhaseSpec]) -> Self {
         let observe = |spec: &PhaseSpec| match &spec.action {
             Action::Observe(observe) => Tracked::new(observe),
-            _ => Tracked::new(&ObserveSpec { begin: None, end: None, read: None, stop: false }),
+            _ => Tracked::new(&ObserveSpec::WHOLE),
         };
         Self { phases: specs.iter().map(observe).collect(), strange: Vec::new() }
     }
@@ -217,6 +279,7 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
+    use super::super::threads::tests::line as line_of;
     use super::*;
 
     fn line(pattern: &str) -> Option<Trigger> {
@@ -228,7 +291,7 @@ mod tests {
     }
 
     fn phase(begin: Option<Trigger>, end: Option<Trigger>, read: Option<&str>, stop: bool) -> PhaseSpec {
-        let observe = ObserveSpec { begin, end, read: read.map(str::to_owned), stop };
+        let observe = ObserveSpec { begin, end, read: read.map(str::to_owned), stop, at_end: None };
         PhaseSpec { name: "p".into(), timed: true, action: Action::Observe(observe), limit: None }
     }
 
@@ -293,6 +356,26 @@ mod tests {
         assert!(make("laod begin", 4).is_none());
         assert_eq!(tracker.finish(at(9)).ended, [1]);
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
+    }
+
+    #[test]
+    fn a_function_is_under_way_as_often_as_it_is_called() {
+        let call = Some(Trigger::Call("a.js#f".into()));
+        let mut tracker = Tracker::new(&[phase(call.clone(), call, None, false)]);
+        assert!(!tracker.listens() && tracker.start(at(0)).is_none());
+        let begin = |when, open| line_of(1, 0, when, &format!(r#""probe":"begin","call":"p","n":1,"open":{open}"#));
+        let end = |when, open| {
+            line_of(1, 0, when, &format!(r#""probe":"end","call":"p","n":1,"open":{open},"ok":true,"took":5"#))
+        };
+        let phase = &mut tracker.phases[0];
+        let lines = [begin(5, 0), begin(6, 1), end(7, 1), end(8, 0), begin(20, 0), end(30, 0)];
+        let changes: Vec<Called> = lines.iter().map(|line| phase.called(line, at(1))).collect();
+        use Called::{Again, Ended, First, Nothing};
+        assert_eq!(changes, [First, Nothing, Nothing, Ended, Again, Ended]);
+        assert_eq!((phase.began, phase.ended, phase.is_complete()), (Some(at(5)), Some(at(30)), true));
+        phase.called(&begin(40, 0), at(1));
+        assert!(phase.is_open() && !phase.is_complete());
+        assert!(tracker.finish(at(50)).is_none(), "it ends with no program");
     }
 
     #[test]
