@@ -12,7 +12,7 @@ use rustix::process::Signal;
 
 use super::channel::{Channel, Received};
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
-use super::wire::{End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, WireSpec, WireStream};
+use super::wire::{CpuTime, End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, Usage, WireSpec, WireStream};
 use crate::error::Error;
 use crate::limits::Group;
 
@@ -44,29 +44,35 @@ impl Launcher {
     /// # Errors
     /// When no supervisor can be started or it cannot prepare the subject.
     pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
-        let program = spec.command.to_string_lossy().into_owned();
-        let mut link = self.connect(program, spec.directory.clone(), spec.group.clone())?;
-        let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
-            program: link.program.clone(),
-            what,
-            source: io::ErrorKind::InvalidInput.into(),
-        })?;
-        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        link.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
+        let link = self.connect(spec.command.to_string_lossy().into_owned(), spec.group.clone())?;
+        link.start(spec, None)
+    }
+
+    /// A supervisor that will launch one subject after another into a group that only counts: what a fresh one for
+    /// each costs, and a group for each costs far more, is paid once. Each subject's tree is ended as always.
+    ///
+    /// # Errors
+    /// When no supervisor can be started or the group takes none.
+    pub fn keep(&self, group: Option<Group>) -> Result<Kept, Error> {
+        let mut link = self.connect("a subject".to_owned(), group.clone())?;
+        link.send(&ToSupervisor::Keep { group }, &[])?;
         match link.receive(None)? {
-            Some(FromSupervisor::Held { pid }) => Ok(Held { link, pid: pid.unsigned_abs() }),
+            Some(FromSupervisor::Kept { nursery }) => Ok(Kept { link, nursery: nursery.unsigned_abs() }),
+            Some(FromSupervisor::NotKept { why }) => {
+                Err(Error::Supervisor { program: self.program.clone(), source: io::Error::other(why) })
+            }
             other => Err(link.unexpected(other)),
         }
     }
 
-    fn connect(&self, program: String, directory: PathBuf, group: Option<Group>) -> Result<Link, Error> {
+    fn connect(&self, program: String, group: Option<Group>) -> Result<Link, Error> {
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let (ours, theirs) = Channel::pair().map_err(failed)?;
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let process = command.spawn().map_err(failed)?;
-        Ok(Link { channel: Channel::new(ours), process, program, directory, group })
+        Ok(Link { channel: Channel::new(ours), process, program, directory: PathBuf::new(), group, lingers: false })
     }
 }
 
@@ -78,9 +84,28 @@ struct Link {
     program: String,
     directory: PathBuf,
     group: Option<Group>,
+    /// It has nothing left to do but exit.
+    lingers: bool,
 }
 
 impl Link {
+    /// Has a subject made; `nursery` where it is kept.
+    fn start(mut self, spec: LaunchSpec, nursery: Option<u32>) -> Result<Held, Error> {
+        self.program = spec.command.to_string_lossy().into_owned();
+        self.directory.clone_from(&spec.directory);
+        let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
+            program: self.program.clone(),
+            what,
+            source: io::ErrorKind::InvalidInput.into(),
+        })?;
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        self.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
+        match self.receive(None)? {
+            Some(FromSupervisor::Held { pid }) => Ok(Held { link: self, pid: pid.unsigned_abs(), nursery }),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
     fn gone(&self) -> Error {
         Error::SupervisorGone { program: self.program.clone() }
     }
@@ -121,6 +146,9 @@ impl Link {
 impl Drop for Link {
     fn drop(&mut self) {
         self.channel.close();
+        if self.lingers {
+            return;
+        }
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
         let _ = self.process.wait();
         // Nothing is left to do unless the supervisor itself was killed; what cannot be done now, a sweep will do.
@@ -131,11 +159,35 @@ impl Drop for Link {
     }
 }
 
+/// A supervisor that waits for another subject.
+#[derive(Debug)]
+pub struct Kept {
+    link: Link,
+    nursery: u32,
+}
+
+impl Kept {
+    /// The process from which subjects are born, in their group: counters attached to it count them all.
+    pub const fn nursery(&self) -> u32 {
+        self.nursery
+    }
+
+    /// As [`Launcher::start`]; the group and the scratch directories of a kept supervisor's subjects are its own.
+    ///
+    /// # Errors
+    /// When it cannot prepare the subject; the supervisor is gone then.
+    pub fn start(self, spec: LaunchSpec) -> Result<Held, Error> {
+        let nursery = Some(self.nursery);
+        self.link.start(spec, nursery)
+    }
+}
+
 /// A subject before its first instruction: limits and counters can be attached to its process.
 #[derive(Debug)]
 pub struct Held {
     link: Link,
     pid: u32,
+    nursery: Option<u32>,
 }
 
 impl Held {
@@ -152,15 +204,20 @@ impl Held {
     pub fn release(mut self) -> Result<Running, Error> {
         self.link.send(&ToSupervisor::Release, &[])?;
         match self.link.receive(None)? {
-            Some(FromSupervisor::Running { at, released }) => {
-                Ok(Running { link: self.link, pid: self.pid, since: at, released, end: None })
+            Some(FromSupervisor::Running { at, released, before }) => {
+                let before = before.map(|before| *before);
+                Ok(Running { since: at, released, before, ..self.ended(None) })
             }
             // It was killed before it could begin.
-            Some(FromSupervisor::Ended { end }) => {
-                Ok(Running { link: self.link, pid: self.pid, since: end.at, released: end.at, end: Some(*end) })
-            }
+            Some(FromSupervisor::Ended { end }) => Ok(self.ended(Some(*end))),
             other => Err(self.link.unexpected(other)),
         }
+    }
+
+    fn ended(self, end: Option<End>) -> Running {
+        let at = end.as_ref().map_or(Nanos::ZERO, |end| end.at);
+        let Self { link, pid, nursery } = self;
+        Running { link, pid, nursery, since: at, released: at, before: None, end }
     }
 }
 
@@ -169,6 +226,8 @@ impl Held {
 pub struct Running {
     link: Link,
     pid: u32,
+    nursery: Option<u32>,
+    before: Option<(CpuTime, Usage)>,
     since: Nanos,
     released: Nanos,
     end: Option<End>,
@@ -188,6 +247,12 @@ impl Running {
     /// When it began to execute its program, told by itself; what executing takes comes after.
     pub const fn released(&self) -> Nanos {
         self.released
+    }
+
+    /// What the kernel had counted of the subject's process when it began to execute its program: the work of preparing
+    /// it, and memory that was not its own. `None` where it never began.
+    pub const fn before(&self) -> Option<&(CpuTime, Usage)> {
+        self.before.as_ref()
     }
 
     /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.
@@ -243,9 +308,25 @@ impl Running {
     /// When the supervisor is gone.
     pub fn finish(mut self) -> Result<Finished, Error> {
         self.link.send(&ToSupervisor::Finish, &[])?;
+        self.finished().map(|(finished, _)| finished)
+    }
+
+    /// Has a kept supervisor be ready for another subject. It is so only where nothing of this one is left: else what
+    /// is left is ended, and the supervisor with it.
+    ///
+    /// # Errors
+    /// When the supervisor is gone.
+    pub fn next(mut self) -> Result<(Finished, Option<Kept>), Error> {
+        self.link.send(&ToSupervisor::Next, &[])?;
+        let (finished, ready) = self.finished()?;
+        let nursery = self.nursery.filter(|_| ready);
+        Ok((finished, nursery.map(|nursery| Kept { link: self.link, nursery })))
+    }
+
+    fn finished(&mut self) -> Result<(Finished, bool), Error> {
         loop {
             match self.link.receive(None)? {
-                Some(FromSupervisor::Finished { finished }) => return Ok(finished),
+                Some(FromSupervisor::Finished { finished, ready }) => return Ok((finished, ready)),
                 Some(FromSupervisor::Ended { .. }) => {}
                 other => return Err(self.link.unexpected(other)),
             }

@@ -13,12 +13,15 @@ use std::time::{Duration, Instant};
 use prony_core::reading::{Reading, Why};
 use prony_core::units::{Bytes, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, getpid, kill_process_group, set_child_subreaper, setsid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, setsid, waitpid,
+};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared};
+use super::nursery::Nursery;
 use super::scratch::remove_tree;
 use super::tree;
 use super::wire::{
@@ -27,7 +30,7 @@ use super::wire::{
 use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::{Group, OomWatch};
-use crate::sys::process::{Ended, Reaped, reap};
+use crate::sys::process::{Counts, Ended, reap};
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
@@ -59,7 +62,9 @@ pub fn supervise(socket: OwnedFd) -> ExitCode {
 enum Stage {
     /// Nothing was launched, or it was refused.
     Idle,
-    /// Forked and waiting.
+    /// On its way.
+    Preparing,
+    /// Made and waiting.
     Held,
     /// Allowed to execute its program.
     Released,
@@ -78,6 +83,9 @@ struct Supervisor {
     /// SIGTERM came: somebody wants this over.
     terminate: Arc<AtomicBool>,
     stage: Stage,
+    nursery: Nursery,
+    /// Subjects are born into the group, one after another.
+    kept: bool,
     child: Option<Child>,
     scratch: Vec<PathBuf>,
     group: Option<Group>,
@@ -102,6 +110,8 @@ impl Supervisor {
         let _ = setsid();
         let _ = rustix::thread::set_name(c"prony-supervise");
         set_child_subreaper(Some(getpid()))?;
+        // Before signals are caught, which the nursery would inherit.
+        let nursery = Nursery::start()?;
         let (wake, signalled) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         for signal in [SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
@@ -114,6 +124,8 @@ impl Supervisor {
             wake,
             terminate,
             stage: Stage::Idle,
+            nursery,
+            kept: false,
             child: None,
             scratch: Vec::new(),
             group: None,
@@ -158,11 +170,14 @@ impl Supervisor {
 
     /// Looks at everything once. Which of the sources woke us does not matter: looking costs a microsecond.
     fn turn(&mut self) {
+        // First, as the end of the subject is told by the clock when it is seen.
+        self.reap_all();
         while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
         if let Some(child) = &mut self.child {
             child.drain();
         }
         self.look_at_report();
+        // One that ended between the first look and the reading of `wake`.
         self.reap_all();
         self.look_at_memory();
         self.tell_end();
@@ -180,6 +195,7 @@ impl Supervisor {
 
     fn obey(&mut self, message: ToSupervisor) {
         match message {
+            ToSupervisor::Keep { group } => self.keep(group),
             ToSupervisor::Start { spec } => self.start(*spec),
             ToSupervisor::Release => {
                 self.released = monotonic();
@@ -190,41 +206,71 @@ impl Supervisor {
             ToSupervisor::Signal { signal } => self.signal(signal),
             ToSupervisor::Kill => self.kill(KilledFor::Asked),
             ToSupervisor::Finish => self.finish(),
+            ToSupervisor::Next => self.next(),
+        }
+    }
+
+    /// Has the nursery enter the group: what is born there later is in it, without the pause for which the kernel stops
+    /// all forks whenever a process changes its group.
+    fn keep(&mut self, group: Option<Group>) {
+        let entered = group.as_ref().map_or(Ok(()), |group| group.enter(number(self.nursery.pid).unsigned_abs()));
+        self.group = group;
+        match entered {
+            Ok(()) => {
+                self.kept = true;
+                self.watch = OomWatch::new(None);
+                self.say(&FromSupervisor::Kept { nursery: number(self.nursery.pid) });
+            }
+            Err(error) => self.say(&FromSupervisor::NotKept { why: error.to_string() }),
         }
     }
 
     fn start(&mut self, spec: WireSpec) {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
-        self.group.clone_from(&spec.group);
-        self.watch = OomWatch::new(self.group.as_ref());
+        self.scratch.dedup();
+        if !self.kept {
+            self.group.clone_from(&spec.group);
+            self.watch = OomWatch::new(self.group.as_ref());
+        }
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
-        match Child::fork(spec, fds).and_then(|child| self.enter_group(child)) {
+        match Child::make(spec, fds, &self.nursery) {
             Ok(child) => {
-                self.stage = Stage::Held;
-                self.say(&FromSupervisor::Held { pid: child.pid.as_raw_nonzero().get() });
+                self.stage = Stage::Preparing;
                 self.child = Some(child);
             }
-            Err(Unprepared(what, errno)) => {
-                self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
-            }
+            Err(unprepared) => self.refuse(unprepared),
         }
     }
 
-    fn enter_group(&self, child: Child) -> Result<Child, Unprepared> {
-        let pid = child.pid.as_raw_nonzero().get().unsigned_abs();
-        match self.group.as_ref().map_or(Ok(()), |group| group.enter(pid)) {
-            Ok(()) => Ok(child),
-            // Dropping the child drops its release: it exits.
-            Err(error) => Err(Unprepared(error.to_string(), errno_of(&error))),
+    fn refuse(&mut self, Unprepared(what, errno): Unprepared) {
+        self.stage = Stage::Idle;
+        // Dropping the child drops its release: it exits.
+        self.child = None;
+        self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
+    }
+
+    /// The subject waits: it is moved into its group, where it was not born there.
+    fn hold(&mut self, pid: Pid) {
+        let group = self.group.as_ref().filter(|_| !self.kept);
+        match group.map_or(Ok(()), |group| group.enter(number(pid).unsigned_abs())) {
+            Ok(()) => {
+                self.stage = Stage::Held;
+                self.say(&FromSupervisor::Held { pid: number(pid) });
+            }
+            Err(error) => self.refuse(Unprepared(error.to_string(), errno_of(&error))),
         }
     }
 
     /// Signals the subject's process group, while its leader is known to be ours.
     fn signal(&self, signal: i32) {
-        if let (Some(child), Some(signal), true) = (&self.child, Signal::from_named_raw(signal), self.is_alive()) {
+        if let (Some(pid), Some(signal), true) = (self.subject(), Signal::from_named_raw(signal), self.is_alive()) {
             // A group that has just ended needs no signal.
-            let _ = kill_process_group(child.pid, signal);
+            let _ = kill_process_group(pid, signal);
         }
+    }
+
+    fn subject(&self) -> Option<Pid> {
+        self.child.as_ref()?.pid
     }
 
     fn is_alive(&self) -> bool {
@@ -235,10 +281,20 @@ impl Supervisor {
         let Some(child) = &mut self.child else { return };
         match child.read_report() {
             Report::Silent => {}
+            Report::Ready(pid) => {
+                child.pid = Some(pid);
+                self.hold(pid);
+            }
             Report::Closed if self.stage == Stage::Released => {
                 self.stage = Stage::Running;
-                let released = child.started().unwrap_or(self.released);
-                self.say(&FromSupervisor::Running { at: monotonic(), released });
+                let birth = self.nursery.birth.get();
+                let released = birth.map_or(self.released, |birth| birth.at);
+                let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
+                self.say(&FromSupervisor::Running { at: monotonic(), released, before });
+            }
+            // Neither ready nor failed: it was killed on its way, or the nursery was.
+            Report::Closed if self.stage == Stage::Preparing => {
+                self.refuse(Unprepared("prepare it: it is gone".into(), libc::ESRCH));
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
@@ -264,15 +320,20 @@ impl Supervisor {
     /// Reaps whatever has ended.
     fn reap_all(&mut self) {
         while let Some(reaped) = reap() {
-            self.cpu.user += reaped.user;
-            self.cpu.system += reaped.system;
-            self.usage.add(&reaped);
-            let ours = self.child.as_ref().is_some_and(|child| child.pid.as_raw_nonzero().get() == reaped.pid);
+            let at = monotonic();
+            if reaped.pid == number(self.nursery.pid) {
+                // Nothing can be launched any more: what is under way ends as it may.
+                self.nursery.gone = true;
+                continue;
+            }
+            self.cpu.add(&CpuTime::from(reaped.counts));
+            self.usage.add(&Usage::from(reaped.counts));
+            let ours = self.subject().is_some_and(|pid| number(pid) == reaped.pid);
             if ours && self.is_alive() {
                 // The report of a failed exec was written before the exit that we have just seen.
                 self.look_at_report();
                 if self.is_alive() {
-                    self.status = Some((status(reaped.status), monotonic()));
+                    self.status = Some((status(reaped.status), at));
                 }
             }
         }
@@ -282,11 +343,11 @@ impl Supervisor {
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
         self.stage = Stage::Ended;
-        let leftover = tree::living().count() as u64;
+        let leftover = tree::living(self.nursery.pid).count() as u64;
         let Some(child) = &mut self.child else { return };
         child.drain();
         let [stdout, stderr] = child.captured();
-        let memory = self.watch.evidence();
+        let memory = self.watch.evidence(!self.kept || matches!(status, Status::Signalled(libc::SIGKILL)));
         let complete = match leftover {
             0 => Reading::Measured(()),
             n => Reading::Missing(Why::NotSupported(format!("{n} processes of the tree live on"))),
@@ -318,7 +379,7 @@ impl Supervisor {
             if let Some(group) = &self.group {
                 group.kill();
             }
-            tree::kill_all();
+            tree::kill_all(self.nursery.pid);
             if Instant::now() >= deadline {
                 return self.finished.problems.push(format!("processes {pids:?} cannot be ended"));
             }
@@ -327,25 +388,49 @@ impl Supervisor {
         }
     }
 
-    /// Processes of the tree and of the group, ended ones that nobody reaped included.
+    /// Processes of the tree and of the group, ended ones that nobody reaped included; not the nursery.
     fn left(&self) -> Vec<i32> {
-        let mut pids: Vec<i32> = tree::descendants().into_iter().map(|place| place.id.pid).collect();
+        let mut pids: Vec<i32> =
+            tree::descendants(self.nursery.pid).into_iter().map(|place| place.id.pid).collect();
         pids.extend(self.group.iter().flat_map(Group::members));
+        pids.retain(|pid| *pid != number(self.nursery.pid));
         pids.sort_unstable();
         pids.dedup();
         pids
     }
 
+    /// Gets ready for another subject; where anything of this one is left, that ends with this supervisor.
+    fn next(&mut self) {
+        self.reap_all();
+        if !self.kept || self.stage != Stage::Ended || !self.left().is_empty() {
+            return self.finish();
+        }
+        self.stage = Stage::Idle;
+        (self.child, self.killed) = (None, None);
+        (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
+        self.say(&FromSupervisor::Finished { finished: Finished::default(), ready: true });
+    }
+
     /// Kills what is left, removes what was made, and says so.
     fn finish(&mut self) {
-        self.finished.killed = tree::living().count() as u64;
+        self.finished.killed = tree::living(self.nursery.pid).count() as u64;
+        // Before the group is killed, which may hold it.
+        self.end_nursery();
         self.kill(KilledFor::Asked);
         let group = self.group.iter().map(Group::remove);
         let scratch = self.scratch.iter().map(|path| remove_tree(path));
         let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
         self.finished.problems.extend(problems);
         self.stage = Stage::Over;
-        self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
+        self.say(&FromSupervisor::Finished { finished: self.finished.clone(), ready: false });
+    }
+
+    fn end_nursery(&mut self) {
+        if !std::mem::replace(&mut self.nursery.gone, true) {
+            // It is our child and not reaped: the number is its own.
+            let _ = kill_process(self.nursery.pid, Signal::KILL);
+            let _ = waitpid(Some(self.nursery.pid), WaitOptions::empty());
+        }
     }
 
     fn say(&self, message: &FromSupervisor) {
@@ -359,16 +444,47 @@ fn errno_of(error: &Error) -> i32 {
     source.and_then(io::Error::raw_os_error).unwrap_or(libc::EIO)
 }
 
-impl Usage {
-    fn add(&mut self, reaped: &Reaped) {
-        self.minor_faults += reaped.minor_faults;
-        self.major_faults += reaped.major_faults;
-        self.read = self.read + Bytes::from_bytes(512 * reaped.blocks_read);
-        self.written = self.written + Bytes::from_bytes(512 * reaped.blocks_written);
-        self.switches_voluntary += reaped.switches_voluntary;
-        self.switches_forced += reaped.switches_forced;
-        self.peak = self.peak.max(Bytes::from_kib(reaped.max_rss));
+impl CpuTime {
+    fn add(&mut self, other: &Self) {
+        self.user += other.user;
+        self.system += other.system;
     }
+}
+
+impl From<Counts> for CpuTime {
+    fn from(counts: Counts) -> Self {
+        Self { user: counts.user, system: counts.system }
+    }
+}
+
+impl Usage {
+    fn add(&mut self, other: &Self) {
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+        self.read = self.read + other.read;
+        self.written = self.written + other.written;
+        self.switches_voluntary += other.switches_voluntary;
+        self.switches_forced += other.switches_forced;
+        self.peak = self.peak.max(other.peak);
+    }
+}
+
+impl From<Counts> for Usage {
+    fn from(counts: Counts) -> Self {
+        Self {
+            minor_faults: counts.minor_faults,
+            major_faults: counts.major_faults,
+            read: Bytes::from_bytes(512 * counts.blocks_read),
+            written: Bytes::from_bytes(512 * counts.blocks_written),
+            switches_voluntary: counts.switches_voluntary,
+            switches_forced: counts.switches_forced,
+            peak: Bytes::from_kib(counts.max_rss),
+        }
+    }
+}
+
+fn number(pid: Pid) -> i32 {
+    pid.as_raw_nonzero().get()
 }
 
 const fn status(ended: Ended) -> Status {

@@ -15,6 +15,8 @@ use crate::limits::{Group, MemoryEvidence};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
+    /// Have all subjects born into this group, which only counts: several will come.
+    Keep { group: Option<Group> },
     /// Fork the subject and hold it; its descriptors come with the message.
     Start { spec: Box<WireSpec> },
     /// Let it execute its program.
@@ -25,22 +27,28 @@ pub(super) enum ToSupervisor {
     Kill,
     /// Kill what is left, clean up, and exit.
     Finish,
+    /// Be ready for another subject, where nothing of this one is left; else as `Finish`.
+    Next,
 }
 
 /// What the supervisor says.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
+    /// Subjects will be born from this process, in the group.
+    Kept { nursery: i32 },
+    /// The group cannot be used, or nothing can be kept.
+    NotKept { why: String },
     /// The subject is forked and waits.
     Held { pid: i32 },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed; seen at this instant.
-    Running { at: Nanos, released: Nanos },
+    Running { at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>> },
     /// The subject has ended.
     Ended { end: Box<End> },
-    /// The tree is gone and everything cleaned up.
-    Finished { finished: Finished },
+    /// The tree is gone and everything cleaned up; `ready` where the supervisor waits for another subject.
+    Finished { finished: Finished, ready: bool },
 }
 
 /// What could not be done.

@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prony_core::reading::{Reading, Why};
 use rustix::mount::{MountFlags, mount};
@@ -109,7 +110,7 @@ impl Tracepoints {
             none if none.is_empty() => vec![pid],
             some => some,
         };
-        SyncCounters { counters: self.ids.clone().map(|id| follow_all(id, &threads)) }
+        SyncCounters { counters: Arc::new(self.ids.clone().map(|id| follow_all(id, &threads))) }
     }
 }
 
@@ -121,10 +122,10 @@ fn follow_all(id: Reading<u64>, threads: &[u32]) -> Reading<Vec<Counter>> {
     }
 }
 
-/// The four counters of one process and what it started.
-#[derive(Debug)]
+/// The four counters of one process and what it started; closed with the last of its clones.
+#[derive(Clone, Debug)]
 pub struct SyncCounters {
-    counters: [Reading<Vec<Counter>>; 4],
+    counters: Arc<[Reading<Vec<Counter>>; 4]>,
 }
 
 impl SyncCounters {

@@ -3,6 +3,7 @@
 pub mod ending;
 pub mod figures;
 pub mod marks;
+pub mod stage;
 pub mod stream;
 pub mod tracker;
 pub mod watch;
@@ -15,9 +16,7 @@ use prony_core::guard;
 use prony_core::plan::PlannedTrial;
 use prony_core::record::TrialRecord;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::{Root, Sampler, Settings};
+use prony_probe::launch::Captured;
 use serde_json::{Value, json};
 
 use super::around::Around;
@@ -27,6 +26,7 @@ use super::place::setting::Setting;
 use super::place::{self, Place};
 use super::unix_ms;
 use crate::error::Error;
+use stage::Stage;
 use watch::Watched;
 
 /// Runs one trial from launch to clean-up.
@@ -42,31 +42,24 @@ pub fn run(
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
     let place = lab.places.of(means, trial.variant, spec, program)?;
-    let scratch = Scratch::create(&lab.near)?;
-    let directory = place.directory(program, scratch.path())?;
-    let setting = Setting { program, scratch: scratch.path(), directory };
+    let mut stage = Stage::set(lab, spec, program, &place)?;
+    let scratch = stage.scratch().to_path_buf();
+    let directory = place.directory(program, &scratch)?;
+    let setting = Setting { program, scratch: &scratch, directory };
     if let Some(prepare) = &program.prepare {
         place::step(means, &setting, "prepare", prepare)?;
     }
     let around = Around::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let group = Group::create(&spec.limits)?;
-    let counting = group.directories().into_iter().find(|dir| super::session::counts_cpu(dir)).map(Path::to_path_buf);
-    let (mut launch, ends) = setting.launch()?;
-    launch.group = Some(group);
-    let held = lab.launcher.start(launch)?;
-    let settings = Settings { hertz: lab.experiment.observe().hertz, group: counting, ..Settings::default() };
-    let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings)
-        .map_err(|source| Error::Setup { doing: "start the sampler", source })?;
-    sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+    let (launch, ends) = setting.launch()?;
+    let (held, sampler) = stage.hold(lab, spec, program, launch)?;
     let (watched, running) = watch::watch(held, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
     let sampled = sampler.finish();
     let effective = effective(program, &place, &setting.directory, &watched);
     let phases = figures::records(program, &spec.phases, &watched, &sampled.series);
     let memory = json!(watched.ended.memory);
-    let finished = running.finish()?;
+    let finished = stage.clear(lab, running)?;
     let ending = ending::judge(program, &spec.phases, &watched, &finished);
-    scratch.remove()?;
     let took = monotonic().since(began);
     let mut record = TrialRecord {
         trial: *trial,

@@ -14,6 +14,7 @@ use prony_probe::sample::{Edge, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::marks::Mark;
+use super::stage::tell_held;
 use super::stream::{Stream, Taken};
 use super::tracker::{Change, Happened, Tracker};
 use crate::error::Error;
@@ -141,6 +142,7 @@ pub fn watch(
     let (begin, end) = (none.clone(), none);
     let mut seen = Seen { spec, sampler, observer, position, tracker, edges, begin, end, deadlines, stop: false };
     let running = held.release()?;
+    tell_held(&mut seen.edges[0], &running);
     let (released, executed) = (running.released(), running.since());
     let change = seen.tracker.start(released);
     seen.note(&change);
