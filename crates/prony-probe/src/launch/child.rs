@@ -91,6 +91,11 @@ impl Child {
         self.release.take().is_some_and(|release| write(&release, &[1]).is_ok())
     }
 
+    /// Whether it was allowed to execute its program.
+    pub(super) const fn is_released(&self) -> bool {
+        self.release.is_none()
+    }
+
     /// What has become of its preparation.
     pub(super) fn read_report(&mut self) -> Report {
         let Some(report) = &mut self.report else { return Report::Silent };

@@ -45,17 +45,21 @@ impl Launcher {
     /// When no supervisor can be started or it cannot prepare the subject.
     pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
         let link = self.connect(spec.command.to_string_lossy().into_owned(), spec.group.clone())?;
-        link.start(spec, None)
+        link.hold(spec)
     }
 
     /// A supervisor that will launch one subject after another into a group that only counts: what a fresh one for
     /// each costs, and a group for each costs far more, is paid once. Each subject's tree is ended as always.
     ///
+    /// Descriptors that are dear to close are held `open` there until this process has closed them, so that it need not
+    /// wait: when all is cleaned up, such a supervisor is not waited for.
+    ///
     /// # Errors
     /// When no supervisor can be started or the group takes none.
-    pub fn keep(&self, group: Option<Group>) -> Result<Kept, Error> {
+    pub fn keep(&self, group: Option<Group>, open: &[BorrowedFd<'_>]) -> Result<Kept, Error> {
         let mut link = self.connect("a subject".to_owned(), group.clone())?;
-        link.send(&ToSupervisor::Keep { group }, &[])?;
+        link.lingers = !open.is_empty();
+        link.send(&ToSupervisor::Keep { group }, open)?;
         match link.receive(None)? {
             Some(FromSupervisor::Kept { nursery }) => Ok(Kept { link, nursery: nursery.unsigned_abs() }),
             Some(FromSupervisor::NotKept { why }) => {
@@ -89,8 +93,16 @@ struct Link {
 }
 
 impl Link {
-    /// Has a subject made; `nursery` where it is kept.
-    fn start(mut self, spec: LaunchSpec, nursery: Option<u32>) -> Result<Held, Error> {
+    /// Has a subject made and held.
+    fn hold(mut self, spec: LaunchSpec) -> Result<Held, Error> {
+        self.start(spec, false)?;
+        match self.receive(None)? {
+            Some(FromSupervisor::Held { pid }) => Ok(Held { link: self, pid: pid.unsigned_abs() }),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn start(&mut self, spec: LaunchSpec, at_once: bool) -> Result<(), Error> {
         self.program = spec.command.to_string_lossy().into_owned();
         self.directory.clone_from(&spec.directory);
         let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
@@ -99,11 +111,7 @@ impl Link {
             source: io::ErrorKind::InvalidInput.into(),
         })?;
         let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        self.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
-        match self.receive(None)? {
-            Some(FromSupervisor::Held { pid }) => Ok(Held { link: self, pid: pid.unsigned_abs(), nursery }),
-            other => Err(self.unexpected(other)),
-        }
+        self.send(&ToSupervisor::Start { spec: Box::new(wire), at_once }, &borrowed)
     }
 
     fn gone(&self) -> Error {
@@ -126,6 +134,35 @@ impl Link {
         }
     }
 
+    /// Waits until the program is executed.
+    fn run(mut self, held: u32, nursery: Option<u32>) -> Result<Running, Error> {
+        let said = self.receive(None)?;
+        let (since, released) = (Nanos::ZERO, Nanos::ZERO);
+        let running = |link| Running { link, pid: held, nursery, before: None, since, released, end: None, ready: false };
+        match said {
+            Some(FromSupervisor::Running { pid, at, released, before }) => {
+                let (pid, before) = (pid.unsigned_abs(), before.map(|before| *before));
+                Ok(Running { pid, since: at, released, before, ..running(self) })
+            }
+            // It was killed before it could begin.
+            Some(FromSupervisor::Ended { end, ready }) => {
+                Ok(Running { since: end.at, released: end.at, end: Some(*end), ready, ..running(self) })
+            }
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn finish(&mut self) -> Result<Finished, Error> {
+        self.send(&ToSupervisor::Finish, &[])?;
+        loop {
+            match self.receive(None)? {
+                Some(FromSupervisor::Finished { finished }) => return Ok(finished),
+                Some(FromSupervisor::Ended { .. }) => {}
+                other => return Err(self.unexpected(other)),
+            }
+        }
+    }
+
     /// The error that a message stands for where another was expected.
     fn unexpected(&self, message: Option<FromSupervisor>) -> Error {
         let program = self.program.clone();
@@ -145,10 +182,11 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        self.channel.close();
-        if self.lingers {
-            return;
+        if self.lingers && self.finish().is_ok() {
+            // Nothing is left but what it holds open for us.
+            return self.channel.close();
         }
+        self.channel.close();
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
         let _ = self.process.wait();
         // Nothing is left to do unless the supervisor itself was killed; what cannot be done now, a sweep will do.
@@ -172,13 +210,22 @@ impl Kept {
         self.nursery
     }
 
-    /// As [`Launcher::start`]; the group and the scratch directories of a kept supervisor's subjects are its own.
+    /// Has a subject made and execute its program at once: all that observes it is attached already to where it is born.
+    /// The group of a kept supervisor's subjects is its own.
     ///
     /// # Errors
-    /// When it cannot prepare the subject; the supervisor is gone then.
-    pub fn start(self, spec: LaunchSpec) -> Result<Held, Error> {
-        let nursery = Some(self.nursery);
-        self.link.start(spec, nursery)
+    /// As [`Launcher::start`] and [`Held::release`]; the supervisor is gone then.
+    pub fn launch(mut self, spec: LaunchSpec) -> Result<Running, Error> {
+        self.link.start(spec, true)?;
+        self.link.run(0, Some(self.nursery))
+    }
+
+    /// Ends the supervisor and removes what it was told to remove.
+    ///
+    /// # Errors
+    /// When the supervisor is gone.
+    pub fn finish(mut self) -> Result<Finished, Error> {
+        self.link.finish()
     }
 }
 
@@ -187,7 +234,6 @@ impl Kept {
 pub struct Held {
     link: Link,
     pid: u32,
-    nursery: Option<u32>,
 }
 
 impl Held {
@@ -201,23 +247,9 @@ impl Held {
     /// # Errors
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory
     /// cannot be entered.
-    pub fn release(mut self) -> Result<Running, Error> {
+    pub fn release(self) -> Result<Running, Error> {
         self.link.send(&ToSupervisor::Release, &[])?;
-        match self.link.receive(None)? {
-            Some(FromSupervisor::Running { at, released, before }) => {
-                let before = before.map(|before| *before);
-                Ok(Running { since: at, released, before, ..self.ended(None) })
-            }
-            // It was killed before it could begin.
-            Some(FromSupervisor::Ended { end }) => Ok(self.ended(Some(*end))),
-            other => Err(self.link.unexpected(other)),
-        }
-    }
-
-    fn ended(self, end: Option<End>) -> Running {
-        let at = end.as_ref().map_or(Nanos::ZERO, |end| end.at);
-        let Self { link, pid, nursery } = self;
-        Running { link, pid, nursery, since: at, released: at, before: None, end }
+        self.link.run(self.pid, None)
     }
 }
 
@@ -231,6 +263,8 @@ pub struct Running {
     since: Nanos,
     released: Nanos,
     end: Option<End>,
+    /// The supervisor waits for another subject.
+    ready: bool,
 }
 
 impl Running {
@@ -264,7 +298,7 @@ impl Running {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         while self.end.is_none() {
             match self.link.receive(deadline)? {
-                Some(FromSupervisor::Ended { end }) => self.end = Some(*end),
+                Some(FromSupervisor::Ended { end, ready }) => (self.end, self.ready) = (Some(*end), ready),
                 Some(other) => return Err(self.link.unexpected(Some(other))),
                 None => return Ok(None),
             }
@@ -307,29 +341,18 @@ impl Running {
     /// # Errors
     /// When the supervisor is gone.
     pub fn finish(mut self) -> Result<Finished, Error> {
-        self.link.send(&ToSupervisor::Finish, &[])?;
-        self.finished().map(|(finished, _)| finished)
+        self.link.finish()
     }
 
-    /// Has a kept supervisor be ready for another subject. It is so only where nothing of this one is left: else what
-    /// is left is ended, and the supervisor with it.
+    /// The kept supervisor, for another subject, where nothing of this one is left; else what is left is ended, and the
+    /// supervisor with it.
     ///
     /// # Errors
     /// When the supervisor is gone.
-    pub fn next(mut self) -> Result<(Finished, Option<Kept>), Error> {
-        self.link.send(&ToSupervisor::Next, &[])?;
-        let (finished, ready) = self.finished()?;
-        let nursery = self.nursery.filter(|_| ready);
-        Ok((finished, nursery.map(|nursery| Kept { link: self.link, nursery })))
-    }
-
-    fn finished(&mut self) -> Result<(Finished, bool), Error> {
-        loop {
-            match self.link.receive(None)? {
-                Some(FromSupervisor::Finished { finished, ready }) => return Ok((finished, ready)),
-                Some(FromSupervisor::Ended { .. }) => {}
-                other => return Err(self.link.unexpected(other)),
-            }
+    pub fn next(self) -> Result<(Finished, Option<Kept>), Error> {
+        match self.nursery.filter(|_| self.ready) {
+            Some(nursery) => Ok((Finished::default(), Some(Kept { link: self.link, nursery }))),
+            None => self.finish().map(|finished| (finished, None)),
         }
     }
 }

@@ -20,7 +20,7 @@ use rustix::net::{
 use rustix::process::{Pid, getpid};
 
 use super::spec::TARGETS_END;
-use crate::sys::process::{BirthPage, ChildPlan, Step, altered_signals, clone_held, fork_into, report};
+use crate::sys::process::{BirthPage, ChildPlan, Step, altered_signals, clone_held, forget_code, fork_into, report};
 
 /// Descriptors that go with one plan: hold, report, three streams, and all that a subject may be given.
 const MOST_FDS: usize = TARGETS_END as usize + 2;
@@ -122,6 +122,7 @@ fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, birth: &BirthPage) -> c_i
     let _ = rustix::thread::set_name(c"prony-nursery");
     let signals = altered_signals();
     let mut message = Vec::new();
+    become_small();
     loop {
         let mut fds = Vec::new();
         if !matches!(receive(socket, &mut message, &mut fds), Ok(true)) {
@@ -141,6 +142,24 @@ fn close_all_but(keep: &[RawFd], theirs: RawFd) {
     for fd in open.into_iter().filter(|fd| !keep.contains(fd)) {
         crate::sys::process::close_inherited(fd);
     }
+}
+
+/// Gives back what getting here needed, and has the kernel's peak begin anew: a child inherits it.
+fn become_small() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    forget_code(&maps.lines().filter_map(code).collect::<Vec<_>>());
+    // Where it may not be written, the peak stays, and figures that are not above it are missing.
+    drop(std::fs::write("/proc/self/clear_refs", "5"));
+}
+
+/// The range of a line of `maps` that holds code of a file.
+fn code(line: &str) -> Option<(usize, usize)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (range, access) = (fields.next()?, fields.next()?);
+    let file = fields.nth(3).is_some_and(|path| path.starts_with('/'));
+    let (start, end) = range.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    (file && access == "r-xp").then_some((number(start)?, number(end)?))
 }
 
 /// Takes in one message and its descriptors; `false` at the end.
@@ -269,6 +288,15 @@ mod tests {
         nursery.launch(&texts(env), &Fds { hold: null.as_fd(), report: null.as_fd(), given }).unwrap();
         let expected = ([3, 3, 20_001], CString::new("/").unwrap(), vec![1, 9], 4);
         assert_eq!(reader.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn only_code_of_files_is_code() {
+        let line = "7f10-7f20 r-xp 00002000 08:01 77                         /usr/lib/libc.so.6";
+        assert_eq!(code(line), Some((0x7f10, 0x7f20)));
+        for other in ["7f10-7f20 r--p 0 08:01 77 /usr/lib/libc.so.6", "7ff0-7ff1 r-xp 0 00:00 0 [vdso]", "x", ""] {
+            assert_eq!(code(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub fn supervise_stdin() -> ExitCode {
 const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 const ALARM_TIME: Duration = Duration::from_secs(2);
 
+/// How long a subject that was let go at once is left to itself.
+const UNWATCHED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+const UNWATCHED_TIME: Duration = Duration::from_millis(1);
+
 /// How often the count of kills is read where the kernel announces none.
 const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -86,6 +90,11 @@ struct Supervisor {
     nursery: Nursery,
     /// Subjects are born into the group, one after another.
     kept: bool,
+    /// Kept open for the runner: what is dear to close.
+    held_open: Vec<OwnedFd>,
+    /// Until when a subject that was let go at once is not looked after: a short one has ended by then, and nobody was
+    /// woken beside it.
+    unwatched: Option<Instant>,
     child: Option<Child>,
     scratch: Vec<PathBuf>,
     group: Option<Group>,
@@ -126,6 +135,8 @@ impl Supervisor {
             stage: Stage::Idle,
             nursery,
             kept: false,
+            held_open: Vec::new(),
+            unwatched: None,
             child: None,
             scratch: Vec::new(),
             group: None,
@@ -149,15 +160,28 @@ impl Supervisor {
             }
             self.turn();
         }
+        self.wait_for_runner();
         self.finished.problems.is_empty()
+    }
+
+    /// Until the runner has closed its end: what it gave to be held open is closed by us, who keep nobody waiting.
+    fn wait_for_runner(&mut self) {
+        while !self.held_open.is_empty() {
+            let _ = poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], None);
+            if !matches!(self.channel.receive_now::<ToSupervisor>(), Ok(Received::Message(_) | Received::Nothing)) {
+                return;
+            }
+        }
     }
 
     /// Waits until anything can be read.
     fn wait(&self) -> io::Result<()> {
         let sources = [self.channel.as_fd(), self.wake.as_fd()];
-        let sources = sources.into_iter().chain(self.watch.source()).chain(self.child.iter().flat_map(Child::sources));
+        let watched = self.child.iter().filter(|_| self.unwatched.is_none());
+        let sources = sources.into_iter().chain(self.watch.source()).chain(watched.flat_map(Child::sources));
         let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let pause = match self.alarm {
+            _ if self.unwatched.is_some() => Some(UNWATCHED_PAUSE),
             Some(_) => Some(ALARM_PAUSE),
             None if self.watch.needs_polling() && self.is_alive() => Some(WATCH_PAUSE),
             None => None,
@@ -173,10 +197,13 @@ impl Supervisor {
         // First, as the end of the subject is told by the clock when it is seen.
         self.reap_all();
         while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
-        if let Some(child) = &mut self.child {
-            child.drain();
+        self.unwatched = self.unwatched.filter(|until| Instant::now() < *until);
+        if self.unwatched.is_none() {
+            if let Some(child) = &mut self.child {
+                child.drain();
+            }
+            self.look_at_report();
         }
-        self.look_at_report();
         // One that ended between the first look and the reading of `wake`.
         self.reap_all();
         self.look_at_memory();
@@ -196,7 +223,7 @@ impl Supervisor {
     fn obey(&mut self, message: ToSupervisor) {
         match message {
             ToSupervisor::Keep { group } => self.keep(group),
-            ToSupervisor::Start { spec } => self.start(*spec),
+            ToSupervisor::Start { spec, at_once } => self.start(*spec, at_once),
             ToSupervisor::Release => {
                 self.released = monotonic();
                 if self.stage == Stage::Held && self.child.as_mut().is_some_and(Child::release) {
@@ -206,7 +233,6 @@ impl Supervisor {
             ToSupervisor::Signal { signal } => self.signal(signal),
             ToSupervisor::Kill => self.kill(KilledFor::Asked),
             ToSupervisor::Finish => self.finish(),
-            ToSupervisor::Next => self.next(),
         }
     }
 
@@ -215,6 +241,7 @@ impl Supervisor {
     fn keep(&mut self, group: Option<Group>) {
         let entered = group.as_ref().map_or(Ok(()), |group| group.enter(number(self.nursery.pid).unsigned_abs()));
         self.group = group;
+        self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match entered {
             Ok(()) => {
                 self.kept = true;
@@ -225,7 +252,7 @@ impl Supervisor {
         }
     }
 
-    fn start(&mut self, spec: WireSpec) {
+    fn start(&mut self, spec: WireSpec, at_once: bool) {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
         self.scratch.dedup();
         if !self.kept {
@@ -234,8 +261,12 @@ impl Supervisor {
         }
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match Child::make(spec, fds, &self.nursery) {
-            Ok(child) => {
+            Ok(mut child) => {
                 self.stage = Stage::Preparing;
+                if at_once {
+                    child.release();
+                    self.unwatched = Some(Instant::now() + UNWATCHED_TIME);
+                }
                 self.child = Some(child);
             }
             Err(unprepared) => self.refuse(unprepared),
@@ -251,6 +282,10 @@ impl Supervisor {
 
     /// The subject waits: it is moved into its group, where it was not born there.
     fn hold(&mut self, pid: Pid) {
+        if self.child.as_ref().is_some_and(Child::is_released) {
+            self.stage = Stage::Released;
+            return self.look_at_report();
+        }
         let group = self.group.as_ref().filter(|_| !self.kept);
         match group.map_or(Ok(()), |group| group.enter(number(pid).unsigned_abs())) {
             Ok(()) => {
@@ -285,13 +320,7 @@ impl Supervisor {
                 child.pid = Some(pid);
                 self.hold(pid);
             }
-            Report::Closed if self.stage == Stage::Released => {
-                self.stage = Stage::Running;
-                let birth = self.nursery.birth.get();
-                let released = birth.map_or(self.released, |birth| birth.at);
-                let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
-                self.say(&FromSupervisor::Running { at: monotonic(), released, before });
-            }
+            Report::Closed if self.stage == Stage::Released => self.runs(),
             // Neither ready nor failed: it was killed on its way, or the nursery was.
             Report::Closed if self.stage == Stage::Preparing => {
                 self.refuse(Unprepared("prepare it: it is gone".into(), libc::ESRCH));
@@ -302,6 +331,15 @@ impl Supervisor {
                 self.say(&FromSupervisor::Refused { refusal, errno });
             }
         }
+    }
+
+    fn runs(&mut self) {
+        let Some(pid) = self.subject() else { return };
+        self.stage = Stage::Running;
+        let birth = self.nursery.birth.get();
+        let released = birth.map_or(self.released, |birth| birth.at);
+        let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
+        self.say(&FromSupervisor::Running { pid: number(pid), at: monotonic(), released, before });
     }
 
     /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
@@ -328,10 +366,14 @@ impl Supervisor {
             }
             self.cpu.add(&CpuTime::from(reaped.counts));
             self.usage.add(&Usage::from(reaped.counts));
+            // What it reported was written before the exit that we have just seen.
+            self.look_at_report();
             let ours = self.subject().is_some_and(|pid| number(pid) == reaped.pid);
             if ours && self.is_alive() {
-                // The report of a failed exec was written before the exit that we have just seen.
-                self.look_at_report();
+                if self.stage == Stage::Released && self.nursery.birth.get().is_some() {
+                    // It executed its program, though the nursery has not yet closed its end of the report.
+                    self.runs();
+                }
                 if self.is_alive() {
                     self.status = Some((status(reaped.status), at));
                 }
@@ -342,7 +384,7 @@ impl Supervisor {
     /// Tells how the subject ended, once.
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
-        self.stage = Stage::Ended;
+        (self.stage, self.unwatched) = (Stage::Ended, None);
         let leftover = tree::living(self.nursery.pid).count() as u64;
         let Some(child) = &mut self.child else { return };
         child.drain();
@@ -354,7 +396,13 @@ impl Supervisor {
         };
         let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
         let end = Box::new(End { status, at, killed: self.killed, cpu, usage, leftover, memory, stdout, stderr });
-        self.say(&FromSupervisor::Ended { end });
+        let ready = self.kept && leftover == 0 && self.left().is_empty();
+        if ready {
+            self.stage = Stage::Idle;
+            (self.child, self.killed) = (None, None);
+            (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
+        }
+        self.say(&FromSupervisor::Ended { end, ready });
     }
 
     /// Kills the tree and tells the subject's end.
@@ -399,18 +447,6 @@ impl Supervisor {
         pids
     }
 
-    /// Gets ready for another subject; where anything of this one is left, that ends with this supervisor.
-    fn next(&mut self) {
-        self.reap_all();
-        if !self.kept || self.stage != Stage::Ended || !self.left().is_empty() {
-            return self.finish();
-        }
-        self.stage = Stage::Idle;
-        (self.child, self.killed) = (None, None);
-        (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
-        self.say(&FromSupervisor::Finished { finished: Finished::default(), ready: true });
-    }
-
     /// Kills what is left, removes what was made, and says so.
     fn finish(&mut self) {
         self.finished.killed = tree::living(self.nursery.pid).count() as u64;
@@ -422,7 +458,7 @@ impl Supervisor {
         let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
         self.finished.problems.extend(problems);
         self.stage = Stage::Over;
-        self.say(&FromSupervisor::Finished { finished: self.finished.clone(), ready: false });
+        self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
     }
 
     fn end_nursery(&mut self) {

@@ -15,10 +15,11 @@ use crate::limits::{Group, MemoryEvidence};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
-    /// Have all subjects born into this group, which only counts: several will come.
+    /// Have all subjects born into this group, which only counts: several will come. Descriptors that come with the
+    /// message are kept open until the runner is gone.
     Keep { group: Option<Group> },
-    /// Fork the subject and hold it; its descriptors come with the message.
-    Start { spec: Box<WireSpec> },
+    /// Have the subject made and hold it, or let it execute its program `at_once`; its descriptors come with the message.
+    Start { spec: Box<WireSpec>, at_once: bool },
     /// Let it execute its program.
     Release,
     /// Send a signal to the subject's process group.
@@ -27,8 +28,6 @@ pub(super) enum ToSupervisor {
     Kill,
     /// Kill what is left, clean up, and exit.
     Finish,
-    /// Be ready for another subject, where nothing of this one is left; else as `Finish`.
-    Next,
 }
 
 /// What the supervisor says.
@@ -44,11 +43,11 @@ pub(super) enum FromSupervisor {
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed; seen at this instant.
-    Running { at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>> },
-    /// The subject has ended.
-    Ended { end: Box<End> },
-    /// The tree is gone and everything cleaned up; `ready` where the supervisor waits for another subject.
-    Finished { finished: Finished, ready: bool },
+    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>> },
+    /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
+    Ended { end: Box<End>, ready: bool },
+    /// The tree is gone and everything cleaned up.
+    Finished { finished: Finished },
 }
 
 /// What could not be done.

@@ -6,6 +6,7 @@
 //! flushes (`super::device`) stand beside it.
 
 use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -72,7 +73,7 @@ impl SyncCounts {
 pub struct Tracepoints {
     ids: [Reading<u64>; 4],
     /// One idle counter of each, for being open.
-    _held: Vec<Counter>,
+    held: Vec<Counter>,
 }
 
 impl Tracepoints {
@@ -94,7 +95,12 @@ impl Tracepoints {
             },
             missing => missing,
         });
-        Self { ids, _held: held }
+        Self { ids, held: held }
+    }
+
+    /// What keeps them registered: whoever has a copy of these bears the cost of closing the last.
+    pub fn held(&self) -> Vec<BorrowedFd<'_>> {
+        self.held.iter().map(AsFd::as_fd).collect()
     }
 
     /// Whether calls can be counted, or why not: the reason of the first that cannot.

@@ -140,6 +140,16 @@ pub(crate) fn close_inherited(fd: RawFd) {
     unsafe { libc::close(fd) };
 }
 
+/// Gives the pages of our own code back: those that are needed come again, from the page cache.
+///
+/// `ranges` are mappings of files that may be executed, and so were never written.
+pub(crate) fn forget_code(ranges: &[(usize, usize)]) {
+    for (start, end) in ranges {
+        // SAFETY: the pages are clean copies of a file's, and the kernel brings them again when they are touched.
+        unsafe { libc::madvise(*start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
+    }
+}
+
 /// What a child does between its making and exec. Everything is built beforehand: the child allocates nothing.
 pub(crate) struct ChildPlan<'a> {
     /// Programs to try, in order; each list ends with null.

@@ -52,8 +52,8 @@ pub fn run(
     let around = Around::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let (launch, ends) = setting.launch()?;
-    let (held, sampler) = stage.hold(lab, spec, program, launch)?;
-    let (watched, running) = watch::watch(held, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
+    let (release, sampler) = stage.hold(lab, spec, program, launch)?;
+    let (watched, running) = watch::watch(release, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
     let sampled = sampler.finish();
     let effective = effective(program, &place, &setting.directory, &watched);
     let phases = figures::records(program, &spec.phases, &watched, &sampled.series);

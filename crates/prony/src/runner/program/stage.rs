@@ -13,7 +13,7 @@ use prony_core::experiment::spec::{Limits, TrialSpec};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::ProcessSample;
 use prony_core::units::Nanos;
-use prony_probe::launch::{Finished, Held, Kept, LaunchSpec, Running, Scratch};
+use prony_probe::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
 use prony_probe::limits::Group;
 use prony_probe::sample::counters::Counters;
 use prony_probe::sample::edge::EdgeProcess;
@@ -77,7 +77,8 @@ impl Stage {
         self.scratch.path()
     }
 
-    /// Has the program made, held before its first instruction, with everything attached that observes it.
+    /// Attaches everything that observes the program: to its process, held before its first instruction, or to where it
+    /// will be born.
     ///
     /// # Errors
     /// Where it cannot be prepared, or the machine refuses what observes it.
@@ -87,7 +88,7 @@ impl Stage {
         spec: &TrialSpec,
         program: &ProgramSpec,
         mut launch: LaunchSpec,
-    ) -> Result<(Held, Sampler), Error> {
+    ) -> Result<(Release, Sampler), Error> {
         let failed = |source| Error::Setup { doing: "start the sampler", source };
         let settings = Settings { hertz: lab.experiment.observe().hertz, ..Settings::default() };
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
@@ -95,11 +96,16 @@ impl Stage {
             let settings = Settings { group: counting(&group), ..settings };
             launch.group = Some(group);
             let held = lab.launcher.start(launch)?;
-            let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings).map_err(failed)?;
+            let root = Root::subject(held.pid(), &program.name);
+            let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
             sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
-            return Ok((held, sampler));
+            let release = |_: &Sampler, edge: &mut Edge| {
+                let running = held.release()?;
+                tell_held(edge, &running);
+                Ok(running)
+            };
+            return Ok((Box::new(release), sampler));
         };
-        let held = kept.start(launch)?;
         let (group, stranger) = (common.counting.clone(), Some(common.stranger));
         let settings = Settings { group, stranger, first: FIRST, lean: true, ..settings };
         let samplers = match lab.stages.samplers.get() {
@@ -109,9 +115,17 @@ impl Stage {
                 lab.stages.samplers.get_or_init(|| started)
             }
         };
-        let sampler = samplers.sample(vec![Root::subject(held.pid(), &program.name)], settings);
+        let sampler = samplers.sample(Vec::new(), settings);
         sampler.count_syncs(&program.name, common.syncs.clone());
-        Ok((held, sampler))
+        let role = program.name.clone();
+        let release = move |sampler: &Sampler, edge: &mut Edge| {
+            let running = kept.launch(launch)?;
+            sampler.watch(Root::subject(running.pid(), role));
+            tell_held(edge, &running);
+            tell_preparation(edge, &running);
+            Ok(running)
+        };
+        Ok((Box::new(release), sampler))
     }
 
     /// Ends what is left of the tree. What is clean then is left for the next trial, the rest is removed.
@@ -143,7 +157,7 @@ impl Standing {
         let scratch = Scratch::create(&lab.near)?;
         let group = Group::for_counting();
         let counting = counting(&group);
-        let kept = lab.launcher.keep(Some(group))?;
+        let kept = lab.launcher.keep(Some(group), &lab.tracepoints.held())?;
         let stranger = Stranger::new(kept.nursery());
         let syncs = lab.tracepoints.follow(kept.nursery());
         Ok(Self { kept, common: Common { counting, stranger, syncs }, scratch })
@@ -179,9 +193,19 @@ fn remove(path: &Path) -> std::io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
+/// Lets the program begin, and corrects the edge before that by what its process told.
+pub type Release = Box<dyn FnOnce(&Sampler, &mut Edge) -> Result<Running, prony_probe::Error>>;
+
+/// A program that was made after the edge has its preparation in the group's count.
+fn tell_preparation(edge: &mut Edge, running: &Running) {
+    if let (Reading::Measured(group), Some((cpu, _))) = (&mut edge.group, running.before()) {
+        group.total += cpu.user + cpu.system;
+    }
+}
+
 /// Puts into the edge at which a program was held what its process told when it began to execute: figures up to the
 /// last instruction before, instead of those seen some time earlier.
-pub fn tell_held(edge: &mut Edge, running: &Running) {
+fn tell_held(edge: &mut Edge, running: &Running) {
     let Some((cpu, usage)) = running.before() else { return };
     let sample = ProcessSample {
         at: edge.at,

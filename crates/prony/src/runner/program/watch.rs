@@ -9,12 +9,12 @@ use prony_core::event::Event;
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, End, Held, Running};
+use prony_probe::launch::{Captured, End, Running};
 use prony_probe::sample::{Edge, Sampler};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::marks::Mark;
-use super::stage::tell_held;
+use super::stage::Release;
 use super::stream::{Stream, Taken};
 use super::tracker::{Change, Happened, Tracker};
 use crate::error::Error;
@@ -126,7 +126,7 @@ impl Seen<'_> {
 /// # Errors
 /// Where it cannot be executed, or its supervisor is gone.
 pub fn watch(
-    held: Held,
+    release: Release,
     ends: Ends,
     spec: &TrialSpec,
     sampler: &Sampler,
@@ -141,8 +141,7 @@ pub fn watch(
     let deadlines = vec![None; spec.phases.len()];
     let (begin, end) = (none.clone(), none);
     let mut seen = Seen { spec, sampler, observer, position, tracker, edges, begin, end, deadlines, stop: false };
-    let running = held.release()?;
-    tell_held(&mut seen.edges[0], &running);
+    let running = release(sampler, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
     let change = seen.tracker.start(released);
     seen.note(&change);
