@@ -142,6 +142,9 @@ struct Span<'a> {
     from_the_start: bool,
 }
 
+/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
+const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+
 impl Span<'_> {
     fn readings(&self, series: &[ProcessSeries]) -> Readings {
         let (mut begin, mut end) = (self.watched.edges[self.first].clone(), self.watched.edges[self.until].clone());
@@ -259,7 +262,7 @@ impl Span<'_> {
             Reading::Missing(why) => return Reading::Missing(why.clone()),
         };
         let held = self.watched.edges[0].processes.first().map(|process| process.peak);
-        match (held.filter(|held| reaped <= *held), reached) {
+        match (held.filter(|held| reaped <= *held + PEAK_SLACK), reached) {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
             (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
             (Some(held), _) => Reading::Missing(Why::NotSupported(format!(

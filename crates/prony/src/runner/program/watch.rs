@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, End, Held, Running};
+use prony_probe::launch::{Captured, End, Running};
 use prony_probe::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::holds::Hold;
 use super::seen::Seen;
+use super::stage::Release;
 use super::stream::{Stream, Taken};
 use super::threads::Threads;
 use super::tracker::Tracker;
@@ -71,14 +72,14 @@ pub struct Watched {
 /// # Errors
 /// Where it cannot be executed, or its supervisor is gone.
 pub fn watch(
-    held: Held,
+    release: Release,
     ends: Ends,
     mut seen: Seen<'_>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
     let listens = seen.tracker.listens();
-    let running = held.release()?;
+    let running = release(seen.sampler, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
     let change = seen.tracker.start(released);
     seen.note(&change);
