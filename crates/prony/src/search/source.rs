@@ -72,7 +72,7 @@ impl Source {
 }
 
 /// What a variant has for a factor, or for a key of its level, as text.
-pub fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Option<String> {
+pub(super) fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Option<String> {
     let (factor, key) = name.split_once('.').map_or((name, None), |(factor, key)| (factor, Some(key)));
     let at = experiment.factors().iter().position(|known| known.name == factor)?;
     let level: &Level = experiment.level_of(variant, at);
@@ -97,7 +97,7 @@ fn unknown(experiment: &Experiment, name: &str) -> Error {
 }
 
 /// Every factor but one of a variant, as `(name, label)`.
-pub fn others(experiment: &Experiment, variant: &Variant, but: &str) -> Vec<(String, String)> {
+pub(super) fn others(experiment: &Experiment, variant: &Variant, but: &str) -> Vec<(String, String)> {
     let factor = but.split('.').next().unwrap_or(but);
     let label = |at: usize| (experiment.factors()[at].name.clone(), experiment.level_of(variant, at).label.clone());
     (0..experiment.factors().len()).map(label).filter(|(name, _)| name != factor).collect()
