@@ -9,6 +9,7 @@ use prony_engines::catalog::Catalog;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::results::RunId;
 
 /// A file and what the command line changes in it.
 #[derive(Debug)]
@@ -31,9 +32,23 @@ impl Source {
         Ok(Self { raw, overrides })
     }
 
-    /// The file's text.
-    pub fn text(&self) -> &str {
-        self.raw.text()
+    /// Of the factors' levels, only these from now on.
+    pub fn pin(&mut self, levels: &[(String, String)]) {
+        self.overrides.only.extend(levels.iter().map(|(factor, label)| (factor.clone(), vec![label.clone()])));
+    }
+
+    /// Refuses to go on with a run of another text.
+    ///
+    /// # Errors
+    /// Where the file has changed since.
+    pub fn must_be(&self, experiment: &Experiment, run: RunId, file: &Path) -> Result<(), Error> {
+        if experiment.source() == self.raw.text() {
+            return Ok(());
+        }
+        Err(Error::Arguments {
+            message: format!("`{}` is not what it was when run {run} began", file.display()),
+            hint: "bring it back as it was, or begin a new search without --resume".to_owned(),
+        })
     }
 
     /// The experiment as the file and the command line have it.
@@ -87,7 +102,7 @@ pub(super) fn own_value(experiment: &Experiment, variant: &Variant, name: &str) 
     }
 }
 
-fn unknown(experiment: &Experiment, name: &str) -> Error {
+pub(super) fn unknown(experiment: &Experiment, name: &str) -> Error {
     let factors: Vec<&str> = experiment.factors().iter().map(|factor| factor.name.as_str()).collect();
     let known = match factors.is_empty() {
         true => "the file has no `[factors]`: make one of what is to be varied".to_owned(),
