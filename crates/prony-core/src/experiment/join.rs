@@ -48,11 +48,20 @@ impl Experiment {
         self
     }
 
-    /// Two of its variants as an ordinary experiment: `rival` against `baseline` in one metric.
+    /// The same under another title.
+    #[must_use]
+    pub fn titled(mut self, title: String) -> Self {
+        self.title = title;
+        self
+    }
+
+    /// Two of its variants as an ordinary experiment: `rival` against `baseline` in one metric. Its seed is another, so
+    /// that what was chosen by some data is judged by others.
     #[must_use]
     pub fn duel(&self, baseline: usize, rival: usize, metric: &MetricName, blocks: Blocks) -> Self {
         let mut duel = self.emptied(self.title.clone());
         duel.explores = false;
+        duel.seed = duel.seed.wrapping_add(1);
         for id in [baseline, rival] {
             duel.admit(self, id);
         }

@@ -62,7 +62,7 @@ pub struct SearchArguments {
     /// Say only what needs attention while running
     #[arg(long, short)]
     pub quiet: bool,
-    /// Results database
+    /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
 }

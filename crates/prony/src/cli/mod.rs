@@ -27,6 +27,7 @@ pub mod rm;
 pub mod run;
 pub mod schema;
 pub mod show;
+pub mod tune;
 
 /// Measures data stores and the programs built on them, and refuses to mislead.
 #[derive(Debug, Parser)]
@@ -54,6 +55,8 @@ enum Command {
     Exec(Box<exec::Arguments>),
     /// Raise a factor until the subject fails under a limit: the largest that lives, and how the next one died
     Grow(Box<grow::Arguments>),
+    /// Search the setting that is best in one figure and keeps bounds on others, then set it against the default
+    Tune(Box<tune::Arguments>),
     /// Tell from a measured program's script where a phase begins or ends
     Mark(mark::Arguments),
     /// Show what an experiment would do; run nothing
@@ -174,6 +177,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Run(arguments) => run::run(&arguments, output),
         Command::Exec(arguments) => exec::run(&arguments, output),
         Command::Grow(arguments) => grow::run(&arguments, output),
+        Command::Tune(arguments) => tune::run(&arguments, output),
         Command::Mark(arguments) => mark::run(&arguments).map(yes),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),

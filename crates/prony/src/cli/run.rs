@@ -1,6 +1,5 @@
 //! `prony run`: from a file to tables.
 
-use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -19,12 +18,12 @@ use crate::load;
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
 use crate::report::{self, Options};
-use crate::results::{Database, RunHead, RunId, RunStart, RunStatus};
+use crate::results::{Database, RunHead, RunId, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
-use crate::runner::{self, Campaign, Summary, unix_ms};
+use crate::runner::{self, Campaign, Summary};
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
 
@@ -196,34 +195,7 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
     let near = scratch(arguments.scratch.as_deref(), path);
-    begin(&experiment, path, &near, interrupt, observer)
-}
-
-/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
-///
-/// # Errors
-/// Where the machine refuses what every trial needs, or the database what it is given.
-pub fn begin(
-    experiment: &Experiment,
-    database: &Path,
-    near: &Path,
-    interrupt: Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<(RunId, Summary), Error> {
-    let plan = plan::plan(experiment);
-    let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, near, interrupt, observer)?;
-    let run = database.begin_run(&RunStart {
-        experiment,
-        seed: experiment.seed(),
-        host: &lab.host,
-        limits: &lab.limits,
-        version: env!("CARGO_PKG_VERSION"),
-        started_unix_ms: unix_ms(),
-        planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
-    })?;
-    let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
-    Ok((run, runner::run(campaign, &lab, observer)?))
+    runner::begin(&experiment, path, &near, interrupt, observer)
 }
 
 /// The experiment; with a budget, in as many blocks as fit by the estimate.

@@ -81,12 +81,7 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
             Prober::begin(&shelf, experiment, means.lend())?
         }
     };
-    if prober.experiment().source() != stages.source.text() {
-        return Err(Error::Arguments {
-            message: format!("`{}` is not what it was when run {} began", wanted.file.display(), prober.run()),
-            hint: "bring it back as it was, or begin a new search without --resume".to_owned(),
-        });
-    }
+    stages.source.must_be(prober.experiment(), prober.run(), &wanted.file)?;
     prober.note(&json!({ "search": "grow", "wanted": wanted }))?;
     let mut grown = Vec::new();
     for variant in first.variants() {

@@ -9,6 +9,7 @@ use prony_engines::catalog::Catalog;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::results::RunId;
 
 /// A file and what the command line changes in it.
 #[derive(Debug)]
@@ -31,9 +32,23 @@ impl Source {
         Ok(Self { raw, overrides })
     }
 
-    /// The file's text.
-    pub fn text(&self) -> &str {
-        self.raw.text()
+    /// Of the factors' levels, only these from now on.
+    pub fn pin(&mut self, levels: &[(String, String)]) {
+        self.overrides.only.extend(levels.iter().map(|(factor, label)| (factor.clone(), vec![label.clone()])));
+    }
+
+    /// Refuses to go on with a run of another text.
+    ///
+    /// # Errors
+    /// Where the file has changed since.
+    pub fn must_be(&self, experiment: &Experiment, run: RunId, file: &Path) -> Result<(), Error> {
+        if experiment.source() == self.raw.text() {
+            return Ok(());
+        }
+        Err(Error::Arguments {
+            message: format!("`{}` is not what it was when run {run} began", file.display()),
+            hint: "bring it back as it was, or begin a new search without --resume".to_owned(),
+        })
     }
 
     /// The experiment as the file and the command line have it.
@@ -72,7 +87,7 @@ impl Source {
 }
 
 /// What a variant has for a factor, or for a key of its level, as text.
-pub fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Option<String> {
+pub(super) fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Option<String> {
     let (factor, key) = name.split_once('.').map_or((name, None), |(factor, key)| (factor, Some(key)));
     let at = experiment.factors().iter().position(|known| known.name == factor)?;
     let level: &Level = experiment.level_of(variant, at);
@@ -87,7 +102,7 @@ pub fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Opti
     }
 }
 
-fn unknown(experiment: &Experiment, name: &str) -> Error {
+pub(super) fn unknown(experiment: &Experiment, name: &str) -> Error {
     let factors: Vec<&str> = experiment.factors().iter().map(|factor| factor.name.as_str()).collect();
     let known = match factors.is_empty() {
         true => "the file has no `[factors]`: make one of what is to be varied".to_owned(),
@@ -97,7 +112,7 @@ fn unknown(experiment: &Experiment, name: &str) -> Error {
 }
 
 /// Every factor but one of a variant, as `(name, label)`.
-pub fn others(experiment: &Experiment, variant: &Variant, but: &str) -> Vec<(String, String)> {
+pub(super) fn others(experiment: &Experiment, variant: &Variant, but: &str) -> Vec<(String, String)> {
     let factor = but.split('.').next().unwrap_or(but);
     let label = |at: usize| (experiment.factors()[at].name.clone(), experiment.level_of(variant, at).label.clone());
     (0..experiment.factors().len()).map(label).filter(|(name, _)| name != factor).collect()

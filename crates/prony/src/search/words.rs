@@ -17,7 +17,7 @@ pub(super) fn levels(levels: &[(String, String)]) -> String {
 /// The table of a search by `grow`, and what is to be said beside it.
 pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     let name = &settings.range.name;
-    let headings = ["", "largest that lives", "with", "next died", "how"];
+    let headings = ["", "largest that lives", "took, memory", "next died", "how"];
     let rows: Vec<Vec<String>> = grown.iter().map(|one| row(settings, one)).collect();
     let mut out = Vec::new();
     // Writing to memory does not fail.

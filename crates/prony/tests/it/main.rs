@@ -16,5 +16,6 @@ mod report_tables;
 mod results_speed;
 mod results_store;
 mod run;
+mod search;
 mod synthetic;
 mod verdicts;
