@@ -131,7 +131,12 @@ pub(crate) static CHANGE: TableShape = TableShape {
             "none",
             "Texts of files that are replaced in the copy.",
         ),
-        optional("patch", Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]), "none", "Files with patches for the copy, as `git diff` writes them."),
+        optional(
+            "patch",
+            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            "none",
+            "Files with patches for the copy, as `git diff` writes them.",
+        ),
     ]],
     rest: None,
     later: &["dependency", "revision"],
