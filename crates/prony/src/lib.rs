@@ -10,5 +10,6 @@ pub mod plot;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub mod search;
 pub mod verdicts;
 pub mod worker;

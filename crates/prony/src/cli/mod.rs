@@ -16,6 +16,7 @@ pub mod data;
 pub mod doctor;
 pub mod engines;
 pub mod exec;
+pub mod grow;
 pub mod hidden;
 pub mod ls;
 pub mod mark;
@@ -51,6 +52,8 @@ enum Command {
     Run(run::Arguments),
     /// Measure commands without a file: `prony exec -- A --vs B`
     Exec(Box<exec::Arguments>),
+    /// Raise a factor until the subject fails under a limit: the largest that lives, and how the next one died
+    Grow(Box<grow::Arguments>),
     /// Tell from a measured program's script where a phase begins or ends
     Mark(mark::Arguments),
     /// Show what an experiment would do; run nothing
@@ -170,6 +173,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
     match command {
         Command::Run(arguments) => run::run(&arguments, output),
         Command::Exec(arguments) => exec::run(&arguments, output),
+        Command::Grow(arguments) => grow::run(&arguments, output),
         Command::Mark(arguments) => mark::run(&arguments).map(yes),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),

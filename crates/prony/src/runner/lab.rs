@@ -92,6 +92,15 @@ impl<'a> Lab<'a> {
         })
     }
 
+    /// The same laboratory with an experiment that has grown by variants; known ones keep their places.
+    #[must_use]
+    pub fn with<'b>(self, experiment: &'b Experiment) -> Lab<'b>
+    where
+        'a: 'b,
+    {
+        Lab { experiment, ..self }
+    }
+
     /// The canaries before a trial: those after the trial before, where that is less than a second ago.
     pub fn canary_before(&self) -> Canary {
         let recent = |(at, _): &(Nanos, Canary)| monotonic().since(*at) < Nanos::from_secs(1);

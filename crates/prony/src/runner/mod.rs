@@ -169,11 +169,16 @@ fn ended(campaign: &Campaign<'_>, record: TrialRecord, variant: String) -> Event
         trial: record.trial,
         variant,
         took: record.took,
-        phases: record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect(),
+        phases: phase_times(&record),
         ending: record.ending,
         done: count(campaign.done.len()),
         trials: count(campaign.plan.len()),
     }
+}
+
+/// Name and time of each timed phase that ended.
+pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
+    record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect()
 }
 
 fn time_of(phase: &PhaseRecord) -> Option<Nanos> {

@@ -6,6 +6,7 @@ mod calibrate;
 mod compared;
 mod data;
 mod docs;
+mod interactions;
 mod pages;
 mod plots;
 mod programs;
