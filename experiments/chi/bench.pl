@@ -4,7 +4,7 @@
 #   bench.pl STORE RECORDS BYTES
 #
 # STORE is `fastmmap`, or `lmdb` with settings after colons: `nosync`, `nometasync`, `single`, `read-only-gets`.
-# Phases are told by marks with their own time; 2,000 samples of ten operations each by percentiles of their wall time.
+# Phases are told by marks and their time by a line; groups of ten operations by percentiles of their wall time.
 
 use strict;
 use warnings;
@@ -15,9 +15,12 @@ use File::Path qw(make_path);
 use FindBin;
 use lib "$FindBin::Bin/lib";
 use LMDB_File qw(:envflags);
-use Time::HiRes qw(clock_gettime CLOCK_MONOTONIC);
+use Time::HiRes qw(clock_gettime sleep CLOCK_MONOTONIC);
 
 use constant SAMPLE => 10;
+
+# The rest after a phase's begin, in which prony reads its counters; it is in `wall` and not in `time`.
+use constant REST => 0.1;
 
 $| = 1;
 my ($store, $records, $bytes) = @ARGV;
@@ -46,7 +49,7 @@ phase(write => sub {
         $cache->compute($number, undef, sub { $misses++; $values[$number] });
     });
 });
-phase(commit => sub { $cache->commit if $setting{single} });
+phase(commit => sub { $cache->commit if $setting{single}; return '' });
 
 my @found = (undef) x $records;
 phase(read => sub {
@@ -60,11 +63,12 @@ phase(check => sub {
     $digest->add(pack('N/a*', $_ // '')) for @found;
     my $same = grep { defined $found[$_] && $found[$_] eq $values[$_] } 0 .. $records - 1;
     die "$hits hits, of which $same are right\n" unless $hits == $same;
-    printf "hits %d digest %s\n", $hits, $digest->hexdigest;
+    return sprintf 'hits %d digest %s', $hits, $digest->hexdigest;
 });
 phase(close => sub {
     $cache->commit if $setting{single};
     undef $cache;
+    return '';
 });
 
 sub split_store {
@@ -100,13 +104,15 @@ sub sampled {
     return sprintf 'operations %d p50 %.3f us p99 %.3f us', $records, $half, $most;
 }
 
-# A phase with its marks; what the work returns is printed within it, after its end.
+# A phase with its marks; how long the work took and what it returns are printed within it.
 sub phase {
     my ($name, $work) = @_;
     mark($name, 'begin', clock_gettime(CLOCK_MONOTONIC));
-    my $told = $work->();
+    sleep REST if $marks;
+    my $began = clock_gettime(CLOCK_MONOTONIC);
+    my $told  = $work->();
     my $ended = clock_gettime(CLOCK_MONOTONIC);
-    print "$name: $told\n" if $told && $told =~ /^operations/;
+    printf "%s: time %.9f s %s\n", $name, $ended - $began, $told;
     mark($name, 'end', $ended);
     return;
 }

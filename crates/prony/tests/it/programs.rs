@@ -212,6 +212,23 @@ fn what_programs_answer_must_agree() {
 }
 
 #[test]
+fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
+    let bench = Bench::new();
+    let step = |name: &str, n: u32| {
+        format!("echo '{name} begin' >> $PRONY_MARKS; echo '{name} {n}'; echo '{name} end' >> $PRONY_MARKS; ")
+    };
+    let phases: String = ["a", "b", "c"]
+        .map(|name| format!("[[phase]]\nname = \"{name}\"\nmark = \"{name}\"\nread = '{name} (?<operations>[0-9]+)'\n"))
+        .concat();
+    let script = format!("exec 3>>$PRONY_MARKS; {}{}{}", step("a", 1), step("b", 2), step("c", 3));
+    let trial = bench.trial(&format!("{}{phases}", shell(&script)));
+    assert!(trial.phases.iter().all(|phase| phase.completion == Completion::Complete), "{:?}", guards(&trial));
+    for (name, n) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
+        assert_eq!(amount(&trial, name, Metric::Operations), n, "{name}");
+    }
+}
+
+#[test]
 fn a_program_is_stopped_where_a_phase_says_so() {
     let bench = Bench::new();
     let body = "[[phase]]\nname = \"start\"\nend = { line = 'ready' }\nthen = \"stop\"\n";
