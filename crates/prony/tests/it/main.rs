@@ -14,5 +14,6 @@ mod report_tables;
 mod results_speed;
 mod results_store;
 mod run;
+mod runtimes;
 mod synthetic;
 mod verdicts;
