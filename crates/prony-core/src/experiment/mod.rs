@@ -14,6 +14,7 @@ pub mod expr;
 mod factors;
 pub mod format;
 mod grammar;
+mod join;
 mod node;
 mod placeholder;
 mod problem;

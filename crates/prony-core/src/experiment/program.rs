@@ -240,6 +240,10 @@ pub enum Trigger {
     Call(String),
 }
 
+/// The named group of `read` that is no reading: a digest of what the program answered, as text. Programs that are
+/// compared must agree on it, and on the group `rows`.
+pub const DIGEST_GROUP: &str = "digest";
+
 /// What a named group of `read` stands for: `time_ms` is the metric `time`, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GroupMeaning {

@@ -12,6 +12,7 @@ const FLOOD: Bytes = Bytes::from_mib(16);
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unseen(record);
+    findings.extend(unheard(record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
@@ -41,6 +42,19 @@ pub fn unseen(record: &TrialRecord) -> Vec<Finding> {
         Completion::NotReached => Some(finding(&phase.name, "began")),
     });
     found.collect()
+}
+
+/// Lines were to be read in phases that ended well, and none matched: what they would have told is missing, answers
+/// among it.
+pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
+    let silent = record.effective["heard_nothing"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names = silent.iter().filter_map(Value::as_str);
+    let finding = |name: &str| {
+        let message = "no line of the phase matched its `read`: what it was to tell is in no figure".to_owned();
+        let hint = "compare the pattern with what the program writes between the phase's begin and its end";
+        Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
+    };
+    names.map(finding).collect()
 }
 
 /// Why a phase that is a function was not seen, and what to do.
@@ -208,11 +222,13 @@ mod tests {
             "output": { "stdout": { "total": 60 << 20 }, "stderr": { "total": 4 << 20 } },
             "left_behind": 2,
             "strange_marks": ["x begin"],
+            "heard_nothing": ["a"],
         });
         let found = check(&record(Outcome::TimedOut, effective));
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
-        assert_eq!(guards, ["output_flooded", "left_behind", "strange_marks"]);
-        assert!(found[0].message.contains("67.1 MB"), "{}", found[0].message);
+        assert_eq!(guards, ["read_nothing", "output_flooded", "left_behind", "strange_marks"]);
+        assert_eq!(found[0].phase.as_deref(), Some("a"));
+        assert!(found[1].message.contains("67.1 MB"), "{}", found[1].message);
         let quiet = json!({ "output": { "stdout": { "total": 1 << 20 } }, "left_behind": 0, "strange_marks": [] });
         assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::ProcessSample;
 use prony_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,12 @@ impl Pressure {
             parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
         };
         Self { cpu: of("cpu"), io: of("io"), memory: of("memory") }
+    }
+
+    /// Not looked at.
+    pub fn not_read() -> Self {
+        let none = || Reading::Missing(Why::NotApplicable);
+        Self { cpu: none(), io: none(), memory: none() }
     }
 
     /// Time added since `earlier`.
@@ -200,7 +206,7 @@ mod tests {
         let at = |us| Pressure {
             cpu: Reading::Measured(Nanos::from_micros(us)),
             io: Reading::Measured(Nanos::from_micros(2 * us)),
-            memory: Reading::Missing(prony_core::reading::Why::NotSupported("no PSI".into())),
+            memory: Reading::Missing(Why::NotSupported("no PSI".into())),
         };
         let added = at(10).since(&at(4));
         assert_eq!(added.cpu, Reading::Measured(Nanos::from_micros(6)));

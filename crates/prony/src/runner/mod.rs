@@ -14,6 +14,7 @@ pub mod terminal;
 pub mod trial;
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
@@ -21,14 +22,15 @@ use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::experiment::program::Care;
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
-use prony_core::plan::PlannedTrial;
+use prony_core::plan::{self, PlannedTrial};
 use prony_core::record::{PhaseRecord, TrialRecord};
 use prony_core::stats::Looks;
 use prony_core::units::Nanos;
 
 use crate::error::Error;
-use crate::results::{Database, RunId, RunStatus};
+use crate::results::{Database, RunId, RunStart, RunStatus};
 use crate::verdicts;
+use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
 
@@ -56,6 +58,33 @@ pub struct Campaign<'a> {
     pub plan: &'a [PlannedTrial],
     /// Positions that an earlier session finished.
     pub done: BTreeSet<u32>,
+}
+
+/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub fn begin(
+    experiment: &Experiment,
+    database: &Path,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
+    let plan = plan::plan(experiment);
+    let mut database = Database::create(database)?;
+    let lab = Lab::new(experiment, near, interrupt, observer)?;
+    let run = database.begin_run(&RunStart {
+        experiment,
+        seed: experiment.seed(),
+        host: &lab.host,
+        limits: &lab.limits,
+        version: env!("CARGO_PKG_VERSION"),
+        started_unix_ms: unix_ms(),
+        planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
+    })?;
+    let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
+    Ok((run, self::run(campaign, &lab, observer)?))
 }
 
 /// Runs what is left of the plan; each trial is on disk when its event says so.
@@ -169,11 +198,16 @@ fn ended(campaign: &Campaign<'_>, record: TrialRecord, variant: String) -> Event
         trial: record.trial,
         variant,
         took: record.took,
-        phases: record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect(),
+        phases: phase_times(&record),
         ending: record.ending,
         done: count(campaign.done.len()),
         trials: count(campaign.plan.len()),
     }
+}
+
+/// Name and time of each timed phase that ended.
+pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
+    record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect()
 }
 
 fn time_of(phase: &PhaseRecord) -> Option<Nanos> {

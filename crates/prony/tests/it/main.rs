@@ -4,7 +4,9 @@
 
 mod calibrate;
 mod compared;
+mod data;
 mod docs;
+mod interactions;
 mod pages;
 mod plots;
 mod programs;
@@ -15,5 +17,6 @@ mod results_speed;
 mod results_store;
 mod run;
 mod runtimes;
+mod search;
 mod synthetic;
 mod verdicts;

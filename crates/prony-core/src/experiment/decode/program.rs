@@ -12,8 +12,8 @@ use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
-    AtEndSpec, Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger, WHOLE,
-    group_meaning, words,
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime,
+    Trigger, WHOLE, group_meaning, words,
 };
 use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
@@ -75,7 +75,7 @@ fn items(node: &Node) -> &[Node] {
 }
 
 fn texts(node: Option<&Node>) -> Vec<String> {
-    node.into_iter().flat_map(items).filter_map(unescaped).collect()
+    node.into_iter().flat_map(items).map(word).collect()
 }
 
 fn runtime(name: &str) -> Option<Runtime> {
@@ -90,9 +90,13 @@ fn success(node: Option<&Node>) -> Vec<i32> {
     }
 }
 
+/// A text, or a number or flag as it is written.
+fn word(node: &Node) -> String {
+    unescaped(node).unwrap_or_else(|| node.label())
+}
+
 fn env(node: &Node) -> BTreeMap<String, String> {
-    let text = |node: &Node| unescaped(node).unwrap_or_else(|| node.label());
-    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), text(&entry.node))).collect()
+    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), word(&entry.node))).collect()
 }
 
 /// A command beside the program: a text for the shell, or words.
@@ -321,10 +325,10 @@ fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
         let problem = Problem::new(node.span.clone(), "the pattern has no named group, so nothing is read");
         problems.add(problem.hint("name what is read by a metric: `(?<time>[0-9.]+)s`"));
     }
-    for group in groups.into_iter().filter(|group| group_meaning(group).is_none()) {
+    for group in groups.into_iter().filter(|group| *group != DIGEST_GROUP && group_meaning(group).is_none()) {
         let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
-        problems.add(
-            problem.hint("a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`"),
-        );
+        problems.add(problem.hint(
+            "a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`",
+        ));
     }
 }

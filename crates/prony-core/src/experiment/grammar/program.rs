@@ -11,7 +11,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
     fields: &[&[
         required(
             "command",
-            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            COMMAND_SHAPE,
             "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected.",
         ),
         optional(
@@ -112,7 +112,8 @@ pub(crate) static PROGRAM: TableShape = TableShape {
     later: &["replicas", "ready", "profile"],
 };
 
-const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
+/// A word may be a number, as factors are.
+const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
 
 /// `input = { ... }`.
 pub(crate) static INPUT: TableShape = TableShape {
@@ -135,7 +136,12 @@ pub(crate) static CHANGE: TableShape = TableShape {
             "none",
             "Texts of files that are replaced in the copy.",
         ),
-        optional("patch", COMMAND_SHAPE, "none", "Files with patches for the copy, as `git diff` writes them."),
+        optional(
+            "patch",
+            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            "none",
+            "Files with patches for the copy, as `git diff` writes them.",
+        ),
     ]],
     rest: None,
     later: &["dependency", "revision"],
@@ -215,8 +221,9 @@ static OBSERVED: [Field; 7] = [
         Shape::Plain,
         "nothing",
         "A pattern whose named groups become readings: `(?<time>[0-9.]+)s - (?<operations>[0-9]+)`. A group is named by \
-         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. The last line of the \
-         phase that matches counts.",
+         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. `digest` is text that \
+         stands for what the program answered: variants that are compared must agree on it, and on `rows`. The last \
+         line of the phase that matches counts.",
     ),
     optional(
         "then",

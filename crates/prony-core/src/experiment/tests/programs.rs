@@ -44,7 +44,7 @@ other = { env = { MODE = "fast", N = 3 }, replace = { file = "a.js", find = "{x}
 [observe]
 care = "light"
 [program.gatsby]
-command = ["node", "--max-old-space-size={documents}", "a b"]
+command = ["node", "--max-old-space-size={documents}", "a b", "{documents}", 0.5]
 directory = "site"
 copy = "trial"
 env = { NUM_PAGES = "{documents}", MODE = "slow", ON = true }
@@ -77,7 +77,7 @@ fn every_key_of_a_program_is_read() {
     assert_eq!(experiment.variants().len(), 4);
     let spec = &experiment.variants()[3].spec;
     let program = spec.subject.program().unwrap();
-    assert_eq!(program.command, words(&["node", "--max-old-space-size=20", "a b"]));
+    assert_eq!(program.command, words(&["node", "--max-old-space-size=20", "a b", "20", "0.5"]));
     assert_eq!(program.directory.as_deref(), Some("some/where/site"), "paths start at the file");
     let env: Vec<(&str, &str)> = program.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(env, [("MODE", "fast"), ("N", "3"), ("NUM_PAGES", "20"), ("ON", "true")]);
@@ -188,7 +188,7 @@ begin = { mark = "x", line = "y" }
     15:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
     16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
     17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
-    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
+    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`
     24:11 `event` takes one of `line` and `mark`, not both
     "#);
 }

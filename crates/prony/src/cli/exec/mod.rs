@@ -14,13 +14,13 @@ use prony_core::record::{ProcessSeries, TrialRecord};
 
 use super::choice::{DatabaseArg, RunChoice};
 use super::report::{ReportArgs, ReportFormat, What, report};
-use super::{Answer, Output, run, terminal_width};
+use super::{Answer, Output, terminal_width};
 use crate::error::Error;
 use crate::load;
 use crate::results::{Database, RunData, RunId};
-use crate::runner::interrupt::Interrupt;
 use crate::runner::observer::Observer;
 use crate::runner::terminal::{Manner, Terminal};
+use crate::runner::{self, interrupt::Interrupt};
 use crate::verdicts;
 use file::{Command, Typed};
 
@@ -122,7 +122,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let database = &arguments.database.database;
-    let (id, summary) = run::begin(&experiment, database, &near, interrupt, &mut *observer)?;
+    let (id, summary) = runner::begin(&experiment, database, &near, interrupt, &mut *observer)?;
     drop(observer);
     let database = Database::open(database)?;
     let data = database.load_run(id)?;

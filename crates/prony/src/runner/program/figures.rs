@@ -6,7 +6,7 @@ use prony_core::experiment::spec::PhaseSpec;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{
-    Completion, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
+    Answer, Completion, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::launch::Usage;
@@ -16,6 +16,7 @@ use super::calls::Calls;
 use super::heaps;
 use super::held::HeldTimes;
 use super::holds::Hold;
+use super::tracker::Tracked;
 use super::watch::Watched;
 use crate::runner::assemble::{Readings, not_reached, set};
 
@@ -86,6 +87,7 @@ impl Trial<'_> {
             end: Some(ended),
             readings: instances,
             histograms: histograms.into_iter().flatten().collect(),
+            answer: answer(tracked),
             ..not_reached(spec)
         }
     }
@@ -99,6 +101,17 @@ fn called(calls: &Calls, spec: &PhaseSpec, ended: Nanos, readings: &mut Readings
     set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
     recorder.metrics().into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
     recorder.to_record("call", LatencyKind::Service).ok()
+}
+
+/// What the program says that it answered: rows, or a digest, or both.
+fn answer(tracked: &Tracked) -> Option<Answer> {
+    let rows = tracked.told.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
+    let digest = match (&tracked.digest, rows) {
+        (Some(digest), _) => format!("told:{digest}"),
+        (None, Some(_)) => "rows:".to_owned(),
+        (None, None) => return None,
+    };
+    Some(Answer { rows: rows.unwrap_or(0), digest, comparable: true })
 }
 
 /// Operations that the program told, a second.
@@ -128,6 +141,9 @@ struct Span<'a> {
     /// It begins with the program.
     from_the_start: bool,
 }
+
+/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
+const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 impl Span<'_> {
     fn readings(&self, series: &[ProcessSeries]) -> Readings {
@@ -246,7 +262,7 @@ impl Span<'_> {
             Reading::Missing(why) => return Reading::Missing(why.clone()),
         };
         let held = self.watched.edges[0].processes.first().map(|process| process.peak);
-        match (held.filter(|held| reaped <= *held), reached) {
+        match (held.filter(|held| reaped <= *held + PEAK_SLACK), reached) {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
             (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
             (Some(held), _) => Reading::Missing(Why::NotSupported(format!(

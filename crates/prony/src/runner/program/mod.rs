@@ -9,6 +9,7 @@ pub mod holds;
 pub mod marks;
 pub mod probe;
 pub mod seen;
+pub mod stage;
 pub mod stream;
 pub mod threads;
 pub mod told;
@@ -25,9 +26,7 @@ use prony_core::plan::PlannedTrial;
 use prony_core::record::{ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::{Root, Sampler, Settings};
+use prony_probe::launch::Captured;
 use serde_json::{Value, json};
 
 use super::around::Around;
@@ -38,6 +37,7 @@ use super::place::{self, Place};
 use super::unix_ms;
 use crate::error::Error;
 use seen::Seen;
+use stage::Stage;
 use watch::Watched;
 
 /// Runs one trial from launch to clean-up.
@@ -53,33 +53,27 @@ pub fn run(
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
     let place = lab.places.of(means, trial.variant, spec, program)?;
-    let scratch = Scratch::create(&lab.near)?;
-    let directory = place.directory(program, scratch.path())?;
-    let setting = Setting { program, scratch: scratch.path(), directory };
+    let mut stage = Stage::set(lab, spec, program, &place)?;
+    let scratch = stage.scratch().to_path_buf();
+    let directory = place.directory(program, &scratch)?;
+    let setting = Setting { program, scratch: &scratch, directory };
     if let Some(prepare) = &program.prepare {
         place::step(means, &setting, "prepare", prepare)?;
     }
     let around = Around::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let group = Group::create(&spec.limits)?;
-    let counting = group.directories().into_iter().find(|dir| super::session::counts_cpu(dir)).map(Path::to_path_buf);
     let (mut launch, ends) = setting.launch()?;
-    let probing = probe::install(&mut launch, program, &spec.phases, scratch.path())?;
-    launch.group = Some(group);
-    let held = lab.launcher.start(launch)?;
-    let settings = Settings { hertz: lab.experiment.observe().hertz, group: counting, ..Settings::default() };
-    let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings)
-        .map_err(|source| Error::Setup { doing: "start the sampler", source })?;
-    sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+    let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
+    let (release, sampler) = stage.hold(lab, spec, program, launch)?;
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
-    let (mut watched, running) = watch::watch(held, ends, seen, spec.limits.trial, &lab.interrupt)?;
+    let (mut watched, running) = watch::watch(release, ends, seen, spec.limits.trial, &lab.interrupt)?;
     let sampled = sampler.finish();
-    // With what is left of its tree, its supervisor removes the scratch.
+    // They lie in the scratch, which is cleared with the stage.
     let deaths = probing.deaths()?;
-    let finished = running.finish()?;
+    let finished = stage.clear(lab, running)?;
     watched.threads.finish(watched.ended.at, &deaths, &last_seen(&sampled.series));
     let silent = probing.silent();
-    let mut effective = effective(program, &place, &setting.directory, &watched);
+    let mut effective = effective(program, spec, &place, &setting.directory, &watched);
     effective["calls"] = told::calls(&spec.phases, &watched, &silent);
     let phases = figures::records(&spec.phases, &watched, &sampled.series, &silent);
     let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
@@ -88,7 +82,6 @@ pub fn run(
         "killed_at_the_end": finished.killed,
         "probe": told::probe(&spec.phases, &watched, &probing, &deaths),
     });
-    scratch.remove()?;
     let took = monotonic().since(began);
     let mut record = TrialRecord {
         trial: *trial,
@@ -112,10 +105,13 @@ fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
 }
 
 /// What really ran, and what it left behind.
-fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
+fn effective(program: &ProgramSpec, spec: &TrialSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
     let words = program.command.words();
     let shell = matches!(program.command, CommandLine::Shell { .. });
     let output = |captured: &Captured| json!(captured);
+    let tracked = spec.phases.iter().zip(&watched.tracker.phases);
+    let silent = tracked.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
+    let heard_nothing: Vec<&str> = silent.map(|(phase, _)| phase.name.as_str()).collect();
     json!({
         "program": program.name,
         "command": words,
@@ -131,6 +127,7 @@ fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &W
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
         "strange_marks": watched.tracker.strange,
+        "heard_nothing": heard_nothing,
         "executed_after": watched.executed.since(watched.released),
     })
 }

@@ -27,7 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// What was seen of a program so far.
 pub struct Seen<'a> {
     spec: &'a TrialSpec,
-    sampler: &'a Sampler,
+    /// What observes the program.
+    pub sampler: &'a Sampler,
     observer: &'a mut dyn Observer,
     position: u32,
     /// Its phases.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::program::{ObserveSpec, Trigger, group_meaning};
+use prony_core::experiment::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
 use prony_core::experiment::spec::{Action, PhaseSpec};
 use prony_core::metric::MetricKey;
 use prony_core::units::Nanos;
@@ -28,12 +28,16 @@ pub struct Tracked {
     end: Option<Event>,
     read: Option<Regex>,
     stop: bool,
+    /// A mark has begun it since lines were last read: those that come next may be older.
+    fresh: bool,
     /// When it began.
     pub began: Option<Nanos>,
     /// When it ended.
     pub ended: Option<Nanos>,
     /// What its lines told.
     pub told: BTreeMap<MetricKey, f64>,
+    /// The digest of its answer that its lines told.
+    pub digest: Option<String>,
     /// How late its begin or end may have been noticed, at most.
     pub lag: Nanos,
     /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
@@ -78,9 +82,11 @@ impl Tracked {
             end: observe.end.as_ref().map(Event::of),
             read: observe.read.as_deref().and_then(compiled),
             stop: observe.stop,
+            fresh: false,
             began: None,
             ended: None,
             told: BTreeMap::new(),
+            digest: None,
             lag: Nanos::ZERO,
             calls: observe.call().map(|_| Calls::default()),
         }
@@ -137,15 +143,28 @@ impl Tracked {
         self.end.is_none()
     }
 
-    fn listen(&mut self, line: &str) {
-        let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else { return };
+    /// Whether lines were to be read and none of them matched.
+    pub fn heard_nothing(&self) -> bool {
+        self.read.is_some() && self.told.is_empty() && self.digest.is_none()
+    }
+
+    /// Reads a line; whether it matched.
+    fn listen(&mut self, line: &str) -> bool {
+        let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else {
+            return false;
+        };
         let (read, captures) = captures;
         for name in read.capture_names().flatten() {
-            let number = captures.name(name).and_then(|text| text.as_str().replace([',', '_'], "").parse::<f64>().ok());
+            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
+            if name == DIGEST_GROUP {
+                self.digest = Some(text.to_owned());
+            }
+            let number = text.replace([',', '_'], "").parse::<f64>().ok();
             if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
                 self.told.insert(meaning.key, number * meaning.scale);
             }
         }
+        true
     }
 }
 
@@ -221,17 +240,18 @@ impl Tracker {
     /// Something happened at an instant, which may be known later by `lag` at most.
     pub fn happened(&mut self, happened: Happened<'_>, at: Nanos, lag: Nanos) -> Change {
         let mut change = Change::default();
-        let mut known = false;
+        let (mut known, mut heard) = (false, false);
         for (index, phase) in self.phases.iter_mut().enumerate() {
             let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Edge::End));
             let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Edge::Begin));
             let was_open = phase.is_open();
             if begins && phase.began.is_none() {
                 (phase.began, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
+                phase.fresh = matches!(happened, Happened::Mark(_));
                 change.began.push(index);
             }
-            if let (Happened::Line(line), true) = (happened, phase.is_open()) {
-                phase.listen(line);
+            if let (Happened::Line(line), true) = (happened, phase.is_open() && !phase.fresh) {
+                heard |= phase.listen(line);
             }
             if ends && was_open {
                 (phase.ended, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
@@ -239,10 +259,30 @@ impl Tracker {
                 change.stop |= phase.stop;
             }
         }
+        if let (Happened::Line(line), false) = (happened, heard) {
+            self.first_words(line);
+        }
         if let (Happened::Mark(mark), false) = (happened, known) {
             self.stranger(&format!("{} {}", mark.name, mark.edge.name()));
         }
         change
+    }
+
+    /// A line for phases that have just begun: read only where one of them alone understands it, for else nobody knows
+    /// whose it is.
+    fn first_words(&mut self, line: &str) {
+        let understands = |phase: &&mut Tracked| {
+            phase.fresh && phase.is_open() && phase.read.as_ref().is_some_and(|read| read.is_match(line))
+        };
+        let mut listeners = self.phases.iter_mut().filter(understands);
+        if let (Some(only), None) = (listeners.next(), listeners.next()) {
+            only.listen(line);
+        }
+    }
+
+    /// The lines that were written before the marks of this turn have been read.
+    pub fn lines_read(&mut self) {
+        self.phases.iter_mut().for_each(|phase| phase.fresh = false);
     }
 
     /// A mark that means nothing here.
@@ -344,6 +384,35 @@ mod tests {
         assert!(make("laod begin", 4).is_none());
         assert_eq!(tracker.finish(at(9)).ended, [1]);
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
+    }
+
+    /// Lines and marks come by two ways: a line that is read just after a mark may have been written before it.
+    #[test]
+    fn a_line_that_another_phase_understands_is_not_the_new_ones() {
+        let read = Some(r"t (?<time>[\d.]+)");
+        let mut tracker =
+            Tracker::new(&[phase(mark("a"), mark("a"), read, false), phase(mark("b"), mark("b"), read, false)]);
+        let mark = |tracker: &mut Tracker, text: &str| {
+            tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), at(1), Nanos::ZERO);
+        };
+        let time = |tracker: &Tracker, phase: usize| tracker.phases[phase].told.values().next().copied();
+        mark(&mut tracker, "a begin");
+        tracker.lines_read();
+        mark(&mut tracker, "b begin");
+        say(&mut tracker, "t 5", 2);
+        assert_eq!((time(&tracker, 0), time(&tracker, 1)), (Some(5e9), None), "said before b began, for all one knows");
+        mark(&mut tracker, "a end");
+        say(&mut tracker, "t 6", 3);
+        assert_eq!((time(&tracker, 0), time(&tracker, 1)), (Some(5e9), Some(6e9)), "nobody else would have it");
+        tracker.lines_read();
+        say(&mut tracker, "t 7", 3);
+        assert_eq!(time(&tracker, 1), Some(7e9));
+        let mut both =
+            Tracker::new(&[phase(self::mark("a"), None, read, false), phase(self::mark("b"), None, read, false)]);
+        mark(&mut both, "a begin");
+        mark(&mut both, "b begin");
+        say(&mut both, "t 5", 2);
+        assert_eq!((time(&both, 0), time(&both, 1)), (None, None), "nobody knows whose it is");
     }
 
     #[test]

@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, End, Held, Running};
+use prony_probe::launch::{Captured, End, Running};
 use prony_probe::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::holds::Hold;
+use super::marks::{self, Mark};
 use super::seen::Seen;
+use super::stage::Release;
 use super::stream::{Stream, Taken};
 use super::threads::Threads;
 use super::tracker::Tracker;
@@ -71,14 +73,14 @@ pub struct Watched {
 /// # Errors
 /// Where it cannot be executed, or its supervisor is gone.
 pub fn watch(
-    held: Held,
+    release: Release,
     ends: Ends,
     mut seen: Seen<'_>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
     let listens = seen.tracker.listens();
-    let running = held.release()?;
+    let running = release(seen.sampler, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
     let change = seen.tracker.start(released);
     seen.note(&change);
@@ -168,13 +170,22 @@ impl Turn {
     }
 
     /// Reads all streams once; whether there may be more.
+    ///
+    /// Lines and marks come by two ways. Marks are taken first, so that lines written before them are there: begins
+    /// count before those lines and ends after them, so that a line between the two marks of a phase is always in it.
     fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
-        let mut more = false;
         let [stdout, stderr, marks] = &mut self.streams;
+        let mut texts = Vec::new();
+        let mut more = marks.take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
+        let is_begin = |text: &String| Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
+        let (begins, ends): (Vec<String>, Vec<String>) = texts.into_iter().partition(is_begin);
+        begins.iter().for_each(|text| seen.mark(text, earliest));
         for stream in [stdout, stderr] {
             more |= stream.take(&mut self.buffer, &mut |line| seen.line(line, earliest)) == Taken::More;
         }
-        more | (marks.take(&mut self.buffer, &mut |line| seen.mark(line, earliest)) == Taken::More)
+        ends.iter().for_each(|text| seen.mark(text, earliest));
+        seen.tracker.lines_read();
+        more
     }
 
     /// Takes what is left over after the end.
