@@ -11,18 +11,18 @@ use prony_core::outcome::Outcome;
 use prony_core::record::{Completion, TrialRecord};
 
 /// A folder with a database of its own.
-struct Bench {
+pub(crate) struct Bench {
     dir: tempfile::TempDir,
 }
 
-const PRONY: &str = env!("CARGO_BIN_EXE_prony");
+pub(crate) const PRONY: &str = env!("CARGO_BIN_EXE_prony");
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -31,12 +31,12 @@ impl Bench {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn prony(&self, args: &[&str]) -> Output {
+    pub(crate) fn prony(&self, args: &[&str]) -> Output {
         Command::new(PRONY).args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").output().unwrap()
     }
 
     /// Runs the body of an experiment, with light care and one block unless it says more.
-    fn run(&self, body: &str) -> RunData {
+    pub(crate) fn run(&self, body: &str) -> RunData {
         let compare = if body.contains("[compare]") { "" } else { "[compare]\nblocks = 1\n" };
         fs::write(self.path("e.toml"), format!("{compare}[observe]\ncare = \"light\"\nhertz = 100\n{body}")).unwrap();
         let output = self.prony(&["run", "e.toml", "--quiet"]);
@@ -45,19 +45,19 @@ impl Bench {
     }
 
     /// The only trial of a run.
-    fn trial(&self, body: &str) -> TrialRecord {
+    pub(crate) fn trial(&self, body: &str) -> TrialRecord {
         let mut trials = self.run(body).trials;
         assert_eq!(trials.len(), 1);
         trials.remove(0)
     }
 
-    fn data(&self) -> RunData {
+    pub(crate) fn data(&self) -> RunData {
         let database = Database::open(&self.path("prony.db")).unwrap();
         let last = database.runs().unwrap().last().unwrap().id;
         database.load_run(RunId(last.0)).unwrap()
     }
 
-    fn exec(&self, args: &[&str]) -> (Output, RunData) {
+    pub(crate) fn exec(&self, args: &[&str]) -> (Output, RunData) {
         let output = self.prony(&[&["exec"], args].concat());
         assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
         (output, self.data())
@@ -68,24 +68,24 @@ fn shell(script: &str) -> String {
     format!("[program.x]\nshell = true\ncommand = '''{}'''\n", script.replace('{', "{{").replace('}', "}}"))
 }
 
-fn reading(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
+pub(crate) fn reading(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
     let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
     phase.reading(key)?.measured().copied()
 }
 
-fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
+pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
     reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
 }
 
-fn guards(trial: &TrialRecord) -> Vec<&str> {
+pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
     trial.findings.iter().map(|finding| finding.guard.as_str()).collect()
 }
 
-fn said(trial: &TrialRecord) -> &str {
+pub(crate) fn said(trial: &TrialRecord) -> &str {
     trial.effective["output"]["stdout"]["first"].as_str().unwrap()
 }
 
-fn alive(pid: &str) -> bool {
+pub(crate) fn alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }
