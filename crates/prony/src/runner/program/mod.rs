@@ -13,13 +13,17 @@ use std::path::Path;
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
+use prony_core::outcome::{Ending, Outcome};
 use prony_core::plan::PlannedTrial;
 use prony_core::record::TrialRecord;
+use prony_core::units::Nanos;
+use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
 use prony_probe::launch::Captured;
 use serde_json::{Value, json};
 
 use super::around::Around;
+use super::assemble;
 use super::lab::Lab;
 use super::observer::Observer;
 use super::place::setting::Setting;
@@ -32,8 +36,23 @@ use watch::Watched;
 /// Runs one trial from launch to clean-up.
 ///
 /// # Errors
-/// Where the program cannot be started, or the machine refuses what every trial needs; how a program ends is an outcome.
+/// Where the machine refuses what every trial needs, or what is done beside the program fails; how a program ends, also
+/// before it began, is an outcome.
 pub fn run(
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    spec: &TrialSpec,
+    program: &ProgramSpec,
+    observer: &mut dyn Observer,
+) -> Result<TrialRecord, Error> {
+    match attempt(lab, trial, spec, program, observer) {
+        // A supervisor that was killed before the program began: nothing was measured, and another takes its place.
+        Err(Error::Probe(prony_probe::Error::SupervisorGone { .. })) => attempt(lab, trial, spec, program, observer),
+        attempted => attempted,
+    }
+}
+
+fn attempt(
     lab: &Lab<'_>,
     trial: &PlannedTrial,
     spec: &TrialSpec,
@@ -53,39 +72,49 @@ pub fn run(
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let (launch, ends) = setting.launch()?;
     let (release, sampler) = stage.hold(lab, spec, program, launch)?;
-    let (watched, running) = watch::watch(release, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
+    let watched = watch::watch(release, ends, spec, &sampler, &lab.interrupt, trial.position, observer);
     let sampled = sampler.finish();
-    let effective = effective(program, &place, &setting.directory, &watched);
-    let phases = figures::records(program, &spec.phases, &watched, &sampled.series);
-    let memory = json!(watched.ended.memory);
-    let finished = stage.clear(lab, running)?;
-    let ending = ending::judge(program, &spec.phases, &watched, &finished);
-    let took = monotonic().since(began);
     let mut record = TrialRecord {
         trial: *trial,
         started_unix_ms,
-        took,
-        ending,
-        phases,
-        effective,
-        conditions: around.after(lab, json!({ "memory": memory, "killed_at_the_end": finished.killed })),
-        series: sampled.series,
+        took: Nanos::ZERO,
+        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
+        phases: Vec::new(),
+        effective: Value::Null,
+        conditions: Value::Null,
+        series: Vec::new(),
         sampler_cpu: sampled.cpu,
         findings: Vec::new(),
     };
+    let more = match watched {
+        Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
+            record.ending = ending::not_begun(&error);
+            record.phases = spec.phases.iter().map(assemble::not_reached).collect();
+            record.effective = declared(program, &place, &setting.directory);
+            json!({})
+        }
+        watched => {
+            let (watched, running) = watched?;
+            record.effective = effective(program, &place, &setting.directory, &watched);
+            record.phases = figures::records(program, &spec.phases, &watched, &sampled.series);
+            record.series = sampled.series;
+            let finished = stage.clear(lab, running)?;
+            record.ending = ending::judge(program, &spec.phases, &watched, &finished);
+            json!({ "memory": watched.ended.memory, "killed_at_the_end": finished.killed })
+        }
+    };
+    record.took = monotonic().since(began);
+    record.conditions = around.after(lab, more);
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
     Ok(record)
 }
 
-/// What really ran, and what it left behind.
-fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
-    let words = program.command.words();
-    let shell = matches!(program.command, CommandLine::Shell { .. });
-    let output = |captured: &Captured| json!(captured);
+/// What was asked to run.
+fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
     json!({
         "program": program.name,
-        "command": words,
-        "shell": shell,
+        "command": program.command.words(),
+        "shell": matches!(program.command, CommandLine::Shell { .. }),
         "directory": directory,
         "copy": program.copy,
         "changes": place.changed,
@@ -93,10 +122,22 @@ fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &W
         "inherit": program.inherit,
         "runtime": program.runtime,
         "pty": program.pty,
+    })
+}
+
+/// What really ran, and what it left behind.
+fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
+    let output = |captured: &Captured| json!(captured);
+    let mut all = declared(program, place, directory);
+    let seen = json!({
         "status": watched.ended.status,
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
         "strange_marks": watched.tracker.strange,
         "executed_after": watched.executed.since(watched.released),
-    })
+    });
+    if let (Some(all), Value::Object(seen)) = (all.as_object_mut(), seen) {
+        all.extend(seen);
+    }
+    all
 }
