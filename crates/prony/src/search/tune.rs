@@ -11,7 +11,7 @@ use prony_core::experiment::expr;
 use prony_core::finding::Severity;
 use prony_core::metric::MetricName;
 use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
+use prony_core::record::{Completion, MetricKeyText, TrialRecord};
 use prony_core::search::tune::{Block, Found, Seen, Settings, Step};
 use prony_core::search::{Constraint, Fate, Range, Tune};
 use prony_core::units::Nanos;
@@ -130,11 +130,12 @@ pub fn run(wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Resul
         reserve: confirm.min * arms,
         seed: first.seed(),
     });
-    let mut search = Search { wanted: &wanted, source: &source, base: &base, tune, prober, variants: BTreeMap::new() };
+    let mut search =
+        Search { wanted: &wanted, source: &source, base: &base, tune, prober, variants: BTreeMap::new(), unread: None };
     search.prober.note(&json!({ "search": "tune", "wanted": wanted }))?;
     let found = search.to_the_end()?;
     let settings = search.settings();
-    let Search { tune, prober, variants, .. } = search;
+    let Search { tune, prober, variants, unread, .. } = search;
     let (run, experiment) = (prober.run(), prober.experiment().clone());
     prober.end()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
@@ -146,7 +147,8 @@ pub fn run(wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Resul
         }
         None => None,
     };
-    let said = words::tuned(&wanted, run, &tune, &settings, found.as_ref(), confirmed.as_ref());
+    let said = words::Told { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() }
+        .tuned(found.as_ref(), confirmed.as_ref());
     Ok(Tuned { run, found, confirmed, said })
 }
 
@@ -226,7 +228,13 @@ fn keeps(wanted: &Wanted, trial: &TrialRecord) -> bool {
 
 /// A trial's figure, or why it has none.
 pub(super) fn reading(trial: &TrialRecord, name: &MetricName) -> Reading<f64> {
-    verdicts::figure(trial, name).map_or(Reading::Missing(Why::NotReached), Reading::Measured)
+    let phase = trial.phases.iter().find(|phase| phase.name == name.phase);
+    let Some(phase) = phase.filter(|phase| phase.completion == Completion::Complete) else {
+        return Reading::Missing(Why::NotReached);
+    };
+    let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
+    let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
+    reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
 }
 
 /// A search under way.
@@ -238,6 +246,8 @@ struct Search<'a> {
     prober: Prober<'a>,
     /// The variants of the candidates that ran.
     variants: BTreeMap<usize, usize>,
+    /// The first reason for which something could not be read.
+    unread: Option<String>,
 }
 
 impl Search<'_> {
@@ -290,7 +300,7 @@ impl Search<'_> {
     }
 
     /// What a trial says of its setting, and the figures it says it by.
-    fn seen(&self, record: &TrialRecord) -> (Seen, Value) {
+    fn seen(&mut self, record: &TrialRecord) -> (Seen, Value) {
         match Fate::of(record.ending.outcome) {
             Some(Fate::Died) => return (Seen::Died, Value::Null),
             Some(Fate::Disturbed) | None => return (Seen::Disturbed, Value::Null),
@@ -299,21 +309,28 @@ impl Search<'_> {
         let mut figures = serde_json::Map::new();
         let objective = reading(record, &self.wanted.objective);
         figures.insert(self.wanted.objective.to_string(), json!(objective));
+        let mut unread = match &objective {
+            Reading::Measured(value) if *value > 0.0 => None,
+            Reading::Measured(_) => Some(format!("`{}` is 0, of which no ratio can be stated", self.wanted.objective)),
+            Reading::Missing(why) => Some(format!("`{}`: {why}", self.wanted.objective)),
+        };
         let mut broke = false;
-        let mut unread = record.findings.iter().any(|finding| finding.severity == Severity::Refusal);
         for constraint in &self.wanted.constraints {
             let value = constraint.value(&mut |name| reading(record, name));
             figures.insert(constraint.to_string(), json!(value));
             match value {
                 Reading::Measured(value) => broke |= !constraint.holds(value),
-                Reading::Missing(_) => unread = true,
+                Reading::Missing(why) => unread = unread.or(Some(format!("`{constraint}`: {why}"))),
             }
         }
+        let refusal = record.findings.iter().find(|finding| finding.severity == Severity::Refusal);
+        unread = unread.or(refusal.map(|finding| finding.message.clone()));
         let seen = match objective {
-            Reading::Measured(value) if !unread && broke => Seen::Broke(value),
-            Reading::Measured(value) if !unread => Seen::Good(value),
+            Reading::Measured(value) if unread.is_none() && broke => Seen::Broke(value),
+            Reading::Measured(value) if unread.is_none() => Seen::Good(value),
             _ => Seen::Unread,
         };
+        self.unread = self.unread.take().or(unread);
         (seen, figures.into())
     }
 
