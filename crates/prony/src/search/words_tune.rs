@@ -5,13 +5,13 @@ use prony_core::search::tune::{End, Found, Out};
 use prony_core::search::{Constraint, Tune};
 use prony_core::units::{Nanos, Unit};
 
-use super::tune::{Confirmed, Setting, Wanted, reading};
+use super::found::{Confirmed, Setting, TuneWanted, reading};
 use crate::report::{bytes, time};
 use crate::results::RunId;
 
 /// What is told of a search.
 pub(super) struct Told<'a> {
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a TuneWanted,
     pub(super) run: RunId,
     pub(super) tune: &'a Tune,
     /// Every setting, by its number in the search.
@@ -85,7 +85,7 @@ fn nothing(found: &Found, tune: &Tune) -> String {
     format!("nothing feasible: of the settings tried {}", reasons.collect::<Vec<_>>().join(", "))
 }
 
-fn fresh(wanted: &Wanted, confirmed: &Confirmed) -> Vec<String> {
+fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     let mut lines = Vec::new();
     let run = confirmed.data.head.id;
     let beside = |variant| median(confirmed, variant, &wanted.objective);

@@ -102,6 +102,7 @@ fn each_combination_grows_to_its_own_edge() {
     let (code, shown, _) = bench.prony(&["show"]);
     assert_eq!(code, Some(0));
     assert!(shown.contains("a search chose these variants"), "{shown}");
+    assert!(shown.contains(&row("kind=narrow")), "what was concluded is shown again: {shown}");
     assert!(bench.prony(&["ls"]).1.contains("how far `n` grows"));
 }
 
@@ -267,7 +268,45 @@ fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
     let (_, shown, _) = bench.prony(&["show"]);
     assert!(shown.contains("is faster than"), "{shown}");
     let (_, shown, _) = bench.prony(&["show", "1"]);
-    assert!(shown.contains("a search chose these variants") && !shown.contains("is faster"), "{shown}");
+    assert!(shown.contains("a search chose these variants"), "{shown}");
+    let (tables, concluded) = shown.split_once("winner: ").unwrap();
+    assert!(!tables.contains("is faster") && concluded.contains("holds: in 6 of 6"), "{shown}");
+}
+
+#[test]
+fn an_interrupted_race_ends_as_it_would_have() {
+    let bench = Bench::new("");
+    let at = |name: &str| bench.path(name).display().to_string();
+    let wait = format!(
+        "test {{chunking.batch}} -ne 100 -o -e {} || {{{{ echo > {}; read x < {}; }}}}; awk",
+        at("go"),
+        at("reached"),
+        at("fifo")
+    );
+    std::fs::write(bench.path("x.toml"), BOWL.replace("awk", &wait)).unwrap();
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    let arguments =
+        [&["tune", "x.toml", "--minimize", "work.time", "--max-trials", "60", "--confirm", "6"], &OVER[..]].concat();
+    let mut child = bench.command(&arguments).spawn().unwrap();
+    while !bench.path("reached").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before the trial that waits");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(bench.run(1).head.status, RunStatus::Interrupted);
+    std::fs::write(bench.path("go"), "").unwrap();
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let (code, whole, errors) = bench.prony(&arguments);
+    assert_eq!(code, Some(0), "{errors}");
+    let first = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(first(&said), first(&whole), "the winner of a search in one go");
+    let order =
+        |run: &RunData| run.trials.iter().map(|t| (t.trial.block, t.trial.variant, t.trial.seed)).collect::<Vec<_>>();
+    assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
+    let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
+    assert_eq!(trials(1), trials(3));
 }
 
 #[test]
