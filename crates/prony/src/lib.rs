@@ -2,6 +2,7 @@
 
 pub mod calibrate;
 pub mod cli;
+pub mod data;
 pub mod error;
 pub mod estimate;
 pub mod load;

@@ -22,6 +22,7 @@ pub mod program;
 mod reference;
 mod schema;
 mod sequence;
+mod settle;
 mod shape;
 pub mod spec;
 mod subject;

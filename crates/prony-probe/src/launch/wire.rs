@@ -15,8 +15,11 @@ use crate::limits::{Group, MemoryEvidence};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
-    /// Fork the subject and hold it; its descriptors come with the message.
-    Start { spec: Box<WireSpec> },
+    /// Have all subjects born into this group, which only counts: several will come. Descriptors that come with the
+    /// message are kept open until the runner is gone.
+    Keep { group: Option<Group> },
+    /// Have the subject made and hold it, or let it execute its program `at_once`; its descriptors come with the message.
+    Start { spec: Box<WireSpec>, at_once: bool },
     /// Let it execute its program.
     Release,
     /// Send a signal to the subject's process group.
@@ -31,14 +34,18 @@ pub(super) enum ToSupervisor {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
+    /// Subjects will be born from this process, in the group.
+    Kept { nursery: i32 },
+    /// The group cannot be used, or nothing can be kept.
+    NotKept { why: String },
     /// The subject is forked and waits.
     Held { pid: i32 },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed; seen at this instant.
-    Running { at: Nanos, released: Nanos },
-    /// The subject has ended.
-    Ended { end: Box<End> },
+    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>> },
+    /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
+    Ended { end: Box<End>, ready: bool },
     /// The tree is gone and everything cleaned up.
     Finished { finished: Finished },
 }

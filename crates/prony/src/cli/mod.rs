@@ -12,6 +12,7 @@ pub mod calibrate;
 pub mod check;
 pub mod choice;
 pub mod compare;
+pub mod data;
 pub mod doctor;
 pub mod engines;
 pub mod exec;
@@ -70,6 +71,8 @@ enum Command {
     Report(report::ReportArgs),
     /// Judge a stored run again, or set two side by side
     Compare(compare::Arguments),
+    /// Write the data of an experiment, or a made-up street map, as a file
+    Data(data::Arguments),
     /// Draw a figure of a run as an SVG picture
     Plot(plot::PlotArgs),
     /// What can be measured on this machine, its limits, and how to allow the rest
@@ -182,6 +185,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
         Command::Compare(arguments) => compare::run(&arguments, output),
+        Command::Data(arguments) => data::run(&arguments, output),
         Command::Plot(arguments) => plot::plot(&arguments, output.out).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),

@@ -13,12 +13,13 @@ mod layout;
 mod model;
 mod notes;
 mod preface;
+mod remarks;
 pub mod render;
 mod scale;
 mod words;
 
 pub use build::{Options, build};
 pub use figure::least_memory;
-pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Report, Row, Table, Topic, Verdict};
+pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic, Verdict};
 pub use preface::facts_lines;
 pub use words::{bytes, ended, instant as when, time};

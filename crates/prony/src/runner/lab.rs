@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use super::interrupt::Interrupt;
 use super::observer::Observer;
 use super::place::{Means, Places};
+use super::program::stage::Stages;
 use crate::error::Error;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
@@ -29,6 +30,8 @@ pub struct Lab<'a> {
     pub experiment: &'a Experiment,
     /// Starts supervisors.
     pub launcher: Launcher,
+    /// What one trial of a program leaves for the next, with light care.
+    pub stages: Stages,
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
     pub tracepoints: Tracepoints,
     /// Small fixed pieces of work beside each trial.
@@ -80,6 +83,7 @@ impl<'a> Lab<'a> {
         Ok(Self {
             experiment,
             launcher: Launcher::this_program(["supervise"]),
+            stages: Stages::default(),
             tracepoints: Tracepoints::open(true),
             canaries: Canaries::default(),
             sung: RefCell::new(None),

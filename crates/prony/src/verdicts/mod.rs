@@ -4,6 +4,7 @@
 //! other metric, which is shown and gets no verdict.
 
 pub mod gate;
+pub mod interactions;
 pub mod names;
 pub mod observe;
 mod sentence;

@@ -4,7 +4,9 @@
 
 mod calibrate;
 mod compared;
+mod data;
 mod docs;
+mod interactions;
 mod pages;
 mod plots;
 mod programs;

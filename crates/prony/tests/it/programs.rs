@@ -187,6 +187,48 @@ fn lines_and_marks_make_phases() {
 }
 
 #[test]
+fn what_programs_answer_must_agree() {
+    let bench = Bench::new();
+    let body = |second: &str, read: &str| {
+        format!(
+            "[compare]\nblocks = 2\ntwice = false\nbaseline = {{ which = \"one\" }}\n[factors]\nwhich = [\"one\", \"two\"]\n\
+             [program.one]\ncommand = \"echo hits 5 digest ab\"\n[program.two]\ncommand = \"echo {second}\"\n\
+             [subject]\nprogram = \"{{which}}\"\n[[phase]]\nname = \"run\"\nread = '{read}'\n"
+        )
+    };
+    let pattern = "hits (?<rows>[0-9]+) digest (?<digest>[0-9a-f]+)";
+    let shown = |second: &str, read: &str| {
+        let data = bench.run(&body(second, read));
+        (data, String::from_utf8(bench.prony(&["show"]).stdout).unwrap())
+    };
+    let (data, text) = shown("hits 5 digest ab", pattern);
+    let answer = data.trials[0].phases[0].answer.clone().unwrap();
+    assert_eq!((answer.rows, answer.digest.as_str()), (5, "told:ab"));
+    assert!(!text.contains("answered differently"), "{text}");
+    let (_, text) = shown("hits 5 digest cd", pattern);
+    assert!(text.contains("say that they answered differently: `ab` and `cd`"), "{text}");
+    let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
+    assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
+}
+
+#[test]
+fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
+    let bench = Bench::new();
+    let step = |name: &str, n: u32| {
+        format!("echo '{name} begin' >> $PRONY_MARKS; echo '{name} {n}'; echo '{name} end' >> $PRONY_MARKS; ")
+    };
+    let phases: String = ["a", "b", "c"]
+        .map(|name| format!("[[phase]]\nname = \"{name}\"\nmark = \"{name}\"\nread = '{name} (?<operations>[0-9]+)'\n"))
+        .concat();
+    let script = format!("exec 3>>$PRONY_MARKS; {}{}{}", step("a", 1), step("b", 2), step("c", 3));
+    let trial = bench.trial(&format!("{}{phases}", shell(&script)));
+    assert!(trial.phases.iter().all(|phase| phase.completion == Completion::Complete), "{:?}", guards(&trial));
+    for (name, n) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
+        assert_eq!(amount(&trial, name, Metric::Operations), n, "{name}");
+    }
+}
+
+#[test]
 fn a_program_is_stopped_where_a_phase_says_so() {
     let bench = Bench::new();
     let body = "[[phase]]\nname = \"start\"\nend = { line = 'ready' }\nthen = \"stop\"\n";

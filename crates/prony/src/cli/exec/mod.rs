@@ -75,8 +75,8 @@ pub struct Arguments {
     /// A terminal for the output
     #[arg(long)]
     pty: bool,
-    /// The language runtime of the commands, whose heap is read
-    #[arg(long, value_parser = ["node", "python"])]
+    /// The language runtime of the commands, whose heap is read by a probe
+    #[arg(long, value_parser = ["node", "python", "jvm", "go"])]
     runtime: Option<String>,
     /// Name of a command in tables, in the commands' order; may be given several times
     #[arg(long, short = 'n', value_name = "NAME")]

@@ -114,6 +114,11 @@ impl Place {
         Ok(Self { copy: Some(scratch), directory: Some(copy), changed })
     }
 
+    /// Whether trials work in the place itself, and make nothing of it in their scratch.
+    pub fn is_itself(&self, program: &ProgramSpec) -> bool {
+        self.directory.is_some() && (program.copy != CopyOf::Trial || self.copy.is_none())
+    }
+
     /// Where a trial with this scratch works.
     ///
     /// # Errors

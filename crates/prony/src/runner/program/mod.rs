@@ -1,23 +1,32 @@
 //! A trial of a program: launched held, observed, released, read along, and ended with its whole tree.
 
+pub mod calls;
 pub mod ending;
 pub mod figures;
+pub mod heaps;
+pub mod held;
+pub mod holds;
 pub mod marks;
+pub mod probe;
+pub mod seen;
+pub mod stage;
 pub mod stream;
+pub mod threads;
+pub mod told;
 pub mod tracker;
 pub mod watch;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
 use prony_core::plan::PlannedTrial;
-use prony_core::record::TrialRecord;
+use prony_core::record::{ProcessSeries, TrialRecord};
+use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::{Root, Sampler, Settings};
+use prony_probe::launch::Captured;
 use serde_json::{Value, json};
 
 use super::around::Around;
@@ -27,6 +36,8 @@ use super::place::setting::Setting;
 use super::place::{self, Place};
 use super::unix_ms;
 use crate::error::Error;
+use seen::Seen;
+use stage::Stage;
 use watch::Watched;
 
 /// Runs one trial from launch to clean-up.
@@ -42,31 +53,35 @@ pub fn run(
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
     let place = lab.places.of(means, trial.variant, spec, program)?;
-    let scratch = Scratch::create(&lab.near)?;
-    let directory = place.directory(program, scratch.path())?;
-    let setting = Setting { program, scratch: scratch.path(), directory };
+    let mut stage = Stage::set(lab, spec, program, &place)?;
+    let scratch = stage.scratch().to_path_buf();
+    let directory = place.directory(program, &scratch)?;
+    let setting = Setting { program, scratch: &scratch, directory };
     if let Some(prepare) = &program.prepare {
         place::step(means, &setting, "prepare", prepare)?;
     }
     let around = Around::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let group = Group::create(&spec.limits)?;
-    let counting = group.directories().into_iter().find(|dir| super::session::counts_cpu(dir)).map(Path::to_path_buf);
     let (mut launch, ends) = setting.launch()?;
-    launch.group = Some(group);
-    let held = lab.launcher.start(launch)?;
-    let settings = Settings { hertz: lab.experiment.observe().hertz, group: counting, ..Settings::default() };
-    let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings)
-        .map_err(|source| Error::Setup { doing: "start the sampler", source })?;
-    sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
-    let (watched, running) = watch::watch(held, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
+    let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
+    let (release, sampler) = stage.hold(lab, spec, program, launch)?;
+    let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
+    let (mut watched, running) = watch::watch(release, ends, seen, spec.limits.trial, &lab.interrupt)?;
     let sampled = sampler.finish();
-    let effective = effective(program, &place, &setting.directory, &watched);
-    let phases = figures::records(program, &spec.phases, &watched, &sampled.series);
-    let memory = json!(watched.ended.memory);
-    let finished = running.finish()?;
-    let ending = ending::judge(program, &spec.phases, &watched, &finished);
-    scratch.remove()?;
+    // They lie in the scratch, which is cleared with the stage.
+    let deaths = probing.deaths()?;
+    let finished = stage.clear(lab, running)?;
+    watched.threads.finish(watched.ended.at, &deaths, &last_seen(&sampled.series));
+    let silent = probing.silent();
+    let mut effective = effective(program, spec, &place, &setting.directory, &watched);
+    effective["calls"] = told::calls(&spec.phases, &watched, &silent);
+    let phases = figures::records(&spec.phases, &watched, &sampled.series, &silent);
+    let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+    let more = json!({
+        "memory": watched.ended.memory,
+        "killed_at_the_end": finished.killed,
+        "probe": told::probe(&spec.phases, &watched, &probing, &deaths),
+    });
     let took = monotonic().since(began);
     let mut record = TrialRecord {
         trial: *trial,
@@ -75,7 +90,7 @@ pub fn run(
         ending,
         phases,
         effective,
-        conditions: around.after(lab, json!({ "memory": memory, "killed_at_the_end": finished.killed })),
+        conditions: around.after(lab, more),
         series: sampled.series,
         sampler_cpu: sampled.cpu,
         findings: Vec::new(),
@@ -84,11 +99,19 @@ pub fn run(
     Ok(record)
 }
 
+/// When each process was sampled last.
+fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
+    series.iter().filter_map(|process| Some((process.pid, process.samples.last()?.at))).collect()
+}
+
 /// What really ran, and what it left behind.
-fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
+fn effective(program: &ProgramSpec, spec: &TrialSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
     let words = program.command.words();
     let shell = matches!(program.command, CommandLine::Shell { .. });
     let output = |captured: &Captured| json!(captured);
+    let tracked = spec.phases.iter().zip(&watched.tracker.phases);
+    let silent = tracked.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
+    let heard_nothing: Vec<&str> = silent.map(|(phase, _)| phase.name.as_str()).collect();
     json!({
         "program": program.name,
         "command": words,
@@ -104,6 +127,7 @@ fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &W
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
         "strange_marks": watched.tracker.strange,
+        "heard_nothing": heard_nothing,
         "executed_after": watched.executed.since(watched.released),
     })
 }
