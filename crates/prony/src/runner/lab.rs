@@ -99,12 +99,15 @@ impl<'a> Lab<'a> {
     }
 
     /// The same laboratory with an experiment that has grown by variants; known ones keep their places.
-    #[must_use]
-    pub fn with<'b>(self, experiment: &'b Experiment) -> Lab<'b>
+    ///
+    /// # Errors
+    /// Where new variants have limits that cannot be enforced here.
+    pub fn with<'b>(self, experiment: &'b Experiment) -> Result<Lab<'b>, Error>
     where
         'a: 'b,
     {
-        Lab { experiment, ..self }
+        enforceable(experiment)?;
+        Ok(Lab { experiment, ..self })
     }
 
     /// The canaries before a trial: those after the trial before, where that is less than a second ago.
