@@ -19,7 +19,7 @@ pub use build::Builder;
 pub use export::{folded, speedscope};
 pub use flame::{Flame, FlameNode, What};
 pub use model::{Frame, Function, Profile, Sample, Thread};
-pub use record::{Format, ProfileFile, ProfileKind, ProfileRecord, Profiler};
+pub use record::{Format, ProfileFile, ProfileRecord, Profiler};
 pub use select::{Selection, Share, Span, Times};
 
 /// A file that is not what a profiler writes.

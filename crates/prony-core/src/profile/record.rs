@@ -7,14 +7,6 @@ use crate::reading::Reading;
 use crate::record::TrialRecord;
 use crate::units::Nanos;
 
-/// What is profiled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProfileKind {
-    /// Where the processor's time goes.
-    Cpu,
-}
-
 /// Who took the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
