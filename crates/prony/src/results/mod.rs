@@ -5,6 +5,7 @@
 
 mod codec;
 mod open;
+mod profiles;
 mod raw;
 mod read;
 mod run;

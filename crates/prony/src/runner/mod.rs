@@ -8,7 +8,9 @@ pub mod interrupt;
 pub mod lab;
 pub mod observer;
 pub mod place;
+mod profile;
 pub mod program;
+pub mod recorder;
 pub mod session;
 pub mod terminal;
 pub mod trial;
@@ -79,6 +81,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
             break;
         }
     }
+    summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
     trial::clean_up(lab)?;
     campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };

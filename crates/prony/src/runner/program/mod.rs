@@ -25,6 +25,7 @@ use super::lab::Lab;
 use super::observer::Observer;
 use super::place::setting::Setting;
 use super::place::{self, Place};
+use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
 use watch::Watched;
@@ -38,6 +39,7 @@ pub fn run(
     trial: &PlannedTrial,
     spec: &TrialSpec,
     program: &ProgramSpec,
+    mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
@@ -54,7 +56,13 @@ pub fn run(
     let counting = group.directories().into_iter().find(|dir| super::session::counts_cpu(dir)).map(Path::to_path_buf);
     let (mut launch, ends) = setting.launch()?;
     launch.group = Some(group);
+    if let Some(recorder) = &recorder {
+        recorder.environment(scratch.path(), &mut launch.env)?;
+    }
     let held = lab.launcher.start(launch)?;
+    if let Some(recorder) = &mut recorder {
+        recorder.attach(held.pid(), scratch.path());
+    }
     let settings = Settings { hertz: lab.experiment.observe().hertz, group: counting, ..Settings::default() };
     let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings)
         .map_err(|source| Error::Setup { doing: "start the sampler", source })?;
@@ -66,6 +74,9 @@ pub fn run(
     let memory = json!(watched.ended.memory);
     let finished = running.finish()?;
     let ending = ending::judge(program, &spec.phases, &watched, &finished);
+    if let Some(recorder) = &mut recorder {
+        recorder.collect(scratch.path());
+    }
     scratch.remove()?;
     let took = monotonic().since(began);
     let mut record = TrialRecord {
