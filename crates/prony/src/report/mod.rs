@@ -13,6 +13,7 @@ mod layout;
 mod model;
 mod notes;
 mod preface;
+pub mod profile;
 pub mod render;
 mod scale;
 mod words;

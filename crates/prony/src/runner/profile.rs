@@ -56,7 +56,7 @@ pub(super) fn all(campaign: &mut Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn
         };
         let (record, files) = match refused {
             Some(why) => (none(trial, profiler, why), Vec::new()),
-            None => one(lab, trial, Recorder::new(profiler, interval), (profiler, interval), observer)?,
+            None => one(lab, trial, (profiler, interval), observer)?,
         };
         if record.trial.as_ref().is_some_and(|trial| trial.ending.outcome == Outcome::Interrupted) {
             return Ok(false);
@@ -122,13 +122,13 @@ fn none(trial: &PlannedTrial, profiler: Profiler, why: Why) -> ProfileRecord {
 fn one(
     lab: &Lab<'_>,
     planned: &PlannedTrial,
-    mut recorder: Recorder,
     (profiler, interval): (Profiler, Nanos),
     observer: &mut dyn Observer,
 ) -> Result<(ProfileRecord, Vec<ProfileFile>), Error> {
+    let mut recorder = Recorder::new(profiler, interval, &lab.near)?;
     let record = trial::run_with(lab, planned, Some(&mut recorder), observer)?;
     let spec = &lab.experiment.variants()[planned.variant].spec;
-    let (interval, Taken { files, mut notes }) = match recorder.taken() {
+    let (interval, Taken { files, mut notes }) = match recorder.taken()? {
         Reading::Missing(why) => (Reading::Missing(why), Taken::default()),
         Reading::Measured(taken) if taken.files.is_empty() => {
             let why = "no Node process wrote a profile: the program starts none, or keeps `NODE_OPTIONS` from it";

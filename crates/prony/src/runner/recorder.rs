@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use prony_core::profile::Profiler;
 use prony_core::reading::{Reading, Why};
 use prony_core::units::Nanos;
+use prony_probe::launch::Scratch;
 use prony_probe::profile::perf::Perf;
 use prony_probe::profile::{Taken, node};
 
@@ -16,38 +17,44 @@ use crate::error::Error;
 pub struct Recorder {
     profiler: Profiler,
     interval: Nanos,
+    /// Of its own: the subject's is removed with the subject.
+    scratch: Scratch,
     perf: Option<Reading<Perf>>,
     taken: Reading<Taken>,
 }
 
 impl Recorder {
-    /// To take a sample each interval.
-    pub fn new(profiler: Profiler, interval: Nanos) -> Self {
-        Self { profiler, interval, perf: None, taken: Reading::Missing(Why::NotReached) }
+    /// To take a sample each interval; `near` is where scratch goes.
+    ///
+    /// # Errors
+    /// Where no scratch directory can be made.
+    pub fn new(profiler: Profiler, interval: Nanos, near: &Path) -> Result<Self, Error> {
+        let (scratch, taken) = (Scratch::create(near)?, Reading::Missing(Why::NotReached));
+        Ok(Self { profiler, interval, scratch, perf: None, taken })
     }
 
     /// Makes a program's environment load the profiler, where it needs that.
     ///
     /// # Errors
     /// Where the profiler's files cannot be written.
-    pub fn environment(&self, scratch: &Path, env: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
+    pub fn environment(&self, env: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
         if self.profiler == Profiler::V8 {
-            node::prepare(&place(scratch), self.interval, env)?;
+            node::prepare(&self.place(), self.interval, env)?;
         }
         Ok(())
     }
 
     /// Attaches a profiler from outside to what is held.
-    pub fn attach(&mut self, pid: u32, scratch: &Path) {
+    pub fn attach(&mut self, pid: u32) {
         if self.profiler == Profiler::Perf {
-            self.perf = Some(Perf::attach(pid, &place(scratch), self.interval));
+            self.perf = Some(Perf::attach(pid, &self.place(), self.interval));
         }
     }
 
-    /// Takes what was written, when everything of the trial has ended and before its scratch is removed.
-    pub fn collect(&mut self, scratch: &Path) {
+    /// Takes what was written, when everything of the trial has ended.
+    pub fn collect(&mut self) {
         self.taken = match (self.profiler, self.perf.take()) {
-            (Profiler::V8, _) => match node::collect(&place(scratch)) {
+            (Profiler::V8, _) => match node::collect(&self.place()) {
                 Ok(taken) => Reading::Measured(taken),
                 Err(error) => Reading::Missing(Why::Failed(error.to_string())),
             },
@@ -58,11 +65,15 @@ impl Recorder {
     }
 
     /// What was taken.
-    pub fn taken(self) -> Reading<Taken> {
-        self.taken
+    ///
+    /// # Errors
+    /// Where the scratch directory cannot be removed.
+    pub fn taken(self) -> Result<Reading<Taken>, Error> {
+        self.scratch.remove()?;
+        Ok(self.taken)
     }
-}
 
-fn place(scratch: &Path) -> PathBuf {
-    scratch.join("profile")
+    fn place(&self) -> PathBuf {
+        self.scratch.path().join("profile")
+    }
 }

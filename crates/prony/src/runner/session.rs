@@ -123,7 +123,7 @@ impl<'a> Session<'a> {
             Sampler::start(vec![Root::subject(held.pid(), "worker")], settings).map_err(setup("start the sampler"))?;
         sampler.count_syncs("worker", lab.tracepoints.follow(held.pid()));
         if let Some(recorder) = &mut recorder {
-            recorder.attach(held.pid(), scratch.path());
+            recorder.attach(held.pid());
         }
         let running = held.release()?;
         let deadline = spec.limits.trial.map(|limit| Instant::now() + limit.to_duration());
@@ -298,7 +298,7 @@ impl<'a> Session<'a> {
         let sampled = self.sampler.finish();
         let finished = self.running.finish()?;
         if let Some(recorder) = &mut self.recorder {
-            recorder.collect(self.scratch.path());
+            recorder.collect();
         }
         self.scratch.remove()?;
         let lingered = kindly && killed;

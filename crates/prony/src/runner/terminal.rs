@@ -61,6 +61,14 @@ impl<W: Write> Terminal<W> {
         let _ = writeln!(self.out, "{text}");
     }
 
+    fn profiled(&mut self, place: &str, ending: Option<&Ending>, samples: &Reading<u64>, notes: &[String]) {
+        let well = ending.is_some_and(|ending| ending.outcome.is_ok()) && samples.measured().is_some();
+        if !self.manner.quiet || !well {
+            self.line(&format!("{place}: {}", profile_line(ending, samples)));
+            notes.iter().for_each(|note| self.line(&format!("  {note}")));
+        }
+    }
+
     fn clear(&mut self) {
         if self.shown > 0 {
             let _ = write!(self.out, "\r{}\r", " ".repeat(self.shown));
@@ -135,13 +143,8 @@ impl<W: Write> Observer for Terminal<W> {
                 self.live("", true);
             }
             Event::ProfileEnded { variant, ending, samples, notes, done, profiles } => {
-                let missing =
-                    ending.as_ref().is_none_or(|ending| !ending.outcome.is_ok()) || samples.measured().is_none();
-                if !self.manner.quiet || missing {
-                    let what = profile_line(ending.as_ref(), samples);
-                    self.line(&format!("[profile {done}/{profiles}] {variant}: {what}"));
-                    notes.iter().for_each(|note| self.line(&format!("  {note}")));
-                }
+                let place = format!("[profile {done}/{profiles}] {variant}");
+                self.profiled(&place, ending.as_ref(), samples, notes);
             }
             Event::Notice { text, hint } => {
                 self.line(text);

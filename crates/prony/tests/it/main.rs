@@ -7,6 +7,7 @@ mod compared;
 mod docs;
 mod pages;
 mod plots;
+mod profiles;
 mod programs;
 mod report_data;
 mod report_page;

@@ -57,11 +57,11 @@ pub fn run(
     let (mut launch, ends) = setting.launch()?;
     launch.group = Some(group);
     if let Some(recorder) = &recorder {
-        recorder.environment(scratch.path(), &mut launch.env)?;
+        recorder.environment(&mut launch.env)?;
     }
     let held = lab.launcher.start(launch)?;
     if let Some(recorder) = &mut recorder {
-        recorder.attach(held.pid(), scratch.path());
+        recorder.attach(held.pid());
     }
     let settings = Settings { hertz: lab.experiment.observe().hertz, group: counting, ..Settings::default() };
     let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings)
@@ -75,7 +75,7 @@ pub fn run(
     let finished = running.finish()?;
     let ending = ending::judge(program, &spec.phases, &watched, &finished);
     if let Some(recorder) = &mut recorder {
-        recorder.collect(scratch.path());
+        recorder.collect();
     }
     scratch.remove()?;
     let took = monotonic().since(began);
