@@ -11,6 +11,7 @@ mod profiles;
 mod programs;
 mod report_data;
 mod report_page;
+mod report_profile;
 mod report_tables;
 mod results_speed;
 mod results_store;
