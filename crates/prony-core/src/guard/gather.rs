@@ -31,6 +31,7 @@ pub fn of_run(experiment: &Experiment, trials: &[TrialRecord], primary: Option<&
         found.extend(arms::check(&arm(experiment, trials, baseline), &arm(experiment, trials, variant)));
     }
     found.extend(of_baselines(experiment, trials, primary));
+    found.extend(run::answers_unchecked(experiment, trials));
     found
 }
 

@@ -1,7 +1,7 @@
 //! `prony run`: from a file to tables.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -117,6 +117,10 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
 /// Where the file has problems or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
+    if let Some(file) = &arguments.summary {
+        // Hours later would be late to learn that it cannot be written.
+        open_summary(file)?;
+    }
     let mut observer = observer(arguments);
     let (run, summary) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
@@ -172,8 +176,12 @@ fn append_summary(arguments: &Arguments, run: RunId, gates: &[Outcome], file: &P
     let unwritten = |source| Error::Write { what: format!("`{}`", file.display()), source };
     Markdown.render(&report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
     gates.iter().for_each(|gate| text.extend(format!("\n{gate}\n").bytes()));
-    let mut out = OpenOptions::new().create(true).append(true).open(file).map_err(unwritten)?;
-    out.write_all(&text).map_err(unwritten)
+    open_summary(file)?.write_all(&text).map_err(unwritten)
+}
+
+fn open_summary(file: &Path) -> Result<File, Error> {
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    opened.map_err(|source| Error::Write { what: format!("`{}`", file.display()), source })
 }
 
 fn observer(arguments: &Arguments) -> Box<dyn Observer> {
@@ -191,24 +199,27 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let experiment = planned(file, arguments)?;
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
-    let near = scratch(arguments.scratch.as_deref(), path);
-    begin(&experiment, path, &near, interrupt, observer)
+    begin(&experiment, path, arguments.scratch.as_deref(), interrupt, observer)
 }
 
-/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+/// Begins a run of a checked experiment and runs it to its end; `asked` is where scratch goes, beside the database
+/// unless told.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub fn begin(
     experiment: &Experiment,
     database: &Path,
-    near: &Path,
+    asked: Option<&Path>,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
+    let near = scratch(asked, database);
     let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, near, interrupt, observer)?;
+    let lab = Lab::new(experiment, &near, interrupt, observer)?;
+    // It is resumed from anywhere.
+    let asked = asked.and_then(|path| std::path::absolute(path).ok());
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
@@ -217,6 +228,7 @@ pub fn begin(
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: unix_ms(),
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
+        scratch: asked.as_deref(),
     })?;
     let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
     Ok((run, runner::run(campaign, &lab, observer)?))
@@ -249,7 +261,7 @@ fn resume(
     let plan = plan::plan(&experiment);
     let done = database.finished_positions(head.id)?;
     database.reopen_run(head.id, u32::try_from(plan.len()).unwrap_or(u32::MAX))?;
-    let near = scratch(arguments.scratch.as_deref(), path);
+    let near = scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let lab = Lab::new(&experiment, &near, interrupt, observer)?;
     let campaign = Campaign { database: &mut database, run: head.id, plan: &plan, done };
     Ok((head.id, runner::run(campaign, &lab, observer)?))

@@ -86,6 +86,17 @@ impl<'a> Index<'a> {
         beside(pair, &blocks)
     }
 
+    /// The second label of a baseline beside its first, in every sub-block that has both; `pair` names it twice.
+    pub(super) fn itself(&self, pair: Pair) -> Beside {
+        let trial = |(block, sub): (u32, u32), label| self.trials.get(&(block, sub, pair.baseline, label)).copied();
+        let block = |at: &(u32, u32)| {
+            let block = Block { baseline: trial(*at, Label::A)?, baseline2: None, variant: trial(*at, Label::A2)? };
+            self.in_one_go(*at, &block).then_some(block)
+        };
+        let blocks: Vec<Block<'_>> = self.blocks.iter().filter_map(block).collect();
+        beside(pair, &blocks)
+    }
+
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
     fn blocks_of(&self, pair: &Pair) -> Vec<Block<'a>> {
         let twice = self.experiment.compare().twice;

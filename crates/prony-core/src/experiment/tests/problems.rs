@@ -362,3 +362,26 @@ fn the_command_line_is_checked_like_the_file() {
     insta::assert_snapshot!(only("size", "3"), @"2:1 --only size=3: factor `size` has no level `3` | known: `1`, `2`");
     assert_eq!(set("size", "5_000"), "no faults");
 }
+
+#[test]
+fn a_baseline_that_the_command_line_takes_out_is_named() {
+    let text = around(
+        "[factors]\nsize = [1, 2]\n[compare]\nbaseline = { size = 2 }\n[store]\nengine = \"lmdb\"\n[data]\nrecords = \"{size}\"\n",
+    );
+    let pair = |levels: &[&str]| vec![("size".to_owned(), levels.iter().map(|l| (*l).to_owned()).collect())];
+    let set = |levels: &[&str]| faults_with(&text, &Overrides { set: pair(levels), ..Overrides::default() });
+    insta::assert_snapshot!(set(&["1", "7"]), @"");
+    assert_eq!(set(&["1", "2", "7"]), "no faults");
+    let only = Overrides { only: pair(&["1"]), ..Overrides::default() };
+    assert_eq!(faults_with(&text, &only), "no faults", "a part of the variants, without a comparison");
+}
+
+#[test]
+fn records_that_no_file_can_hold_are_refused() {
+    let data = |data: &str| {
+        faults_around(&format!("[store]\nengine = \"lmdb\"\n[data]\n{data}\n[[phase]]\nname = \"p\"\nput = {{}}\n"))
+    };
+    insta::assert_snapshot!(data("records = 9_000_000_000_000_000_000\nvalue = { bytes = 100 }"), @"");
+    insta::assert_snapshot!(data("records = 100_000_000_000_000_000\nkey = { integer = 8 }\nvalue = { bytes = 100 }"), @"");
+    assert_eq!(data("records = 10_000_000_000\nvalue = { bytes = 100 }"), "no faults");
+}
