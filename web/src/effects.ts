@@ -48,9 +48,9 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
   const { relative, declared, rows: all } = metric.effects!;
   const rows = all.filter((row) => state.shows(row.variant));
   if (rows.length === 0) return null;
-  // What equal arms look like stands first, the effects below it in their order.
+  // What equal arms look like stands below the effects.
   const effect = (row: EffectRow) => row.center ?? Infinity;
-  if (sorted) rows.sort((a, b) => Number(b.itself) - Number(a.itself) || effect(a) - effect(b));
+  rows.sort((a, b) => Number(a.itself) - Number(b.itself) || (sorted ? effect(a) - effect(b) : 0));
   const unit = relative ? ("times" as const) : metric.unit;
   const show = (value: number) => quantity(value, unit);
   const dots = rows.flatMap((row, at) => dotsOf(state, metric, relative, row, at));

@@ -148,6 +148,11 @@ function reach(fit: Fit, factor: string): string {
   );
 }
 
+/** The largest value at which a series has a figure. */
+function last(points: Point[], series: number): number {
+  return Math.max(...points.filter((p) => p.series === series).map((p) => p.x));
+}
+
 function groups(points: Point[]): { series: number; x: number; ys: number[] }[] {
   const found = new Map<string, { series: number; x: number; ys: number[] }>();
   for (const { series, x, y } of points) {
@@ -175,15 +180,16 @@ function draw(
   const xs = [...measured, ...ends.map((e) => e.x), ...reached.map((r) => r.x)];
   const [low, high] = [Math.min(...xs), Math.max(...xs)];
   const medians = groups(points).map(({ series, x, ys }) => ({ series, x, y: median(ys) }));
-  const last = Math.max(...measured);
+  // The line is dashed as far as a series was measured, and dotted where it is extrapolated.
   const lines = fits.flatMap(({ fit, series }) =>
-    [low, last].map((x) => ({ series, x, y: fit.scale * x ** fit.slope })),
+    [low, last(points, series)].map((x) => ({ series, x, y: fit.scale * x ** fit.slope })),
   );
-  const beyond = fits.flatMap(({ fit, series }) =>
-    fit.reach && fit.limit
-      ? [{ series, x: last, y: fit.scale * last ** fit.slope }, { series, x: fit.reach.x, y: fit.limit }]
-      : [],
-  );
+  const beyond = fits.flatMap(({ fit, series }) => {
+    const from = last(points, series);
+    return fit.reach && fit.limit
+      ? [{ series, x: from, y: fit.scale * from ** fit.slope }, { series, x: fit.reach.x, y: fit.limit }]
+      : [];
+  });
   const ys = [...points.map((p) => p.y), ...limits];
   const room = Math.max(Math.max(...ys) / Math.min(...ys), 2) ** (ends.length ? 0.16 : 0.05);
   const colour = (d: { series: number }) => colourOf(of, d.series);
@@ -226,7 +232,8 @@ function draw(
         strokeWidth: 4,
       }),
       Plot.dot(reached, { x: "x", y: "y", r: 5, stroke: colour, fill: "var(--bg)", strokeWidth: 2 }),
-      Plot.text(reached, {
+      // On a narrow screen the caption alone says it: the words would lie on each other.
+      Plot.text(width < 560 ? [] : reached, {
         x: "x",
         y: "y",
         dy: 14,
