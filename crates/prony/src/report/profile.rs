@@ -33,7 +33,7 @@ pub fn text(of: &VariantProfile, wanted: impl Fn(&str) -> bool, top: usize) -> S
     }
     for phase in of.phases.iter().filter(|phase| wanted(&phase.name)) {
         if let Some(selection) = of.samples_of(phase) {
-            out += &one_phase(phase, &selection, top);
+            out += &one_phase(of, phase, &selection, top);
         }
     }
     out
@@ -46,8 +46,9 @@ fn clock(profile: &Profile) -> String {
     }
 }
 
-fn one_phase(phase: &PhaseProfile, selection: &Selection<'_>, top: usize) -> String {
-    let mut out = format!("\n  phase {}\n  {}\n  {}\n", terminal(&phase.name), phase.overhead, amount(selection));
+fn one_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>, top: usize) -> String {
+    let mut out =
+        format!("\n  phase {}\n  {}\n  {}\n", terminal(&phase.name), phase.overhead, of.amount(phase, selection));
     if selection.samples == 0 {
         return out;
     }
@@ -61,22 +62,6 @@ fn one_phase(phase: &PhaseProfile, selection: &Selection<'_>, top: usize) -> Str
     let _ = writeln!(out, "\n{:>12} {:>7} {:>12} {:>7}  package", "self", "", "total", "");
     table(&mut out, &times.packages, top, selection.busy, |share| cut(&profile.packages[share.of]));
     out
-}
-
-/// How much stands behind the shares.
-pub(super) fn amount(selection: &Selection<'_>) -> String {
-    let plural = |n: u64, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
-    let threads = plural(selection.threads().len() as u64, "thread");
-    match selection.samples {
-        0 => "no sample: it was too short, or nothing ran in it".to_owned(),
-        n if selection.idle == Nanos::ZERO => format!("{} of {threads}: {}", plural(n, "sample"), selection.busy),
-        n => format!(
-            "{} of {threads}: {}; {} in which threads waited are not counted",
-            plural(n, "sample"),
-            selection.busy,
-            selection.idle
-        ),
-    }
 }
 
 fn table(out: &mut String, shares: &[Share], top: usize, busy: Nanos, name: impl Fn(&Share) -> String) {
