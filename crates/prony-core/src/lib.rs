@@ -16,6 +16,7 @@ pub mod protocol;
 mod random;
 pub mod reading;
 pub mod record;
+pub mod search;
 pub mod stats;
 pub mod units;
 pub mod workload;

@@ -72,6 +72,15 @@ pub fn plan(experiment: &Experiment) -> Vec<PlannedTrial> {
     trials
 }
 
+/// The seed of data and operation order in a block, and the order of its trials: the places of `count` things, for
+/// searches, which plan a block at a time.
+pub fn lone_block(seed: u64, block: u32, count: usize) -> (u64, Vec<usize>) {
+    let draw = Draw { seed, block };
+    let mut order: Vec<usize> = (0..count).collect();
+    draw.shuffle("search", &mut order, |at| *at as u64);
+    (draw.trial_seed(), order)
+}
+
 /// The trials that are profiled, one of each variant, to run after the plan's own; none where no profile is asked for.
 ///
 /// They are no part of [`plan`], so that nothing that counts, judges or draws trials meets them. Each does the work of

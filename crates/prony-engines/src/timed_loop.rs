@@ -89,6 +89,12 @@ pub trait Feed<T: Timing> {
     fn rewind(&mut self, to: usize);
     /// An operation of the chunk.
     fn op(&self, index: usize) -> Op<'_>;
+    /// A transaction of several operations begins with the next one; as [`Self::at`].
+    fn open(&mut self) -> usize;
+    /// The operation failed, by itself.
+    fn failed(&mut self, index: usize);
+    /// The transaction that was opened last is undone: all its operations so far failed.
+    fn undone(&mut self);
 }
 
 /// What is timed inside a timed section. Every method does nothing unless a kind of sampling needs it.
@@ -105,9 +111,12 @@ pub trait Timing {
     /// The operation ended.
     #[inline(always)]
     fn after(&mut self, _index: usize, _succeeded: bool) {}
-    /// The commit of a transaction of several operations ended.
+    /// The commit of a transaction of several operations ended, whose last operation stands before this index. Where it
+    /// did not succeed, none of them did.
     #[inline(always)]
-    fn committed(&mut self) {}
+    fn committed(&mut self, _next: usize, _succeeded: bool) {}
+    /// A transaction of several operations, whose last stands before this index, was discarded: none of them succeeded.
+    fn discarded(&mut self, _next: usize) {}
     /// The timed section ends.
     #[inline(always)]
     fn end(&mut self, _now: u64) {}
@@ -231,10 +240,7 @@ impl<W: Write> Step<W> for Writing {
             Kind::Delete => txn.delete(op.key).map(|found| reads.misses += u64::from(!found)),
             Kind::Read | Kind::Scan => Reading::step(txn, op, reads),
             Kind::Compute if get(txn, op, reads)? => Ok(()),
-            Kind::Compute => {
-                reads.stored(op.key, op.value);
-                txn.put(op.key, op.value)
-            }
+            Kind::Compute => txn.put(op.key, op.value).map(|()| reads.stored(op.key, op.value)),
             Kind::ReadModifyWrite => {
                 get(txn, op, reads)?;
                 txn.put(op.key, op.value)
@@ -256,8 +262,9 @@ fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: 
             if read_alone(session, op, reads)? {
                 return Ok(1);
             }
+            write_alone(session, Op { kind: Kind::Put, ..op }, reads)?;
             reads.stored(op.key, op.value);
-            write_alone(session, Op { kind: Kind::Put, ..op }, reads).map(|()| 2)
+            Ok(2)
         }
         Kind::ReadModifyWrite if !own_reads => {
             read_alone(session, op, reads)?;
@@ -314,7 +321,10 @@ pub fn each<S: Session, T: Timing>(
             timing.after(index, done.is_ok());
             match done {
                 Ok(transactions) => tally.succeeded(1, transactions),
-                Err(error) => tally.failed(1, error)?,
+                Err(error) => {
+                    feed.failed(index);
+                    tally.failed(1, error)?;
+                }
             }
         }
     }
@@ -359,11 +369,11 @@ pub fn batched_reads<S: Session, T: Timing>(
     size: u64,
 ) -> Result<(), EngineError> {
     while feed.more(timing) {
-        timing.open(feed.at());
+        timing.open(feed.open());
         let mut txn = match session.read() {
             Ok(txn) => txn,
             Err(error) => {
-                feed.take(1).for_each(|index| timing.after(index, false));
+                not_begun(feed, timing);
                 tally.failed(1, error)?;
                 continue;
             }
@@ -371,6 +381,9 @@ pub fn batched_reads<S: Session, T: Timing>(
         let (ran, stopped) = span::<Reading, _, _>(&mut txn, feed, timing, &mut tally.reads, size);
         let ended = txn.finish();
         tally.succeeded(ran, u64::from(ended.is_ok()));
+        if stopped.is_some() {
+            feed.failed(feed.at() - 1);
+        }
         if let Some(error) = stopped.or(ended.err()) {
             tally.failed(1, error)?;
         }
@@ -378,8 +391,17 @@ pub fn batched_reads<S: Session, T: Timing>(
     Ok(())
 }
 
-/// Operations, `size` to a write transaction. Where one fails, its transaction is discarded and all its operations
-/// count as failed; the next one begins afresh.
+/// A transaction could not begin: its first operation failed.
+#[cold]
+fn not_begun<T: Timing>(feed: &mut impl Feed<T>, timing: &mut T) {
+    for index in feed.take(1) {
+        timing.after(index, false);
+        feed.failed(index);
+    }
+}
+
+/// Operations, `size` to a write transaction. Where one fails, or the commit, its transaction is discarded and all its
+/// operations count as failed; the next one begins afresh.
 ///
 /// # Errors
 /// As [`each`].
@@ -391,26 +413,35 @@ pub fn batched_writes<S: Session, T: Timing>(
     size: u64,
 ) -> Result<(), EngineError> {
     while feed.more(timing) {
-        timing.open(feed.at());
+        timing.open(feed.open());
         let mut txn = match session.write() {
             Ok(txn) => txn,
             Err(error) => {
-                feed.take(1).for_each(|index| timing.after(index, false));
+                not_begun(feed, timing);
                 tally.failed(1, error)?;
                 continue;
             }
         };
+        let read = tally.reads.bytes;
         let (ran, stopped) = span::<Writing, _, _>(&mut txn, feed, timing, &mut tally.reads, size);
         if let Some(error) = stopped {
             discard(txn);
+            timing.discarded(feed.at());
+            feed.undone();
+            tally.reads.bytes = read;
             tally.failed(ran + 1, error)?;
             continue;
         }
-        match txn.commit() {
+        let done = txn.commit();
+        timing.committed(feed.at(), done.is_ok());
+        match done {
             Ok(()) => tally.succeeded(ran, 1),
-            Err(error) => tally.failed(ran, error)?,
+            Err(error) => {
+                feed.undone();
+                tally.reads.bytes = read;
+                tally.failed(ran, error)?;
+            }
         }
-        timing.committed();
     }
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 pub mod calibrate;
 pub mod cli;
+pub mod data;
 pub mod error;
 pub mod estimate;
 pub mod load;
@@ -10,5 +11,6 @@ pub mod profiles;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub mod search;
 pub mod verdicts;
 pub mod worker;

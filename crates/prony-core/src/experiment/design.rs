@@ -25,6 +25,9 @@ pub struct Experiment {
     pub(crate) compare: Compare,
     pub(crate) observe: Observe,
     pub(crate) tables: Vec<TableSpec>,
+    /// Its variants were chosen by a search as it went.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) explores: bool,
 }
 
 impl Experiment {
@@ -63,6 +66,10 @@ impl Experiment {
     /// The tables asked for; empty for the derived layout.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
+    }
+    /// Whether a search chose its variants as it went, by their own figures: those are biased, and nothing is compared.
+    pub fn explores(&self) -> bool {
+        self.explores
     }
 }
 

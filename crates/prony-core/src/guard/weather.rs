@@ -93,7 +93,7 @@ pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
     );
     let hint = "look at the figures without them beside those with them; run on a quieter machine where they disagree";
     let data: Vec<Value> =
-        marked.iter().map(|(position, signs)| json!({ "trial": position, "signs": signs })).collect();
+        marked.iter().map(|(position, signs)| json!({ "trial": position + 1, "signs": signs })).collect();
     Some(Finding::of("disturbed_trials", Severity::Note, message, hint).with(json!(data)))
 }
 

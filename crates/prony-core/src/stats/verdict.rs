@@ -17,7 +17,7 @@ pub struct RatioInterval {
 
 impl RatioInterval {
     /// From an interval of the logarithm of cost; turned round where more is better.
-    pub(crate) fn from_log_cost((low, high): (f64, f64), better: Better) -> Self {
+    pub fn from_log_cost((low, high): (f64, f64), better: Better) -> Self {
         let (low, high) = if better == Better::Higher { (-high, -low) } else { (low, high) };
         let (low, high) = (low.exp(), high.exp());
         Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
@@ -111,7 +111,9 @@ pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
         Metric::Rss | Metric::Anon | Metric::File | Metric::Shared | Metric::Pss | Metric::Vsz | Metric::Swap => {
             ("less memory", "more memory")
         }
-        Metric::HeapUsed | Metric::HeapTotal | Metric::External => ("less memory", "more memory"),
+        Metric::HeapUsed | Metric::HeapTotal | Metric::External | Metric::ArrayBuffers => {
+            ("less memory", "more memory")
+        }
         _ => match metric.unit() {
             Unit::Nanos | Unit::PerSecond => ("faster", "slower"),
             Unit::Count => ("fewer", "more"),

@@ -1,5 +1,7 @@
 //! A bounded number of operations with their keys and values, in one reused piece of memory.
 
+use std::ops::Range;
+
 use crate::timed_loop::{Kind, Op};
 
 /// Most operations in a chunk. Few, so that small records and what is kept of them fit beside the engine's pages in the
@@ -126,10 +128,10 @@ impl Chunk {
         self.heads[index].label
     }
 
-    /// Bytes of keys and values that are handed to the engine to be stored.
-    pub(super) fn bytes_to_store(&self) -> u64 {
+    /// Bytes of keys and values that some of the operations hand to the engine to be stored.
+    pub(super) fn bytes_to_store(&self, operations: Range<usize>) -> u64 {
         // What `compute` stores depends on what it finds, and is counted where it happens.
-        let stored = self.heads.iter().filter(|head| !head.kind.only_reads() && head.kind != Kind::Compute);
+        let stored = self.heads[operations].iter().filter(|head| !head.kind.only_reads() && head.kind != Kind::Compute);
         stored.map(|head| u64::from(head.key) + head.value() as u64).sum()
     }
 }
@@ -152,7 +154,8 @@ mod tests {
             let op = chunk.op(n.into());
             assert_eq!((op.number, op.key, op.value.len()), (n.into(), &[n; 3][..], n.into()));
         }
-        assert_eq!(chunk.bytes_to_store(), 30 + 45);
+        assert_eq!(chunk.bytes_to_store(0..10), 30 + 45);
+        assert_eq!(chunk.bytes_to_store(2..4), 6 + 5);
     }
 
     #[test]

@@ -9,9 +9,11 @@ use prony_core::experiment::spec::PauseEvery;
 use prony_core::workload::{Distinct, Schedule};
 
 use super::chunk::{Chunk, MOST_OPERATIONS};
-use super::sampling::{Sampler, Samples};
+use super::sampling::Sampler;
 use super::series::Series;
 use super::source::Source;
+use super::stamps::Samples;
+use super::undoing::Undoing;
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 
 /// Chunks grow while they take less than half of this, and shrink while they take more: slow operations must show in
@@ -163,6 +165,7 @@ pub(super) struct Client<'a> {
     pub(super) series: Series,
     pub(super) stored: u64,
     pub(super) skipped: u64,
+    undoing: Undoing,
 }
 
 impl<'a> Client<'a> {
@@ -187,6 +190,7 @@ impl<'a> Client<'a> {
             series,
             stored: 0,
             skipped: 0,
+            undoing: Undoing::default(),
         };
         client.prepare(0);
         client
@@ -254,9 +258,12 @@ impl<'a> Client<'a> {
         let ran = self.next as u64;
         // Also where no operation ran: the last commit may have had a section to itself.
         timing.collect(&self.chunk, &mut self.samples);
+        let closed = self.undoing.close(&self.chunk, self.next, &mut self.series, &mut self.stored);
         if ran > 0 {
-            self.series.add(started - began, stopped - began, ran);
-            self.stored += self.chunk.bytes_to_store();
+            let span = (started - began, stopped - began);
+            self.series.add(span.0, span.1, ran - closed.lost.operations);
+            self.stored += self.chunk.bytes_to_store(0..self.next) - closed.lost.bytes;
+            self.undoing.hold(closed.open, span, self.series.interval());
             self.shared.operations.fetch_add(ran, Relaxed);
             self.adapt(stopped - started);
         }
@@ -382,6 +389,21 @@ impl<T: Sampler> Feed<T> for Client<'_> {
     #[inline(always)]
     fn op(&self, index: usize) -> Op<'_> {
         self.chunk.op(index)
+    }
+
+    #[inline(always)]
+    fn open(&mut self) -> usize {
+        self.undoing.open(self.next)
+    }
+
+    #[cold]
+    fn failed(&mut self, index: usize) {
+        self.undoing.failed(index);
+    }
+
+    #[cold]
+    fn undone(&mut self) {
+        self.undoing.undone(self.next);
     }
 }
 

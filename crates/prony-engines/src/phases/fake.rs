@@ -25,11 +25,13 @@ type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 /// `FULL`: ordered, reads its own writes, keeps transactions open. Else none of it.
 pub(super) struct Fake<const FULL: bool>;
 
-/// What `persist` does to the rows, and which puts fail: the options `lie`, `fail_every`, `fail_from`.
+/// What `persist` does to the rows, and which puts and commits fail: the options `lie`, `fail_every`, `fail_from`,
+/// `fail_commit_every`.
 #[derive(Default)]
 struct State {
     rows: Rows,
     puts: u64,
+    commits: u64,
 }
 
 pub(super) struct FakeStore {
@@ -38,6 +40,7 @@ pub(super) struct FakeStore {
     lie: Option<String>,
     fail_every: Option<u64>,
     fail_from: Option<u64>,
+    fail_commit_every: Option<u64>,
 }
 
 impl FakeStore {
@@ -96,13 +99,14 @@ impl<const FULL: bool> Driver for Fake<FULL> {
             _ => None,
         };
         let rows = CLOSED.lock().unwrap().remove(dir).unwrap_or_default();
-        let state = Mutex::new(State { rows, puts: 0 });
+        let state = Mutex::new(State { rows, ..State::default() });
         Ok(FakeStore {
             dir: dir.to_owned(),
             state,
             lie,
             fail_every: number("fail_every"),
             fail_from: number("fail_from"),
+            fail_commit_every: number("fail_commit_every"),
         })
     }
 }
@@ -238,6 +242,10 @@ impl Write for FakeTxn<'_> {
 
     fn commit(self) -> Result<(), EngineError> {
         let mut state = self.store.state();
+        state.commits += 1;
+        if self.store.fail_commit_every.is_some_and(|every| state.commits.is_multiple_of(every)) {
+            return Err(refused());
+        }
         for (key, value) in self.writes.into_iter().flatten() {
             match value {
                 Some(value) => state.rows.insert(key, value),

@@ -10,6 +10,8 @@
 mod chunk;
 mod client;
 #[cfg(test)]
+mod failures;
+#[cfg(test)]
 mod fake;
 mod host;
 mod ledger;
@@ -17,9 +19,11 @@ mod operate;
 mod sampling;
 mod series;
 mod source;
+mod stamps;
 #[cfg(test)]
 mod tests;
 mod trouble;
+mod undoing;
 mod verify;
 
 use std::path::{Path, PathBuf};

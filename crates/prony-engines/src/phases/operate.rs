@@ -13,9 +13,10 @@ use prony_core::workload::{Distinct, Records, Schedule, Share};
 
 use super::client::{Client, Rules, Sections, Shared};
 use super::ledger::{Done, Ledger};
-use super::sampling::{Every, Grouped, OneIn, Paced, Sampler, Samples};
+use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::{GroupSeries, Series};
 use super::source::Source;
+use super::stamps::Samples;
 use super::trouble::Trouble;
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
@@ -278,11 +279,14 @@ impl Job<'_> {
 
     /// Chooses what is timed, once; inside, every call is direct.
     fn sampled(&self, way: &mut impl Way, client: Client<'_>) -> Result<End, EngineError> {
+        // In a transaction that stays open over phases, an operation counts when the engine has taken it.
+        let shared = matches!(self.ops.transaction, Grouping::Batch(_) | Grouping::Single);
+        let holds = shared && writes(self.action);
         match (self.ops.rate, self.ops.sample) {
-            (Some(_), _) => self.driven(way, client, Paced::new()),
+            (Some(_), _) => self.driven(way, client, Paced::new(holds)),
             (None, Sampling::None) => self.driven(way, client, Untimed),
-            (None, Sampling::Every) => self.driven(way, client, Every::new()),
-            (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1))),
+            (None, Sampling::Every) => self.driven(way, client, Every::new(holds)),
+            (None, Sampling::OneIn(every)) => self.driven(way, client, OneIn::new(every.max(1), holds)),
             (None, Sampling::Group(size)) => {
                 self.driven(way, client, Grouped::new(size.max(1), self.ops.threads.max(1)))
             }

@@ -1,62 +1,12 @@
 //! What is timed beside the section as a whole. Stamps are left in plain arrays while the clock runs; histograms and
 //! series are filled from them between two chunks.
 
-use prony_core::latency::{LatencyError, Recorder};
-use prony_core::record::{HistogramRecord, LatencyKind};
-use prony_core::units::Nanos;
+use prony_core::record::LatencyKind;
 
-use super::chunk::{Chunk, Label, MOST_OPERATIONS};
+use super::chunk::{Chunk, Label};
 use super::series::GroupSeries;
+use super::stamps::{End, FAILED, NONE, Samples, Stamps, room_for_ends};
 use crate::timed_loop::{Timing, Untimed, now, process_cpu, thread_cpu};
-
-/// A stamp of an operation that failed.
-const FAILED: u64 = u64::MAX;
-/// A stamp that was not taken.
-const NONE: u64 = u64::MAX - 1;
-
-/// What the samples of a client end up in.
-#[derive(Default)]
-pub(super) struct Samples {
-    recorders: Vec<(Label, LatencyKind, Recorder)>,
-    pub(super) groups: Option<GroupSeries>,
-}
-
-impl Samples {
-    fn recorder(&mut self, label: Label, kind: LatencyKind) -> &mut Recorder {
-        let place = self.recorders.iter().position(|(l, k, _)| (*l, *k) == (label, kind));
-        let place = place.unwrap_or_else(|| {
-            self.recorders.push((label, kind, Recorder::new()));
-            self.recorders.len() - 1
-        });
-        &mut self.recorders[place].2
-    }
-
-    fn latency(&mut self, label: Label, kind: LatencyKind, stamp: u64) {
-        match stamp {
-            NONE => (),
-            FAILED => self.recorder(label, kind).record_failed(),
-            nanos => self.recorder(label, kind).record(Nanos::from_nanos(nanos)),
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: Self) {
-        for (label, kind, recorder) in other.recorders {
-            self.recorder(label, kind).merge(&recorder);
-        }
-        match (&mut self.groups, other.groups) {
-            (Some(mine), Some(theirs)) => mine.merge(theirs),
-            (mine @ None, theirs) => *mine = theirs,
-            (Some(_), None) => (),
-        }
-    }
-
-    /// In the order of [`Label::ALL`].
-    pub(super) fn histograms(&self) -> Result<Vec<HistogramRecord>, LatencyError> {
-        let of = |label| self.recorders.iter().filter(move |(l, ..)| *l == label);
-        let all = Label::ALL.into_iter().flat_map(of);
-        all.map(|(label, kind, recorder)| recorder.to_record(label.name(), *kind)).collect()
-    }
-}
 
 /// A [`Timing`] whose stamps are collected while the clock stands still.
 pub(super) trait Sampler: Timing {
@@ -79,13 +29,14 @@ impl Sampler for Untimed {}
 /// later one. The commit of a shared transaction is recorded by itself.
 pub(super) struct Every {
     last: u64,
-    stamps: Vec<u64>,
-    commits: Vec<u64>,
+    stamps: Stamps,
+    ends: Vec<End>,
 }
 
 impl Every {
-    pub(super) fn new() -> Self {
-        Self { last: 0, stamps: vec![NONE; MOST_OPERATIONS], commits: Vec::new() }
+    /// `holds` where operations succeed only with their transaction.
+    pub(super) fn new(holds: bool) -> Self {
+        Self { last: 0, stamps: Stamps::new(LatencyKind::Service, holds), ends: room_for_ends() }
     }
 }
 
@@ -98,30 +49,32 @@ impl Timing for Every {
     #[inline(always)]
     fn after(&mut self, index: usize, succeeded: bool) {
         let at = now();
-        self.stamps[index] = if succeeded { at - self.last } else { FAILED };
+        self.stamps.of[index] = if succeeded { at - self.last } else { FAILED };
         self.last = at;
     }
 
     #[inline(always)]
-    fn committed(&mut self) {
+    fn committed(&mut self, next: usize, succeeded: bool) {
         let at = now();
-        self.commits.push(at - self.last);
+        let commit = if succeeded { at - self.last } else { FAILED };
+        self.ends.push(End { next, committed: succeeded, commit });
         self.last = at;
+    }
+
+    #[cold]
+    fn discarded(&mut self, next: usize) {
+        self.ends.push(End { next, committed: false, commit: NONE });
     }
 }
 
 impl Sampler for Every {
     fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
-        collect(&mut self.stamps, chunk, LatencyKind::Service, samples);
-        for stamp in self.commits.drain(..) {
-            samples.latency(Label::Commit, LatencyKind::Service, stamp);
-        }
+        self.stamps.collect(chunk, &self.ends, samples);
+        self.ends.drain(..).for_each(|end| samples.latency(Label::Commit, LatencyKind::Service, end.commit));
     }
-}
 
-fn collect(stamps: &mut [u64], chunk: &Chunk, kind: LatencyKind, samples: &mut Samples) {
-    for (index, stamp) in stamps.iter_mut().enumerate().take(chunk.len()) {
-        samples.latency(chunk.label(index), kind, std::mem::replace(stamp, NONE));
+    fn finish(&mut self, samples: &mut Samples) {
+        self.stamps.decide(true, samples);
     }
 }
 
@@ -130,12 +83,15 @@ pub(super) struct OneIn {
     every: u64,
     left: u64,
     started: Option<u64>,
-    stamps: Vec<u64>,
+    stamps: Stamps,
+    ends: Vec<End>,
 }
 
 impl OneIn {
-    pub(super) fn new(every: u64) -> Self {
-        Self { every, left: 0, started: None, stamps: vec![NONE; MOST_OPERATIONS] }
+    /// `holds` where operations succeed only with their transaction.
+    pub(super) fn new(every: u64, holds: bool) -> Self {
+        let stamps = Stamps::new(LatencyKind::Service, holds);
+        Self { every, left: 0, started: None, stamps, ends: room_for_ends() }
     }
 }
 
@@ -152,14 +108,29 @@ impl Timing for OneIn {
     #[inline(always)]
     fn after(&mut self, index: usize, succeeded: bool) {
         if let Some(started) = self.started.take() {
-            self.stamps[index] = if succeeded { now() - started } else { FAILED };
+            self.stamps.of[index] = if succeeded { now() - started } else { FAILED };
         }
+    }
+
+    #[inline(always)]
+    fn committed(&mut self, next: usize, succeeded: bool) {
+        self.ends.push(End { next, committed: succeeded, commit: NONE });
+    }
+
+    #[cold]
+    fn discarded(&mut self, next: usize) {
+        self.committed(next, false);
     }
 }
 
 impl Sampler for OneIn {
     fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
-        collect(&mut self.stamps, chunk, LatencyKind::Service, samples);
+        self.stamps.collect(chunk, &self.ends, samples);
+        self.ends.clear();
+    }
+
+    fn finish(&mut self, samples: &mut Samples) {
+        self.stamps.decide(true, samples);
     }
 }
 
@@ -241,22 +212,23 @@ pub(super) struct Paced {
     intended: Vec<u64>,
     started: Option<u64>,
     last: u64,
-    from_intended: Vec<u64>,
-    from_actual: Vec<u64>,
-    commits: Vec<u64>,
+    from_intended: Stamps,
+    from_actual: Stamps,
+    ends: Vec<End>,
     lag: u64,
     last_lag: u64,
 }
 
 impl Paced {
-    pub(super) fn new() -> Self {
+    /// `holds` where operations succeed only with their transaction.
+    pub(super) fn new(holds: bool) -> Self {
         Self {
             intended: Vec::new(),
             started: None,
             last: 0,
-            from_intended: vec![NONE; MOST_OPERATIONS],
-            from_actual: vec![NONE; MOST_OPERATIONS],
-            commits: Vec::new(),
+            from_intended: Stamps::new(LatencyKind::Intended, holds),
+            from_actual: Stamps::new(LatencyKind::Actual, holds),
+            ends: room_for_ends(),
             lag: 0,
             last_lag: 0,
         }
@@ -289,25 +261,28 @@ impl Timing for Paced {
         let at = now();
         let started = self.started.take().unwrap_or(at);
         let stamp = |from: u64| if succeeded { at.saturating_sub(from) } else { FAILED };
-        self.from_intended[index] = stamp(self.intended[index]);
-        self.from_actual[index] = stamp(started);
+        self.from_intended.of[index] = stamp(self.intended[index]);
+        self.from_actual.of[index] = stamp(started);
         self.last = at;
     }
 
-    fn committed(&mut self) {
+    fn committed(&mut self, next: usize, succeeded: bool) {
         let at = now();
-        self.commits.push(at - self.last);
+        let commit = if succeeded { at - self.last } else { FAILED };
+        self.ends.push(End { next, committed: succeeded, commit });
         self.last = at;
+    }
+
+    fn discarded(&mut self, next: usize) {
+        self.ends.push(End { next, committed: false, commit: NONE });
     }
 }
 
 impl Sampler for Paced {
     fn collect(&mut self, chunk: &Chunk, samples: &mut Samples) {
-        collect(&mut self.from_intended, chunk, LatencyKind::Intended, samples);
-        collect(&mut self.from_actual, chunk, LatencyKind::Actual, samples);
-        for stamp in self.commits.drain(..) {
-            samples.latency(Label::Commit, LatencyKind::Actual, stamp);
-        }
+        self.from_intended.collect(chunk, &self.ends, samples);
+        self.from_actual.collect(chunk, &self.ends, samples);
+        self.ends.drain(..).for_each(|end| samples.latency(Label::Commit, LatencyKind::Actual, end.commit));
     }
 
     fn schedule(&mut self, intended: &[u64]) {
@@ -317,6 +292,11 @@ impl Sampler for Paced {
 
     fn lag(&self) -> Option<(u64, u64)> {
         Some((self.lag, self.last_lag))
+    }
+
+    fn finish(&mut self, samples: &mut Samples) {
+        self.from_intended.decide(true, samples);
+        self.from_actual.decide(true, samples);
     }
 }
 
@@ -392,14 +372,14 @@ mod tests {
 
     #[test]
     fn one_in_so_many_counts_across_chunks() {
-        let mut sampler = OneIn::new(4);
+        let mut sampler = OneIn::new(4, false);
         let mut stamped = Vec::new();
         for start in [0, 6] {
             for index in 0..6 {
                 sampler.before(index);
                 sampler.after(index, true);
             }
-            stamped.extend((0..6).filter(|i| sampler.stamps[*i] != NONE).map(|i| start + i));
+            stamped.extend((0..6).filter(|i| sampler.stamps.of[*i] != NONE).map(|i| start + i));
             sampler.collect(&chunk(6), &mut Samples::default());
         }
         assert_eq!(stamped, [0, 4, 8]);
@@ -407,7 +387,7 @@ mod tests {
 
     #[test]
     fn an_open_loop_never_starts_early_and_measures_from_the_intended_start() {
-        let mut sampler = Paced::new();
+        let mut sampler = Paced::new(false);
         let start = now();
         let intended: Vec<u64> = (0..5).map(|i| start + i * 200_000).collect();
         sampler.schedule(&intended);
@@ -416,29 +396,29 @@ mod tests {
             sampler.before(index);
             assert!(now() >= *intended);
             sampler.after(index, true);
-            assert!(sampler.from_intended[index] >= sampler.from_actual[index]);
+            assert!(sampler.from_intended.of[index] >= sampler.from_actual.of[index]);
         }
     }
 
     #[test]
     fn a_late_start_counts_in_the_intended_latency_only() {
-        let mut sampler = Paced::new();
+        let mut sampler = Paced::new(false);
         let start = now();
         sampler.schedule(&[start - 5_000_000]);
         sampler.before(0);
         sampler.after(0, true);
-        assert!(sampler.from_intended[0] >= 5_000_000);
-        assert!(sampler.from_actual[0] < sampler.from_intended[0]);
+        assert!(sampler.from_intended.of[0] >= 5_000_000);
+        assert!(sampler.from_actual.of[0] < sampler.from_intended.of[0]);
         assert!(sampler.lag >= 5_000_000);
     }
 
     #[test]
     fn every_operation_and_every_failure_is_recorded_once() {
-        let mut sampler = Every::new();
+        let mut sampler = Every::new(false);
         sampler.begin(now());
         sampler.after(0, true);
         sampler.after(1, false);
-        sampler.committed();
+        sampler.committed(2, true);
         let mut samples = Samples::default();
         sampler.collect(&chunk(2), &mut samples);
         sampler.collect(&chunk(2), &mut samples);

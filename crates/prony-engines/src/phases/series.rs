@@ -38,6 +38,25 @@ impl Series {
         }
     }
 
+    /// Takes operations out again that were added with this end: the last ones before it.
+    pub(super) fn take_back(&mut self, to: u64, mut operations: u64) {
+        let last = (to / self.interval) as usize + 1;
+        let known = last.min(self.operations.len());
+        for place in self.operations[..known].iter_mut().rev() {
+            let taken = operations.min(*place);
+            *place -= taken;
+            operations -= taken;
+            if operations == 0 {
+                break;
+            }
+        }
+    }
+
+    /// Nanoseconds.
+    pub(super) fn interval(&self) -> u64 {
+        self.interval
+    }
+
     fn make_room(&mut self, at: u64) {
         while at / self.interval >= MOST_INTERVALS as u64 {
             self.coarsen();

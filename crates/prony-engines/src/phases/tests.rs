@@ -275,23 +275,6 @@ fn sampling_keeps_what_it_says() {
 }
 
 #[test]
-fn failures_are_counted_and_their_transactions_discarded() {
-    let batch = Ops { transaction: Grouping::Batch(10), sample: Sampling::Every, ..ops(Order::Shuffled) };
-    let plan = option(
-        plan(1000, [Action::Put(batch), get(Order::Record), Action::Verify]),
-        "fail_every",
-        OptionValue::Int(25),
-    );
-    let [put, get, verify] = reports(&plan).try_into().unwrap();
-    assert_eq!(put.operations + put.errors, 1000);
-    assert_eq!((get.rows, verify.rows), (Some(put.operations), Some(put.operations)));
-    let failed: u64 = put.histograms.iter().map(|histogram| histogram.failed).sum();
-    assert_eq!(failed, 40, "one put in 25");
-    assert_eq!(put.error_texts, [("`fake` failed while storing a value: the disk is full".to_owned(), 40)].into());
-    assert_eq!(verify.verified.unwrap().may_be_absent, 1000);
-}
-
-#[test]
 fn a_phase_stops_where_everything_fails() {
     for (transaction, threads) in
         [(Grouping::Each, 1), (Grouping::Batch(10), 1), (Grouping::Each, 3), (Grouping::Open, 1)]

@@ -61,12 +61,14 @@ fn variants(outline: &Outline, width: Option<usize>) -> Table {
         }
     }
     for variant in &outline.variants {
+        // Programs have no records of ours: nothing to count is not zero.
+        let of_ours = |text: String| if variant.records > 0 { text } else { "-".to_owned() };
         table.add_row([
             levels(&variant.levels),
             (variant.stratum + 1).to_string(),
             variant.trials.to_string(),
-            variant.records.to_string(),
-            Bytes::from_bytes(variant.data_bytes as u64).to_string(),
+            of_ours(variant.records.to_string()),
+            of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
             variant.phases.join(", "),
             note(variant),
         ]);

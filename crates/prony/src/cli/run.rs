@@ -1,6 +1,5 @@
 //! `prony run`: from a file to tables.
 
-use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -19,12 +18,12 @@ use crate::load;
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
 use crate::report::{self, Options};
-use crate::results::{Database, RunHead, RunId, RunStart, RunStatus};
+use crate::results::{Database, RunHead, RunId, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
-use crate::runner::{self, Campaign, Summary, unix_ms};
+use crate::runner::{self, Campaign, Summary};
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
 
@@ -67,8 +66,8 @@ pub struct Arguments {
 /// What the command line changes in an experiment.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OverrideArguments {
-    /// Give a factor other levels
-    #[arg(long, value_name = "FACTOR=A,B")]
+    /// Give a factor other levels; FACTOR.KEY one key of its levels other values
+    #[arg(long, value_name = "FACTOR[.KEY]=A,B")]
     set: Vec<String>,
     /// Of the file's levels, only these
     #[arg(long, value_name = "FACTOR=A,B")]
@@ -82,6 +81,11 @@ pub struct OverrideArguments {
 }
 
 impl OverrideArguments {
+    /// Whether nothing but a seed may have been given.
+    pub const fn only_a_seed(&self) -> bool {
+        self.set.is_empty() && self.only.is_empty() && self.blocks.is_none()
+    }
+
     /// As the checker takes them.
     ///
     /// # Errors
@@ -117,7 +121,8 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
 /// Where the file has problems or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
-    let mut observer = observer(arguments);
+    let mut observer: Box<dyn Observer> =
+        if arguments.json { Box::new(JsonLines::new(io::stdout())) } else { observer(arguments.quiet) };
     let (run, summary) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
         None => fresh(arguments, interrupt, &mut *observer)?,
@@ -176,12 +181,10 @@ fn append_summary(arguments: &Arguments, run: RunId, gates: &[Outcome], file: &P
     out.write_all(&text).map_err(unwritten)
 }
 
-fn observer(arguments: &Arguments) -> Box<dyn Observer> {
-    if arguments.json {
-        return Box::new(JsonLines::new(io::stdout()));
-    }
+/// Tells people, on the standard error stream.
+pub fn observer(quiet: bool) -> Box<dyn Observer> {
     let live = io::stderr().is_terminal();
-    Box::new(Terminal::new(io::stderr(), Manner { live, quiet: arguments.quiet, width: terminal_width() }))
+    Box::new(Terminal::new(io::stderr(), Manner { live, quiet, width: terminal_width() }))
 }
 
 fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observer) -> Result<(RunId, Summary), Error> {
@@ -192,34 +195,7 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
     let near = scratch(arguments.scratch.as_deref(), path);
-    begin(&experiment, path, &near, interrupt, observer)
-}
-
-/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
-///
-/// # Errors
-/// Where the machine refuses what every trial needs, or the database what it is given.
-pub fn begin(
-    experiment: &Experiment,
-    database: &Path,
-    near: &Path,
-    interrupt: Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<(RunId, Summary), Error> {
-    let plan = plan::plan(experiment);
-    let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, near, interrupt, observer)?;
-    let run = database.begin_run(&RunStart {
-        experiment,
-        seed: experiment.seed(),
-        host: &lab.host,
-        limits: &lab.limits,
-        version: env!("CARGO_PKG_VERSION"),
-        started_unix_ms: unix_ms(),
-        planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
-    })?;
-    let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
-    Ok((run, runner::run(campaign, &lab, observer)?))
+    runner::begin(&experiment, path, &near, interrupt, observer)
 }
 
 /// The experiment; with a budget, in as many blocks as fit by the estimate.
@@ -255,13 +231,27 @@ fn resume(
     Ok((head.id, runner::run(campaign, &lab, observer)?))
 }
 
-/// The run that was asked for, or the latest that is not done.
+/// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself.
 fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
-    if which > 0 {
+    let mut found = None;
+    for head in database.runs()? {
+        let asked = if which > 0 { head.id.0 == which } else { head.status != RunStatus::Done };
+        let search = if asked { database.journal(head.id)?.into_iter().next() } else { None };
+        match search.as_ref().and_then(|first| first["search"].as_str()) {
+            Some(kind) if which > 0 => {
+                return Err(Error::Arguments {
+                    message: format!("run {which} is a search"),
+                    hint: format!("`prony {kind} --resume {which}` goes on with it"),
+                });
+            }
+            None if asked => found = Some(head),
+            _ => {}
+        }
+    }
+    if which > 0 && found.is_none() {
         return database.run(RunId(which));
     }
-    let unfinished = |head: &RunHead| head.status != RunStatus::Done;
-    database.runs()?.into_iter().filter(unfinished).max_by_key(|head| head.id).ok_or_else(|| Error::Arguments {
+    found.ok_or_else(|| Error::Arguments {
         message: format!("every run in `{}` is done", database.path().display()),
         hint: "`prony run FILE` begins a new one".to_owned(),
     })
@@ -279,7 +269,7 @@ fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: 
 }
 
 /// Scratch is put on the file system of the results unless told (METHOD 5.4).
-fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
+pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
     let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
     asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
 }

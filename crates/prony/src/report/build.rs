@@ -15,6 +15,7 @@ use super::layout::{Layout, Part, RowPart};
 use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
 use super::notes::Notes;
 use super::preface;
+use super::remarks::remarks;
 use super::scale::Scale;
 use crate::results::RunData;
 use crate::verdicts::{self, Verdicts};
@@ -36,6 +37,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         title: data.head.title.clone(),
         preface: preface::preface(data),
         judged: judged(&verdicts),
+        remarks: remarks(data, &verdicts),
         verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
         tables: maker.tables(options),
         findings: preface::findings(data),

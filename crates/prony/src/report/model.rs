@@ -14,6 +14,8 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     /// How the verdicts were reached, or why there is none.
     pub judged: Option<String>,
+    /// What is shown beside the verdicts and is none.
+    pub remarks: Vec<Remarks>,
     /// The tables.
     pub tables: Vec<Table>,
     /// What guards found, the gravest first.
@@ -29,6 +31,17 @@ pub struct Verdict {
     pub text: String,
     /// What it rests on.
     pub detail: String,
+}
+
+/// Sentences of one kind beside the verdicts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remarks {
+    /// What kind.
+    pub title: &'static str,
+    /// The sentences, without full stops.
+    pub lines: Vec<String>,
+    /// What they are worth, without a full stop.
+    pub note: String,
 }
 
 /// What a guard found in some trials.

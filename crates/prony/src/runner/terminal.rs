@@ -91,14 +91,10 @@ impl<W: Write> Terminal<W> {
             return;
         }
         let left = remaining(self.began.elapsed(), self.done - self.done_before, self.trials - self.done);
-        let text = format!(
-            "[{}/{}] block {} of {}, {} {tail}{left}",
-            self.done,
-            self.trials,
-            self.block + 1,
-            self.blocks,
-            self.current
-        );
+        // A search does not know how many there will be.
+        let of = if self.blocks > 0 { format!(" of {}", self.blocks) } else { String::new() };
+        let text =
+            format!("[{}/{}] block {}{of}, {} {tail}{left}", self.done, self.trials, self.block + 1, self.current);
         let text: String = text.chars().take(self.manner.width.saturating_sub(1)).collect();
         self.clear();
         let _ = write!(self.out, "{text}");
@@ -278,7 +274,7 @@ mod tests {
         let text =
             said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
         let (before, after) = text.rsplit_once('\r').unwrap();
-        assert!(before.contains("block 3 of 0, engine=lmdb"), "{before}");
+        assert!(before.contains("block 3, engine=lmdb"), "nobody told how many there are: {before}");
         assert!(after.starts_with("[8/12] block 3"), "{after}");
     }
 }

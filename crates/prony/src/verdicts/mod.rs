@@ -4,6 +4,7 @@
 //! other metric, which is shown and gets no verdict.
 
 pub mod gate;
+pub mod interactions;
 pub mod names;
 pub mod observe;
 mod sentence;
@@ -158,7 +159,9 @@ fn pairs_in(experiment: &Experiment, metric: &MetricName) -> Vec<Pair> {
 }
 
 fn silence(experiment: &Experiment) -> &'static str {
-    if experiment.variants().len() < 2 {
+    if experiment.explores() {
+        "a search chose these variants by their own figures, which are therefore biased"
+    } else if experiment.variants().len() < 2 {
         "there is one variant, and nothing to compare it with"
     } else if !experiment.variants().iter().any(|v| v.baseline) {
         "no baseline is declared: `[compare] baseline = { ... }` names one"

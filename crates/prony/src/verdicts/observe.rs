@@ -110,11 +110,16 @@ impl<'a> Index<'a> {
         let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return true };
         let of_block = |t: &&TrialRecord| (t.trial.block, t.trial.sub_block) == (number, sub);
         let between = self.all.iter().filter(of_block).filter(|t| (*first..=*last).contains(&t.trial.position));
-        let mut times: Vec<(u64, u64)> =
-            between.map(|t| (t.started_unix_ms, t.started_unix_ms + t.took.as_nanos() / 1_000_000)).collect();
-        times.sort_unstable();
-        times.windows(2).all(|pair| pair[1].0.saturating_sub(pair[0].1) <= APART)
+        in_one_go(&between.collect::<Vec<_>>())
     }
+}
+
+/// Whether no two of these trials that ran one after the other are so far apart that the run was interrupted between.
+pub(super) fn in_one_go(trials: &[&TrialRecord]) -> bool {
+    let span = |t: &&TrialRecord| (t.started_unix_ms, t.started_unix_ms + t.took.as_nanos() / 1_000_000);
+    let mut times: Vec<(u64, u64)> = trials.iter().map(span).collect();
+    times.sort_unstable();
+    times.windows(2).all(|pair| pair[1].0.saturating_sub(pair[0].1) <= APART)
 }
 
 /// Ratio and interval over these blocks, at 95 % and uncorrected.

@@ -77,7 +77,7 @@ fn figure(comparison: &Comparison) -> String {
     format!(": {} times{interval}", digits(ratio))
 }
 
-fn interval_text(interval: RatioInterval) -> String {
+pub(super) fn interval_text(interval: RatioInterval) -> String {
     match (interval.low, interval.high) {
         (low, Some(high)) if low > 0.0 => format!("{} to {}", digits(low), digits(high)),
         (_, Some(high)) => format!("at most {}", digits(high)),
@@ -100,7 +100,7 @@ fn outcomes(comparison: &Comparison) -> String {
 }
 
 /// Three significant digits: `0.0123`, `1.00`, `12.3`, `1840`.
-fn digits(ratio: f64) -> String {
+pub(super) fn digits(ratio: f64) -> String {
     let places = match ratio {
         r if r >= 100.0 => 0,
         r if r >= 10.0 => 1,

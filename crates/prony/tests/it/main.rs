@@ -4,7 +4,9 @@
 
 mod calibrate;
 mod compared;
+mod data;
 mod docs;
+mod interactions;
 mod pages;
 mod plots;
 mod profiles;
@@ -16,5 +18,7 @@ mod report_tables;
 mod results_speed;
 mod results_store;
 mod run;
+mod runtimes;
+mod search;
 mod synthetic;
 mod verdicts;

@@ -14,15 +14,15 @@ use prony_core::record::{ProcessSeries, TrialRecord};
 
 use super::choice::{DatabaseArg, RunChoice};
 use super::report::{ReportArgs, ReportFormat, What};
-use super::{Answer, Output, run, terminal_width};
+use super::{Answer, Output, terminal_width};
 use crate::error::Error;
 use crate::load;
 use crate::profiles;
 use crate::report;
 use crate::results::{Database, RunData, RunId};
-use crate::runner::interrupt::Interrupt;
 use crate::runner::observer::Observer;
 use crate::runner::terminal::{Manner, Terminal};
+use crate::runner::{self, interrupt::Interrupt};
 use crate::verdicts;
 use file::{Command, Typed};
 
@@ -80,8 +80,8 @@ pub struct Arguments {
     /// A terminal for the output
     #[arg(long)]
     pty: bool,
-    /// The language runtime of the commands, whose heap is read
-    #[arg(long, value_parser = ["node", "python"])]
+    /// The language runtime of the commands, whose heap is read by a probe
+    #[arg(long, value_parser = ["node", "python", "jvm", "go"])]
     runtime: Option<String>,
     /// Name of a command in tables, in the commands' order; may be given several times
     #[arg(long, short = 'n', value_name = "NAME")]
@@ -130,7 +130,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let database = &arguments.database.database;
-    let (id, summary) = run::begin(&experiment, database, &near, interrupt, &mut *observer)?;
+    let (id, summary) = runner::begin(&experiment, database, &near, interrupt, &mut *observer)?;
     drop(observer);
     let database = Database::open(database)?;
     let data = database.load_run(id)?;

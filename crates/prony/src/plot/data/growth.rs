@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use prony_core::experiment::design::Experiment;
-use prony_core::metric::MetricName;
+use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_core::outcome::Outcome;
+use prony_core::stats::growth::Reach;
 use prony_core::stats::{Growth as Fit, growth};
+use prony_core::units::Bytes;
 use serde::Serialize;
 
-use super::Source;
+use crate::results::RunData;
 use crate::verdicts::{figure, names};
 
 /// The growth of one metric with one factor.
@@ -28,6 +31,12 @@ pub struct Series {
     pub points: Vec<(f64, usize, Option<f64>)>,
     /// The power law through the points, where there are three levels.
     pub fit: Option<Fit>,
+    /// The limit on memory, bytes, where the figure is what it holds down and all variants have the same.
+    pub limit: Option<f64>,
+    /// Where the fit would meet that limit: an extrapolation.
+    pub reach: Option<Reach>,
+    /// Values of the factor at which a trial ran out of memory, rising.
+    pub ran_out: Vec<f64>,
 }
 
 /// A fit as the page draws it.
@@ -41,11 +50,18 @@ pub struct Line {
     pub scale: f64,
     /// Exponent between the two largest levels.
     pub last: f64,
+    /// The limit on memory, bytes.
+    pub limit: Option<f64>,
+    /// Where the fit would meet it: an extrapolation.
+    pub reach: Option<Reach>,
 }
 
-impl From<Fit> for Line {
-    fn from(fit: Fit) -> Self {
-        Self { slope: fit.slope, interval: fit.interval, scale: fit.scale, last: fit.last_slope }
+impl Line {
+    /// Of a series that has a fit.
+    pub fn of(series: &Series) -> Option<Self> {
+        let (limit, reach) = (series.limit, series.reach);
+        let Fit { slope, interval, scale, last_slope, .. } = series.fit?;
+        Some(Self { slope, interval, scale, last: last_slope, limit, reach })
     }
 }
 
@@ -75,11 +91,11 @@ pub fn series(experiment: &Experiment, factor: usize) -> Vec<(String, Vec<usize>
 }
 
 /// The growth of a metric with a factor; `None` where fewer than two of its levels have a figure or an end.
-pub fn of(source: Source<'_>, metric: &MetricName, factor: usize) -> Option<Growth> {
-    let experiment = &source.data.experiment;
+pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> {
+    let experiment = &data.experiment;
     let all: Vec<Series> = series(experiment, factor)
         .into_iter()
-        .map(|(name, variants)| one(source, metric, factor, name, &variants))
+        .map(|(name, variants)| one(data, metric, factor, name, &variants))
         .filter(|series| series.points.iter().any(|p| p.2.is_some()))
         .collect();
     let mut xs: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.0).collect();
@@ -88,16 +104,108 @@ pub fn of(source: Source<'_>, metric: &MetricName, factor: usize) -> Option<Grow
     (xs.len() >= 2).then(|| Growth { factor: experiment.factors()[factor].name.clone(), series: all })
 }
 
-fn one(source: Source<'_>, metric: &MetricName, factor: usize, name: String, variants: &[usize]) -> Series {
-    let experiment = &source.data.experiment;
+/// The anonymous memory that the limit on memory speaks of: of the timed phase in which a trial had most of it.
+/// `None` where no variant has such a limit or no trial the figure.
+pub fn memory(data: &RunData) -> Option<MetricName> {
+    let limited = data.experiment.variants().iter().any(|v| v.spec.limits.memory.is_some());
+    let key = MetricKey::gauge(Metric::Anon, Stat::Max);
+    let phases = data.trials.iter().flat_map(|t| &t.phases).filter(|p| p.timed);
+    let most = phases.filter_map(|p| Some((p, *p.reading(key)?.measured()?))).max_by(|a, b| a.1.total_cmp(&b.1));
+    most.filter(|_| limited).map(|(phase, _)| MetricName { phase: phase.name.clone(), instance: None, key })
+}
+
+/// The limit on memory that all these variants have, bytes, for a figure that it holds down: anonymous memory. What is
+/// mapped counts in resident memory, and the kernel takes it back before it says that memory has run out.
+fn limit(experiment: &Experiment, metric: &MetricName, variants: &[usize]) -> Option<f64> {
+    let mut limits = variants.iter().map(|v| experiment.variants()[*v].spec.limits.memory);
+    let first = limits.next()??;
+    let speaks = metric.key == MetricKey::gauge(Metric::Anon, Stat::Max) && limits.all(|limit| limit == Some(first));
+    speaks.then_some(first.as_bytes() as f64)
+}
+
+fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variants: &[usize]) -> Series {
+    let experiment = &data.experiment;
     let number = |v: usize| experiment.factors()[factor].levels[experiment.variants()[v].levels[factor]].number;
     let mut points = Vec::new();
     for variant in variants {
         let Some(x) = number(*variant) else { continue };
-        for at in source.trials_of(*variant) {
-            points.push((x, at, figure(&source.data.trials[at], metric).filter(|y| *y > 0.0)));
+        for (at, trial) in data.trials.iter().enumerate().filter(|(_, t)| t.trial.variant == *variant) {
+            points.push((x, at, figure(trial, metric).filter(|y| *y > 0.0)));
         }
     }
     let finished: Vec<(f64, f64)> = points.iter().filter_map(|(x, _, y)| Some((*x, (*y)?))).collect();
-    Series { name, points, fit: growth(&finished).measured().copied() }
+    let fit = growth(&finished).measured().copied();
+    let limit = limit(experiment, metric, variants);
+    let reach = fit.zip(limit).and_then(|(fit, limit)| fit.reach(limit).measured().copied());
+    let out = |at: usize| matches!(data.trials[at].ending.outcome, Outcome::OutOfMemory { .. });
+    let mut ran_out: Vec<f64> = points.iter().filter(|(_, at, y)| y.is_none() && out(*at)).map(|p| p.0).collect();
+    ran_out.sort_by(f64::total_cmp);
+    ran_out.dedup();
+    Series { name, points, fit, limit, reach, ran_out }
+}
+
+impl Growth {
+    /// How each series that has a fit grows, as sentences without a full stop; names stand in backticks.
+    pub fn sentences(&self, metric: &MetricName) -> Vec<String> {
+        self.series.iter().filter_map(|series| self.sentence(metric, series)).collect()
+    }
+
+    fn sentence(&self, metric: &MetricName, series: &Series) -> Option<String> {
+        let fit = series.fit?;
+        let of = if series.name.is_empty() { String::new() } else { format!(" of `{}`", series.name) };
+        let (low, high) = fit.interval;
+        let mut text = format!(
+            "`{metric}`{of} grows as `{}` to the power of {:.2} ({low:.2} to {high:.2})",
+            self.factor, fit.slope
+        );
+        if !(low..=high).contains(&fit.last_slope) && (fit.last_slope - fit.slope).abs() > 0.05 {
+            text += &format!(", and of {:.2} between the two largest levels: no power law", fit.last_slope);
+        }
+        if let Some(words) = series.reach_words(&self.factor) {
+            text += &format!("; {words}");
+        }
+        if let [first, ..] = series.ran_out.as_slice() {
+            text += &format!("; at {} it did run out of memory", about(*first));
+        }
+        Some(text)
+    }
+}
+
+impl Series {
+    /// Where the fit would meet the limit, in words that say that nothing of it was measured.
+    pub fn reach_words(&self, factor: &str) -> Option<String> {
+        let (reach, limit) = (self.reach?, self.limit?);
+        let high = reach.high.map_or_else(|| "any number".to_owned(), about);
+        Some(format!(
+            "extrapolated, not measured: it would meet the limit of {} at about {} `{factor}` ({} to {high}), {} times \
+             the largest measured",
+            Bytes::from_bytes(limit as u64),
+            about(reach.x),
+            about(reach.low),
+            about(reach.beyond),
+        ))
+    }
+}
+
+/// Two significant digits, thousands apart: `38,000,000`, `3.8`.
+fn about(value: f64) -> String {
+    let step = 10f64.powf(value.log10().floor() - 1.0);
+    let rounded = (value / step).round() * step;
+    if rounded < 10.0 {
+        return format!("{rounded:.1}");
+    }
+    let digits = format!("{rounded:.0}");
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|g| std::str::from_utf8(g).ok()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extrapolated_numbers_have_two_digits() {
+        let texts: Vec<String> = [3.84, 9.97, 38.4, 149.0, 38_412_345.0].map(about).into();
+        assert_eq!(texts, ["3.8", "10", "38", "150", "38,000,000"]);
+    }
 }

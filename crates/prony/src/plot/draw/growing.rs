@@ -6,7 +6,7 @@ use prony_core::metric::MetricName;
 use prony_core::units::Unit;
 
 use super::Canvas;
-use super::format::{Format, digits};
+use super::format::Format;
 use super::look::{Look, nth};
 use super::panel::{ENDED, Line, Panel, Picture};
 use super::scale::Scale;
@@ -16,9 +16,12 @@ use crate::plot::data::growth::{Growth, Series, factors, of};
 /// The picture; `None` without a numeric factor or without figures at two of its levels.
 pub(in crate::plot) fn draw(canvas: Canvas<'_>, metric: &MetricName) -> Option<String> {
     let factor = *factors(&canvas.source.data.experiment).first()?;
-    let growth = of(canvas.source, metric, factor)?;
-    let xs: Vec<f64> = growth.series.iter().flat_map(|s| &s.points).map(|p| p.0).collect();
-    let ys: Vec<f64> = growth.series.iter().flat_map(|s| &s.points).filter_map(|p| p.2).collect();
+    let growth = of(canvas.source.data, metric, factor)?;
+    let reached = growth.series.iter().filter_map(|s| Some((s.reach?.x, s.limit?)));
+    let limits = growth.series.iter().filter(|s| !s.ran_out.is_empty()).filter_map(|s| s.limit);
+    let xs = growth.series.iter().flat_map(|s| &s.points).map(|p| p.0).chain(reached.clone().map(|r| r.0));
+    let ys = growth.series.iter().flat_map(|s| &s.points).filter_map(|p| p.2).chain(reached.map(|r| r.1)).chain(limits);
+    let (xs, ys): (Vec<f64>, Vec<f64>) = (xs.collect(), ys.collect());
     let range = |all: &[f64]| Some((all.iter().copied().reduce(f64::min)?, all.iter().copied().reduce(f64::max)?));
     let (x, y) = (range(&xs)?, range(&ys)?);
     let some_ended = growth.series.iter().any(|s| s.points.iter().any(|p| p.2.is_none()));
@@ -40,7 +43,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>, metric: &MetricName) -> Option<S
         title: canvas.source.data.head.title.clone(),
         legend,
         panels: vec![panel],
-        note: note(&growth, some_ended),
+        note: note(&growth, metric, some_ended),
     };
     picture.draw(canvas.width)
 }
@@ -67,31 +70,31 @@ fn add(panel: &mut Panel, source: Source<'_>, series: &Series, look: Look, sever
         (x, (ys[(ys.len() - 1) / 2] + ys[ys.len() / 2]) / 2.0)
     });
     panel.lines.push(Line { points: medians.collect(), look, width: 2.0 });
-    if let Some(fit) = &series.fit {
-        let ends = series.points.iter().map(|p| p.0);
-        let (low, high) = (ends.clone().fold(f64::INFINITY, f64::min), ends.fold(0.0, f64::max));
-        let points = vec![(low, fit.at(low)), (high, fit.at(high))];
-        panel.lines.push(Line { points, look: Look { dash: "5 4", ..look }, width: 1.2 });
-    }
+    add_fit(panel, series, look);
     for (x, outcomes) in ended.into_values() {
         let text: Vec<String> = outcomes.iter().map(|(outcome, n)| format!("{n} {outcome}")).collect();
         panel.ends.push((x, text.join(", "), if several { look.colour } else { ENDED }));
     }
 }
 
-fn note(growth: &Growth, some_ended: bool) -> String {
-    let fits = growth.series.iter().filter_map(|series| {
-        let fit = series.fit?;
-        let name = if series.name.is_empty() { String::new() } else { format!("{}: ", series.name) };
-        let (low, high) = fit.interval;
-        Some(format!(
-            "{name}grows as {} to the power of {} ({} to {}).",
-            growth.factor,
-            digits(fit.slope),
-            digits(low),
-            digits(high)
-        ))
-    });
+/// The fitted line dashed over what was measured, and dotted on to where it would meet the limit.
+fn add_fit(panel: &mut Panel, series: &Series, look: Look) {
+    let Some(fit) = &series.fit else { return };
+    let low = series.points.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let points = vec![(low, fit.at(low)), (fit.largest, fit.at(fit.largest))];
+    panel.lines.push(Line { points, look: Look { dash: "5 4", ..look }, width: 1.2 });
+    let Some(limit) = series.limit.filter(|limit| panel.y.0.share(*limit) <= 1.0) else { return };
+    panel.levels.push((limit, format!("limit {}", Format::Unit(Unit::Bytes).text(limit))));
+    if let Some(reach) = series.reach {
+        let points = vec![(fit.largest, fit.at(fit.largest)), (reach.x, limit)];
+        panel.lines.push(Line { points, look: Look { dash: "1 5", ..look }, width: 2.0 });
+        panel.labels.push((reach.x, limit, "extrapolated".to_owned(), look.colour));
+    }
+}
+
+fn note(growth: &Growth, metric: &MetricName, some_ended: bool) -> String {
+    let fits: Vec<String> = growth.sentences(metric).iter().map(|s| format!("{}.", s.replace('`', ""))).collect();
     let crosses = if some_ended { " Crosses at the top: trials that did not finish." } else { "" };
-    format!("Lines join medians; dashes are the fitted power law. {}{crosses}", fits.collect::<Vec<_>>().join(" "))
+    let dots = if growth.series.iter().any(|s| s.reach.is_some()) { ", dots its extrapolation" } else { "" };
+    format!("Lines join medians; dashes are the fitted power law{dots}. {}{crosses}", fits.join(" "))
 }

@@ -42,6 +42,10 @@ pub(super) struct Panel {
     pub(super) marks: Vec<(f64, f64, Look)>,
     /// What did not finish: x and what to say, along the top.
     pub(super) ends: Vec<(f64, String, &'static str)>,
+    /// Horizontal lines across the plot, with what they are.
+    pub(super) levels: Vec<(f64, String)>,
+    /// Words left of a place: x, y, text, colour.
+    pub(super) labels: Vec<(f64, f64, String, &'static str)>,
     /// Height of the plot itself.
     pub(super) height: f64,
 }
@@ -59,6 +63,8 @@ impl Panel {
             lines: Vec::new(),
             marks: Vec::new(),
             ends: Vec::new(),
+            levels: Vec::new(),
+            labels: Vec::new(),
             height: 170.0,
         }
     }
@@ -81,10 +87,31 @@ impl Panel {
         for (x, y, look) in &self.marks {
             svg.mark(frame.at(self, (*x, *y)), look.mark, 3.6, look.colour, 0.6);
         }
+        self.words(svg, &frame);
         for (at, (x, text, colour)) in self.ends.iter().enumerate() {
             let place = (frame.x(self, *x) + 6.0, frame.top + 14.0 + 16.0 * at as f64);
             let look = Type { anchor: Anchor::End, bold: true, fill: colour, ..Type::default() };
             svg.text(place, look, &format!("\u{2715} {text}"));
+        }
+    }
+
+    /// What stands at values: levels across the plot, and labels at places.
+    fn words(&self, svg: &mut Svg, frame: &Frame) {
+        let mut levels = self.levels.clone();
+        levels.dedup();
+        for (value, text) in levels {
+            let y = frame.y(self, value);
+            svg.path(&[(frame.left, y), (frame.left + frame.width, y)], BAD, 1.4, "8 3");
+            svg.text((frame.left + 6.0, y - 5.0), Type { size: 11.5, bold: true, fill: BAD, ..Type::default() }, &text);
+        }
+        for (x, y, text, colour) in &self.labels {
+            let (x, y) = frame.at(self, (*x, *y));
+            svg.ring((x, y), 5.0, colour);
+            svg.text(
+                (x - 10.0, y + 15.0),
+                Type { anchor: Anchor::End, size: 11.5, fill: colour, ..Type::default() },
+                text,
+            );
         }
     }
 

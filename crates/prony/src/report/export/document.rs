@@ -8,11 +8,13 @@ use prony_core::record::{Answer, PhaseRecord, TrialRecord};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::judged::{ComparisonOut, GrowthOut, InteractionOut, comparisons, growths, interactions};
 use super::label;
 use super::readings::{completion, unit};
 use crate::error::Error;
 use crate::report::model::{Cell, Figure, Report, Table};
 use crate::results::{RunData, RunHead};
+use crate::verdicts;
 
 /// The JSON Schema of the document.
 pub const SCHEMA: &str = include_str!("../../../schema/results.schema.json");
@@ -29,6 +31,9 @@ struct Document<'a> {
     trials: Vec<TrialOut<'a>>,
     tables: Vec<TableOut<'a>>,
     verdicts: Vec<&'a str>,
+    comparisons: Vec<ComparisonOut>,
+    interactions: Vec<InteractionOut>,
+    growth: Vec<GrowthOut>,
 }
 
 #[derive(Serialize)]
@@ -151,6 +156,7 @@ struct FigureOut<'a> {
 /// # Errors
 /// [`Error::Write`], [`Error::Json`].
 pub fn document(data: &RunData, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+    let verdicts = verdicts::of(data);
     let document = Document {
         format: FORMAT,
         run: run(data),
@@ -159,6 +165,9 @@ pub fn document(data: &RunData, report: &Report, out: &mut dyn Write) -> Result<
         trials: data.trials.iter().map(trial).collect(),
         tables: report.tables.iter().map(table).collect(),
         verdicts: report.verdicts.iter().map(|v| v.text.as_str()).collect(),
+        comparisons: comparisons(&verdicts),
+        interactions: interactions(data, &verdicts),
+        growth: growths(data),
     };
     serde_json::to_writer_pretty(&mut *out, &document).map_err(failed)?;
     writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)
@@ -213,9 +222,9 @@ fn variants(data: &RunData) -> Vec<VariantOut<'_>> {
 
 fn trial(record: &TrialRecord) -> TrialOut<'_> {
     TrialOut {
-        position: record.trial.position,
-        block: record.trial.block,
-        sub_block: record.trial.sub_block,
+        position: record.trial.position + 1,
+        block: record.trial.block + 1,
+        sub_block: record.trial.sub_block + 1,
         variant: record.trial.variant,
         label: label(record),
         seed: record.trial.seed,

@@ -9,6 +9,7 @@ use crate::results::RunData;
 
 pub mod document;
 mod groups;
+mod judged;
 mod readings;
 pub mod rows;
 mod series;
@@ -45,8 +46,9 @@ impl<'a> Trials<'a> {
         });
         let mut fields = vec![
             Field::Whole(self.data.head.id.0.unsigned_abs()),
-            Field::Whole(trial.trial.block.into()),
-            Field::Whole(trial.trial.position.into()),
+            // Counted from 1, as everywhere a reader sees them.
+            Field::Whole(u64::from(trial.trial.block) + 1),
+            Field::Whole(u64::from(trial.trial.position) + 1),
             Field::Whole(trial.trial.variant as u64),
             Field::Text(label(trial)),
         ];

@@ -38,6 +38,8 @@ pub(super) struct Payload {
     declared: Vec<String>,
     metrics: Vec<Column>,
     growth: Vec<GrowthOf>,
+    /// The figure that the limit on memory speaks of, by name.
+    limited: Option<String>,
     timelines: Timelines,
     throughput: Vec<ThroughputOf>,
     latency: Latency,
@@ -156,6 +158,7 @@ pub(super) fn payload(source: Source<'_>, verdicts: &Verdicts) -> Result<Payload
         declared: declared.iter().map(ToString::to_string).collect(),
         metrics: names.iter().map(|name| column(source, verdicts, name)).collect(),
         growth: growths(source, &names),
+        limited: growth::memory(source.data).map(|name| name.to_string()),
         timelines: timelines(source, &chosen)?,
         throughput: throughput
             .into_iter()
@@ -263,8 +266,8 @@ fn growths(source: Source<'_>, names: &[MetricName]) -> Vec<GrowthOf> {
     let of_factor = |factor: usize| {
         let series = growth::series(experiment, factor);
         let fits = names.iter().filter_map(|name| {
-            let growth = growth::of(source, name, factor)?;
-            let fit = |name: &str| growth.series.iter().find(|s| s.name == name)?.fit.map(growth::Line::from);
+            let growth = growth::of(source.data, name, factor)?;
+            let fit = |name: &str| growth.series.iter().find(|s| s.name == name).and_then(growth::Line::of);
             let lines: Vec<_> = series.iter().map(|(name, _)| fit(name)).collect();
             Some((name.to_string(), lines))
         });

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text::{html, sentence};
-use crate::report::model::{Cell, Column, FindingLine, Label, Report, Table};
+use crate::report::model::{Cell, Column, FindingLine, Label, Remarks, Report, Table};
 use crate::verdicts::{Line, Verdicts};
 use prony_core::reading::Reading;
 use prony_core::stats::Verdict;
@@ -71,6 +71,15 @@ fn percent(share: f64) -> String {
 
 fn counted(n: usize, noun: &str) -> String {
     if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// What is shown beside the verdicts and is none.
+pub(super) fn remarks(remarks: &[Remarks]) -> String {
+    let one = |r: &Remarks| {
+        let lines: String = r.lines.iter().map(|line| format!("<li>{}.</li>", sentence(line))).collect();
+        format!("<h3>{}</h3><ul class=\"remarks\">{lines}</ul><p class=\"fine\">{}.</p>", r.title, sentence(&r.note))
+    };
+    remarks.iter().map(one).collect()
 }
 
 /// What guards found.

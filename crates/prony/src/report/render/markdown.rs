@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::Render;
 use crate::report::escape::{markdown, markdown_sentence};
-use crate::report::model::{Cell, Column, FindingLine, Label, Report, Table};
+use crate::report::model::{Cell, Column, FindingLine, Label, Remarks, Report, Table};
 
 /// Markdown as GitHub shows it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,10 +22,17 @@ impl Render for Markdown {
         if let Some(judged) = &report.judged {
             writeln!(out, "\n{}", markdown_sentence(judged))?;
         }
+        report.remarks.iter().try_for_each(|r| remarks(r, out))?;
         report.tables.iter().try_for_each(|t| table(t, out))?;
         findings(&report.findings, out)?;
         machine(&report.machine, out)
     }
+}
+
+fn remarks(remarks: &Remarks, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "\n**{}**\n", remarks.title)?;
+    remarks.lines.iter().try_for_each(|line| writeln!(out, "- {}", markdown_sentence(line)))?;
+    writeln!(out, "\n{}", markdown_sentence(&remarks.note))
 }
 
 fn table(table: &Table, out: &mut dyn Write) -> io::Result<()> {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Render;
 use super::grid::{Field, Laid, lay, pad_right, width, wrap};
 use crate::report::escape::terminal as safe;
-use crate::report::model::{Cell, Column, FindingLine, Report, Row, Table, Topic};
+use crate::report::model::{Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
 
 /// Tables for a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +40,7 @@ impl Render for Terminal {
             writeln!(out)?;
             self.paragraph("", judged, out)?;
         }
+        report.remarks.iter().try_for_each(|remarks| self.remarks(remarks, out))?;
         report.tables.iter().try_for_each(|table| self.table(table, out))?;
         self.findings(&report.findings, out)
     }
@@ -62,6 +63,12 @@ impl Terminal {
             writeln!(out, "{before}{line}")?;
         }
         Ok(())
+    }
+
+    fn remarks(&self, remarks: &Remarks, out: &mut dyn Write) -> io::Result<()> {
+        writeln!(out, "\n{}", self.style(Style::Strong, remarks.title))?;
+        remarks.lines.iter().try_for_each(|line| self.paragraph("- ", line, out))?;
+        self.paragraph("  ", &remarks.note, out)
     }
 
     fn table(&self, table: &Table, out: &mut dyn Write) -> io::Result<()> {

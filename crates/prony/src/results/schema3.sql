@@ -1,4 +1,4 @@
--- Profiles: an extra trial of a variant that counts in no figure, and what its profiler wrote.
+-- Schema 3. Profiles: an extra trial of a variant that counts in no figure, and what its profiler wrote.
 
 CREATE TABLE profiles (
     id      INTEGER PRIMARY KEY,

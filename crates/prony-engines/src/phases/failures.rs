@@ -1,0 +1,109 @@
+//! What fails counts as failed everywhere: in the counts, the histograms, the bytes and the series (METHOD 1.4).
+
+use prony_core::experiment::spec::{Action, Amount, Arrivals, Grouping, Ops, OptionValue, Order, Sampling};
+use prony_core::latency::Recorder;
+use prony_core::protocol::PhaseReport;
+use prony_core::record::LatencyKind;
+use prony_core::units::PerSecond;
+
+use super::fake::{ops, option, plan, reports};
+
+/// Operations of a kind in a phase's histograms: succeeded and failed.
+fn counted(report: &PhaseReport, operation: &str, kind: LatencyKind) -> (u64, u64) {
+    let of = report.histograms.iter().find(|h| h.operation == operation && h.kind == kind);
+    of.map_or((0, 0), |h| {
+        let recorder = Recorder::from_record(h).unwrap();
+        (recorder.succeeded(), recorder.failed())
+    })
+}
+
+/// A put of so many records while an option makes some of it fail, and a get of what is left.
+fn put_and_get(records: u64, with: Ops, fault: &str, every: i64) -> [PhaseReport; 3] {
+    let get = Action::Get(Ops { transaction: Grouping::Batch(50), ..ops(Order::Record) });
+    let plan = plan(records, [Action::Put(with), get, Action::Verify]);
+    reports(&option(plan, fault, OptionValue::Int(every))).try_into().unwrap()
+}
+
+/// Counts, bytes and series tell the same as what is in the store afterwards.
+fn agrees_with_the_store(put: &PhaseReport, get: &PhaseReport, records: u64) {
+    assert_eq!(put.operations + put.errors, records);
+    assert_eq!(get.rows, Some(put.operations));
+    assert_eq!(put.user_bytes, get.user_bytes, "what is read back is what was stored");
+    assert_eq!(put.throughput.as_ref().unwrap().operations.iter().sum::<u64>(), put.operations);
+}
+
+#[test]
+fn failures_are_counted_and_their_transactions_discarded() {
+    let batch = Ops { transaction: Grouping::Batch(10), sample: Sampling::Every, ..ops(Order::Shuffled) };
+    let [put, get, verify] = put_and_get(1000, batch, "fail_every", 25);
+    agrees_with_the_store(&put, &get, 1000);
+    assert_eq!(verify.rows, Some(put.operations));
+    assert!(put.errors > 40, "one put in 25 takes others of its transaction with it");
+    assert_eq!(counted(&put, "put", LatencyKind::Service), (put.operations, put.errors));
+    assert_eq!(counted(&put, "commit", LatencyKind::Service), (put.transactions, 0));
+    assert_eq!(put.error_texts, [("`fake` failed while storing a value: the disk is full".to_owned(), 40)].into());
+    assert_eq!(verify.verified.unwrap().may_be_absent, 1000);
+}
+
+#[test]
+fn a_commit_that_fails_takes_its_operations_with_it_whatever_the_size() {
+    for size in [1, 10, 256, 700, 2000] {
+        let batch = Ops { transaction: Grouping::Batch(size), sample: Sampling::Every, ..ops(Order::Record) };
+        let [put, get, _] = put_and_get(5000, batch, "fail_commit_every", 3);
+        agrees_with_the_store(&put, &get, 5000);
+        let commits = 5000u64.div_ceil(size);
+        assert_eq!((put.transactions, commits - put.transactions), (commits - commits / 3, commits / 3), "of {size}");
+        assert_eq!(counted(&put, "put", LatencyKind::Service), (put.operations, put.errors), "of {size}");
+        assert_eq!(counted(&put, "commit", LatencyKind::Service), (put.transactions, commits / 3), "of {size}");
+    }
+}
+
+#[test]
+fn one_transaction_over_everything_that_fails_leaves_nothing() {
+    let single = Ops { transaction: Grouping::Single, sample: Sampling::Every, ..ops(Order::Record) };
+    let [put, get, _] = put_and_get(3000, single, "fail_commit_every", 1);
+    assert_eq!((put.operations, put.errors, put.user_bytes), (0, 3000, 0));
+    agrees_with_the_store(&put, &get, 3000);
+    assert_eq!(counted(&put, "put", LatencyKind::Service), (0, 3000));
+}
+
+#[test]
+fn sampled_operations_of_undone_transactions_failed_too() {
+    let batch = Ops { transaction: Grouping::Batch(10), sample: Sampling::OneIn(5), ..ops(Order::Record) };
+    let [put, get, _] = put_and_get(1000, batch, "fail_commit_every", 4);
+    agrees_with_the_store(&put, &get, 1000);
+    assert_eq!(counted(&put, "put", LatencyKind::Service), (150, 50), "every fourth transaction fails");
+}
+
+#[test]
+fn in_an_open_loop_both_latencies_know_of_failures() {
+    let rate = PerSecond::new(1_000_000.0).map(|rate| Arrivals { rate, poisson: false });
+    let batch = Ops { transaction: Grouping::Batch(20), rate, ..ops(Order::Record) };
+    let [put, get, _] = put_and_get(1000, batch, "fail_commit_every", 5);
+    agrees_with_the_store(&put, &get, 1000);
+    for kind in [LatencyKind::Intended, LatencyKind::Actual] {
+        assert_eq!(counted(&put, "put", kind), (800, 200));
+    }
+    assert_eq!(counted(&put, "commit", LatencyKind::Actual), (40, 10));
+}
+
+#[test]
+fn alone_and_between_clients_only_what_failed_is_lost() {
+    for threads in [1, 3] {
+        let each = Ops { threads, sample: Sampling::Every, ..ops(Order::Record) };
+        let [put, get, _] = put_and_get(999, each, "fail_every", 9);
+        agrees_with_the_store(&put, &get, 999);
+        assert_eq!(counted(&put, "put", LatencyKind::Service), (888, 111));
+    }
+}
+
+#[test]
+fn what_compute_stores_counts_where_it_is_stored() {
+    for transaction in [Grouping::Each, Grouping::Batch(10)] {
+        let with = Ops { transaction, amount: Amount::Records, ..ops(Order::Record) };
+        let get = Action::Get(ops(Order::Record));
+        let plan = plan(500, [Action::Compute(with), get]);
+        let [compute, get] = reports(&option(plan, "fail_every", OptionValue::Int(20))).try_into().unwrap();
+        assert_eq!((compute.operations, compute.user_bytes), (get.rows.unwrap(), get.user_bytes));
+    }
+}

@@ -1,0 +1,233 @@
+//! Stamps of operations, kept until it is known what became of them: an operation of a shared transaction has
+//! succeeded when that is committed, and failed where it is not (METHOD 1.4). While the clock runs they are left in
+//! plain arrays; they go into histograms between two chunks.
+
+use prony_core::latency::{LatencyError, Recorder};
+use prony_core::record::{HistogramRecord, LatencyKind};
+use prony_core::units::Nanos;
+
+use super::chunk::{Chunk, Label, MOST_OPERATIONS};
+use super::series::GroupSeries;
+
+/// A stamp of an operation that failed.
+pub(super) const FAILED: u64 = u64::MAX;
+/// A stamp that was not taken.
+pub(super) const NONE: u64 = u64::MAX - 1;
+
+/// Stamps of an open transaction that are held one by one, 16 kB; more of them are held as a histogram.
+const FEW: usize = 1024;
+
+/// What the samples of a client end up in.
+#[derive(Default)]
+pub(super) struct Samples {
+    recorders: Vec<(Label, LatencyKind, Recorder)>,
+    pub(super) groups: Option<GroupSeries>,
+}
+
+impl Samples {
+    fn recorder(&mut self, label: Label, kind: LatencyKind) -> &mut Recorder {
+        let place = self.recorders.iter().position(|(l, k, _)| (*l, *k) == (label, kind));
+        let place = place.unwrap_or_else(|| {
+            self.recorders.push((label, kind, Recorder::new()));
+            self.recorders.len() - 1
+        });
+        &mut self.recorders[place].2
+    }
+
+    pub(super) fn latency(&mut self, label: Label, kind: LatencyKind, stamp: u64) {
+        match stamp {
+            NONE => (),
+            FAILED => self.recorder(label, kind).record_failed(),
+            nanos => self.recorder(label, kind).record(Nanos::from_nanos(nanos)),
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        for (label, kind, recorder) in other.recorders {
+            self.recorder(label, kind).merge(&recorder);
+        }
+        match (&mut self.groups, other.groups) {
+            (Some(mine), Some(theirs)) => mine.merge(theirs),
+            (mine @ None, theirs) => *mine = theirs,
+            (Some(_), None) => (),
+        }
+    }
+
+    /// In the order of [`Label::ALL`].
+    pub(super) fn histograms(&self) -> Result<Vec<HistogramRecord>, LatencyError> {
+        let of = |label| self.recorders.iter().filter(move |(l, ..)| *l == label);
+        let all = Label::ALL.into_iter().flat_map(of);
+        all.map(|(label, kind, recorder)| recorder.to_record(label.name(), *kind)).collect()
+    }
+}
+
+/// The end of a shared transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    /// Its last operation stands before this index of the chunk.
+    pub(super) next: usize,
+    /// Whether it was committed.
+    pub(super) committed: bool,
+    /// The stamp of the commit; [`NONE`] where it was discarded before or commits are not stamped.
+    pub(super) commit: u64,
+}
+
+/// Room for the ends of a chunk's transactions: each has an operation, but for one that began in an earlier chunk.
+pub(super) fn room_for_ends() -> Vec<End> {
+    Vec::with_capacity(MOST_OPERATIONS + 1)
+}
+
+/// The stamps of one kind, of a chunk and of the transaction that is open.
+pub(super) struct Stamps {
+    kind: LatencyKind,
+    /// One for each operation of the chunk.
+    pub(super) of: Vec<u64>,
+    /// Whether operations succeed only with their transaction.
+    holds: bool,
+    few: Vec<(Label, u64)>,
+    many: Vec<(Label, Recorder)>,
+}
+
+impl Stamps {
+    pub(super) fn new(kind: LatencyKind, holds: bool) -> Self {
+        let few = Vec::with_capacity(if holds { FEW } else { 0 });
+        Self { kind, of: vec![NONE; MOST_OPERATIONS], holds, few, many: Vec::new() }
+    }
+
+    /// Enters what is decided of the chunk, and holds the rest.
+    pub(super) fn collect(&mut self, chunk: &Chunk, ends: &[End], samples: &mut Samples) {
+        let mut from = 0;
+        for end in ends {
+            self.decide(end.committed, samples);
+            for index in from..end.next {
+                let stamp = std::mem::replace(&mut self.of[index], NONE);
+                let stamp = if end.committed || stamp == NONE { stamp } else { FAILED };
+                samples.latency(chunk.label(index), self.kind, stamp);
+            }
+            from = end.next;
+        }
+        for index in from..chunk.len() {
+            let stamp = std::mem::replace(&mut self.of[index], NONE);
+            if self.holds {
+                self.hold(chunk.label(index), stamp);
+            } else {
+                samples.latency(chunk.label(index), self.kind, stamp);
+            }
+        }
+    }
+
+    fn hold(&mut self, label: Label, stamp: u64) {
+        if stamp == NONE {
+            return;
+        }
+        if self.few.len() == FEW {
+            self.spill();
+        }
+        self.few.push((label, stamp));
+    }
+
+    fn spill(&mut self) {
+        for (label, stamp) in self.few.drain(..) {
+            let place = self.many.iter().position(|(l, _)| *l == label).unwrap_or_else(|| {
+                self.many.push((label, Recorder::new()));
+                self.many.len() - 1
+            });
+            match stamp {
+                FAILED => self.many[place].1.record_failed(),
+                nanos => self.many[place].1.record(Nanos::from_nanos(nanos)),
+            }
+        }
+    }
+
+    /// What is held succeeded as it stands, or failed as a whole.
+    pub(super) fn decide(&mut self, committed: bool, samples: &mut Samples) {
+        for (label, stamp) in self.few.drain(..) {
+            samples.latency(label, self.kind, if committed { stamp } else { FAILED });
+        }
+        for (label, held) in self.many.drain(..) {
+            let recorder = samples.recorder(label, self.kind);
+            if committed {
+                recorder.merge(&held);
+            } else {
+                (0..held.succeeded() + held.failed()).for_each(|_| recorder.record_failed());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::phases::chunk::Draft;
+    use crate::timed_loop::Kind;
+
+    fn chunk(operations: u64) -> Chunk {
+        let mut chunk = Chunk::default();
+        for number in 0..operations {
+            let label = if number % 2 == 0 { Label::Put } else { Label::Delete };
+            chunk.push(Draft { kind: Kind::Put, label, number, rows: 0 }, &[], &[]);
+        }
+        chunk
+    }
+
+    /// Operations of each label that succeeded and failed.
+    fn counts(samples: &Samples) -> Vec<(&'static str, u64, u64)> {
+        let of = |label: Label| samples.recorders.iter().find(|(l, ..)| *l == label).map(|(.., r)| (label.name(), r));
+        let all = Label::ALL.into_iter().filter_map(of);
+        all.map(|(name, recorder)| (name, recorder.succeeded(), recorder.failed())).collect()
+    }
+
+    fn end(next: usize, committed: bool) -> End {
+        End { next, committed, commit: NONE }
+    }
+
+    fn fill(stamps: &mut Stamps, operations: usize) {
+        stamps.of[..operations].iter_mut().for_each(|stamp| *stamp = 500);
+    }
+
+    #[test]
+    fn each_transaction_of_a_chunk_counts_as_it_ended() {
+        let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, true), Samples::default());
+        fill(&mut stamps, 10);
+        stamps.collect(&chunk(10), &[end(4, true), end(8, false)], &mut samples);
+        assert_eq!(counts(&samples), [("put", 2, 2), ("delete", 2, 2)], "two are not decided yet");
+        stamps.collect(&chunk(0), &[end(0, true)], &mut samples);
+        assert_eq!(counts(&samples), [("put", 3, 2), ("delete", 3, 2)]);
+    }
+
+    #[test]
+    fn a_transaction_over_chunks_fails_whole_however_long_it_is() {
+        for chunks in [2, 10, 40] {
+            let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, true), Samples::default());
+            for _ in 0..chunks {
+                fill(&mut stamps, 200);
+                stamps.collect(&chunk(200), &[], &mut samples);
+            }
+            assert_eq!(counts(&samples), []);
+            stamps.of[0] = FAILED;
+            stamps.collect(&chunk(1), &[end(1, false)], &mut samples);
+            assert_eq!(counts(&samples), [("put", 0, chunks * 100 + 1), ("delete", 0, chunks * 100)]);
+        }
+    }
+
+    #[test]
+    fn a_long_transaction_that_is_committed_keeps_its_latencies() {
+        let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, true), Samples::default());
+        for _ in 0..20 {
+            fill(&mut stamps, 200);
+            stamps.of[3] = FAILED;
+            stamps.of[5] = NONE;
+            stamps.collect(&chunk(200), &[], &mut samples);
+        }
+        stamps.decide(true, &mut samples);
+        assert_eq!(counts(&samples), [("put", 2000, 0), ("delete", 1960, 20)]);
+    }
+
+    #[test]
+    fn without_shared_transactions_nothing_is_held() {
+        let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, false), Samples::default());
+        fill(&mut stamps, 2);
+        stamps.collect(&chunk(2), &[], &mut samples);
+        assert_eq!(counts(&samples), [("put", 1, 0), ("delete", 1, 0)]);
+    }
+}

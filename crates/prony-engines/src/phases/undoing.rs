@@ -1,0 +1,226 @@
+//! What a failed transaction takes out of a client's books: operations and bytes that earlier chunks entered, and those
+//! of the chunk at hand. In a timed section it costs two stores a transaction; the rest is done between chunks.
+
+use std::ops::Range;
+
+use super::chunk::Chunk;
+use super::series::Series;
+
+/// Operations, and the bytes of keys and values they handed over to be stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sum {
+    pub(super) operations: u64,
+    pub(super) bytes: u64,
+}
+
+impl Sum {
+    fn of(chunk: &Chunk, range: Range<usize>) -> Self {
+        Self { operations: range.len() as u64, bytes: chunk.bytes_to_store(range) }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.operations += other.operations;
+        self.bytes += other.bytes;
+    }
+}
+
+/// What of a chunk does not count, and what of the rest may still be taken back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Closed {
+    pub(super) lost: Sum,
+    pub(super) open: Sum,
+}
+
+/// The open transaction and the failures of the chunk at hand.
+#[derive(Debug, Default)]
+pub(super) struct Undoing {
+    /// Index of the transaction's first operation in the chunk; 0 where it began in an earlier one.
+    from: Option<usize>,
+    /// It began in this chunk, so that `held` is of one that is over.
+    fresh: bool,
+    /// The transaction that `held` is of is undone.
+    take_back: bool,
+    failed: Vec<Range<usize>>,
+    held: Held,
+}
+
+/// What earlier chunks entered of the open transaction.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: u64,
+    /// Begin and end as offsets from the phase's begin, and operations.
+    spans: Vec<(u64, u64, u64)>,
+}
+
+impl Held {
+    fn clear(&mut self) {
+        self.bytes = 0;
+        self.spans.clear();
+    }
+}
+
+impl Undoing {
+    /// A transaction begins with the operation at `next`, which is given back.
+    #[inline(always)]
+    pub(super) fn open(&mut self, next: usize) -> usize {
+        (self.from, self.fresh) = (Some(next), true);
+        next
+    }
+
+    /// An operation failed by itself.
+    pub(super) fn failed(&mut self, index: usize) {
+        self.failed.push(index..index + 1);
+    }
+
+    /// The transaction opened last is undone; its last operation stands before `next`.
+    pub(super) fn undone(&mut self, next: usize) {
+        if let Some(from) = self.from.take() {
+            self.failed.push(from..next);
+            self.take_back |= !self.fresh;
+        }
+    }
+
+    /// Takes back what is undone of earlier chunks, and says what counts of the first `ran` operations of this one.
+    pub(super) fn close(&mut self, chunk: &Chunk, ran: usize, series: &mut Series, stored: &mut u64) -> Closed {
+        if self.take_back {
+            self.held.spans.iter().for_each(|(_, to, operations)| series.take_back(*to, *operations));
+            *stored -= self.held.bytes;
+        }
+        if self.take_back || self.fresh || self.from.is_none() {
+            self.held.clear();
+        }
+        let mut closed = Closed::default();
+        self.failed.iter().for_each(|range| closed.lost.add(Sum::of(chunk, range.clone())));
+        if let Some(from) = self.from {
+            closed.open = self.open_sum(chunk, from..ran);
+            self.from = Some(0);
+        }
+        self.failed.clear();
+        (self.fresh, self.take_back) = (false, false);
+        closed
+    }
+
+    fn open_sum(&self, chunk: &Chunk, range: Range<usize>) -> Sum {
+        if self.failed.is_empty() {
+            return Sum::of(chunk, range);
+        }
+        // What failed by itself inside it is lost already.
+        let failed = |index: &usize| self.failed.iter().any(|range| range.contains(index));
+        let mut sum = Sum::default();
+        range.filter(|i| !failed(i)).for_each(|i| sum.add(Sum::of(chunk, i..i + 1)));
+        sum
+    }
+
+    /// What the open transaction has entered, between two offsets from the phase's begin. Spans shorter than `interval`
+    /// are joined, so that they take no more room than the series.
+    pub(super) fn hold(&mut self, open: Sum, (from, to): (u64, u64), interval: u64) {
+        if open == Sum::default() {
+            return;
+        }
+        self.held.bytes += open.bytes;
+        match self.held.spans.last_mut() {
+            Some(last) if to - last.0 <= interval => (last.1, last.2) = (to, last.2 + open.operations),
+            _ => self.held.spans.push((from, to, open.operations)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::units::Nanos;
+
+    use super::*;
+    use crate::phases::chunk::{Draft, Label};
+    use crate::timed_loop::Kind;
+
+    /// Operations that store ten bytes each.
+    fn chunk(operations: u64) -> Chunk {
+        let mut chunk = Chunk::default();
+        for number in 0..operations {
+            chunk.push(Draft { kind: Kind::Put, label: Label::Put, number, rows: 0 }, &[0; 4], &[0; 6]);
+        }
+        chunk
+    }
+
+    /// The books of a client that runs chunks of ten operations in a millisecond each.
+    struct Books {
+        undoing: Undoing,
+        series: Series,
+        stored: u64,
+        at: u64,
+    }
+
+    impl Books {
+        fn new() -> Self {
+            Self { undoing: Undoing::default(), series: Series::new(Nanos::from_millis(1)), stored: 0, at: 0 }
+        }
+
+        fn end_chunk(&mut self) {
+            let closed = self.undoing.close(&chunk(10), 10, &mut self.series, &mut self.stored);
+            let (from, to) = (self.at, self.at + 1_000_000);
+            self.series.add(from, to, 10 - closed.lost.operations);
+            self.stored += 100 - closed.lost.bytes;
+            self.undoing.hold(closed.open, (from, to), 1_000_000);
+            self.at = to;
+        }
+
+        fn end(mut self) -> (u64, u64) {
+            self.undoing.close(&chunk(0), 0, &mut self.series, &mut self.stored);
+            (self.series.into_throughput().operations.iter().sum(), self.stored)
+        }
+    }
+
+    #[test]
+    fn a_transaction_over_three_chunks_is_taken_back_whole_and_nothing_else() {
+        let mut books = Books::new();
+        books.undoing.open(0);
+        books.undoing.open(7);
+        books.end_chunk();
+        books.end_chunk();
+        books.undoing.undone(4);
+        books.undoing.open(4);
+        books.end_chunk();
+        assert_eq!(books.end(), (7 + 6, 130));
+    }
+
+    #[test]
+    fn what_is_committed_stays_though_the_next_transaction_fails() {
+        let mut books = Books::new();
+        books.undoing.open(2);
+        books.end_chunk();
+        books.undoing.open(5);
+        books.undoing.undone(8);
+        books.end_chunk();
+        assert_eq!(books.end(), (17, 170));
+    }
+
+    #[test]
+    fn a_commit_that_fails_after_the_last_chunk_takes_back_too() {
+        let mut books = Books::new();
+        books.undoing.open(3);
+        books.end_chunk();
+        books.undoing.undone(0);
+        assert_eq!(books.end(), (3, 30));
+    }
+
+    #[test]
+    fn operations_that_fail_by_themselves_are_lost_once() {
+        let mut books = Books::new();
+        books.undoing.open(0);
+        books.undoing.failed(0);
+        books.end_chunk();
+        assert_eq!((books.stored, books.undoing.held.bytes), (90, 90));
+        books.undoing.undone(10);
+        books.end_chunk();
+        assert_eq!(books.end(), (0, 0));
+    }
+
+    #[test]
+    fn what_is_held_takes_no_more_room_than_the_series() {
+        let mut undoing = Undoing::default();
+        let sum = Sum { operations: 10, bytes: 100 };
+        (0..1000).for_each(|i| undoing.hold(sum, (i * 1000, i * 1000 + 900), 100_000));
+        assert!(undoing.held.spans.len() <= 11, "{:?}", undoing.held.spans);
+        assert_eq!(undoing.held.spans.iter().map(|s| s.2).sum::<u64>(), 10_000);
+    }
+}

@@ -1,0 +1,45 @@
+//! What is shown beside the verdicts and is none: interactions of factors, growth.
+
+use super::model::Remarks;
+use crate::plot::data::growth;
+use crate::results::RunData;
+use crate::verdicts::interactions::{self, Interactions};
+use crate::verdicts::{Verdicts, declared};
+
+/// Lines of one kind; the rest is counted.
+const MOST: usize = 8;
+
+/// Interactions and growth, where there is any.
+pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
+    let found = interactions::of(data, verdicts);
+    [interplay(&found), growths(data)].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
+}
+
+fn interplay(found: &Interactions) -> Remarks {
+    let lines = found.found.iter().map(interactions::Interaction::sentence).collect();
+    Remarks { title: "Interactions", lines: cut(lines), note: found.note() }
+}
+
+/// Of the metrics that verdicts rest on, and of the memory that a limit holds down.
+fn growths(data: &RunData) -> Remarks {
+    let mut metrics = declared(&data.experiment);
+    metrics.extend(growth::memory(data).filter(|memory| !metrics.contains(memory)));
+    let factors = growth::factors(&data.experiment);
+    let all = metrics.iter().flat_map(|metric| factors.iter().map(move |factor| (metric, *factor)));
+    let sentences = all.filter_map(|(metric, factor)| Some(growth::of(data, metric, factor)?.sentences(metric)));
+    Remarks {
+        title: "Growth",
+        lines: cut(sentences.flatten().collect()),
+        note: "power laws fitted to all trials, with the 95 % interval of the exponent; no verdict rests on them"
+            .to_owned(),
+    }
+}
+
+fn cut(mut lines: Vec<String>) -> Vec<String> {
+    let more = lines.len().saturating_sub(MOST);
+    if more > 0 {
+        lines.truncate(MOST);
+        lines.push(format!("and {more} more like them, in the JSON document and the page's figures"));
+    }
+    lines
+}

@@ -1,0 +1,190 @@
+//! Where the effect of one factor depends on the level of another: shown beside the verdicts, and none of them.
+
+mod cells;
+mod cross;
+
+use prony_core::metric::MetricName;
+use prony_core::reading::Reading;
+use prony_core::stats::verdict::RatioInterval;
+use prony_core::stats::{Cross, Estimate, MIN_BLOCKS, Verdict, interaction};
+
+use super::sentence::{digits, interval_text};
+use super::{Verdicts, declared};
+use crate::results::RunData;
+use cells::Cells;
+use cross::{Roles, contexts, roles};
+
+/// What was looked at, and where the effects differ by more than the margin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Interactions {
+    /// The strongest first; empty where none matters or there is one factor.
+    pub found: Vec<Interaction>,
+    /// Pairs of effects that were compared; the intervals of [`Interaction::change`] are corrected for so many.
+    pub looked_at: usize,
+    /// How certain all of these intervals are together.
+    pub confidence: f64,
+}
+
+/// The effect of one factor at several levels of another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interaction {
+    /// The figure.
+    pub metric: MetricName,
+    /// The factor whose effect depends, by name.
+    pub factor: String,
+    /// Its level that is set beside `reference`, by label.
+    pub level: String,
+    /// The baseline's level of it, or its first.
+    pub reference: String,
+    /// The factor on whose level it depends.
+    pub on: String,
+    /// Levels of all other factors that vary; empty where none does.
+    pub at: String,
+    /// The effect at each level of `on`: label, and `level` as a multiple of `reference`, at 95 % each.
+    pub effects: Vec<(String, Estimate)>,
+    /// The two levels of `on` whose effects are furthest apart: from, to.
+    pub between: (String, String),
+    /// The effect at the second of them as a multiple of that at the first.
+    pub change: Estimate,
+}
+
+/// More levels than this are not listed in a sentence.
+const LISTED: usize = 4;
+
+impl Interaction {
+    /// As a sentence without a full stop; names stand in backticks, as they came.
+    pub fn sentence(&self) -> String {
+        let at = if self.at.is_empty() { String::new() } else { format!(" at `{}`", self.at) };
+        let told = |label: &String| self.effects.len() <= LISTED || [&self.between.0, &self.between.1].contains(&label);
+        let effects = self.effects.iter().filter(|(label, _)| told(label));
+        let effects: Vec<String> =
+            effects.map(|(label, effect)| format!("{} at `{}={label}`", times(*effect), self.on)).collect();
+        let Self { factor, level, reference, on, metric, .. } = self;
+        format!(
+            "what `{factor}` does depends on `{on}` in `{metric}`{at}: `{level}` is {} what `{reference}` is; from \
+             `{}` to `{}` that changes by a factor of {} ({})",
+            effects.join(", "),
+            self.between.0,
+            self.between.1,
+            digits(self.change.ratio),
+            interval_text(self.change.interval),
+        )
+    }
+}
+
+impl Interactions {
+    /// What their intervals are worth, as a sentence without a full stop.
+    pub fn note(&self) -> String {
+        let pairs =
+            if self.looked_at == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.looked_at) };
+        format!(
+            "no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
+             hold together with probability {:.0} % over {pairs} of effects looked at, not corrected for looks, those \
+             of single effects with 95 % each",
+            100.0 * self.confidence
+        )
+    }
+}
+
+fn times(effect: Estimate) -> String {
+    format!("{} times ({})", digits(effect.ratio), interval_text(effect.interval))
+}
+
+/// A pair of effects to be compared.
+struct Candidate<'a> {
+    metric: &'a MetricName,
+    cells: usize,
+    roles: Roles,
+    /// A variant for each level of both, in the order of [`Cross`].
+    corners: [usize; 4],
+    blocks: Vec<Cross>,
+}
+
+/// What a run says of interactions in the metrics that verdicts rest on. Variants that are not compared are left out.
+pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
+    let metrics = declared(&data.experiment);
+    let cells: Vec<Cells> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
+    let candidates = candidates(data, &metrics, &cells);
+    let looked_at = candidates.len();
+    let error = verdicts.alpha / looked_at.max(1) as f64;
+    let mut found = Vec::new();
+    for candidate in candidates {
+        if let Reading::Measured(change) = interaction(&candidate.blocks, error)
+            && beyond(change, verdicts.margin)
+        {
+            found.push((candidate, change));
+        }
+    }
+    let found = strongest(found).into_iter().map(|(c, change)| told(data, &cells[c.cells], &c, change)).collect();
+    Interactions { found, looked_at, confidence: 1.0 - verdicts.alpha }
+}
+
+/// Variants whose comparison in the metric is refused.
+fn refused(verdicts: &Verdicts, metric: &MetricName) -> Vec<usize> {
+    let lines = verdicts.lines.iter().filter(|line| line.pair.metric == *metric);
+    lines.filter(|l| matches!(l.comparison.verdict, Verdict::Refused { .. })).map(|l| l.pair.variant).collect()
+}
+
+/// Every pair of effects with enough blocks.
+fn candidates<'a>(data: &RunData, metrics: &'a [MetricName], cells: &[Cells]) -> Vec<Candidate<'a>> {
+    let mut candidates = Vec::new();
+    for roles in roles(&data.experiment) {
+        for corners in contexts(&data.experiment, roles) {
+            for (at, (metric, of_metric)) in metrics.iter().zip(cells).enumerate() {
+                let blocks = of_metric.crosses(corners, roles.relative);
+                if blocks.len() >= MIN_BLOCKS as usize {
+                    candidates.push(Candidate { metric, cells: at, roles, corners, blocks });
+                }
+            }
+        }
+    }
+    candidates
+}
+
+/// Whether the interval excludes 1 and the estimate lies beyond the margin.
+fn beyond(change: Estimate, margin: f64) -> bool {
+    let RatioInterval { low, high } = change.interval;
+    let excludes = low > 1.0 || high.is_some_and(|high| high < 1.0);
+    excludes && change.ratio.ln().abs() > margin.ln_1p()
+}
+
+/// Of each effect the greatest change, the greatest of all first.
+fn strongest(mut found: Vec<(Candidate<'_>, Estimate)>) -> Vec<(Candidate<'_>, Estimate)> {
+    found.sort_by(|a, b| b.1.ratio.ln().abs().total_cmp(&a.1.ratio.ln().abs()));
+    let mut kept: Vec<(Candidate<'_>, Estimate)> = Vec::new();
+    for (candidate, change) in found {
+        // The reference level of `on` is the same in all of one effect: so are the first two corners.
+        let same = |(k, _): &(Candidate<'_>, Estimate)| {
+            (k.cells, k.roles, &k.corners[..2]) == (candidate.cells, candidate.roles, &candidate.corners[..2])
+        };
+        if !kept.iter().any(same) {
+            kept.push((candidate, change));
+        }
+    }
+    kept
+}
+
+fn told(data: &RunData, cells: &Cells, candidate: &Candidate<'_>, change: Estimate) -> Interaction {
+    let experiment = &data.experiment;
+    let Candidate { roles, corners, .. } = candidate;
+    let label = |variant: usize, factor: usize| {
+        let factor_of = &experiment.factors()[factor];
+        factor_of.levels[experiment.variants()[variant].levels[factor]].label.clone()
+    };
+    let (of, on) = (roles.of, roles.on);
+    let pairs = cross::along(experiment, *roles, corners[0], corners[1]);
+    let effects = pairs.into_iter().filter_map(|(reference, variant)| {
+        Some((label(variant, on), cells.effect(variant, reference, roles.relative)?))
+    });
+    Interaction {
+        metric: candidate.metric.clone(),
+        factor: experiment.factors()[of].name.clone(),
+        level: label(corners[1], of),
+        reference: label(corners[0], of),
+        on: experiment.factors()[on].name.clone(),
+        at: cross::others(experiment, *roles, corners[0]),
+        effects: effects.collect(),
+        between: (label(corners[0], on), label(corners[2], on)),
+        change,
+    }
+}

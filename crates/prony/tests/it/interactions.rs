@@ -1,0 +1,167 @@
+//! Interactions of factors and growth: found where they are, and not where they are not.
+
+use prony::report::{Options, build, export};
+use prony::results::RunData;
+use prony::verdicts;
+use prony::verdicts::interactions::{self, Interactions};
+use prony_core::experiment::design::Experiment;
+use prony_core::record::{Answer, TrialRecord};
+use serde_json::{Value, json};
+
+use crate::compared::{against, edited, trials};
+use crate::pages;
+use crate::synthetic::{experiment, noise, numbers, phase, run_data, texts};
+
+const BLOCKS: u32 = 12;
+
+/// Two engines with two or more ways to write, the engine against `memory`.
+fn engines(ways: &[&str]) -> Experiment {
+    let factors = [texts("engine", &["memory", "lmdb"]), texts("way", ways)];
+    against(&experiment("ways", &factors, &[("write", true)], BLOCKS), "engine", "memory")
+}
+
+/// Runs it with a time for each engine and way, 1 % of noise, and blocks of very different speed.
+fn run(experiment: &Experiment, time: impl Fn(usize, usize) -> f64) -> RunData {
+    let records = trials(experiment, BLOCKS, |t| {
+        let levels = &experiment.variants()[t.trial.variant].levels;
+        let luck = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+        let weather = 1.0 + f64::from(t.trial.block % 5);
+        t.phases = vec![phase("write", &[("time", 1e9 * time(levels[0], levels[1]) * luck * weather)])];
+    });
+    run_data(experiment.clone(), records.len() as u32, records)
+}
+
+fn found(data: &RunData) -> Interactions {
+    interactions::of(data, &verdicts::of(data))
+}
+
+#[test]
+fn an_effect_that_depends_on_the_other_factor_is_told_with_both_levels() {
+    let found = found(&run(&engines(&["each", "batch"]), |engine, way| [[1.0, 1.0], [6.0, 3.0]][engine][way]));
+    let [one] = found.found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((one.factor.as_str(), one.on.as_str()), ("engine", "way"), "the baseline's factor has the effect");
+    let sentence = one.sentence();
+    assert!(
+        sentence.starts_with("what `engine` does depends on `way` in `write.time`: `lmdb` is 6.0")
+            || sentence.starts_with("what `engine` does depends on `way` in `write.time`: `lmdb` is 5.9"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("what `memory` is; from `each` to `batch` that changes by a factor of 0.5"),
+        "{sentence}"
+    );
+    let interval = one.change.interval;
+    assert!(interval.low < 0.5 && interval.high.unwrap() > 0.5 && interval.high.unwrap() < 0.52, "{interval:?}");
+    assert_eq!(found.looked_at, 1);
+    assert!(found.note().starts_with("no verdicts: interactions are not declared"));
+}
+
+#[test]
+fn factors_that_multiply_and_differences_below_the_margin_are_not_told() {
+    assert!(found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w])).found.is_empty());
+    let little = found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w] * [1.0, 1.02][e * w]));
+    assert!(little.found.is_empty() && little.looked_at == 1, "{little:?}");
+}
+
+#[test]
+fn of_many_levels_the_greatest_change_is_told_and_all_effects_with_it() {
+    let data = run(&engines(&["each", "ten", "hundred"]), |e, w| [[1.0; 3], [6.0, 5.9, 1.0]][e][w]);
+    let found = found(&data);
+    let [one] = found.found.as_slice() else { panic!("{found:?}") };
+    assert_eq!((one.between.0.as_str(), one.between.1.as_str()), ("each", "hundred"));
+    assert_eq!(one.effects.iter().map(|(at, _)| at.as_str()).collect::<Vec<_>>(), ["each", "ten", "hundred"]);
+    assert_eq!(found.looked_at, 2);
+}
+
+#[test]
+fn other_factors_are_held_and_named() {
+    let factors = [
+        texts("engine", &["memory", "lmdb"]),
+        texts("way", &["each", "batch"]),
+        numbers("documents", &["10", "1_000"]),
+    ];
+    let held = against(&experiment("three", &factors, &[("write", true)], BLOCKS), "engine", "memory");
+    // Only with many documents does the way matter, and only to one engine.
+    let records = trials(&held, BLOCKS, |t| {
+        let l = &held.variants()[t.trial.variant].levels;
+        let luck = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+        let time = if l.as_slice() == [1, 1, 1] { 0.25 } else { 1.0 };
+        t.phases = vec![phase("write", &[("time", 1e9 * time * luck)])];
+    });
+    let found = found(&run_data(held.clone(), records.len() as u32, records));
+    let at = |of: &str, on: &str| -> Vec<&str> {
+        found.found.iter().filter(|i| i.factor == of && i.on == on).map(|i| i.at.as_str()).collect()
+    };
+    assert_eq!(at("engine", "way"), ["documents=1_000"]);
+    assert_eq!(at("engine", "documents"), ["way=batch"]);
+    assert_eq!(at("documents", "way"), ["engine=lmdb"]);
+    assert_eq!(found.looked_at, 6);
+}
+
+#[test]
+fn few_blocks_stars_and_refused_comparisons_say_nothing() {
+    let engines = engines(&["each", "batch"]);
+    let time = |e: usize, w: usize| [[1.0, 1.0], [6.0, 3.0]][e][w];
+    let mut few = run(&engines, time);
+    few.trials.retain(|t| t.trial.block < 5);
+    assert_eq!(found(&few).looked_at, 0);
+    let mut star = run(&engines, time);
+    star.trials.retain(|t| t.trial.variant != 3);
+    assert_eq!(found(&star).looked_at, 0);
+    let mut wrong = run(&engines, time);
+    let answer = |digest: &str| Some(Answer { rows: 1, digest: digest.to_owned(), comparable: true });
+    let lmdb = |t: &TrialRecord| t.trial.variant >= 2;
+    wrong.trials.iter_mut().for_each(|t| t.phases[0].answer = answer(if lmdb(t) { "b" } else { "a" }));
+    assert_eq!(found(&wrong), Interactions { confidence: 0.95, ..Interactions::default() });
+}
+
+#[test]
+fn identical_arms_rarely_interact() {
+    let mut hits = 0;
+    for seed in 0..60u64 {
+        let engines = engines(&["each", "batch", "all"]);
+        let records = trials(&engines, BLOCKS, |t| {
+            let luck = 1.0 + noise(seed << 32 | u64::from(t.trial.position));
+            t.phases = vec![phase("write", &[("time", 1e9 * luck)])];
+        });
+        hits += usize::from(!found(&run_data(engines, records.len() as u32, records)).found.is_empty());
+    }
+    // At a true 5 % ten or more of sixty happen once in two thousand times.
+    assert!(hits < 10, "{hits} of 60");
+}
+
+#[test]
+fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
+    let (of_pages, records) = pages::sourcing();
+    let data = run_data(of_pages, records.len() as u32, records);
+    let report = build(&data, &Options::default());
+    let mut text = Vec::new();
+    export::document::document(&data, &report, &mut text).unwrap();
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    let growth = document["growth"].as_array().unwrap();
+    let memory = growth.iter().find(|g| g["metric"] == "source.anon.max" && g["series"] == "engine=memory").unwrap();
+    assert_eq!(memory["ran_out_at"], json!([1e7]));
+    let reach = memory["line"]["reach"]["x"].as_f64().unwrap();
+    assert!((9e6..1.1e7).contains(&reach), "{reach}");
+    let sentences: Vec<&String> = report.remarks.iter().flat_map(|r| &r.lines).collect();
+    let told = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
+    assert_eq!(told("extrapolated, not measured: it would meet the limit of 16.0 GB at about "), 1);
+    assert_eq!(told("; at 10,000,000 it did run out of memory"), 1);
+    let first = &document["comparisons"][0];
+    assert_eq!((&first["verdict"], &first["metric"]), (&json!("worse"), &json!("source.time")));
+    assert!(first["low"].as_f64().unwrap() > 1.5 && first["finished"]["trials"] == 8);
+}
+
+#[test]
+fn memory_without_a_limit_and_resident_memory_meet_nothing() {
+    let (of_pages, records) = pages::sourcing();
+    let free = edited(&of_pages, |json| {
+        for variant in json["variants"].as_array_mut().unwrap() {
+            variant["spec"]["limits"]["memory"] = json!(null);
+        }
+    });
+    for data in [run_data(free, 1, records.clone()), run_data(of_pages, 1, records)] {
+        let growth = prony::plot::data::growth::of(&data, &"source.rss.peak".parse().unwrap(), 1).unwrap();
+        assert!(growth.series.iter().all(|s| s.limit.is_none() && s.reach.is_none()));
+    }
+}
