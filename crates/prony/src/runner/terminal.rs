@@ -254,7 +254,10 @@ mod tests {
             profiles: 2,
         };
         let there = event(Some(ending), Reading::Measured(812));
-        assert_eq!(said(PLAIN, std::slice::from_ref(&there)), "[profile 1/2] engine=lmdb: 812 samples\n  something is not seen\n");
+        assert_eq!(
+            said(PLAIN, std::slice::from_ref(&there)),
+            "[profile 1/2] engine=lmdb: 812 samples\n  something is not seen\n"
+        );
         let quiet = Manner { quiet: true, ..PLAIN };
         assert_eq!(said(quiet, &[there]), "");
         let missing = event(None, Reading::Missing(Why::NotSupported("`perf` is not installed".into())));
