@@ -99,6 +99,7 @@ impl OverrideArguments {
             only: pairs("--only", &self.only)?,
             blocks: self.blocks,
             seed: self.seed,
+            ..Overrides::default()
         })
     }
 }
