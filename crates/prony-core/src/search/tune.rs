@@ -257,7 +257,7 @@ impl Tune {
     }
 
     /// What to do now, after every trial of the last block was told.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         if self.ran() > 0 {
             self.judge();
         }

@@ -14,7 +14,8 @@ use super::{Answer, Output};
 use crate::error::Error;
 use crate::runner::interrupt::Interrupt;
 use crate::search::Means;
-use crate::search::tune::{self, Wanted};
+use crate::search::found::TuneWanted;
+use crate::search::tune;
 
 /// Examples of `prony tune --help`.
 pub const EXAMPLES: &str = "\
@@ -95,12 +96,12 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     Ok(if tuned.is_good() { Answer::Yes } else { Answer::No })
 }
 
-fn asked(arguments: &Arguments) -> Result<Wanted, Error> {
+fn asked(arguments: &Arguments) -> Result<TuneWanted, Error> {
     let (objective, maximize) = objective(arguments)?;
     let Some(file) = &arguments.file else {
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
-    Ok(Wanted {
+    Ok(TuneWanted {
         file: file.clone(),
         overrides: arguments.overrides.read()?,
         ranges: arguments.over.clone(),

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
+use super::place::startable::startable;
 use super::place::{Means, Places};
 use super::program::stage::Stages;
 use crate::error::Error;
@@ -64,6 +65,7 @@ impl<'a> Lab<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         enforceable(experiment)?;
+        startable(experiment)?;
         sweep(near, observer)?;
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");
@@ -97,12 +99,15 @@ impl<'a> Lab<'a> {
     }
 
     /// The same laboratory with an experiment that has grown by variants; known ones keep their places.
-    #[must_use]
-    pub fn with<'b>(self, experiment: &'b Experiment) -> Lab<'b>
+    ///
+    /// # Errors
+    /// Where new variants have limits that cannot be enforced here.
+    pub fn with<'b>(self, experiment: &'b Experiment) -> Result<Lab<'b>, Error>
     where
         'a: 'b,
     {
-        Lab { experiment, ..self }
+        enforceable(experiment)?;
+        Ok(Lab { experiment, ..self })
     }
 
     /// The canaries before a trial: those after the trial before, where that is less than a second ago.

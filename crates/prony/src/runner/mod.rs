@@ -98,23 +98,40 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     if lab.experiment.observe().care == Care::Light {
         campaign.database.sync_every(LAZY)?;
     }
-    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
-        if !one_block(&mut campaign, lab, block, &mut summary, observer)? {
-            summary.interrupted = true;
-            break;
-        }
-        let blocks = block.first().map_or(0, |trial| trial.block + 1);
-        if looks.contains(&blocks) && settled(&campaign, observer, blocks)? {
-            break;
-        }
+    let ran = blocks(&mut campaign, lab, &looks, &mut summary, observer).and_then(|()| trial::clean_up(lab));
+    if let Err(error) = ran {
+        // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
+        let _ = campaign.database.sync_every(Duration::ZERO);
+        let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
+        return Err(error);
     }
-    trial::clean_up(lab)?;
     campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
     campaign.database.end_run(campaign.run, status, unix_ms())?;
     let Summary { ok, failed, interrupted } = summary;
     observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
     Ok(summary)
+}
+
+/// Runs block after block, until the user interrupts it or a look ends it.
+fn blocks(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    looks: &[u32],
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
+        if !one_block(campaign, lab, block, summary, observer)? {
+            summary.interrupted = true;
+            break;
+        }
+        let blocks = block.first().map_or(0, |trial| trial.block + 1);
+        if looks.contains(&blocks) && settled(campaign, observer, blocks)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Runs what is left of a block; `false` where the user interrupted it.

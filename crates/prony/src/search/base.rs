@@ -23,7 +23,11 @@ impl Base {
     ///
     /// # Errors
     /// Where another factor has several levels and the baseline names none of them, or a default is no number.
-    pub(super) fn of(source: &mut Source, mut ranges: Vec<Range>, defaults: &[(String, String)]) -> Result<Self, Error> {
+    pub(super) fn of(
+        source: &mut Source,
+        mut ranges: Vec<Range>,
+        defaults: &[(String, String)],
+    ) -> Result<Self, Error> {
         closed(&ranges)?;
         let experiment = source.plain()?;
         let mut pins = Vec::new();

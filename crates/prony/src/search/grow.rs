@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use prony_core::experiment::Overrides;
 use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::record::TrialRecord;
-use prony_core::search::{Ask, Fate, Grow, GrowSettings, Growth};
+use prony_core::search::{Ask, Fate, Grow, GrowSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::found::Grown;
 use super::prober::{Means, Prober};
 use super::shelf::Shelf;
 use super::source::{Source, others};
@@ -26,19 +27,6 @@ pub struct Wanted {
     pub overrides: Overrides,
     /// What is raised, and how finely.
     pub settings: GrowSettings,
-}
-
-/// How far one combination of the other factors went.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Grown {
-    /// The other factors, `(name, label)`.
-    pub others: Vec<(String, String)>,
-    /// What was found.
-    pub growth: Growth,
-    /// The trials of the largest value that lives.
-    pub lived: Vec<TrialRecord>,
-    /// The trials of the smallest value that died, which died.
-    pub died: Vec<TrialRecord>,
 }
 
 /// What a search found.
@@ -91,9 +79,12 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
     }
     let run = prober.run();
+    let said = words::grown(&wanted.settings, &grown);
+    if grown.len() == first.variants().len() {
+        prober.note(&json!({ "said": said }))?;
+    }
     let summary = prober.end()?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
-    let said = words::grown(&wanted.settings, &grown);
     Ok(Found { run, grown, status, said })
 }
 

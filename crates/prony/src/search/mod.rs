@@ -2,6 +2,7 @@
 //! `prony_core::search`; here it is run, kept and told.
 
 mod base;
+pub mod found;
 pub mod grow;
 mod prober;
 mod shelf;

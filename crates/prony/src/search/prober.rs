@@ -154,7 +154,7 @@ impl<'a> Prober<'a> {
         if id == before {
             self.database.extend_run(self.run, &self.experiment, self.position)?;
             let kept = self.shelf.put(self.experiment.clone());
-            self.lab = self.lab.take().map(|lab| lab.with(kept));
+            self.lab = self.lab.take().map(|lab| lab.with(kept)).transpose()?;
         }
         Ok(id)
     }

@@ -1,83 +1,29 @@
 //! `tune`: settings race in interleaved blocks; the winner then meets the default in fresh ones.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use prony_core::event::Event;
-use prony_core::experiment::Overrides;
 use prony_core::experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Statistic, TableSpec};
 use prony_core::experiment::expr;
 use prony_core::finding::Severity;
-use prony_core::metric::MetricName;
-use prony_core::reading::{Reading, Why};
+use prony_core::reading::Reading;
 use prony_core::record::TrialRecord;
 use prony_core::search::tune::{Block, Found, Seen, Settings, Step};
-use prony_core::search::{Constraint, Fate, Range, Tune};
+use prony_core::search::{Constraint, Fate, Tune};
 use prony_core::units::Nanos;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::base::Base;
+use super::found::{Confirmed, Setting, TuneWanted, reading};
 use super::prober::{Means, Prober};
 use super::shelf::Shelf;
 use super::source::Source;
 use super::words_tune as words;
 use crate::error::Error;
-use crate::results::{Database, RunData, RunId};
+use crate::results::{Database, RunId};
 use crate::runner;
 use crate::verdicts::{self, Verdicts};
-
-/// What was asked: the first entry of the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// The experiment's file, as typed.
-    pub file: PathBuf,
-    /// What the command line changes in it.
-    pub overrides: Overrides,
-    /// What is varied.
-    pub ranges: Vec<Range>,
-    /// The figure that is to be least, or most.
-    pub objective: MetricName,
-    /// Whether most is best.
-    pub maximize: bool,
-    /// What must hold.
-    pub constraints: Vec<Constraint>,
-    /// The present value, `(name, value)`, where it is not the file's.
-    pub defaults: Vec<(String, String)>,
-    /// Values on each axis of the first grid.
-    pub grid: Option<u32>,
-    /// As a share of each range.
-    pub resolution: f64,
-    /// Time for all trials, the confirmation's among them.
-    pub budget: Option<Nanos>,
-    /// Trials of the search at most.
-    pub max_trials: Option<u32>,
-    /// Blocks of the confirmation; `None` for the file's, or 6 to 30 where those allow no verdict.
-    pub confirm: Option<Blocks>,
-}
-
-/// A setting that was tried.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
-    /// `chunk=50, pause=3 ms`.
-    pub text: String,
-    /// Its number among the variants of the search's run, once it ran.
-    pub variant: Option<usize>,
-}
-
-/// The winner beside the default in fresh trials.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Confirmed {
-    /// The run of it: the default is its variant 0, the winner its variant 1.
-    pub data: RunData,
-    /// What it says.
-    pub verdicts: Verdicts,
-    /// Whether every trial of the winner ended well and kept every constraint.
-    pub keeps: bool,
-    /// Whether the user interrupted it.
-    pub interrupted: bool,
-}
 
 /// What a search came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,7 +51,7 @@ impl Tuned {
 ///
 /// # Errors
 /// Where the file, a range or a figure is at fault, or the machine refuses.
-pub fn run(wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Tuned, Error> {
+pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Tuned, Error> {
     let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
     let base = Base::of(&mut source, wanted.ranges.clone(), &wanted.defaults)?;
     let first = base.at(&source, &base.default)?;
@@ -130,11 +76,12 @@ pub fn run(wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Resul
         reserve: confirm.min * arms,
         seed: first.seed(),
     });
-    let mut search = Search { wanted: &wanted, source: &source, base: &base, tune, prober, variants: BTreeMap::new() };
+    let mut search =
+        Search { wanted: &wanted, source: &source, base: &base, tune, prober, variants: BTreeMap::new(), unread: None };
     search.prober.note(&json!({ "search": "tune", "wanted": wanted }))?;
-    let found = search.to_the_end()?;
+    let found = search.until_done()?;
     let settings = search.settings();
-    let Search { tune, prober, variants, .. } = search;
+    let Search { tune, prober, variants, unread, .. } = search;
     let (run, experiment) = (prober.run(), prober.experiment().clone());
     prober.end()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
@@ -142,16 +89,22 @@ pub fn run(wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Resul
         Some((default, rival, winner)) => {
             let title = format!("{}: {} against the default", first.title(), settings[winner].text);
             let duel = experiment.duel(default, rival, &wanted.objective, confirm).titled(title);
-            Some(duelled(&duel, &wanted, run, means.lend())?)
+            Some(duelled(&duel, &wanted, means.lend())?)
         }
         None => None,
     };
-    let said = words::tuned(&wanted, run, &tune, &settings, found.as_ref(), confirmed.as_ref());
+    let told = words::Told { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() };
+    let said = told.tuned(found.as_ref(), confirmed.as_ref());
+    if found.is_some() {
+        let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);
+        let entry = json!({ "confirmation": fresh, "said": said });
+        Database::open(means.database)?.append_journal(run, &entry)?;
+    }
     Ok(Tuned { run, found, confirmed, said })
 }
 
 /// The experiment that the search fills, with the default setting in it and a row for each that is tried.
-fn empty(first: &Experiment, base: &Base, wanted: &Wanted) -> Experiment {
+fn empty(first: &Experiment, base: &Base, wanted: &TuneWanted) -> Experiment {
     let names: Vec<String> = base.ranges.iter().map(|range| format!("`{}`", range.name)).collect();
     let title = format!("{}: search over {}", first.title(), names.join(", "));
     let figure = |expr: &Expr| Column {
@@ -177,7 +130,7 @@ fn empty(first: &Experiment, base: &Base, wanted: &Wanted) -> Experiment {
 }
 
 /// Figures of phases that do not exist would make every setting unreadable.
-fn figures_exist(wanted: &Wanted, experiment: &Experiment) -> Result<(), Error> {
+fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Error> {
     let phases: Vec<&str> = experiment
         .variants()
         .iter()
@@ -197,54 +150,49 @@ fn figures_exist(wanted: &Wanted, experiment: &Experiment) -> Result<(), Error> 
 }
 
 /// As many blocks as were asked for, or as the file has where they allow a verdict.
-fn blocks_of_confirmation(wanted: &Wanted, first: &Experiment) -> Blocks {
+fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
     let own = first.compare().blocks;
     let least = prony_core::stats::MIN_BLOCKS;
     wanted.confirm.unwrap_or(if own.min >= least { own } else { Blocks { min: least, max: 30 } })
 }
 
 /// The winner against the default, as an ordinary run.
-fn duelled(duel: &Experiment, wanted: &Wanted, search: RunId, means: Means<'_>) -> Result<Confirmed, Error> {
+fn duelled(duel: &Experiment, wanted: &TuneWanted, means: Means<'_>) -> Result<Confirmed, Error> {
     let Means { database, near, interrupt, observer, .. } = means;
     let text = "the winner meets the default in fresh blocks".to_owned();
     observer.event(&Event::Notice { text, hint: None });
     let (run, summary) = runner::begin(duel, database, near, interrupt, observer)?;
-    let mut database = Database::open(database)?;
-    database.append_journal(search, &json!({ "confirmation": run.0 }))?;
-    let data = database.load_run(run)?;
+    let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
     let keeps = data.trials.iter().filter(|trial| trial.trial.variant == 1).all(|trial| keeps(wanted, trial));
     Ok(Confirmed { data, verdicts, keeps, interrupted: summary.interrupted })
 }
 
-fn keeps(wanted: &Wanted, trial: &TrialRecord) -> bool {
+fn keeps(wanted: &TuneWanted, trial: &TrialRecord) -> bool {
     let holds = |constraint: &Constraint| {
         constraint.value(&mut |name| reading(trial, name)).measured().map(|value| constraint.holds(*value))
     };
     trial.ending.outcome.is_ok() && wanted.constraints.iter().all(|constraint| holds(constraint) == Some(true))
 }
 
-/// A trial's figure, or why it has none.
-pub(super) fn reading(trial: &TrialRecord, name: &MetricName) -> Reading<f64> {
-    verdicts::figure(trial, name).map_or(Reading::Missing(Why::NotReached), Reading::Measured)
-}
-
 /// A search under way.
 struct Search<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a TuneWanted,
     source: &'a Source,
     base: &'a Base,
     tune: Tune,
     prober: Prober<'a>,
     /// The variants of the candidates that ran.
     variants: BTreeMap<usize, usize>,
+    /// The first reason for which something could not be read.
+    unread: Option<String>,
 }
 
 impl Search<'_> {
     /// Block after block; `None` where the user interrupted it.
-    fn to_the_end(&mut self) -> Result<Option<Found>, Error> {
+    fn until_done(&mut self) -> Result<Option<Found>, Error> {
         loop {
-            let step = self.tune.next();
+            let step = self.tune.step();
             for decision in self.tune.take_decisions() {
                 self.prober.note(&json!({ "decision": decision }))?;
             }
@@ -290,7 +238,7 @@ impl Search<'_> {
     }
 
     /// What a trial says of its setting, and the figures it says it by.
-    fn seen(&self, record: &TrialRecord) -> (Seen, Value) {
+    fn seen(&mut self, record: &TrialRecord) -> (Seen, Value) {
         match Fate::of(record.ending.outcome) {
             Some(Fate::Died) => return (Seen::Died, Value::Null),
             Some(Fate::Disturbed) | None => return (Seen::Disturbed, Value::Null),
@@ -299,21 +247,28 @@ impl Search<'_> {
         let mut figures = serde_json::Map::new();
         let objective = reading(record, &self.wanted.objective);
         figures.insert(self.wanted.objective.to_string(), json!(objective));
+        let mut unread = match &objective {
+            Reading::Measured(value) if *value > 0.0 => None,
+            Reading::Measured(_) => Some(format!("`{}` is 0, of which no ratio can be stated", self.wanted.objective)),
+            Reading::Missing(why) => Some(format!("`{}`: {why}", self.wanted.objective)),
+        };
         let mut broke = false;
-        let mut unread = record.findings.iter().any(|finding| finding.severity == Severity::Refusal);
         for constraint in &self.wanted.constraints {
             let value = constraint.value(&mut |name| reading(record, name));
             figures.insert(constraint.to_string(), json!(value));
             match value {
                 Reading::Measured(value) => broke |= !constraint.holds(value),
-                Reading::Missing(_) => unread = true,
+                Reading::Missing(why) => unread = unread.or(Some(format!("`{constraint}`: {why}"))),
             }
         }
+        let refusal = record.findings.iter().find(|finding| finding.severity == Severity::Refusal);
+        unread = unread.or(refusal.map(|finding| finding.message.clone()));
         let seen = match objective {
-            Reading::Measured(value) if !unread && broke => Seen::Broke(value),
-            Reading::Measured(value) if !unread => Seen::Good(value),
+            Reading::Measured(value) if unread.is_none() && broke => Seen::Broke(value),
+            Reading::Measured(value) if unread.is_none() => Seen::Good(value),
             _ => Seen::Unread,
         };
+        self.unread = self.unread.take().or(unread);
         (seen, figures.into())
     }
 

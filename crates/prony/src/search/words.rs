@@ -4,7 +4,7 @@ use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::record::TrialRecord;
 use prony_core::search::{End, GrowSettings, Growth, Tried};
 
-use super::grow::Grown;
+use super::found::Grown;
 use crate::report::render::terminal::{Terminal, plain_table};
 use crate::report::{bytes, ended, least_memory, time};
 

@@ -5,49 +5,50 @@ use prony_core::search::tune::{End, Found, Out};
 use prony_core::search::{Constraint, Tune};
 use prony_core::units::{Nanos, Unit};
 
-use super::tune::{Confirmed, Setting, Wanted, reading};
+use super::found::{Confirmed, Setting, TuneWanted, reading};
 use crate::report::{bytes, time};
 use crate::results::RunId;
 
-/// The winner, the verdict, what holds, and what the search's own figures are worth.
-pub(super) fn tuned(
-    wanted: &Wanted,
-    run: RunId,
-    tune: &Tune,
-    settings: &[Setting],
-    found: Option<&Found>,
-    confirmed: Option<&Confirmed>,
-) -> String {
-    let mut lines = Vec::new();
-    let Some(found) = found else {
-        return format!("interrupted; what is done is kept\nhint: `prony tune --resume {run}` goes on\n");
-    };
-    match found.winner {
-        None => lines.extend(nothing(found, tune)),
-        Some(0) => lines.push(format!("the default stands: nothing better was found than {}", settings[0].text)),
-        Some(winner) => {
-            lines.push(format!("winner: {}", settings[winner].text));
-            lines.push(format!("default: {}", settings[0].text));
+/// What is told of a search.
+pub(super) struct Told<'a> {
+    pub(super) wanted: &'a TuneWanted,
+    pub(super) run: RunId,
+    pub(super) tune: &'a Tune,
+    /// Every setting, by its number in the search.
+    pub(super) settings: &'a [Setting],
+    /// The first reason for which something could not be read.
+    pub(super) unread: Option<&'a str>,
+}
+
+impl Told<'_> {
+    /// The winner, the verdict, what holds, and what the search's own figures are worth.
+    pub(super) fn tuned(&self, found: Option<&Found>, confirmed: Option<&Confirmed>) -> String {
+        let (run, settings) = (self.run, self.settings);
+        let Some(found) = found else {
+            return format!("interrupted; what is done is kept\nhint: `prony tune --resume {run}` goes on\n");
+        };
+        let mut lines = Vec::new();
+        match found.winner {
+            None => lines.push(nothing(found, self.tune)),
+            Some(0) => lines.push(format!("the default stands: nothing better was found than {}", settings[0].text)),
+            Some(winner) => {
+                lines.push(format!("winner: {}", settings[winner].text));
+                lines.push(format!("default: {}", settings[0].text));
+            }
         }
+        lines.extend(confirmed.map(|confirmed| fresh(self.wanted, confirmed)).unwrap_or_default());
+        lines.extend(self.unread.map(|why| format!("not read in some trials: {why}")));
+        let ran = settings.iter().filter(|setting| setting.variant.is_some()).count();
+        let Found { trials, blocks, .. } = found;
+        let end = end(found.end);
+        lines.push(format!("searched: {trials} trials of {ran} settings in {blocks} blocks, until {end}"));
+        lines.extend(self.tune.candidates()[0].out.map(|why| format!("the default {}", out(why))));
+        lines.push(format!(
+            "every trial: `prony show {run}`; its figures are biased, since the winner was chosen by them: quote those \
+             of fresh blocks"
+        ));
+        lines.join("\n") + "\n"
     }
-    if let Some(confirmed) = confirmed {
-        lines.extend(fresh(wanted, confirmed));
-    }
-    lines.push(format!(
-        "searched: {} trials of {} settings in {} blocks, until {}",
-        found.trials,
-        settings.iter().filter(|setting| setting.variant.is_some()).count(),
-        found.blocks,
-        end(found.end)
-    ));
-    if let Some(why) = tune.candidates()[0].out {
-        lines.push(format!("the default {}", out(why)));
-    }
-    lines.push(format!(
-        "every trial: `prony show {run}`; its figures are biased, since the winner was chosen by them: quote those of the \
-         fresh blocks"
-    ));
-    lines.join("\n") + "\n"
 }
 
 fn end(end: End) -> &'static str {
@@ -64,27 +65,27 @@ fn out(why: Out) -> &'static str {
         Out::Broke => "itself breaks a constraint",
         Out::Died => "itself does not finish",
         Out::Disturbed => "itself was ended from outside again and again",
-        Out::Unread => "has no reading of what was searched for",
+        Out::Unread => "itself could not be read",
     }
 }
 
 /// Why there is no winner: how many settings left for which reason.
-fn nothing(found: &Found, tune: &Tune) -> Vec<String> {
+fn nothing(found: &Found, tune: &Tune) -> String {
     if found.trials == 0 {
-        return vec!["nothing was tried: the budget does not hold one block".to_owned()];
+        return "nothing was tried: the budget does not hold one block".to_owned();
     }
     let all = [
         (Out::Broke, "broke a constraint"),
         (Out::Died, "did not finish"),
         (Out::Disturbed, "were ended from outside"),
-        (Out::Unread, "had no reading of the objective or of a constraint, or one of 0"),
+        (Out::Unread, "could not be read"),
     ];
     let count = |why: Out| tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     let reasons = all.iter().filter(|(why, _)| count(*why) > 0).map(|(why, text)| format!("{} {text}", count(*why)));
-    vec![format!("nothing feasible: of the settings tried {}", reasons.collect::<Vec<_>>().join(", "))]
+    format!("nothing feasible: of the settings tried {}", reasons.collect::<Vec<_>>().join(", "))
 }
 
-fn fresh(wanted: &Wanted, confirmed: &Confirmed) -> Vec<String> {
+fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     let mut lines = Vec::new();
     let run = confirmed.data.head.id;
     let beside = |variant| median(confirmed, variant, &wanted.objective);

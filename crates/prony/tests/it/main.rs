@@ -16,6 +16,7 @@ mod report_tables;
 mod results_speed;
 mod results_store;
 mod run;
+mod runtimes;
 mod search;
 mod synthetic;
 mod verdicts;

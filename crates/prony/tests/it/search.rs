@@ -102,6 +102,7 @@ fn each_combination_grows_to_its_own_edge() {
     let (code, shown, _) = bench.prony(&["show"]);
     assert_eq!(code, Some(0));
     assert!(shown.contains("a search chose these variants"), "{shown}");
+    assert!(shown.contains(&row("kind=narrow")), "what was concluded is shown again: {shown}");
     assert!(bench.prony(&["ls"]).1.contains("how far `n` grows"));
 }
 
@@ -195,4 +196,174 @@ fn an_interrupted_search_goes_on_where_it_was() {
     assert_eq!(lines(&bench.path("j.jsonl")), bench.journal(1), "the journal has each entry once");
     let (code, _, errors) = bench.prony(&["grow", "--resume"]);
     assert!(code == Some(2) && errors.contains("no interrupted search"), "{errors}");
+}
+
+/// A subject that tells its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the pause.
+/// Its memory grows with the batch, so that a bound may bite before the bottom.
+const BOWL: &str = r#"
+[experiment]
+title = "Bowl"
+[observe]
+care = "light"
+[factors]
+size = [1, 2]
+[factors.chunking]
+large = { batch = 10_000, pause = "0 ms" }
+small = { batch = 50, pause = "9 ms" }
+[compare]
+baseline = { chunking = "large", size = 1 }
+margin = "3%"
+[program.x]
+shell = true
+command = '''awk -v b={chunking.batch} -v p='{chunking.pause}' -v s={size} 'BEGIN {{ off = log(b / 300);
+  print s * 100 * exp(0.15 * off * off) * (1 + p / 20), b / 2 }}' '''
+[[phase]]
+name = "work"
+read = '(?<time_ms>[\d.]+) (?<disk_mb>[\d.]+)'
+"#;
+
+const OVER: [&str; 4] = ["--over", "chunking.batch=10..10000,log", "chunking.pause=0..10", "-q"];
+
+#[test]
+fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
+    let bench = Bench::new(BOWL);
+    let bound = "work.disk < 100 MB";
+    let arguments =
+        ["tune", "x.toml", "--minimize", "work.time", "--subject-to", bound, "--confirm", "6", "--journal", "j.jsonl"];
+    let (code, said, errors) = bench.prony(&[&arguments[..], &OVER].concat());
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let winner = said.lines().find_map(|line| line.strip_prefix("winner: ")).unwrap();
+    let batch: f64 =
+        winner.strip_prefix("chunking.batch=").and_then(|rest| rest.split(',').next()).unwrap().parse().unwrap();
+    assert!(
+        (120.0..200.0).contains(&batch) && winner.ends_with("chunking.pause=0 ms"),
+        "the bound lies at 200: {winner}"
+    );
+    assert!(said.contains("default: chunking.batch=10000, chunking.pause=0 ms"), "{said}");
+    assert!(said.contains("is faster than") && said.contains("holds: in 6 of 6 fresh trials"), "{said}");
+    assert!(said.contains("the default itself breaks a constraint") && said.contains("biased"), "{said}");
+
+    let search = bench.run(1);
+    assert!(search.experiment.explores() && search.head.status == RunStatus::Done);
+    assert!(search.trials.len() <= 200, "{}", search.trials.len());
+    let blocks: std::collections::BTreeSet<u32> = search.trials.iter().map(|trial| trial.trial.block).collect();
+    for block in &blocks {
+        let of_block = search.trials.iter().filter(|trial| trial.trial.block == *block);
+        let variants: Vec<usize> = of_block.map(|trial| trial.trial.variant).collect();
+        assert_eq!(variants.iter().filter(|variant| **variant == 0).count(), 1, "the default is in each block");
+    }
+    let journal = bench.journal(1);
+    assert_eq!(journal.iter().filter(|entry| entry["trial"].is_number()).count(), search.trials.len());
+    assert_eq!(journal.iter().filter(|entry| entry["decision"].is_object()).count(), blocks.len());
+    assert_eq!(journal.last().unwrap()["confirmation"], 2);
+    assert_eq!(lines(&bench.path("j.jsonl"))[..], journal[..journal.len() - 1]);
+
+    let fresh = bench.run(2);
+    assert!(!fresh.experiment.explores() && fresh.head.seed != search.head.seed, "other data than it was chosen by");
+    assert_eq!(
+        (fresh.experiment.variants().len(), fresh.trials.len()),
+        (2, 18),
+        "the default twice in each of 6 blocks"
+    );
+    let (_, shown, _) = bench.prony(&["show"]);
+    assert!(shown.contains("is faster than"), "{shown}");
+    let (_, shown, _) = bench.prony(&["show", "1"]);
+    assert!(shown.contains("a search chose these variants"), "{shown}");
+    let (tables, concluded) = shown.split_once("winner: ").unwrap();
+    assert!(!tables.contains("is faster") && concluded.contains("holds: in 6 of 6"), "{shown}");
+}
+
+#[test]
+fn an_interrupted_race_ends_as_it_would_have() {
+    let bench = Bench::new("");
+    let at = |name: &str| bench.path(name).display().to_string();
+    let wait = format!(
+        "test {{chunking.batch}} -ne 100 -o -e {} || {{{{ echo > {}; read x < {}; }}}}; awk",
+        at("go"),
+        at("reached"),
+        at("fifo")
+    );
+    std::fs::write(bench.path("x.toml"), BOWL.replace("awk", &wait)).unwrap();
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    let arguments =
+        [&["tune", "x.toml", "--minimize", "work.time", "--max-trials", "60", "--confirm", "6"], &OVER[..]].concat();
+    let mut child = bench.command(&arguments).spawn().unwrap();
+    while !bench.path("reached").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before the trial that waits");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(bench.run(1).head.status, RunStatus::Interrupted);
+    std::fs::write(bench.path("go"), "").unwrap();
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let (code, whole, errors) = bench.prony(&arguments);
+    assert_eq!(code, Some(0), "{errors}");
+    let first = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(first(&said), first(&whole), "the winner of a search in one go");
+    let order =
+        |run: &RunData| run.trials.iter().map(|t| (t.trial.block, t.trial.variant, t.trial.seed)).collect::<Vec<_>>();
+    assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
+    let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
+    assert_eq!(trials(1), trials(3));
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_why() {
+    let bench = Bench::new(BOWL);
+    let tune = |more: &[&str]| bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], more, &OVER].concat());
+    let (code, said, _) = tune(&["--subject-to", "work.disk < 1 MB"]);
+    assert!(
+        code == Some(1) && said.contains("nothing feasible: of the settings tried 16 broke a constraint"),
+        "{said}"
+    );
+    let (code, said, _) = tune(&["--subject-to", "work.heap.used < 1 MB"]);
+    assert!(
+        code == Some(1) && said.contains("16 could not be read") && said.contains("`work.heap.used < 1 MB`: "),
+        "{said}"
+    );
+    let (code, said, _) = tune(&["--max-trials", "3"]);
+    assert!(code == Some(1) && said.contains("the budget does not hold one block"), "{said}");
+}
+
+#[test]
+fn the_default_stands_where_nothing_is_better() {
+    let bench = Bench::new(BOWL);
+    let best = ["--default", "chunking.batch=300", "--default", "chunking.pause=0 ms"];
+    let (code, said, errors) =
+        bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], &best[..], &OVER].concat());
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("the default stands") && said.contains("chunking.batch=300, chunking.pause=0 ms"), "{said}");
+    assert_eq!(Database::open(&bench.path("prony.db")).unwrap().runs().unwrap().len(), 1, "nothing to confirm");
+}
+
+#[test]
+fn mistakes_of_a_search_are_told_before_anything_runs() {
+    let bench = Bench::new(BOWL);
+    let cases: [(&[&str], &str); 9] = [
+        (&["--over", "size=1..9"], "nothing says what is best"),
+        (&["--maximize", "work.time", "--over", "size=1..9"], "less is better"),
+        (&["--minimize", "wrok.time", "--over", "size=1..9"], "has no phase `wrok`"),
+        (&["--minimize", "work.time", "--over", "size=1.."], "has no end"),
+        (&["--minimize", "work.time", "--over", "sise=1..9"], "`sise` is no factor"),
+        (&["--minimize", "work.time", "--over", "size=1..9", "size=2..3"], "varies `size` twice"),
+        (&["--minimize", "work.time", "--over", "chunking.pause=0..1 s"], "is not in the unit"),
+        (
+            &["--minimize", "work.time", "--over", "size=1..9", "--default", "pause=1"],
+            "`--default pause` names nothing",
+        ),
+        (
+            &["--minimize", "work.time", "--over", "size=1..9", "--subject-to", "work.disk < 3 s"],
+            "not a unit of memory",
+        ),
+    ];
+    for (arguments, wanted) in cases {
+        let (code, _, errors) = bench.prony(&[&["tune", "x.toml"], arguments].concat());
+        assert!(code == Some(2) && errors.contains(wanted), "{arguments:?}: {errors}");
+    }
+    assert!(!bench.path("prony.db").exists());
+    std::fs::write(bench.path("x.toml"), BOWL.replace(", size = 1", "")).unwrap();
+    let (code, _, errors) = bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], &OVER[..]].concat());
+    assert!(code == Some(2) && errors.contains("`--only size=1`"), "{errors}");
 }

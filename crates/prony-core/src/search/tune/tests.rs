@@ -35,7 +35,7 @@ impl Searched {
 fn search(settings: Settings, mut subject: impl FnMut(&[f64], u32) -> Seen) -> Searched {
     let (mut tune, mut blocks) = (Tune::new(settings), Vec::new());
     loop {
-        match tune.next() {
+        match tune.step() {
             Step::Done(found) => return Searched { tune, found, blocks },
             Step::Run(block) => {
                 for id in &block.order {
