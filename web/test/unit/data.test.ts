@@ -41,6 +41,7 @@ function payload(metrics: Metric[]): Payload {
     throughput: [],
     latency: { shares: [], curves: [] },
     samples: [],
+    profiles: [],
   };
 }
 

@@ -8,7 +8,9 @@ pub mod interrupt;
 pub mod lab;
 pub mod observer;
 pub mod place;
+mod profile;
 pub mod program;
+pub mod recorder;
 pub mod session;
 pub mod terminal;
 pub mod trial;
@@ -98,7 +100,12 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     if lab.experiment.observe().care == Care::Light {
         campaign.database.sync_every(LAZY)?;
     }
-    let ran = blocks(&mut campaign, lab, &looks, &mut summary, observer).and_then(|()| trial::clean_up(lab));
+    let ran = blocks(&mut campaign, lab, &looks, &mut summary, observer)
+        .and_then(|()| {
+            summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
+            Ok(())
+        })
+        .and_then(|()| trial::clean_up(lab));
     if let Err(error) = ran {
         // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
         let _ = campaign.database.sync_every(Duration::ZERO);

@@ -37,6 +37,7 @@ use super::lab::Lab;
 use super::observer::Observer;
 use super::place::setting::Setting;
 use super::place::{self, Place};
+use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
 use probe::Probing;
@@ -54,11 +55,14 @@ pub fn run(
     trial: &PlannedTrial,
     spec: &TrialSpec,
     program: &ProgramSpec,
+    mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
-    match attempt(lab, trial, spec, program, observer) {
+    match attempt(lab, trial, spec, program, recorder.as_deref_mut(), observer) {
         // A supervisor that was killed before the program began: nothing was measured, and another takes its place.
-        Err(Error::Probe(prony_probe::Error::SupervisorGone { .. })) => attempt(lab, trial, spec, program, observer),
+        Err(Error::Probe(prony_probe::Error::SupervisorGone { .. })) => {
+            attempt(lab, trial, spec, program, recorder, observer)
+        }
         attempted => attempted,
     }
 }
@@ -68,11 +72,12 @@ fn attempt(
     trial: &PlannedTrial,
     spec: &TrialSpec,
     program: &ProgramSpec,
+    mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
     let place = lab.places.of(means, trial.variant, spec, program)?;
-    let mut stage = Stage::set(lab, spec, program, &place)?;
+    let mut stage = Stage::set(lab, spec, program, &place, recorder.is_some())?;
     let scratch = stage.scratch().to_path_buf();
     let directory = place.directory(program, &scratch)?;
     let setting = Setting { program, scratch: &scratch, directory };
@@ -82,8 +87,11 @@ fn attempt(
     let around = Around::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let (mut launch, ends) = setting.launch()?;
+    if let Some(recorder) = &recorder {
+        recorder.environment(&mut launch.env)?;
+    }
     let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
-    let (release, sampler) = stage.hold(lab, spec, program, launch)?;
+    let (release, sampler) = stage.hold(lab, spec, program, launch, recorder.as_deref_mut())?;
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
     let watched = watch::watch(release, ends, seen, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
@@ -111,6 +119,9 @@ fn attempt(
             // They lie in the scratch, which is cleared with the stage.
             let deaths = probing.deaths()?;
             let finished = stage.clear(lab, running)?;
+            if let Some(recorder) = recorder {
+                recorder.collect();
+            }
             watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
             fill(&mut record, spec, &watched, &probing);
             record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);

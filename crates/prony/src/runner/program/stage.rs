@@ -22,6 +22,7 @@ use prony_probe::sample::{Edge, Root, Sampler, Samplers, Settings, Stranger, Syn
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::Place;
+use crate::runner::recorder::Recorder;
 
 /// After how long a lean trial's first sample is taken: what ends sooner is left alone.
 const FIRST: Nanos = Nanos::from_millis(2);
@@ -58,12 +59,19 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Takes over what is there, or makes it.
+    /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
+    /// held.
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub fn set(lab: &Lab<'_>, spec: &TrialSpec, program: &ProgramSpec, place: &Place) -> Result<Self, Error> {
-        let light = lab.experiment.observe().care == Care::Light;
+    pub fn set(
+        lab: &Lab<'_>,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        place: &Place,
+        profiled: bool,
+    ) -> Result<Self, Error> {
+        let light = lab.experiment.observe().care == Care::Light && !profiled;
         if !light || is_confined(&spec.limits) || !place.is_itself(program) {
             return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None });
         }
@@ -88,6 +96,7 @@ impl Stage {
         spec: &TrialSpec,
         program: &ProgramSpec,
         mut launch: LaunchSpec,
+        recorder: Option<&mut Recorder>,
     ) -> Result<(Release, Sampler), Error> {
         let failed = |source| Error::Setup { doing: "start the sampler", source };
         let settings = Settings { hertz: lab.experiment.observe().hertz, ..Settings::default() };
@@ -96,6 +105,9 @@ impl Stage {
             let settings = Settings { group: counting(&group), ..settings };
             launch.group = Some(group);
             let held = lab.launcher.start(launch)?;
+            if let Some(recorder) = recorder {
+                recorder.attach(held.pid());
+            }
             let root = Root::subject(held.pid(), &program.name);
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
             sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
