@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::trial::amount;
-use super::{Finding, Severity, percent};
+use super::{Finding, Severity, amount, percent};
 use crate::experiment::spec::{Action, Amount, Ops, Order, TrialSpec};
 use crate::metric::Metric;
 use crate::record::{Answer, Completion, PhaseRecord, TrialRecord};
