@@ -1,4 +1,4 @@
-// Two stores of nodes, and the phases that are measured: each an exported function, so that it can be observed.
+// Two stores of nodes, and what is done with them: each an exported function, so that it can be observed as a phase.
 //
 // What a site generator does with each node it creates: a read that misses, a put of the node, a put of its id under its
 // type. Nobody waits for a put: they are awaited where the state is persisted.
@@ -116,7 +116,7 @@ async function persist(store) {
 }
 
 // Everything that is stored, as a sum that knows no order.
-async function check(store) {
+function check(store) {
   let rows = 0;
   let sum = 0;
   for (const node of store.values()) {

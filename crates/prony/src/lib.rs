@@ -7,6 +7,7 @@ pub mod error;
 pub mod estimate;
 pub mod load;
 pub mod plot;
+pub mod profiles;
 pub mod report;
 pub mod results;
 pub mod runner;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::program::Care;
+use super::program::{Care, ProfileOf};
 use super::spec::TrialSpec;
 use crate::metric::MetricName;
 use crate::units::{Fraction, Nanos};
@@ -155,11 +155,14 @@ pub struct Observe {
     /// How much trouble is taken around each trial.
     #[serde(default)]
     pub care: Care,
+    /// What one extra trial of each variant profiles; `None` for no such trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileOf>,
 }
 
 impl Default for Observe {
     fn default() -> Self {
-        Self { hertz: 10, throughput: Nanos::from_millis(100), care: Care::Full }
+        Self { hertz: 10, throughput: Nanos::from_millis(100), care: Care::Full, profile: None }
     }
 }
 

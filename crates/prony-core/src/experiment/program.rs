@@ -319,6 +319,14 @@ pub enum Care {
     Light,
 }
 
+/// What the extra trials of a run profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileOf {
+    /// Where the processor's time goes.
+    Cpu,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use super::channel::{Channel, Received};
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
 use super::wire::{CpuTime, End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, Usage, WireSpec, WireStream};
+use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::Group;
 
@@ -134,9 +135,30 @@ impl Link {
         }
     }
 
+    /// The end of a subject whose supervisor is gone, once everything that can be found of its tree is ended.
+    fn lost(&mut self) -> End {
+        self.channel.close();
+        let how = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        self.clean_up();
+        End::lost(how, monotonic())
+    }
+
+    /// Ends and removes what a supervisor that was killed has left; what cannot be done now, a sweep will do.
+    fn clean_up(&self) {
+        if let Some(group) = &self.group {
+            group.kill();
+            let _ = group.remove();
+        }
+    }
+
     /// Waits until the program is executed.
     fn run(mut self, held: u32, nursery: Option<u32>) -> Result<Running, Error> {
-        let said = self.receive(None)?;
+        let said = match self.receive(None) {
+            Err(Error::SupervisorGone { .. }) => {
+                Some(FromSupervisor::Ended { end: Box::new(self.lost()), ready: false })
+            }
+            said => said?,
+        };
         let (since, released) = (Nanos::ZERO, Nanos::ZERO);
         let running =
             |link| Running { link, pid: held, nursery, before: None, since, released, end: None, ready: false };
@@ -190,11 +212,8 @@ impl Drop for Link {
         self.channel.close();
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
         let _ = self.process.wait();
-        // Nothing is left to do unless the supervisor itself was killed; what cannot be done now, a sweep will do.
-        if let Some(group) = &self.group {
-            group.kill();
-            let _ = group.remove();
-        }
+        // Nothing is left to do unless the supervisor itself was killed.
+        self.clean_up();
     }
 }
 
@@ -249,7 +268,8 @@ impl Held {
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory
     /// cannot be entered.
     pub fn release(self) -> Result<Running, Error> {
-        self.link.send(&ToSupervisor::Release, &[])?;
+        // A supervisor that is gone shows in what it says.
+        let _ = self.link.send(&ToSupervisor::Release, &[]);
         self.link.run(self.pid, None)
     }
 }
@@ -293,15 +313,19 @@ impl Running {
     /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.
     /// `None` when the time was over first; the same end again when asked again.
     ///
+    /// Where the supervisor was killed, the end says so: the subject went with it.
+    ///
     /// # Errors
-    /// When the supervisor is gone.
+    /// When the supervisor cannot be understood.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<End>, Error> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         while self.end.is_none() {
-            match self.link.receive(deadline)? {
-                Some(FromSupervisor::Ended { end, ready }) => (self.end, self.ready) = (Some(*end), ready),
-                Some(other) => return Err(self.link.unexpected(Some(other))),
-                None => return Ok(None),
+            match self.link.receive(deadline) {
+                Ok(Some(FromSupervisor::Ended { end, ready })) => (self.end, self.ready) = (Some(*end), ready),
+                Ok(Some(other)) => return Err(self.link.unexpected(Some(other))),
+                Ok(None) => return Ok(None),
+                Err(Error::SupervisorGone { .. }) => self.end = Some(self.link.lost()),
+                Err(error) => return Err(error),
             }
         }
         Ok(self.end.clone())
@@ -313,7 +337,7 @@ impl Running {
     /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
         Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
-        self.link.send(&ToSupervisor::Signal { signal }, &[])
+        self.tell(&ToSupervisor::Signal { signal })
     }
 
     /// Kills the whole tree, whatever it ignores, and returns how the subject's own process ended.
@@ -321,8 +345,16 @@ impl Running {
     /// # Errors
     /// When the supervisor is gone, or the subject cannot be ended.
     pub fn kill_tree(&mut self) -> Result<End, Error> {
-        self.link.send(&ToSupervisor::Kill, &[])?;
+        self.tell(&ToSupervisor::Kill)?;
         self.wait(None)?.ok_or_else(|| self.link.gone())
+    }
+
+    /// Says something that a supervisor who is gone need not hear: that shows when the end is waited for.
+    fn tell(&self, message: &ToSupervisor) -> Result<(), Error> {
+        match self.link.send(message, &[]) {
+            Err(Error::SupervisorGone { .. }) => Ok(()),
+            said => said,
+        }
     }
 
     /// Asks the subject to end by SIGTERM and kills the tree when the grace is over.
@@ -337,11 +369,15 @@ impl Running {
         }
     }
 
-    /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor.
+    /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor. One that
+    /// was killed leaves nothing to do, and scratch directories to their owner.
     ///
     /// # Errors
-    /// When the supervisor is gone.
+    /// When the supervisor cannot be understood, or is gone without the subject's end having told so.
     pub fn finish(mut self) -> Result<Finished, Error> {
+        if self.end.as_ref().is_some_and(|end| end.lost.is_some()) {
+            return Ok(Finished::default());
+        }
         self.link.finish()
     }
 

@@ -395,7 +395,9 @@ impl Supervisor {
             n => Reading::Missing(Why::NotSupported(format!("{n} processes of the tree live on"))),
         };
         let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
-        let end = Box::new(End { status, at, killed: self.killed, cpu, usage, leftover, memory, stdout, stderr });
+        let killed = self.killed;
+        let end = End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None };
+        let end = Box::new(end);
         let ready = self.kept && leftover == 0 && self.left().is_empty();
         if ready {
             self.stage = Stage::Idle;

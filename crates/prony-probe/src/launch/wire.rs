@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -151,6 +151,37 @@ pub struct End {
     pub stdout: Option<Captured>,
     /// Standard error, where it was captured.
     pub stderr: Option<Captured>,
+    /// How its supervisor ended, where that came first: the kernel ends the subject with it, and nothing else is known.
+    #[serde(default)]
+    pub lost: Option<String>,
+}
+
+impl End {
+    /// The end of a subject whose supervisor ended first.
+    pub(super) fn lost(how: String, at: Nanos) -> Self {
+        fn missing<T>(how: &str) -> Reading<T> {
+            Reading::Missing(Why::Failed(format!("its supervisor ended first: {how}")))
+        }
+        let memory = MemoryEvidence {
+            limit: None,
+            peak: missing(&how),
+            oom_kills: missing(&how),
+            limit_reached: missing(&how),
+            host_oom_kills: missing(&how),
+        };
+        Self {
+            status: Status::Signalled(libc::SIGKILL),
+            at,
+            killed: None,
+            cpu: missing(&how),
+            usage: missing(&how),
+            leftover: 0,
+            memory,
+            stdout: None,
+            stderr: None,
+            lost: Some(how),
+        }
+    }
 }
 
 /// Why the supervisor killed a tree.

@@ -189,13 +189,13 @@ fn written(spec: &ProbeSpec<'_>, reports: &Path) -> Result<String, Error> {
 }
 
 /// A path as a probe can be told it.
-fn utf8(path: &Path) -> Result<&str, Error> {
+pub(crate) fn utf8(path: &Path) -> Result<&str, Error> {
     let told = path.to_str().filter(|text| path.is_absolute() && !text.contains(['\n', '\0']));
     told.ok_or_else(|| Error::ProbePath { path: path.to_owned() })
 }
 
 /// Writes files below a directory, with the directories that they lie in.
-fn write_all(dir: &Path, files: &[(&str, &str)]) -> Result<(), Error> {
+pub(crate) fn write_all(dir: &Path, files: &[(&str, &str)]) -> Result<(), Error> {
     for (name, text) in files {
         let path = dir.join(name);
         let parent = path.parent().unwrap_or(dir);

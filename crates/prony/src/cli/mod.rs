@@ -22,6 +22,7 @@ pub mod ls;
 pub mod mark;
 pub mod new;
 pub mod plot;
+pub mod profile;
 pub mod report;
 pub mod rm;
 pub mod run;
@@ -75,6 +76,8 @@ enum Command {
     Data(data::Arguments),
     /// Draw a figure of a run as an SVG picture
     Plot(plot::PlotArgs),
+    /// Show where the time of a profiled run goes
+    Profile(profile::ProfileArgs),
     /// What can be measured on this machine, its limits, and how to allow the rest
     Doctor(doctor::Arguments),
     /// Check the instrument on this machine with subjects of known truth
@@ -187,6 +190,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Data(arguments) => data::run(&arguments, output),
         Command::Plot(arguments) => plot::plot(&arguments, output.out).map(yes),
+        Command::Profile(arguments) => profile::profile(&arguments, output.out).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),

@@ -48,9 +48,14 @@ pub fn show(args: &ShowArgs, terminal: Terminal, out: &mut dyn Write) -> Result<
     args.metric.iter().try_for_each(|metric| known(metric, &data))?;
     let concluded = concluded(&database, data.head.id)?;
     let report = build(&data, &Options { metrics: args.metric.clone(), all_metrics: args.all_metrics });
+    let profiles = match database.profiled_variants(data.head.id)?.len() {
+        0 => String::new(),
+        _ => format!("\nwhere the time goes: `prony profile {}`\n", data.head.id),
+    };
     Terminal { width: args.width.or(terminal.width), ..terminal }
         .render(&report, out)
         .and_then(|()| out.write_all(concluded.as_bytes()))
+        .and_then(|()| out.write_all(profiles.as_bytes()))
         .and_then(|()| out.flush())
         .map_err(|source| Error::Write { what: "the tables".to_owned(), source })
 }

@@ -13,6 +13,7 @@ mod layout;
 mod model;
 mod notes;
 mod preface;
+pub mod profile;
 mod remarks;
 pub mod render;
 mod scale;

@@ -6,6 +6,7 @@
 mod codec;
 mod journal;
 mod open;
+mod profiles;
 mod raw;
 mod read;
 mod run;

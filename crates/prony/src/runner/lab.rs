@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
+use super::place::startable::startable;
 use super::place::{Means, Places};
-use super::program::stage::Stages;
+use super::standing::Stages;
 use crate::error::Error;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
@@ -64,6 +65,7 @@ impl<'a> Lab<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         enforceable(experiment)?;
+        startable(experiment)?;
         sweep(near, observer)?;
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");

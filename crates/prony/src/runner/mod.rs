@@ -8,13 +8,16 @@ pub mod interrupt;
 pub mod lab;
 pub mod observer;
 pub mod place;
+mod profile;
 pub mod program;
+pub mod recorder;
 pub mod session;
+mod standing;
 pub mod terminal;
 pub mod trial;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
@@ -60,20 +63,24 @@ pub struct Campaign<'a> {
     pub done: BTreeSet<u32>,
 }
 
-/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+/// Begins a run of a checked experiment and runs it to its end; `asked` is where scratch goes,
+/// beside the database unless told.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub fn begin(
     experiment: &Experiment,
     database: &Path,
-    near: &Path,
+    asked: Option<&Path>,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
+    let near = scratch(asked, database);
     let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, near, interrupt, observer)?;
+    let lab = Lab::new(experiment, &near, interrupt, observer)?;
+    // It is resumed from anywhere.
+    let asked = asked.and_then(|path| std::path::absolute(path).ok());
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
@@ -82,9 +89,16 @@ pub fn begin(
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: unix_ms(),
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
+        scratch: asked.as_deref(),
     })?;
     let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
     Ok((run, self::run(campaign, &lab, observer)?))
+}
+
+/// Scratch is put on the file system of the results unless told (METHOD 5.4).
+pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
+    let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
+    asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
 }
 
 /// Runs what is left of the plan; each trial is on disk when its event says so.
@@ -98,23 +112,45 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     if lab.experiment.observe().care == Care::Light {
         campaign.database.sync_every(LAZY)?;
     }
-    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
-        if !one_block(&mut campaign, lab, block, &mut summary, observer)? {
-            summary.interrupted = true;
-            break;
-        }
-        let blocks = block.first().map_or(0, |trial| trial.block + 1);
-        if looks.contains(&blocks) && settled(&campaign, observer, blocks)? {
-            break;
-        }
+    let ran = blocks(&mut campaign, lab, &looks, &mut summary, observer)
+        .and_then(|()| {
+            summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
+            Ok(())
+        })
+        .and_then(|()| trial::clean_up(lab));
+    if let Err(error) = ran {
+        // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
+        let _ = campaign.database.sync_every(Duration::ZERO);
+        let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
+        return Err(error);
     }
-    trial::clean_up(lab)?;
     campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
     campaign.database.end_run(campaign.run, status, unix_ms())?;
     let Summary { ok, failed, interrupted } = summary;
     observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
     Ok(summary)
+}
+
+/// Runs block after block, until the user interrupts it or a look ends it.
+fn blocks(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    looks: &[u32],
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
+        if !one_block(campaign, lab, block, summary, observer)? {
+            summary.interrupted = true;
+            break;
+        }
+        let blocks = block.first().map_or(0, |trial| trial.block + 1);
+        if looks.contains(&blocks) && settled(campaign, observer, blocks)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Runs what is left of a block; `false` where the user interrupted it.

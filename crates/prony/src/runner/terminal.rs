@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use prony_core::event::Event;
 use prony_core::outcome::{Ending, Outcome};
+use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 
 use super::observer::Observer;
@@ -58,6 +59,24 @@ impl<W: Write> Terminal<W> {
     fn line(&mut self, text: &str) {
         self.clear();
         let _ = writeln!(self.out, "{text}");
+    }
+
+    fn profile(&mut self, event: &Event) {
+        match event {
+            Event::ProfileBegan { variant, .. } => {
+                self.current = format!("profile of {variant}");
+                self.live("", true);
+            }
+            Event::ProfileEnded { variant, ending, samples, notes, done, profiles } => {
+                let well = ending.as_ref().is_some_and(|ending| ending.outcome.is_ok()) && samples.measured().is_some();
+                if !self.manner.quiet || !well {
+                    let what = profile_line(ending.as_ref(), samples);
+                    self.line(&format!("[profile {done}/{profiles}] {variant}: {what}"));
+                    notes.iter().for_each(|note| self.line(&format!("  {note}")));
+                }
+            }
+            _ => {}
+        }
     }
 
     fn clear(&mut self) {
@@ -125,6 +144,7 @@ impl<W: Write> Observer for Terminal<W> {
                     self.line(&format!("[{done}/{trials}] {text}"));
                 }
             }
+            Event::ProfileBegan { .. } | Event::ProfileEnded { .. } => self.profile(event),
             Event::Notice { text, hint } => {
                 self.line(text);
                 if let Some(hint) = hint {
@@ -160,6 +180,17 @@ fn trial_line(block: u32, variant: &str, ending: &Ending, took: Nanos, phases: &
     format!("block {} {variant}: {what} (trial {took})", block + 1)
 }
 
+fn profile_line(ending: Option<&Ending>, samples: &Reading<u64>) -> String {
+    let how = match ending.filter(|ending| !ending.outcome.is_ok()) {
+        Some(ending) => format!("{}, ", ending.outcome),
+        None => String::new(),
+    };
+    match samples {
+        Reading::Measured(samples) => format!("{how}{}", count(*samples, "sample")),
+        Reading::Missing(why) => format!("{how}no profile: {why}"),
+    }
+}
+
 fn remaining(elapsed: Duration, done: u32, left: u32) -> String {
     if done == 0 || left == 0 {
         return String::new();
@@ -172,6 +203,7 @@ fn remaining(elapsed: Duration, done: u32, left: u32) -> String {
 mod tests {
     use super::*;
     use prony_core::plan::{Label, PlannedTrial};
+    use prony_core::reading::Why;
 
     const PLAIN: Manner = Manner { live: false, quiet: false, width: 80 };
 
@@ -211,6 +243,28 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_is_one_line_and_a_missing_one_is_said_even_when_quiet() {
+        let ending = Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: vec![] };
+        let event = |ending: Option<Ending>, samples| Event::ProfileEnded {
+            variant: "engine=lmdb".into(),
+            ending,
+            samples,
+            notes: vec!["something is not seen".into()],
+            done: 1,
+            profiles: 2,
+        };
+        let there = event(Some(ending), Reading::Measured(812));
+        assert_eq!(
+            said(PLAIN, std::slice::from_ref(&there)),
+            "[profile 1/2] engine=lmdb: 812 samples\n  something is not seen\n"
+        );
+        let quiet = Manner { quiet: true, ..PLAIN };
+        assert_eq!(said(quiet, &[there]), "");
+        let missing = event(None, Reading::Missing(Why::NotSupported("`perf` is not installed".into())));
+        assert!(said(quiet, &[missing]).starts_with("[profile 1/2] engine=lmdb: no profile: not supported"));
+    }
+
+    #[test]
     fn quiet_says_only_what_needs_attention() {
         let quiet = Manner { quiet: true, ..PLAIN };
         assert_eq!(said(quiet, &[ended(Outcome::Ok)]), "");
@@ -223,7 +277,7 @@ mod tests {
         let text =
             said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
         let (before, after) = text.rsplit_once('\r').unwrap();
-        assert!(before.contains("block 3, engine=lmdb"), "how many there will be is not known: {before}");
+        assert!(before.contains("block 3, engine=lmdb"), "nobody told how many there are: {before}");
         assert!(after.starts_with("[8/12] block 3"), "{after}");
     }
 }

@@ -210,6 +210,16 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             "\"full\"",
             "How much trouble is taken around each trial.",
         ),
+        optional(
+            "profile",
+            Shape::Word(&[(
+                "cpu",
+                "where the processor's time goes: V8's own profiler for programs with `runtime = \"node\"`, `perf` for \
+                 everything else",
+            )]),
+            "no profile",
+            "One extra trial of each variant is profiled after the blocks; it counts in no figure.",
+        ),
     ]],
     rest: None,
     later: &[],

@@ -43,6 +43,7 @@ as-is = {}
 other = { env = { MODE = "fast", N = 3 }, replace = { file = "a.js", find = "{x}", with = "", count = 2 }, patch = "p.diff" }
 [observe]
 care = "light"
+profile = "cpu"
 [program.gatsby]
 command = ["node", "--max-old-space-size={documents}", "a b", "{documents}", 0.5]
 directory = "site"

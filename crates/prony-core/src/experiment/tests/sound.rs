@@ -159,7 +159,7 @@ fn strata_share_the_levels_that_the_baseline_does_not_name() {
 
 #[test]
 fn the_command_line_changes_levels_blocks_and_seed() {
-    let text = small(&format!("{TWO}[compare]\nbaseline = {{ a = 2 }}\nblocks = {{ default = 9, a.3 = 2 }}"), PUT);
+    let text = small(&format!("{TWO}[compare]\nbaseline = {{ a = 3 }}\nblocks = {{ default = 9, a.3 = 2 }}"), PUT);
     let pair = |factor: &str, levels: &[&str]| (factor.to_owned(), levels.iter().map(|l| (*l).to_owned()).collect());
     let overrides = Overrides {
         set: vec![pair("a", &["3", "7"])],

@@ -8,6 +8,7 @@ use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
 use prony_core::stats::summary::{Summary, summary};
 use prony_core::units::{Bytes, Nanos, Unit};
 use prony_probe::runtime::Role;
+use serde_json::Value;
 
 use super::timeline::Course;
 
@@ -65,7 +66,7 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
             .map(|(metric, stat)| short(&gauge(metric, stat), Unit::Bytes));
     let heap = match (&largest, &blocks) {
         (Figure::Unknown(_), Figure::Known(_)) => format!("{} blocks", with_range(&blocks, Unit::Count)),
-        (Figure::Unknown(_), _) => with_range(&largest, Unit::Bytes),
+        (Figure::Unknown(_), _) => with_range(&gauge(Metric::HeapUsed, Stat::End), Unit::Bytes),
         _ => format!("{}, at the end {end}, total {total}, external {external}", with_range(&largest, Unit::Bytes)),
     };
     let amount = |metric| figure(trials, MetricKey::amount(metric));
@@ -86,7 +87,9 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
     if !roles.is_empty() {
         lines.push(("heaps", format!("{}, each at its largest", roles.join(", "))));
     }
-    let costs: Vec<f64> = trials.iter().filter_map(|trial| trial.conditions["probe"]["cost_ns"].as_f64()).collect();
+    let spoke = |probe: &Value| probe["threads"].as_array().is_some_and(|threads| !threads.is_empty());
+    let probes = trials.iter().map(|trial| &trial.conditions["probe"]).filter(|probe| spoke(probe));
+    let costs: Vec<f64> = probes.filter_map(|probe| probe["cost_ns"].as_f64()).collect();
     let cost = summary(&costs).map(|found| self::amount(found.median, Unit::Nanos));
     lines.extend(cost.map(|cost| ("probe", format!("{cost} by its own account, contained in the figures"))));
     lines

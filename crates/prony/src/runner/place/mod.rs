@@ -3,6 +3,7 @@
 pub mod change;
 pub mod copy;
 pub mod setting;
+pub mod startable;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -14,6 +14,13 @@ use super::watch::{Stopped, Watched};
 /// Lines of messages that stand as evidence.
 const LAST_LINES: usize = 3;
 
+/// A program that could not be executed.
+pub fn not_begun(error: &prony_probe::Error) -> Ending {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let evidence = vec![format!("{error}{cause}")];
+    Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
+}
+
 /// The outcome and what shows it.
 pub fn judge(
     program: &ProgramSpec,
@@ -33,9 +40,11 @@ pub fn judge(
         ProbeEvent::Dying { what, .. } => Some(what.clone()),
         _ => None,
     });
-    let messages = watched.output.iter().rev().map(Captured::text).chain(reported).collect::<Vec<_>>().join("\n");
-    let evidence =
-        Evidence { status: end.status, ended_by_us: by_us, killed: end.killed, memory: end.memory.clone(), messages };
+    let messages = watched.output.iter().rev().map(Captured::text).chain(reported).collect::<Vec<_>>().join(
+        "
+",
+    );
+    let evidence = Evidence { messages, ..Evidence::of(end, by_us) };
     let (outcome, mut shown) = classify(&evidence);
     let outcome = match outcome {
         Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut => outcome,

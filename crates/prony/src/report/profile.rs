@@ -1,0 +1,135 @@
+//! Profiles as text: for each variant and phase the functions and packages in which time goes.
+
+use std::fmt::Write as _;
+
+use prony_core::profile::{Profile, Selection, Share};
+use prony_core::reading::Reading;
+use prony_core::units::Nanos;
+
+use super::escape::{self, terminal};
+use crate::profiles::{PhaseProfile, VariantProfile};
+
+/// Names of functions may be whole signatures.
+const LONGEST: usize = 100;
+
+/// What is said of one variant: `top` functions and packages of each phase that `wanted` accepts.
+pub fn text(of: &VariantProfile, wanted: impl Fn(&str) -> bool, top: usize) -> String {
+    let mut out = format!("{}\n", terminal(&of.name));
+    let profiler = of.record.profiler;
+    match &of.profile {
+        Reading::Missing(why) => {
+            let _ = writeln!(out, "  no profile: {why}");
+        }
+        Reading::Measured(profile) => {
+            let _ = writeln!(out, "  {}{}: {}", profiler.name(), of.interval(), profiler.about());
+            out += &clock(profile);
+        }
+    }
+    if let Some(trial) = of.record.trial.as_ref().filter(|trial| !trial.ending.outcome.is_ok()) {
+        let _ = writeln!(out, "  the profiled trial did not end well: {}", trial.ending.outcome);
+    }
+    for note in &of.record.notes {
+        let _ = writeln!(out, "  {}", terminal(note));
+    }
+    for phase in of.phases.iter().filter(|phase| wanted(&phase.name)) {
+        if let Some(selection) = of.samples_of(phase) {
+            out += &one_phase(of, phase, &selection, top);
+        }
+    }
+    out
+}
+
+fn clock(profile: &Profile) -> String {
+    match profile.uncertainty {
+        Nanos::ZERO => String::new(),
+        by => format!("  its instants are those of phases to within {by}\n"),
+    }
+}
+
+fn one_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>, top: usize) -> String {
+    let mut out =
+        format!("\n  phase {}\n  {}\n  {}\n", terminal(&phase.name), phase.overhead, of.amount(phase, selection));
+    if selection.samples == 0 {
+        return out;
+    }
+    let (times, profile) = (selection.times(), selection.profile);
+    let function = |share: &Share| {
+        let function = &profile.functions[share.of];
+        format!("{}  [{}]", cut(&function.label()), terminal(&profile.packages[function.package]))
+    };
+    let _ = writeln!(out, "\n{:>12} {:>7} {:>12} {:>7}  function", "self", "", "total", "");
+    table(&mut out, &times.functions, top, selection.busy, function);
+    let _ = writeln!(out, "\n{:>12} {:>7} {:>12} {:>7}  package", "self", "", "total", "");
+    table(&mut out, &times.packages, top, selection.busy, |share| cut(&profile.packages[share.of]));
+    out
+}
+
+/// The same in Markdown, as a section of a report.
+pub fn markdown(of: &VariantProfile, top: usize) -> String {
+    let mut out = format!("\n## Where the time goes: {}\n", escape::markdown(&of.name));
+    let profiler = of.record.profiler;
+    let about = match &of.profile {
+        Reading::Missing(why) => format!("no profile: {why}"),
+        Reading::Measured(_) => format!("{}{}: {}", profiler.name(), of.interval(), profiler.about()),
+    };
+    for line in std::iter::once(&about).chain(&of.record.notes) {
+        let _ = writeln!(out, "\n{}", escape::markdown(line));
+    }
+    for phase in &of.phases {
+        let Some(selection) = of.samples_of(phase) else { continue };
+        let (name, amount) = (escape::markdown(&phase.name), of.amount(phase, &selection));
+        let _ = writeln!(out, "\n### {name}\n\n{}. {amount}.", phase.overhead);
+        let (times, profile) = (selection.times(), selection.profile);
+        let package = |share: &Share| cut(&profile.packages[profile.functions[share.of].package]);
+        let function = |share: &Share| [cut(&profile.functions[share.of].label()), package(share)];
+        rows(&mut out, &["function", "package"], &times.functions, top, selection.busy, function);
+        rows(&mut out, &["package"], &times.packages, top, selection.busy, |share| [cut(&profile.packages[share.of])]);
+    }
+    out
+}
+
+fn rows<const N: usize>(
+    out: &mut String,
+    heads: &[&str; N],
+    shares: &[Share],
+    top: usize,
+    busy: Nanos,
+    texts: impl Fn(&Share) -> [String; N],
+) {
+    if shares.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\n| self | | total | | {} |\n| --: | --: | --: | --: |{}",
+        heads.join(" | "),
+        " :-- |".repeat(N)
+    );
+    for share in shares.iter().take(top) {
+        let texts = texts(share).map(|text| escape::markdown(&text)).join(" | ");
+        let (own, total) = (percent(share.own, busy), percent(share.total, busy));
+        let _ = writeln!(out, "| {} | {own} | {} | {total} | {texts} |", share.own, share.total);
+    }
+}
+
+fn percent(time: Nanos, busy: Nanos) -> String {
+    format!("{:.1} %", 100.0 * time.as_secs_f64() / busy.as_secs_f64())
+}
+
+fn table(out: &mut String, shares: &[Share], top: usize, busy: Nanos, name: impl Fn(&Share) -> String) {
+    for share in shares.iter().take(top) {
+        let (own, total) = (percent(share.own, busy), percent(share.total, busy));
+        // Widths count for texts, not for what implements `Display` by hand.
+        let times = [share.own.to_string(), share.total.to_string()];
+        let _ = writeln!(out, "{:>12} {own:>7} {:>12} {total:>7}  {}", times[0], times[1], name(share));
+    }
+    if shares.len() > top {
+        let _ = writeln!(out, "{:>12} {:>7} {:>12} {:>7}  and {} more", "", "", "", "", shares.len() - top);
+    }
+}
+
+fn cut(name: &str) -> String {
+    let short: String = name.chars().take(LONGEST).collect();
+    let more = if short.len() < name.len() { "..." } else { "" };
+    format!("{}{more}", terminal(&short))
+}
