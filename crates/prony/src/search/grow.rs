@@ -55,8 +55,8 @@ impl Found {
 /// Where the file or the range is at fault, or the machine refuses.
 pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Found, Error> {
     let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
-    source.free(std::iter::once(wanted.settings.range.name.as_str()));
     source.complete(&mut wanted.settings.range)?;
+    source.free(std::iter::once(wanted.settings.range.name.as_str()));
     let mut stages = Stages { source, wanted: wanted.clone(), known: BTreeMap::new() };
     let first = stages.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;
@@ -80,9 +80,11 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
     }
     let run = prober.run();
-    let said = words::grown(&wanted.settings, &grown);
+    let mut said = words::grown(&wanted.settings, &grown);
     if grown.len() == first.variants().len() {
         prober.note(&json!({ "said": said }))?;
+    } else {
+        said += &format!("interrupted; what is done is kept\nhint: `prony grow --resume {run}` goes on\n");
     }
     let summary = prober.end()?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
