@@ -34,6 +34,25 @@ export interface Payload {
   throughput: { trial: number; phase: string; step: number; rates: string }[];
   latency: { shares: number[]; curves: LatencyCurve[] };
   samples: Samples[];
+  profiles: { variant: number; about: string; missing: string | null; notes: string[]; phases: ProfilePhase[] }[];
+}
+
+/** One phase of a profile; times are shares of `busy`, which is in seconds. */
+export interface ProfilePhase {
+  phase: string;
+  overhead: string;
+  amount: string;
+  busy: number;
+  names: { text: string; package: number | null; place: string }[];
+  packages: string[];
+  /** Index of the name, own and total share. */
+  functions: [number, number, number][];
+  more: number;
+  by_package: [number, number, number][];
+  /** Index of the caller or -1, index of the name, own and total share; callers first. */
+  calls: [number, number, number, number][];
+  left_out: number;
+  smallest: number;
 }
 
 export interface Metric {

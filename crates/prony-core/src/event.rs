@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::outcome::Ending;
 use crate::plan::PlannedTrial;
+use crate::reading::Reading;
 use crate::units::Nanos;
 
 /// Something happened in a run. `--json` prints one a line.
@@ -80,6 +81,32 @@ pub enum Event {
         done: u32,
         /// Trials planned now.
         trials: u32,
+    },
+    /// The extra trial of a profile begins, after the plan's own trials.
+    ProfileBegan {
+        /// Which trial; it is none of the plan's.
+        trial: PlannedTrial,
+        /// The variant's levels as text.
+        variant: String,
+        /// How many profiles the run has, this one and those to come included.
+        profiles: u32,
+        /// How many of them an earlier session or this one has.
+        done: u32,
+    },
+    /// A profile is on disk, or why there is none.
+    ProfileEnded {
+        /// The variant's levels as text.
+        variant: String,
+        /// How the trial ended; `None` where none ran.
+        ending: Option<Ending>,
+        /// Samples taken while something ran, or why there are none.
+        samples: Reading<u64>,
+        /// What the profile lacks, in words.
+        notes: Vec<String>,
+        /// How many of the run's profiles are there.
+        done: u32,
+        /// How many it will have.
+        profiles: u32,
     },
     /// Something a user should know.
     Notice {

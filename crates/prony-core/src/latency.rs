@@ -73,10 +73,20 @@ impl Recorder {
         self.histogram.saturating_record(latency.as_nanos().clamp(SHORTEST, LONGEST));
     }
 
+    /// Records `count` operations of this latency.
+    pub fn record_many(&mut self, latency: Nanos, count: u64) {
+        self.histogram.saturating_record_n(latency.as_nanos().clamp(SHORTEST, LONGEST), count);
+    }
+
     /// Counts an operation that failed.
     #[inline]
     pub fn record_failed(&mut self) {
         self.failed += 1;
+    }
+
+    /// Counts `count` operations that failed.
+    pub fn record_many_failed(&mut self, count: u64) {
+        self.failed += count;
     }
 
     /// Adds what another recorder holds.
@@ -234,6 +244,16 @@ mod tests {
             one.record_failed();
             prop_assert_eq!(merged, one);
         }
+    }
+
+    #[test]
+    fn many_at_once_are_many_one_by_one() {
+        let mut at_once = Recorder::new();
+        at_once.record_many(Nanos::from_nanos(500), 3);
+        at_once.record_many_failed(2);
+        let mut single = recorder([500, 500, 500]);
+        (0..2).for_each(|_| single.record_failed());
+        assert_eq!(at_once, single);
     }
 
     #[test]

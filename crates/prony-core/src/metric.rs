@@ -47,7 +47,7 @@ macro_rules! metrics {
             }
 
             /// Whether it is a level at an instant (memory) rather than an amount over the phase;
-            /// only gauges take `mean`, `max`, `min`, `end` and `peak`.
+            /// only gauges take `mean`, `max`, `min`, `end`, `before` and `peak`.
             pub const fn is_gauge(self) -> bool {
                 match self { $(Self::$variant => $gauge,)* }
             }
@@ -97,6 +97,13 @@ metrics! {
     HeapUsed "heap.used" Bytes Lower true "Heap in use, as the language runtime reports it";
     HeapTotal "heap.total" Bytes Lower true "Heap reserved, as the language runtime reports it";
     External "external" Bytes Lower true "Memory outside the heap that the runtime accounts for";
+    ArrayBuffers "heap.arraybuffers" Bytes Lower true "The part of `external` that array buffers hold (Node)";
+    HeapBlocks "heap.blocks" Count Lower true "Blocks of the runtime's allocator in use (CPython, which counts no bytes)";
+    GcTime "gc.time" Nanos Lower false "Time that the runtime's collections took, as it reports them";
+    GcCount "gc.count" Count Lower false "Collections of the runtime, steps of incremental ones included";
+    GcFull "gc.full" Count Lower false "Full collections of the runtime: of the old generation";
+    LoopDelay "loop.delay" Nanos Lower false "Longest delay of the event loop, as the runtime reports it (Node)";
+    Held "held" Nanos Neither false "Time in which prony held the program at ends of calls; in no other figure of the phase";
     Read "read" Bytes Lower false "Bytes that reached the block layer for reading (io read_bytes)";
     Written "written" Bytes Lower false "Bytes handed to the block layer for writing (io write_bytes)";
     Fsyncs "fsyncs" Count Lower false "Calls of fsync, fdatasync, msync and sync_file_range together";
@@ -147,15 +154,17 @@ pub enum Stat {
     Max,
     /// Smallest sample.
     Min,
-    /// At the phase's end.
+    /// At the phase's end; after what `at_end` asks for.
     End,
+    /// At the phase's end, before what `at_end` asks for: before a forced collection.
+    Before,
     /// Exact peak where the kernel keeps one (`rss`: `VmHWM` after `clear_refs`), else missing; never a sampled figure.
     Peak,
 }
 
 impl Stat {
     /// Every statistic.
-    pub const ALL: [Self; 5] = [Self::Mean, Self::Max, Self::Min, Self::End, Self::Peak];
+    pub const ALL: [Self; 6] = [Self::Mean, Self::Max, Self::Min, Self::End, Self::Before, Self::Peak];
 
     /// The name as written.
     pub const fn name(self) -> &'static str {
@@ -164,6 +173,7 @@ impl Stat {
             Self::Max => "max",
             Self::Min => "min",
             Self::End => "end",
+            Self::Before => "before",
             Self::Peak => "peak",
         }
     }
@@ -324,11 +334,7 @@ mod tests {
     #[test]
     fn every_name_reads_back_as_itself() {
         for metric in Metric::ALL.iter().copied() {
-            let stats: &[Option<Stat>] = if metric.is_gauge() {
-                &[Some(Stat::Mean), Some(Stat::Max), Some(Stat::Min), Some(Stat::End), Some(Stat::Peak)]
-            } else {
-                &[None]
-            };
+            let stats: &[Option<Stat>] = if metric.is_gauge() { &Stat::ALL.map(Some) } else { &[None] };
             for stat in stats.iter().copied() {
                 for instance in [None, Some("mongo".to_owned()), Some("mongo.0".to_owned())] {
                     let name = MetricName { phase: "page queries".into(), instance, key: MetricKey { metric, stat } };

@@ -72,6 +72,36 @@ pub fn plan(experiment: &Experiment) -> Vec<PlannedTrial> {
     trials
 }
 
+/// The seed of data and operation order in a block, and the order of its trials: the places of `count` things, for
+/// searches, which plan a block at a time.
+pub fn lone_block(seed: u64, block: u32, count: usize) -> (u64, Vec<usize>) {
+    let draw = Draw { seed, block };
+    let mut order: Vec<usize> = (0..count).collect();
+    draw.shuffle("search", &mut order, |at| *at as u64);
+    (draw.trial_seed(), order)
+}
+
+/// The trials that are profiled, one of each variant, to run after the plan's own; none where no profile is asked for.
+///
+/// They are no part of [`plan`], so that nothing that counts, judges or draws trials meets them. Each does the work of
+/// its variant's trial in the first block.
+pub fn profiles(experiment: &Experiment) -> Vec<PlannedTrial> {
+    if experiment.observe().profile.is_none() {
+        return Vec::new();
+    }
+    let after = plan(experiment).len() as u32;
+    let seed = Draw { seed: experiment.seed(), block: 0 }.trial_seed();
+    let trial = |variant: &Variant| PlannedTrial {
+        block: 0,
+        sub_block: 0,
+        position: after + variant.id as u32,
+        variant: variant.id,
+        label: Label::A,
+        seed,
+    };
+    experiment.variants().iter().map(trial).collect()
+}
+
 /// The variants (by index) of each sub-block in running order, with their labels.
 fn sub_blocks(present: &[&Variant], twice: bool, draw: Draw) -> Vec<Vec<(usize, Label)>> {
     let mut strata: Vec<usize> = present.iter().map(|variant| variant.stratum).collect();

@@ -83,7 +83,7 @@ pub enum Error {
         source: io::Error,
     },
     /// A function to be timed is not named as its runtime needs it.
-    #[error("`{call}` does not name a function as {form}")]
+    #[error("`{call}` does not name a function as `{form}`")]
     Call {
         /// As written.
         call: String,

@@ -11,6 +11,7 @@ pub mod launch;
 pub mod limits;
 pub mod mount;
 mod owner;
+pub mod profile;
 pub mod runtime;
 pub mod sample;
 pub mod settle;

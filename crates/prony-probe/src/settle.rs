@@ -86,18 +86,40 @@ pub fn watch(
     clock: &impl Clock,
     mut stop: impl FnMut() -> bool,
 ) -> Option<SettleResult> {
-    // Twenty looks a window bound the error of the time found by a twentieth of it, half a second at most.
-    let interval = Nanos::from_nanos((spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000));
-    let began = clock.now();
-    let mut looks = vec![(began, probe.look())];
+    let mut watch = Watch::begin(*spec, clock.now(), probe.look());
     while !stop() {
-        clock.sleep(interval);
-        looks.push((clock.now(), probe.look()));
-        if let Some(result) = decide(&looks, spec) {
+        clock.sleep(watch.interval());
+        if let Some(result) = watch.look(clock.now(), probe.look()) {
             return Some(result);
         }
     }
     None
+}
+
+/// A watch under way, for a caller that has other things to wait for.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    spec: SettleSpec,
+    looks: Vec<(Nanos, Activity)>,
+}
+
+impl Watch {
+    /// Begins with a first look.
+    pub fn begin(spec: SettleSpec, now: Nanos, look: Activity) -> Self {
+        Self { spec, looks: vec![(now, look)] }
+    }
+
+    /// How long to wait between looks: twenty a window bound the error of the time found by a twentieth of it, half a
+    /// second at most.
+    pub fn interval(&self) -> Nanos {
+        Nanos::from_nanos((self.spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000))
+    }
+
+    /// Takes another look; the result when there is one.
+    pub fn look(&mut self, now: Nanos, look: Activity) -> Option<SettleResult> {
+        self.looks.push((now, look));
+        decide(&self.looks, &self.spec)
+    }
 }
 
 /// What the looks so far say; `None` while it is too early to say.

@@ -60,8 +60,9 @@ pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estima
         estimate.from += known.map_or(0, |(_, _, trials)| *trials);
         let share = f64::from(planned.blocks.min.max(1)) / f64::from(planned.blocks.max.max(1));
         let most = one.as_nanos().saturating_mul(u64::from(planned.trials));
-        estimate.most += Nanos::from_nanos(most);
-        estimate.least += Nanos::from_nanos((most as f64 * share) as u64);
+        let profiled = if outline.profiles > 0 { one } else { Nanos::ZERO };
+        estimate.most += Nanos::from_nanos(most) + profiled;
+        estimate.least += Nanos::from_nanos((most as f64 * share) as u64) + profiled;
     }
     estimate
 }

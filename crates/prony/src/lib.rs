@@ -2,12 +2,15 @@
 
 pub mod calibrate;
 pub mod cli;
+pub mod data;
 pub mod error;
 pub mod estimate;
 pub mod load;
 pub mod plot;
+pub mod profiles;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub mod search;
 pub mod verdicts;
 pub mod worker;

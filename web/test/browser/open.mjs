@@ -5,7 +5,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
 const here = dirname(fileURLToPath(import.meta.url));
-/** Pages written by `cargo test -p prony --test it report_page`. */
+/** Pages written by `cargo test -p prony --test it report_p`. */
 export const pages = process.env.PRONY_PAGES ?? join(here, "../../../target/tmp/pages");
 const CANDIDATES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 

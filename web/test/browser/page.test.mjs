@@ -15,8 +15,8 @@ let browser;
 before(async () => {
   if (!chromium) return;
   if (!(await access(join(pages, "cache.html")).then(() => true, () => false))) {
-    const made = spawnSync("cargo", ["test", "-p", "prony", "--test", "it", "report_page"], { stdio: "inherit" });
-    assert.equal(made.status, 0, "`cargo test -p prony --test it report_page` writes the pages");
+    const made = spawnSync("cargo", ["test", "-p", "prony", "--test", "it", "report_p"], { stdio: "inherit" });
+    assert.equal(made.status, 0, "`cargo test -p prony --test it report_p` writes the pages");
   }
   browser = await launch(chromium);
 });
@@ -161,7 +161,7 @@ test("names from outside do nothing", options, () =>
   }),
 );
 
-for (const name of ["cache", "sourcing", "hostile", "alone", "failed", "undeclared", "nothing"]) {
+for (const name of ["profile", "cache", "sourcing", "hostile", "alone", "failed", "undeclared", "nothing"]) {
   for (const width of [360, 800, 3840]) {
     test(`${name} fits ${width} pixels`, options, () =>
       on(name, { viewport: { width, height: 800 } }, async (page) => {
@@ -172,6 +172,45 @@ for (const name of ["cache", "sourcing", "hostile", "alone", "failed", "undeclar
     );
   }
 }
+
+test("a flame graph is walked by keyboard and filled by a call", options, () =>
+  on("profile", {}, async (page) => {
+    const section = page.locator("#profiles");
+    await section.scrollIntoViewIfNeeded();
+    assert.match(await section.innerText(), /V8's own profiler every 250/);
+    assert.match(await section.innerText(), /of the wall time and .* of the CPU time, by the median of \d+ trials/);
+    const said = () => section.locator(".flame-said").innerText();
+    const width = async (name) => (await section.locator(".flame > div", { hasText: name }).first().boundingBox())?.width ?? 0;
+    const before = await width("transform");
+    await section.locator('.flame [tabindex="0"]').focus();
+    // Everything, the thread, build, source, transform.
+    for (let depth = 0; depth < 4; depth++) await page.keyboard.press("ArrowDown");
+    assert.match(await said(), /transform \(.*: 2[34]\S*\s% in all/);
+    await page.keyboard.press("ArrowRight");
+    assert.match(await said(), /writeBatch .*lmdb/);
+    await page.keyboard.press("ArrowLeft");
+    await page.keyboard.press("Enter");
+    assert.ok((await width("transform")) > 1.9 * before, "it fills the width");
+    assert.equal(await page.evaluate(() => document.activeElement?.textContent), "transform");
+    await page.keyboard.press("Escape");
+    assert.ok(Math.abs((await width("transform")) - before) < 2);
+    await section.locator(".flame > div", { hasText: "writeBatch" }).first().hover();
+    assert.match(await said(), /writeBatch/);
+    assert.match(await section.locator(".profile-functions tbody tr").first().innerText(), /transform/);
+    assert.ok((await section.locator(".profile-packages tbody tr").count()) >= 4);
+    assert.equal(await page.evaluate(() => globalThis.hit), undefined);
+    assert.equal(await page.locator("img").count(), 0, "names are text");
+  }),
+);
+
+test("a variant without a profile says why", options, () =>
+  on("profile", {}, async (page) => {
+    const section = page.locator("#profiles");
+    await section.locator("select").first().selectOption({ index: 1 });
+    assert.match(await section.innerText(), /There is no profile: not permitted: perf_event_paranoid is 3/);
+    assert.equal(await section.locator(".flame").count(), 0);
+  }),
+);
 
 test("every control is reached by keyboard and has a name", options, () =>
   on("cache", {}, async (page) => {

@@ -42,6 +42,7 @@ function payload(metrics: Metric[]): Payload {
     throughput: [],
     latency: { shares: [], curves: [] },
     samples: [],
+    profiles: [],
   };
 }
 

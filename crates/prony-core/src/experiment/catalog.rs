@@ -1,5 +1,7 @@
 //! What the checker must know from outside: the engines of this build, and what the command line asks.
 
+use serde::{Deserialize, Serialize};
+
 use super::spec::{Durability, StoreSpec};
 
 /// The engines that experiments can name. Implemented where the drivers are.
@@ -50,9 +52,10 @@ pub struct StoreFault {
 }
 
 /// What the command line changes in an experiment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Overrides {
     /// `--set factor=a,b`: the factor's levels; values that the file does not have join a factor written as a list.
+    /// `--set factor.key=a,b`: each level that runs, once with each value of this key of its table.
     pub set: Vec<(String, Vec<String>)>,
     /// `--only factor=a`: of the file's levels, only these.
     pub only: Vec<(String, Vec<String>)>,

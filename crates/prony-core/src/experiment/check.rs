@@ -85,6 +85,7 @@ pub fn check(
         compare,
         observe: compare::observe(raw.root.get("observe")),
         tables,
+        explores: false,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::program::Care;
+use super::program::{Care, ProfileOf};
 use super::spec::TrialSpec;
 use crate::metric::MetricName;
 use crate::units::{Fraction, Nanos};
@@ -25,6 +25,9 @@ pub struct Experiment {
     pub(crate) compare: Compare,
     pub(crate) observe: Observe,
     pub(crate) tables: Vec<TableSpec>,
+    /// Its variants were chosen by a search as it went.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) explores: bool,
 }
 
 impl Experiment {
@@ -63,6 +66,10 @@ impl Experiment {
     /// The tables asked for; empty for the derived layout.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
+    }
+    /// Whether a search chose its variants as it went, by their own figures: those are biased, and nothing is compared.
+    pub fn explores(&self) -> bool {
+        self.explores
     }
 }
 
@@ -148,11 +155,14 @@ pub struct Observe {
     /// How much trouble is taken around each trial.
     #[serde(default)]
     pub care: Care,
+    /// What one extra trial of each variant profiles; `None` for no such trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileOf>,
 }
 
 impl Default for Observe {
     fn default() -> Self {
-        Self { hertz: 10, throughput: Nanos::from_millis(100), care: Care::Full }
+        Self { hertz: 10, throughput: Nanos::from_millis(100), care: Care::Full, profile: None }
     }
 }
 

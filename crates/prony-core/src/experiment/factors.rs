@@ -69,11 +69,15 @@ fn number(node: &Node) -> Option<f64> {
 pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'_>) -> Vec<FactorDef> {
     let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
     let mut factors: Vec<FactorDef> = entries.iter().map(|entry| factor(entry, problems)).collect();
-    for (name, levels) in &overrides.set {
+    let (keys, whole): (Vec<_>, Vec<_>) = overrides.set.iter().partition(|(name, _)| name.contains('.'));
+    for (name, levels) in whole {
         set(&mut factors, name, levels, problems);
     }
     for (name, levels) in &overrides.only {
         only(&mut factors, name, levels, problems);
+    }
+    for (name, values) in keys {
+        set_key(&mut factors, name, values, problems);
     }
     factors
 }
@@ -134,6 +138,43 @@ fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut 
             }
         }
     }
+}
+
+/// `--set factor.key=a,b`: each level that runs, once with each value of the key; its label says what differs from the
+/// file.
+fn set_key(factors: &mut [FactorDef], path: &str, values: &[String], problems: &mut Problems<'_>) {
+    let (name, key) = path.split_once('.').unwrap_or((path, ""));
+    let Some(factor) = find(factors, name, "--set", problems) else { return };
+    let running: Vec<usize> = (0..factor.levels.len()).filter(|at| factor.levels[*at].selected).collect();
+    for at in running {
+        let level = factor.levels[at].clone();
+        let Some(before) = level.node.get(key) else {
+            let message = format!("--set {path}: level `{}` of `{name}` has no key `{key}`", level.label);
+            let keys = level.node.table().unwrap_or_default().iter().map(|entry| entry.key.as_str());
+            problems.add(Problem::new(level.node.span.clone(), message).maybe_hint(known_hint(key, keys)));
+            continue;
+        };
+        factor.levels[at].selected = false;
+        for text in values {
+            let value = Node { span: before.span.clone(), via: None, value: typed(text) };
+            if value.label() == before.label() {
+                factor.levels[at].selected = true;
+                continue;
+            }
+            let label = format!("{} {key}={}", level.label, value.label());
+            factor.levels.push(LevelDef { label, node: with_key(&level.node, key, &value), selected: true });
+        }
+    }
+}
+
+/// The table with another value of this key.
+fn with_key(table: &Node, key: &str, value: &Node) -> Node {
+    let entry = |entry: &Entry| {
+        let node = if entry.key == key { value.clone() } else { entry.node.clone() };
+        Entry { node, ..entry.clone() }
+    };
+    let entries = table.table().unwrap_or_default().iter().map(entry).collect();
+    Node { value: Value::Table(entries), ..table.clone() }
 }
 
 fn only(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut Problems<'_>) {

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::settle::SettleSpec;
 use crate::metric::{Metric, MetricKey};
-use crate::units::Unit;
+use crate::units::{Nanos, Unit};
 
 /// Variables that a program finds without asking: the runner's own values, where it has any. Nothing else is inherited.
 /// `TMPDIR` is always a directory of the trial's own, which is removed with it.
@@ -118,15 +119,45 @@ pub enum Runtime {
     Node,
     /// CPython.
     Python,
+    /// A Java virtual machine: read as a plain process.
+    Jvm,
+    /// Go: read as a plain process.
+    Go,
 }
 
 impl Runtime {
+    /// Every runtime.
+    pub const ALL: [Self; 4] = [Self::Node, Self::Python, Self::Jvm, Self::Go];
+
     /// The name as written.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
             Self::Python => "python",
+            Self::Jvm => "jvm",
+            Self::Go => "go",
         }
+    }
+
+    /// How a function to be timed is written: the sign between its module and its name, and the whole form. `None`
+    /// where none can be timed.
+    pub const fn call_form(self) -> Option<(char, &'static str)> {
+        match self {
+            Self::Node => Some(('#', "FILE#EXPORT")),
+            Self::Python => Some((':', "PACKAGE.MODULE:FUNCTION")),
+            Self::Jvm | Self::Go => None,
+        }
+    }
+
+    /// Whether a text names a function of this runtime.
+    pub fn is_call(self, text: &str) -> bool {
+        let named = |name: &str| {
+            !name.is_empty()
+                && !name.starts_with(|c: char| c.is_ascii_digit())
+                && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
+        };
+        let parts = self.call_form().and_then(|(sign, _)| text.rsplit_once(sign));
+        parts.is_some_and(|(module, names)| !module.is_empty() && names.split('.').all(named))
     }
 }
 
@@ -163,6 +194,38 @@ pub struct ObserveSpec {
     pub read: Option<String>,
     /// Ends the program when the phase ends.
     pub stop: bool,
+    /// What is done while the program is held at the end of a call.
+    #[serde(default)]
+    pub at_end: Option<AtEndSpec>,
+}
+
+impl ObserveSpec {
+    /// The whole program.
+    pub const WHOLE: Self = Self { begin: None, end: None, read: None, stop: false, at_end: None };
+
+    /// The function whose invocations are the phase.
+    pub fn call(&self) -> Option<&str> {
+        match &self.begin {
+            Some(Trigger::Call(call)) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Whether the program is held at the ends of its call.
+    pub fn holds(&self) -> bool {
+        self.call().is_some() && (self.stop || self.at_end.is_some())
+    }
+}
+
+/// What is done while a program is held at the end of a call, in this order; then its memory is read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AtEndSpec {
+    /// A full collection is forced.
+    pub collect: bool,
+    /// So much time passes.
+    pub wait: Option<Nanos>,
+    /// Its tree becomes quiet.
+    pub settle: Option<SettleSpec>,
 }
 
 /// An event of a running program.
@@ -173,7 +236,13 @@ pub enum Trigger {
     Line(String),
     /// A mark of this name.
     Mark(String),
+    /// An invocation of this function: for a begin the first one's begin, for an end the last one's end.
+    Call(String),
 }
+
+/// The named group of `read` that is no reading: a digest of what the program answered, as text. Programs that are
+/// compared must agree on it, and on the group `rows`.
+pub const DIGEST_GROUP: &str = "digest";
 
 /// What a named group of `read` stands for: `time_ms` is the metric `time`, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -250,6 +319,14 @@ pub enum Care {
     Light,
 }
 
+/// What the extra trials of a run profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProfileOf {
+    /// Where the processor's time goes.
+    Cpu,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,6 +344,19 @@ mod tests {
         assert_eq!(group_meaning("heap_used").unwrap().key.stat, Some(Stat::End));
         for wrong in ["", "tiem", "time_mb", "operations_s", "_s"] {
             assert_eq!(of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn calls_are_written_as_their_runtime_needs_them() {
+        for good in ["a/b.js#default", "@scope/pkg#Store.prototype.put", "x#$"] {
+            assert!(Runtime::Node.is_call(good) && !Runtime::Python.is_call(good), "{good}");
+        }
+        assert!(Runtime::Python.is_call("pkg.module:Class.method"));
+        for bad in
+            ["", "file.js", "#default", "file.js#", "file.js#a..b", "file.js#a b", "a.js#1x", ":f", "m:", "m:a:b."]
+        {
+            assert!(Runtime::ALL.into_iter().all(|runtime| !runtime.is_call(bad)), "{bad}");
         }
     }
 

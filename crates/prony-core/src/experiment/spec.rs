@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::program::{ObserveSpec, ProgramSpec};
+pub use super::settle::SettleSpec;
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 
 /// One variant's whole trial, ready to run.
@@ -442,19 +443,6 @@ pub struct MixWeights {
     pub read_modify_write: f64,
     /// Removals.
     pub delete: f64,
-}
-
-/// When the store counts as quiet (METHOD 2.6).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SettleSpec {
-    /// CPU, writes, size and dirty pages must stay under the thresholds for so long.
-    pub quiet: Nanos,
-    /// After so long the finding is `not settled`.
-    pub within: Nanos,
-    /// CPU of the tree, as a share of one core, below which it is quiet.
-    pub cpu: Fraction,
-    /// Bytes written per second, growth and dirty pages of the store below which it is quiet.
-    pub bytes: Bytes,
 }
 
 /// Limits on a trial's process tree; `None` is no limit.

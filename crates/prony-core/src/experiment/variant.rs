@@ -3,6 +3,7 @@
 use super::catalog::EngineCatalog;
 use super::combine::Combination;
 use super::decode::phase::Placed;
+use super::decode::program::Frame;
 use super::decode::{data, phase, program, store};
 use super::factors::{FactorDef, selection};
 use super::grammar;
@@ -79,7 +80,8 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
             let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
                 .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
                 .flatten();
-            let phases = observed(context, levels, limits.phase, problems)?;
+            let of = Frame { limit: limits.phase, runtime: program.as_ref().map(|program| program.runtime) };
+            let phases = observed(context, levels, &of, problems)?;
             return Some(TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits });
         }
     };
@@ -150,7 +152,7 @@ fn phases(
 fn observed(
     context: &Context<'_>,
     levels: &Combination,
-    limit: Option<crate::units::Nanos>,
+    frame: &Frame,
     problems: &mut Problems<'_>,
 ) -> Option<Vec<PhaseSpec>> {
     let mut names = Vec::new();
@@ -169,7 +171,7 @@ fn observed(
         }
         let filled = context.levels(levels).fill(&without(node, &["when"]), problems);
         let phase = fits(context, "phase", &filled, &grammar::PROGRAM_PHASE, problems)
-            .then(|| program::phase(&filled, limit, problems))
+            .then(|| program::phase(&filled, frame, problems))
             .flatten();
         let Some(phase) = phase else {
             sound = false;
@@ -180,7 +182,7 @@ fn observed(
         list.push(phase);
     }
     if list.is_empty() {
-        list.push(program::whole_program(limit));
+        list.push(program::whole_program(frame.limit));
     }
     sound.then_some(list)
 }
@@ -214,7 +216,7 @@ fn runs(context: &Context<'_>, phase: &Node, levels: &Combination, problems: &mu
 }
 
 /// What a variant that measures a store does not look at.
-const NOT_OF_STORES: [&str; 6] = ["when", "begin", "end", "mark", "read", "then"];
+const NOT_OF_STORES: [&str; 8] = ["when", "begin", "end", "mark", "call", "at_end", "read", "then"];
 
 fn without(phase: &Node, keys: &[&str]) -> Node {
     let Some(entries) = phase.table() else { return phase.clone() };

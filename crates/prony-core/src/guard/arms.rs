@@ -109,13 +109,19 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, 
 
 fn disagreement(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
     let (left, right) = (&baseline.name, &variant.name);
-    let message = if a.rows == b.rows {
+    let told = |answer: &'_ Answer| answer.digest.strip_prefix("told:").map(str::to_owned);
+    let message = if let (true, Some(x), Some(y)) = (a.rows == b.rows, told(a), told(b)) {
+        format!("`{left}` and `{right}` say that they answered differently: `{x}` and `{y}`")
+    } else if a.rows == b.rows {
         format!("`{left}` and `{right}` returned {} rows each, and not the same ones", a.rows)
     } else {
         format!("`{left}` returned {} rows and `{right}` {}", a.rows, b.rows)
     };
-    let hint =
-        "one of them is wrong or they do different work: add a `verify` phase, and compare no speeds until they agree";
+    let hint = if a.digest.starts_with("told:") || a.digest.starts_with("rows:") {
+        "one of them is wrong or they do different work: compare no speeds until their `digest` and `rows` agree"
+    } else {
+        "one of them is wrong or they do different work: add a `verify` phase, and compare no speeds until they agree"
+    };
     let data = json!({ "baseline": { "variant": left, "answer": a }, "variant": { "variant": right, "answer": b } });
     Finding::of("answers_differ", Severity::Refusal, message, hint).in_phase(phase).with(data)
 }

@@ -3,18 +3,26 @@
 use serde_json::{Value, json};
 
 use super::{Finding, Severity};
-use crate::record::{Completion, TrialRecord};
-use crate::units::Bytes;
+use crate::record::{Completion, PhaseRecord, TrialRecord};
+use crate::units::{Bytes, Nanos};
 
 /// Output beyond which writing it is a good part of what the program does.
 const FLOOD: Bytes = Bytes::from_mib(16);
 
+/// A heap that grows for so long without being read may have been much larger.
+const UNREAD: Nanos = Nanos::from_secs(1);
+
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unseen(record);
+    findings.extend(unheard(record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
+    findings.extend(lines_lost(record));
+    findings.extend(read_rarely(record));
+    findings.extend(went_on(record));
+    findings.extend(died_aside(record));
     findings
 }
 
@@ -22,8 +30,14 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
 pub fn unseen(record: &TrialRecord) -> Vec<Finding> {
     let of_program = record.phases.iter().filter(|phase| phase.action == "observe" && record.ending.outcome.is_ok());
     let finding = |name: &str, what: &str| {
-        let message = format!("phase never {what}: nothing that the program said or marked {what} `{name}`");
-        let hint = "compare the pattern or the mark's name with what the program does; its output is in the record";
+        let call = &record.effective["calls"][name];
+        let (message, hint) = match call["call"].as_str() {
+            Some(function) => uncalled(function, what, call["never"].as_str()),
+            None => (
+                format!("phase never {what}: nothing that the program said or marked {what} `{name}`"),
+                "compare the pattern or the mark's name with what the program does; its output is in the record",
+            ),
+        };
         Finding::of(&format!("phase_never_{what}"), Severity::Warning, message, hint).in_phase(name)
     };
     let found = of_program.filter_map(|phase| match phase.completion {
@@ -32,6 +46,79 @@ pub fn unseen(record: &TrialRecord) -> Vec<Finding> {
         Completion::NotReached => Some(finding(&phase.name, "began")),
     });
     found.collect()
+}
+
+/// Lines were to be read in phases that ended well, and none matched: what they would have told is missing, answers
+/// among it.
+pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
+    let silent = record.effective["heard_nothing"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names = silent.iter().filter_map(Value::as_str);
+    let finding = |name: &str| {
+        let message = "no line of the phase matched its `read`: what it was to tell is in no figure".to_owned();
+        let hint = "compare the pattern with what the program writes between the phase's begin and its end";
+        Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
+    };
+    names.map(finding).collect()
+}
+
+/// Why a phase that is a function was not seen, and what to do.
+fn uncalled(function: &str, what: &str, why: Option<&str>) -> (String, &'static str) {
+    match why {
+        Some(why) => (
+            format!("phase never {what}: the function `{function}` was not called: {why}"),
+            "compare file and name with the program's; a function that a module calls within itself is not seen",
+        ),
+        None => (
+            format!("phase never {what}: a call of `{function}` had not returned when the program ended"),
+            "a promise that never settles, or a process that was ended, never returns",
+        ),
+    }
+}
+
+/// Lines of probes that did not arrive: figures may lack what they told.
+pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
+    let lost = record.conditions["probe"]["lines_lost"].as_u64().filter(|lost| *lost > 0)?;
+    let message =
+        format!("{lost} lines of the runtime's probe were lost, so that calls or heap figures may be missing");
+    let hint = "run with less load on the machine, or with fewer processes of the runtime";
+    Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))
+}
+
+/// A heap that was read so rarely that its largest figure may be far too low.
+pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
+    let phases = record.phases.iter().filter(|phase| phase.completion != Completion::NotReached);
+    let finding = |phase: &PhaseRecord| {
+        let gap = record.conditions["probe"]["unread_ns"][&phase.name].as_u64().map(Nanos::from_nanos)?;
+        if gap < UNREAD {
+            return None;
+        }
+        let message = format!("the heap was not read for {gap}, in which the program gave its runtime no occasion");
+        let hint =
+            "take `max`, `min` and `mean` of the heap as rough; its figure at the end stands, where there is one";
+        Some(Finding::of("heap_read_rarely", Severity::Note, message, hint).in_phase(&phase.name))
+    };
+    phases.filter_map(finding).collect()
+}
+
+/// A program that was to be held at the end of a call and went on by itself.
+pub fn went_on(record: &TrialRecord) -> Option<Finding> {
+    let holds = record.conditions["probe"]["holds"].as_array()?;
+    let first = holds.iter().find(|hold| hold["by_itself"] == true || hold["fault"].is_string())?;
+    let why = first["fault"].as_str().or(first["went_on"].as_str()).unwrap_or_default();
+    let message = format!("the program was to be held at the end of a call and went on by itself: {why}");
+    let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
+    Some(Finding::of("hold_failed", Severity::Warning, message, hint))
+}
+
+/// A process of the program died by its own heap limit, and the program went on as if nothing had been.
+pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
+    let deaths = record.conditions["probe"]["deaths"].as_array().filter(|deaths| !deaths.is_empty())?;
+    if !record.ending.outcome.is_ok() {
+        return None;
+    }
+    let message = format!("{} processes of the program died because their heap was full", deaths.len());
+    let hint = "what the program did without them is another work than with them";
+    Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
 }
 
 /// The program wrote so much that writing it counts.
@@ -74,7 +161,6 @@ mod tests {
     use crate::plan::{Label, PlannedTrial};
     use crate::reading::Reading;
     use crate::record::PhaseRecord;
-    use crate::units::Nanos;
 
     fn phase(name: &str, completion: Completion) -> PhaseRecord {
         PhaseRecord {
@@ -119,16 +205,59 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_was_not_seen_says_why() {
+        let never = json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
+                                       "b": { "call": "a.js#g", "never": null } } });
+        let messages: Vec<String> = check(&record(Outcome::Ok, never)).into_iter().map(|found| found.message).collect();
+        assert_eq!(
+            messages,
+            [
+                "phase never ended: a call of `a.js#g` had not returned when the program ended",
+                "phase never began: the function `a.js#f` was not called: no module of this name was loaded",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_heap_that_was_not_read_for_long_is_noted() {
+        let mut trial = record(Outcome::Ok, Value::Null);
+        trial.conditions =
+            json!({ "probe": { "unread_ns": { "a": 1_500_000_000_u64, "b": 900_000_000, "c": 2_000_000_000_u64 } } });
+        let found = read_rarely(&trial);
+        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
+        assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn what_went_wrong_with_a_probe_is_found() {
+        let mut trial = record(Outcome::Ok, Value::Null);
+        trial.phases.clear();
+        trial.conditions = json!({ "probe": {
+            "lines_lost": 3,
+            "holds": [{ "by_itself": false, "fault": null }, { "by_itself": true, "went_on": "nobody answered" }],
+            "deaths": [{ "pid": 1 }],
+        } });
+        let found = check(&trial);
+        let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
+        assert_eq!(guards, ["probe_lines_lost", "hold_failed", "heap_full_aside"]);
+        assert!(found[1].message.ends_with("nobody answered"));
+        trial.conditions = json!({ "probe": { "lines_lost": 0, "holds": [], "deaths": [] } });
+        assert_eq!(check(&trial), []);
+    }
+
+    #[test]
     fn floods_leftovers_and_strange_marks_are_counted() {
         let effective = json!({
             "output": { "stdout": { "total": 60 << 20 }, "stderr": { "total": 4 << 20 } },
             "left_behind": 2,
             "strange_marks": ["x begin"],
+            "heard_nothing": ["a"],
         });
         let found = check(&record(Outcome::TimedOut, effective));
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
-        assert_eq!(guards, ["output_flooded", "left_behind", "strange_marks"]);
-        assert!(found[0].message.contains("67.1 MB"), "{}", found[0].message);
+        assert_eq!(guards, ["read_nothing", "output_flooded", "left_behind", "strange_marks"]);
+        assert_eq!(found[0].phase.as_deref(), Some("a"));
+        assert!(found[1].message.contains("67.1 MB"), "{}", found[1].message);
         let quiet = json!({ "output": { "stdout": { "total": 1 << 20 } }, "left_behind": 0, "strange_marks": [] });
         assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
     }

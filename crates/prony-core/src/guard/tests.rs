@@ -293,6 +293,18 @@ fn answers_that_differ_refuse_the_comparison() {
 }
 
 #[test]
+fn answers_that_programs_tell_must_agree_too() {
+    assert_eq!(answers(&answered("told:aa", 0), &answered("told:aa", 0)), []);
+    let found = answers(&answered("told:aa", 0), &answered("told:ab", 0));
+    assert_eq!(found[0].severity, Severity::Refusal);
+    assert_eq!(found[0].message, "`lmdb` and `redb` say that they answered differently: `aa` and `ab`");
+    assert_eq!(answers(&answered("rows:", 5), &answered("told:aa", 5)), [], "one tells more than the other");
+    let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
+    assert_eq!(rows[0].message, "`lmdb` returned 5 rows and `redb` 4");
+    assert!(!rows[0].hint.contains("verify"), "{}", rows[0].hint);
+}
+
+#[test]
 fn answers_to_different_questions_do_not_differ() {
     let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
     let name = a.phases[0].name.clone();

@@ -5,7 +5,7 @@ use crate::experiment::spec::{DataSpec, KeySpec, Size};
 
 use crate::stats::MIN_BLOCKS;
 
-use super::plan;
+use super::{plan, profiles};
 
 /// The plan in figures.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub struct Outline {
     pub trials_min: u32,
     /// Trials of the greatest number of blocks.
     pub trials_max: u32,
+    /// Trials that are profiled, one a variant; in neither of the counts above.
+    pub profiles: u32,
     /// Comparisons that get a verdict, the declared metrics counted: the family of the correction.
     pub family: u32,
 }
@@ -79,6 +81,7 @@ pub fn outline(experiment: &Experiment) -> Outline {
     Outline {
         trials_min: trials.iter().filter(|trial| early(trial.variant, trial.block)).count() as u32,
         trials_max: trials.len() as u32,
+        profiles: profiles(experiment).len() as u32,
         family: (judged * metrics) as u32,
         variants,
         strata,

@@ -123,3 +123,20 @@ fn the_outline_says_why_there_is_no_verdict() {
     assert_eq!(outline_of(5, true).variants[1].no_verdict.as_deref(), Some("5 blocks; a verdict takes at least 6"));
     assert_eq!(outline_of(6, false).variants[1].no_verdict.as_deref(), Some("nothing is compared"));
 }
+
+#[test]
+fn profiles_are_one_trial_a_variant_beside_the_plan() {
+    let plain = experiment(3, 2, 4, 7, true);
+    assert_eq!((profiles(&plain).len(), outline(&plain).profiles), (0, 0));
+    let text = plain.source().replacen("[compare]", "[observe]\nprofile = \"cpu\"\n[compare]", 1);
+    let raw = parse(&text, "plan.toml").expect("it parses");
+    let profiled = check(&raw, &Engines, &Overrides::default()).expect("it can run");
+    let (trials, extra) = (plan(&profiled), profiles(&profiled));
+    assert_eq!(trials, plan(&plain), "the plan itself is as it was");
+    assert_eq!(extra.iter().map(|trial| trial.variant).collect::<Vec<_>>(), (0..6).collect::<Vec<_>>());
+    let positions: BTreeSet<u32> = trials.iter().chain(&extra).map(|trial| trial.position).collect();
+    assert_eq!(positions.len(), trials.len() + extra.len(), "no position twice");
+    assert!(extra.iter().all(|trial| trial.seed == trials[0].seed), "the work of the first block");
+    let outline = outline(&profiled);
+    assert_eq!((outline.profiles, outline.trials_max), (6, trials.len() as u32));
+}

@@ -111,7 +111,9 @@ pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
         Metric::Rss | Metric::Anon | Metric::File | Metric::Shared | Metric::Pss | Metric::Vsz | Metric::Swap => {
             ("less memory", "more memory")
         }
-        Metric::HeapUsed | Metric::HeapTotal | Metric::External => ("less memory", "more memory"),
+        Metric::HeapUsed | Metric::HeapTotal | Metric::External | Metric::ArrayBuffers => {
+            ("less memory", "more memory")
+        }
         _ => match metric.unit() {
             Unit::Nanos | Unit::PerSecond => ("faster", "slower"),
             Unit::Count => ("fewer", "more"),

@@ -4,18 +4,17 @@ use std::collections::VecDeque;
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use prony_core::units::Nanos;
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::{Errno, fcntl_dupfd_cloexec, write};
+use rustix::io::{Errno, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
 use super::capture::{Capture, Captured};
-use super::spec::TARGETS_END;
+use super::nursery::{Fds, Nursery, Texts};
 use super::wire::{Refusal, Text, WireSpec, WireStream};
-use crate::sys::process::{ChildPlan, REPORT_LENGTH, Stamp, Step, fork_held};
+use crate::sys::process::{REPORT_LENGTH, Step};
 
 /// Buffers of a captured stream taken in one go, so that a flood does not starve the rest.
 const ROUNDS: usize = 32;
@@ -23,13 +22,12 @@ const ROUNDS: usize = 32;
 /// Where programs are looked for when the subject's environment has no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
-/// A forked subject.
+/// A subject on its way or under way.
 #[derive(Debug)]
 pub(super) struct Child {
-    /// Its process id.
-    pub(super) pid: Pid,
+    /// Its process id, once it is ready.
+    pub(super) pid: Option<Pid>,
     release: Option<OwnedFd>,
-    started: Stamp,
     report: Option<File>,
     /// Captured standard output and error.
     streams: [Option<Stream>; 2],
@@ -42,11 +40,13 @@ struct Stream {
     capture: Capture,
 }
 
-/// What the report pipe says of a released child.
+/// What the report pipe says of a child.
 #[derive(Debug)]
 pub(super) enum Report {
     /// Nothing yet, or nothing more.
     Silent,
+    /// The child waits to be released.
+    Ready(Pid),
     /// The pipe closed: the program was executed, or the child is gone.
     Closed,
     /// It could not be prepared or executed.
@@ -62,12 +62,11 @@ fn unprepared(what: &str) -> impl FnOnce(Errno) -> Unprepared {
 }
 
 impl Child {
-    /// Forks the subject, held.
-    pub(super) fn fork(spec: WireSpec, mut fds: VecDeque<OwnedFd>) -> Result<Self, Unprepared> {
+    /// Has the subject made, to be held when it is ready.
+    pub(super) fn make(spec: WireSpec, mut fds: VecDeque<OwnedFd>, nursery: &Nursery) -> Result<Self, Unprepared> {
         let (hold, release) = cloexec_pipe()?;
         let (report_reader, report) = cloexec_pipe()?;
         set_nonblocking(&report_reader)?;
-        let (hold, release, report) = (lift(hold)?, lift(release)?, lift(report)?);
         let mut arranged = Vec::new();
         let mut streams = [None, None];
         for (target, stream) in (0..3u8).zip(spec.streams) {
@@ -78,25 +77,12 @@ impl Child {
             }
         }
         for target in &spec.targets {
-            arranged.push((lift(next_fd(&mut fds)?)?, *target));
+            arranged.push((next_fd(&mut fds)?, *target));
         }
-        let fds: Vec<(RawFd, RawFd)> = arranged.iter().map(|(fd, to)| (fd.as_raw_fd(), RawFd::from(*to))).collect();
-        let texts = ExecTexts::new(spec)?;
-        let stamp = |e: io::Error| Unprepared("share a page".into(), e.raw_os_error().unwrap_or(libc::ENOMEM));
-        let started = Stamp::new().map_err(stamp)?;
-        let plan = ChildPlan {
-            candidates: &texts.candidates,
-            args: &texts.args,
-            env: &texts.env,
-            directory: &texts.directory,
-            fds: &fds,
-            hold: hold.as_raw_fd(),
-            release: release.as_raw_fd(),
-            report: report.as_raw_fd(),
-            started: &started,
-        };
-        let pid = fork_held(&plan).map_err(|e| Unprepared("fork".into(), e.raw_os_error().unwrap_or(libc::EIO)))?;
-        Ok(Self { pid, release: Some(release), started, report: Some(File::from(report_reader)), streams })
+        let given = arranged.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
+        let asked = nursery.launch(&texts(spec)?, &Fds { hold: hold.as_fd(), report: report.as_fd(), given });
+        asked.map_err(|e| Unprepared("ask the nursery".into(), e.raw_os_error().unwrap_or(libc::EIO)))?;
+        Ok(Self { pid: None, release: Some(release), report: Some(File::from(report_reader)), streams })
     }
 
     /// Lets it execute its program; `false` where that was done before.
@@ -105,9 +91,9 @@ impl Child {
         self.release.take().is_some_and(|release| write(&release, &[1]).is_ok())
     }
 
-    /// When it began to execute its program, once released.
-    pub(super) fn started(&self) -> Option<Nanos> {
-        self.started.get()
+    /// Whether it was allowed to execute its program.
+    pub(super) const fn is_released(&self) -> bool {
+        self.release.is_none()
     }
 
     /// What has become of its preparation.
@@ -116,8 +102,11 @@ impl Child {
         let mut message = [0; REPORT_LENGTH];
         match report.read(&mut message) {
             Ok(REPORT_LENGTH) => {
-                let errno = i32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
-                Report::Failed(refusal(message[0]), errno)
+                let number = i32::from_ne_bytes([message[1], message[2], message[3], message[4]]);
+                match (Step::from_byte(message[0]), Pid::from_raw(number)) {
+                    (Some(Step::Ready), Some(pid)) => Report::Ready(pid),
+                    (step, _) => Report::Failed(refusal(step), number),
+                }
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 Report::Silent
@@ -152,22 +141,18 @@ impl Child {
     }
 }
 
-fn refusal(step: u8) -> Refusal {
-    match Step::from_byte(step) {
+fn refusal(step: Option<Step>) -> Refusal {
+    match step {
         Some(Step::Exec) => Refusal::Exec,
         Some(Step::Directory) => Refusal::Directory,
         Some(Step::Descriptors) => Refusal::Other("descriptors".into()),
-        None => Refusal::Other("an unknown step".into()),
+        Some(Step::Clone) => Refusal::Other("make a process".into()),
+        Some(Step::Ready) | None => Refusal::Other("an unknown step".into()),
     }
 }
 
 fn cloexec_pipe() -> Result<(OwnedFd, OwnedFd), Unprepared> {
     pipe_with(PipeFlags::CLOEXEC).map_err(unprepared("make a pipe"))
-}
-
-/// Moves a descriptor above every target, so that arranging targets overwrites no source.
-fn lift(fd: OwnedFd) -> Result<OwnedFd, Unprepared> {
-    fcntl_dupfd_cloexec(&fd, RawFd::from(TARGETS_END)).map_err(unprepared("descriptors"))
 }
 
 fn next_fd(fds: &mut VecDeque<OwnedFd>) -> Result<OwnedFd, Unprepared> {
@@ -177,16 +162,16 @@ fn next_fd(fds: &mut VecDeque<OwnedFd>) -> Result<OwnedFd, Unprepared> {
 /// The descriptor for the subject, and where its bytes are read if they are captured.
 fn open_stream(stream: WireStream, fds: &mut VecDeque<OwnedFd>) -> Result<(OwnedFd, Option<Stream>), Unprepared> {
     match stream {
-        WireStream::Fd => Ok((lift(next_fd(fds)?)?, None)),
+        WireStream::Fd => Ok((next_fd(fds)?, None)),
         WireStream::Null => {
             let null = open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
-            Ok((lift(null.map_err(unprepared("open `/dev/null`"))?)?, None))
+            Ok((null.map_err(unprepared("open `/dev/null`"))?, None))
         }
         WireStream::Capture { first, last } => {
             let (reader, writer) = cloexec_pipe()?;
             set_nonblocking(&reader)?;
             let stream = Stream { source: Some(File::from(reader)), capture: Capture::new(first, last) };
-            Ok((lift(writer)?, Some(stream)))
+            Ok((writer, Some(stream)))
         }
     }
 }
@@ -196,26 +181,17 @@ fn set_nonblocking(fd: &OwnedFd) -> Result<(), Unprepared> {
 }
 
 /// Every text that exec needs, in C's form.
-struct ExecTexts {
-    candidates: Vec<CString>,
-    args: Vec<CString>,
-    env: Vec<CString>,
-    directory: CString,
-}
-
-impl ExecTexts {
-    fn new(spec: WireSpec) -> Result<Self, Unprepared> {
-        let command = spec.command.into_bytes();
-        let env: Vec<(Vec<u8>, Vec<u8>)> =
-            spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
-        let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
-        let candidates = candidates(&command, path).into_iter().map(c_string).collect::<Result<_, _>>()?;
-        let args = [command].into_iter().chain(spec.args.into_iter().map(Text::into_bytes));
-        let args = args.map(c_string).collect::<Result<_, _>>()?;
-        let env = env.into_iter().map(|(name, value)| c_string([name, value].join(&b'=')));
-        let env = env.collect::<Result<_, _>>()?;
-        Ok(Self { candidates, args, env, directory: c_string(spec.directory.into_bytes())? })
-    }
+fn texts(spec: WireSpec) -> Result<Texts, Unprepared> {
+    let command = spec.command.into_bytes();
+    let env: Vec<(Vec<u8>, Vec<u8>)> =
+        spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
+    let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
+    let candidates = candidates(&command, path).into_iter().map(c_string).collect::<Result<_, _>>()?;
+    let args = [command].into_iter().chain(spec.args.into_iter().map(Text::into_bytes));
+    let args = args.map(c_string).collect::<Result<_, _>>()?;
+    let env = env.into_iter().map(|(name, value)| c_string([name, value].join(&b'=')));
+    let env = env.collect::<Result<_, _>>()?;
+    Ok(Texts { directory: c_string(spec.directory.into_bytes())?, candidates, args, env })
 }
 
 fn c_string(bytes: Vec<u8>) -> Result<CString, Unprepared> {

@@ -31,6 +31,8 @@ pub struct Evidence {
     pub memory: MemoryEvidence,
     /// What was kept of its messages, where a runtime says why it dies.
     pub messages: String,
+    /// How its supervisor ended, where that came first.
+    pub lost: Option<String>,
 }
 
 impl Evidence {
@@ -39,7 +41,14 @@ impl Evidence {
         let text =
             |captured: &Option<super::Captured>| captured.as_ref().map(super::Captured::text).unwrap_or_default();
         let messages = format!("{}\n{}", text(&end.stderr), text(&end.stdout));
-        Self { status: end.status, ended_by_us, killed: end.killed, memory: end.memory.clone(), messages }
+        Self {
+            status: end.status,
+            ended_by_us,
+            killed: end.killed,
+            memory: end.memory.clone(),
+            messages,
+            lost: end.lost.clone(),
+        }
     }
 }
 
@@ -55,6 +64,11 @@ const HEAP_MESSAGES: [&str; 5] = [
 /// The outcome, and sentences that show it.
 pub fn classify(evidence: &Evidence) -> (Outcome, Vec<String>) {
     let mut shown = vec![status_text(evidence.status)];
+    if let Some(how) = &evidence.lost {
+        shown = vec![format!("its supervisor was ended from outside ({how}), and the kernel ended it with that")];
+        let interrupted = evidence.ended_by_us == Some(EndedByUs::Interrupted);
+        return (if interrupted { Outcome::Interrupted } else { Outcome::Killed }, shown);
+    }
     let outcome = outcome(evidence, &mut shown);
     (outcome, shown)
 }
@@ -167,6 +181,7 @@ mod tests {
                 host_oom_kills: Reading::Measured(0),
             },
             messages: String::new(),
+            lost: None,
         }
     }
 
@@ -273,6 +288,18 @@ mod tests {
             e.memory.oom_kills = Reading::Measured(1);
         };
         assert_eq!(outcome_of(interrupted, KILLED), Outcome::Interrupted);
+    }
+
+    #[test]
+    fn a_supervisor_killed_from_outside_is_said_and_nothing_is_guessed() {
+        let lost = |e: &mut Evidence| e.lost = Some("signal: 9 (SIGKILL)".into());
+        assert_eq!(outcome_of(lost, KILLED), Outcome::Killed);
+        let mut found = evidence(KILLED);
+        lost(&mut found);
+        let shown = classify(&found).1;
+        assert!(shown.len() == 1 && shown[0].contains("(signal: 9 (SIGKILL))"), "{shown:?}");
+        found.ended_by_us = Some(EndedByUs::Interrupted);
+        assert_eq!(classify(&found).0, Outcome::Interrupted);
     }
 
     #[test]

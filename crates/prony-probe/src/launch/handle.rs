@@ -12,7 +12,8 @@ use rustix::process::Signal;
 
 use super::channel::{Channel, Received};
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
-use super::wire::{End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, WireSpec, WireStream};
+use super::wire::{CpuTime, End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, Usage, WireSpec, WireStream};
+use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::Group;
 
@@ -44,29 +45,39 @@ impl Launcher {
     /// # Errors
     /// When no supervisor can be started or it cannot prepare the subject.
     pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
-        let program = spec.command.to_string_lossy().into_owned();
-        let mut link = self.connect(program, spec.directory.clone(), spec.group.clone())?;
-        let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
-            program: link.program.clone(),
-            what,
-            source: io::ErrorKind::InvalidInput.into(),
-        })?;
-        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        link.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
+        let link = self.connect(spec.command.to_string_lossy().into_owned(), spec.group.clone())?;
+        link.hold(spec)
+    }
+
+    /// A supervisor that will launch one subject after another into a group that only counts: what a fresh one for
+    /// each costs, and a group for each costs far more, is paid once. Each subject's tree is ended as always.
+    ///
+    /// Descriptors that are dear to close are held `open` there until this process has closed them, so that it need not
+    /// wait: when all is cleaned up, such a supervisor is not waited for.
+    ///
+    /// # Errors
+    /// When no supervisor can be started or the group takes none.
+    pub fn keep(&self, group: Option<Group>, open: &[BorrowedFd<'_>]) -> Result<Kept, Error> {
+        let mut link = self.connect("a subject".to_owned(), group.clone())?;
+        link.lingers = !open.is_empty();
+        link.send(&ToSupervisor::Keep { group }, open)?;
         match link.receive(None)? {
-            Some(FromSupervisor::Held { pid }) => Ok(Held { link, pid: pid.unsigned_abs() }),
+            Some(FromSupervisor::Kept { nursery }) => Ok(Kept { link, nursery: nursery.unsigned_abs() }),
+            Some(FromSupervisor::NotKept { why }) => {
+                Err(Error::Supervisor { program: self.program.clone(), source: io::Error::other(why) })
+            }
             other => Err(link.unexpected(other)),
         }
     }
 
-    fn connect(&self, program: String, directory: PathBuf, group: Option<Group>) -> Result<Link, Error> {
+    fn connect(&self, program: String, group: Option<Group>) -> Result<Link, Error> {
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let (ours, theirs) = Channel::pair().map_err(failed)?;
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let process = command.spawn().map_err(failed)?;
-        Ok(Link { channel: Channel::new(ours), process, program, directory, group })
+        Ok(Link { channel: Channel::new(ours), process, program, directory: PathBuf::new(), group, lingers: false })
     }
 }
 
@@ -78,9 +89,32 @@ struct Link {
     program: String,
     directory: PathBuf,
     group: Option<Group>,
+    /// It has nothing left to do but exit.
+    lingers: bool,
 }
 
 impl Link {
+    /// Has a subject made and held.
+    fn hold(mut self, spec: LaunchSpec) -> Result<Held, Error> {
+        self.start(spec, false)?;
+        match self.receive(None)? {
+            Some(FromSupervisor::Held { pid }) => Ok(Held { link: self, pid: pid.unsigned_abs() }),
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn start(&mut self, spec: LaunchSpec, at_once: bool) -> Result<(), Error> {
+        self.program = spec.command.to_string_lossy().into_owned();
+        self.directory.clone_from(&spec.directory);
+        let (wire, fds) = spec.into_wire().map_err(|what| Error::Prepare {
+            program: self.program.clone(),
+            what,
+            source: io::ErrorKind::InvalidInput.into(),
+        })?;
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        self.send(&ToSupervisor::Start { spec: Box::new(wire), at_once }, &borrowed)
+    }
+
     fn gone(&self) -> Error {
         Error::SupervisorGone { program: self.program.clone() }
     }
@@ -98,6 +132,57 @@ impl Link {
             Ok(Received::Nothing) => Ok(None),
             Ok(Received::Closed) => Err(self.gone()),
             Err(source) => Err(Error::Channel { program: self.program.clone(), source }),
+        }
+    }
+
+    /// The end of a subject whose supervisor is gone, once everything that can be found of its tree is ended.
+    fn lost(&mut self) -> End {
+        self.channel.close();
+        let how = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        self.clean_up();
+        End::lost(how, monotonic())
+    }
+
+    /// Ends and removes what a supervisor that was killed has left; what cannot be done now, a sweep will do.
+    fn clean_up(&self) {
+        if let Some(group) = &self.group {
+            group.kill();
+            let _ = group.remove();
+        }
+    }
+
+    /// Waits until the program is executed.
+    fn run(mut self, held: u32, nursery: Option<u32>) -> Result<Running, Error> {
+        let said = match self.receive(None) {
+            Err(Error::SupervisorGone { .. }) => {
+                Some(FromSupervisor::Ended { end: Box::new(self.lost()), ready: false })
+            }
+            said => said?,
+        };
+        let (since, released) = (Nanos::ZERO, Nanos::ZERO);
+        let running =
+            |link| Running { link, pid: held, nursery, before: None, since, released, end: None, ready: false };
+        match said {
+            Some(FromSupervisor::Running { pid, at, released, before }) => {
+                let (pid, before) = (pid.unsigned_abs(), before.map(|before| *before));
+                Ok(Running { pid, since: at, released, before, ..running(self) })
+            }
+            // It was killed before it could begin.
+            Some(FromSupervisor::Ended { end, ready }) => {
+                Ok(Running { since: end.at, released: end.at, end: Some(*end), ready, ..running(self) })
+            }
+            other => Err(self.unexpected(other)),
+        }
+    }
+
+    fn finish(&mut self) -> Result<Finished, Error> {
+        self.send(&ToSupervisor::Finish, &[])?;
+        loop {
+            match self.receive(None)? {
+                Some(FromSupervisor::Finished { finished }) => return Ok(finished),
+                Some(FromSupervisor::Ended { .. }) => {}
+                other => return Err(self.unexpected(other)),
+            }
         }
     }
 
@@ -120,14 +205,47 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        if self.lingers && self.finish().is_ok() {
+            // Nothing is left but what it holds open for us.
+            return self.channel.close();
+        }
         self.channel.close();
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
         let _ = self.process.wait();
-        // Nothing is left to do unless the supervisor itself was killed; what cannot be done now, a sweep will do.
-        if let Some(group) = &self.group {
-            group.kill();
-            let _ = group.remove();
-        }
+        // Nothing is left to do unless the supervisor itself was killed.
+        self.clean_up();
+    }
+}
+
+/// A supervisor that waits for another subject.
+#[derive(Debug)]
+pub struct Kept {
+    link: Link,
+    nursery: u32,
+}
+
+impl Kept {
+    /// The process from which subjects are born, in their group: counters attached to it count them all.
+    pub const fn nursery(&self) -> u32 {
+        self.nursery
+    }
+
+    /// Has a subject made and execute its program at once: all that observes it is attached already to where it is born.
+    /// The group of a kept supervisor's subjects is its own.
+    ///
+    /// # Errors
+    /// As [`Launcher::start`] and [`Held::release`]; the supervisor is gone then.
+    pub fn launch(mut self, spec: LaunchSpec) -> Result<Running, Error> {
+        self.link.start(spec, true)?;
+        self.link.run(0, Some(self.nursery))
+    }
+
+    /// Ends the supervisor and removes what it was told to remove.
+    ///
+    /// # Errors
+    /// When the supervisor is gone.
+    pub fn finish(mut self) -> Result<Finished, Error> {
+        self.link.finish()
     }
 }
 
@@ -149,18 +267,10 @@ impl Held {
     /// # Errors
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory
     /// cannot be entered.
-    pub fn release(mut self) -> Result<Running, Error> {
-        self.link.send(&ToSupervisor::Release, &[])?;
-        match self.link.receive(None)? {
-            Some(FromSupervisor::Running { at, released }) => {
-                Ok(Running { link: self.link, pid: self.pid, since: at, released, end: None })
-            }
-            // It was killed before it could begin.
-            Some(FromSupervisor::Ended { end }) => {
-                Ok(Running { link: self.link, pid: self.pid, since: end.at, released: end.at, end: Some(*end) })
-            }
-            other => Err(self.link.unexpected(other)),
-        }
+    pub fn release(self) -> Result<Running, Error> {
+        // A supervisor that is gone shows in what it says.
+        let _ = self.link.send(&ToSupervisor::Release, &[]);
+        self.link.run(self.pid, None)
     }
 }
 
@@ -169,9 +279,13 @@ impl Held {
 pub struct Running {
     link: Link,
     pid: u32,
+    nursery: Option<u32>,
+    before: Option<(CpuTime, Usage)>,
     since: Nanos,
     released: Nanos,
     end: Option<End>,
+    /// The supervisor waits for another subject.
+    ready: bool,
 }
 
 impl Running {
@@ -190,18 +304,28 @@ impl Running {
         self.released
     }
 
+    /// What the kernel had counted of the subject's process when it began to execute its program: the work of preparing
+    /// it, and memory that was not its own. `None` where it never began.
+    pub const fn before(&self) -> Option<&(CpuTime, Usage)> {
+        self.before.as_ref()
+    }
+
     /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.
     /// `None` when the time was over first; the same end again when asked again.
     ///
+    /// Where the supervisor was killed, the end says so: the subject went with it.
+    ///
     /// # Errors
-    /// When the supervisor is gone.
+    /// When the supervisor cannot be understood.
     pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<End>, Error> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         while self.end.is_none() {
-            match self.link.receive(deadline)? {
-                Some(FromSupervisor::Ended { end }) => self.end = Some(*end),
-                Some(other) => return Err(self.link.unexpected(Some(other))),
-                None => return Ok(None),
+            match self.link.receive(deadline) {
+                Ok(Some(FromSupervisor::Ended { end, ready })) => (self.end, self.ready) = (Some(*end), ready),
+                Ok(Some(other)) => return Err(self.link.unexpected(Some(other))),
+                Ok(None) => return Ok(None),
+                Err(Error::SupervisorGone { .. }) => self.end = Some(self.link.lost()),
+                Err(error) => return Err(error),
             }
         }
         Ok(self.end.clone())
@@ -213,7 +337,7 @@ impl Running {
     /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
         Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
-        self.link.send(&ToSupervisor::Signal { signal }, &[])
+        self.tell(&ToSupervisor::Signal { signal })
     }
 
     /// Kills the whole tree, whatever it ignores, and returns how the subject's own process ended.
@@ -221,8 +345,16 @@ impl Running {
     /// # Errors
     /// When the supervisor is gone, or the subject cannot be ended.
     pub fn kill_tree(&mut self) -> Result<End, Error> {
-        self.link.send(&ToSupervisor::Kill, &[])?;
+        self.tell(&ToSupervisor::Kill)?;
         self.wait(None)?.ok_or_else(|| self.link.gone())
+    }
+
+    /// Says something that a supervisor who is gone need not hear: that shows when the end is waited for.
+    fn tell(&self, message: &ToSupervisor) -> Result<(), Error> {
+        match self.link.send(message, &[]) {
+            Err(Error::SupervisorGone { .. }) => Ok(()),
+            said => said,
+        }
     }
 
     /// Asks the subject to end by SIGTERM and kills the tree when the grace is over.
@@ -237,18 +369,27 @@ impl Running {
         }
     }
 
-    /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor.
+    /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor. One that
+    /// was killed leaves nothing to do, and scratch directories to their owner.
+    ///
+    /// # Errors
+    /// When the supervisor cannot be understood, or is gone without the subject's end having told so.
+    pub fn finish(mut self) -> Result<Finished, Error> {
+        if self.end.as_ref().is_some_and(|end| end.lost.is_some()) {
+            return Ok(Finished::default());
+        }
+        self.link.finish()
+    }
+
+    /// The kept supervisor, for another subject, where nothing of this one is left; else what is left is ended, and the
+    /// supervisor with it.
     ///
     /// # Errors
     /// When the supervisor is gone.
-    pub fn finish(mut self) -> Result<Finished, Error> {
-        self.link.send(&ToSupervisor::Finish, &[])?;
-        loop {
-            match self.link.receive(None)? {
-                Some(FromSupervisor::Finished { finished }) => return Ok(finished),
-                Some(FromSupervisor::Ended { .. }) => {}
-                other => return Err(self.link.unexpected(other)),
-            }
+    pub fn next(self) -> Result<(Finished, Option<Kept>), Error> {
+        match self.nursery.filter(|_| self.ready) {
+            Some(nursery) => Ok((Finished::default(), Some(Kept { link: self.link, nursery }))),
+            None => self.finish().map(|finished| (finished, None)),
         }
     }
 }

@@ -9,6 +9,7 @@ mod channel;
 mod child;
 pub mod classify;
 mod handle;
+mod nursery;
 mod scratch;
 mod spec;
 mod supervise;
@@ -16,7 +17,7 @@ mod tree;
 mod wire;
 
 pub use capture::{Capture, Captured};
-pub use handle::{Held, Launcher, Running};
+pub use handle::{Held, Kept, Launcher, Running};
 pub use scratch::Scratch;
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};

@@ -13,12 +13,15 @@ use std::time::{Duration, Instant};
 use prony_core::reading::{Reading, Why};
 use prony_core::units::{Bytes, Nanos};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Signal, getpid, kill_process_group, set_child_subreaper, setsid};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, setsid, waitpid,
+};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared};
+use super::nursery::Nursery;
 use super::scratch::remove_tree;
 use super::tree;
 use super::wire::{
@@ -27,7 +30,7 @@ use super::wire::{
 use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::{Group, OomWatch};
-use crate::sys::process::{Ended, Reaped, reap};
+use crate::sys::process::{Counts, Ended, reap};
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
@@ -40,6 +43,10 @@ pub fn supervise_stdin() -> ExitCode {
 /// How often a promised kill is looked for, and how long.
 const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 const ALARM_TIME: Duration = Duration::from_secs(2);
+
+/// How long a subject that was let go at once is left to itself.
+const UNWATCHED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+const UNWATCHED_TIME: Duration = Duration::from_millis(1);
 
 /// How often the count of kills is read where the kernel announces none.
 const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -59,7 +66,9 @@ pub fn supervise(socket: OwnedFd) -> ExitCode {
 enum Stage {
     /// Nothing was launched, or it was refused.
     Idle,
-    /// Forked and waiting.
+    /// On its way.
+    Preparing,
+    /// Made and waiting.
     Held,
     /// Allowed to execute its program.
     Released,
@@ -78,6 +87,14 @@ struct Supervisor {
     /// SIGTERM came: somebody wants this over.
     terminate: Arc<AtomicBool>,
     stage: Stage,
+    nursery: Nursery,
+    /// Subjects are born into the group, one after another.
+    kept: bool,
+    /// Kept open for the runner: what is dear to close.
+    held_open: Vec<OwnedFd>,
+    /// Until when a subject that was let go at once is not looked after: a short one has ended by then, and nobody was
+    /// woken beside it.
+    unwatched: Option<Instant>,
     child: Option<Child>,
     scratch: Vec<PathBuf>,
     group: Option<Group>,
@@ -102,6 +119,8 @@ impl Supervisor {
         let _ = setsid();
         let _ = rustix::thread::set_name(c"prony-supervise");
         set_child_subreaper(Some(getpid()))?;
+        // Before signals are caught, which the nursery would inherit.
+        let nursery = Nursery::start()?;
         let (wake, signalled) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         for signal in [SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
@@ -114,6 +133,10 @@ impl Supervisor {
             wake,
             terminate,
             stage: Stage::Idle,
+            nursery,
+            kept: false,
+            held_open: Vec::new(),
+            unwatched: None,
             child: None,
             scratch: Vec::new(),
             group: None,
@@ -137,15 +160,28 @@ impl Supervisor {
             }
             self.turn();
         }
+        self.wait_for_runner();
         self.finished.problems.is_empty()
+    }
+
+    /// Until the runner has closed its end: what it gave to be held open is closed by us, who keep nobody waiting.
+    fn wait_for_runner(&mut self) {
+        while !self.held_open.is_empty() {
+            let _ = poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], None);
+            if !matches!(self.channel.receive_now::<ToSupervisor>(), Ok(Received::Message(_) | Received::Nothing)) {
+                return;
+            }
+        }
     }
 
     /// Waits until anything can be read.
     fn wait(&self) -> io::Result<()> {
         let sources = [self.channel.as_fd(), self.wake.as_fd()];
-        let sources = sources.into_iter().chain(self.watch.source()).chain(self.child.iter().flat_map(Child::sources));
+        let watched = self.child.iter().filter(|_| self.unwatched.is_none());
+        let sources = sources.into_iter().chain(self.watch.source()).chain(watched.flat_map(Child::sources));
         let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let pause = match self.alarm {
+            _ if self.unwatched.is_some() => Some(UNWATCHED_PAUSE),
             Some(_) => Some(ALARM_PAUSE),
             None if self.watch.needs_polling() && self.is_alive() => Some(WATCH_PAUSE),
             None => None,
@@ -158,11 +194,17 @@ impl Supervisor {
 
     /// Looks at everything once. Which of the sources woke us does not matter: looking costs a microsecond.
     fn turn(&mut self) {
+        // First, as the end of the subject is told by the clock when it is seen.
+        self.reap_all();
         while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
-        if let Some(child) = &mut self.child {
-            child.drain();
+        self.unwatched = self.unwatched.filter(|until| Instant::now() < *until);
+        if self.unwatched.is_none() {
+            if let Some(child) = &mut self.child {
+                child.drain();
+            }
+            self.look_at_report();
         }
-        self.look_at_report();
+        // One that ended between the first look and the reading of `wake`.
         self.reap_all();
         self.look_at_memory();
         self.tell_end();
@@ -180,7 +222,8 @@ impl Supervisor {
 
     fn obey(&mut self, message: ToSupervisor) {
         match message {
-            ToSupervisor::Start { spec } => self.start(*spec),
+            ToSupervisor::Keep { group } => self.keep(group),
+            ToSupervisor::Start { spec, at_once } => self.start(*spec, at_once),
             ToSupervisor::Release => {
                 self.released = monotonic();
                 if self.stage == Stage::Held && self.child.as_mut().is_some_and(Child::release) {
@@ -193,38 +236,76 @@ impl Supervisor {
         }
     }
 
-    fn start(&mut self, spec: WireSpec) {
-        self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
-        self.group.clone_from(&spec.group);
-        self.watch = OomWatch::new(self.group.as_ref());
-        let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
-        match Child::fork(spec, fds).and_then(|child| self.enter_group(child)) {
-            Ok(child) => {
-                self.stage = Stage::Held;
-                self.say(&FromSupervisor::Held { pid: child.pid.as_raw_nonzero().get() });
-                self.child = Some(child);
+    /// Has the nursery enter the group: what is born there later is in it, without the pause for which the kernel stops
+    /// all forks whenever a process changes its group.
+    fn keep(&mut self, group: Option<Group>) {
+        let entered = group.as_ref().map_or(Ok(()), |group| group.enter(number(self.nursery.pid).unsigned_abs()));
+        self.group = group;
+        self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
+        match entered {
+            Ok(()) => {
+                self.kept = true;
+                self.watch = OomWatch::new(None);
+                self.say(&FromSupervisor::Kept { nursery: number(self.nursery.pid) });
             }
-            Err(Unprepared(what, errno)) => {
-                self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
-            }
+            Err(error) => self.say(&FromSupervisor::NotKept { why: error.to_string() }),
         }
     }
 
-    fn enter_group(&self, child: Child) -> Result<Child, Unprepared> {
-        let pid = child.pid.as_raw_nonzero().get().unsigned_abs();
-        match self.group.as_ref().map_or(Ok(()), |group| group.enter(pid)) {
-            Ok(()) => Ok(child),
-            // Dropping the child drops its release: it exits.
-            Err(error) => Err(Unprepared(error.to_string(), errno_of(&error))),
+    fn start(&mut self, spec: WireSpec, at_once: bool) {
+        self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
+        self.scratch.dedup();
+        if !self.kept {
+            self.group.clone_from(&spec.group);
+            self.watch = OomWatch::new(self.group.as_ref());
+        }
+        let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
+        match Child::make(spec, fds, &self.nursery) {
+            Ok(mut child) => {
+                self.stage = Stage::Preparing;
+                if at_once {
+                    child.release();
+                    self.unwatched = Some(Instant::now() + UNWATCHED_TIME);
+                }
+                self.child = Some(child);
+            }
+            Err(unprepared) => self.refuse(unprepared),
+        }
+    }
+
+    fn refuse(&mut self, Unprepared(what, errno): Unprepared) {
+        self.stage = Stage::Idle;
+        // Dropping the child drops its release: it exits.
+        self.child = None;
+        self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
+    }
+
+    /// The subject waits: it is moved into its group, where it was not born there.
+    fn hold(&mut self, pid: Pid) {
+        if self.child.as_ref().is_some_and(Child::is_released) {
+            self.stage = Stage::Released;
+            return self.look_at_report();
+        }
+        let group = self.group.as_ref().filter(|_| !self.kept);
+        match group.map_or(Ok(()), |group| group.enter(number(pid).unsigned_abs())) {
+            Ok(()) => {
+                self.stage = Stage::Held;
+                self.say(&FromSupervisor::Held { pid: number(pid) });
+            }
+            Err(error) => self.refuse(Unprepared(error.to_string(), errno_of(&error))),
         }
     }
 
     /// Signals the subject's process group, while its leader is known to be ours.
     fn signal(&self, signal: i32) {
-        if let (Some(child), Some(signal), true) = (&self.child, Signal::from_named_raw(signal), self.is_alive()) {
+        if let (Some(pid), Some(signal), true) = (self.subject(), Signal::from_named_raw(signal), self.is_alive()) {
             // A group that has just ended needs no signal.
-            let _ = kill_process_group(child.pid, signal);
+            let _ = kill_process_group(pid, signal);
         }
+    }
+
+    fn subject(&self) -> Option<Pid> {
+        self.child.as_ref()?.pid
     }
 
     fn is_alive(&self) -> bool {
@@ -235,10 +316,14 @@ impl Supervisor {
         let Some(child) = &mut self.child else { return };
         match child.read_report() {
             Report::Silent => {}
-            Report::Closed if self.stage == Stage::Released => {
-                self.stage = Stage::Running;
-                let released = child.started().unwrap_or(self.released);
-                self.say(&FromSupervisor::Running { at: monotonic(), released });
+            Report::Ready(pid) => {
+                child.pid = Some(pid);
+                self.hold(pid);
+            }
+            Report::Closed if self.stage == Stage::Released => self.runs(),
+            // Neither ready nor failed: it was killed on its way, or the nursery was.
+            Report::Closed if self.stage == Stage::Preparing => {
+                self.refuse(Unprepared("prepare it: it is gone".into(), libc::ESRCH));
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
@@ -246,6 +331,15 @@ impl Supervisor {
                 self.say(&FromSupervisor::Refused { refusal, errno });
             }
         }
+    }
+
+    fn runs(&mut self) {
+        let Some(pid) = self.subject() else { return };
+        self.stage = Stage::Running;
+        let birth = self.nursery.birth.get();
+        let released = birth.map_or(self.released, |birth| birth.at);
+        let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
+        self.say(&FromSupervisor::Running { pid: number(pid), at: monotonic(), released, before });
     }
 
     /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
@@ -264,15 +358,24 @@ impl Supervisor {
     /// Reaps whatever has ended.
     fn reap_all(&mut self) {
         while let Some(reaped) = reap() {
-            self.cpu.user += reaped.user;
-            self.cpu.system += reaped.system;
-            self.usage.add(&reaped);
-            let ours = self.child.as_ref().is_some_and(|child| child.pid.as_raw_nonzero().get() == reaped.pid);
+            let at = monotonic();
+            if reaped.pid == number(self.nursery.pid) {
+                // Nothing can be launched any more: what is under way ends as it may.
+                self.nursery.gone = true;
+                continue;
+            }
+            self.cpu.add(&CpuTime::from(reaped.counts));
+            self.usage.add(&Usage::from(reaped.counts));
+            // What it reported was written before the exit that we have just seen.
+            self.look_at_report();
+            let ours = self.subject().is_some_and(|pid| number(pid) == reaped.pid);
             if ours && self.is_alive() {
-                // The report of a failed exec was written before the exit that we have just seen.
-                self.look_at_report();
+                if self.stage == Stage::Released && self.nursery.birth.get().is_some() {
+                    // It executed its program, though the nursery has not yet closed its end of the report.
+                    self.runs();
+                }
                 if self.is_alive() {
-                    self.status = Some((status(reaped.status), monotonic()));
+                    self.status = Some((status(reaped.status), at));
                 }
             }
         }
@@ -281,19 +384,27 @@ impl Supervisor {
     /// Tells how the subject ended, once.
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
-        self.stage = Stage::Ended;
-        let leftover = tree::living().count() as u64;
+        (self.stage, self.unwatched) = (Stage::Ended, None);
+        let leftover = tree::living(self.nursery.pid).count() as u64;
         let Some(child) = &mut self.child else { return };
         child.drain();
         let [stdout, stderr] = child.captured();
-        let memory = self.watch.evidence();
+        let memory = self.watch.evidence(!self.kept || matches!(status, Status::Signalled(libc::SIGKILL)));
         let complete = match leftover {
             0 => Reading::Measured(()),
             n => Reading::Missing(Why::NotSupported(format!("{n} processes of the tree live on"))),
         };
         let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
-        let end = Box::new(End { status, at, killed: self.killed, cpu, usage, leftover, memory, stdout, stderr });
-        self.say(&FromSupervisor::Ended { end });
+        let killed = self.killed;
+        let end = End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None };
+        let end = Box::new(end);
+        let ready = self.kept && leftover == 0 && self.left().is_empty();
+        if ready {
+            self.stage = Stage::Idle;
+            (self.child, self.killed) = (None, None);
+            (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
+        }
+        self.say(&FromSupervisor::Ended { end, ready });
     }
 
     /// Kills the tree and tells the subject's end.
@@ -318,7 +429,7 @@ impl Supervisor {
             if let Some(group) = &self.group {
                 group.kill();
             }
-            tree::kill_all();
+            tree::kill_all(self.nursery.pid);
             if Instant::now() >= deadline {
                 return self.finished.problems.push(format!("processes {pids:?} cannot be ended"));
             }
@@ -327,10 +438,11 @@ impl Supervisor {
         }
     }
 
-    /// Processes of the tree and of the group, ended ones that nobody reaped included.
+    /// Processes of the tree and of the group, ended ones that nobody reaped included; not the nursery.
     fn left(&self) -> Vec<i32> {
-        let mut pids: Vec<i32> = tree::descendants().into_iter().map(|place| place.id.pid).collect();
+        let mut pids: Vec<i32> = tree::descendants(self.nursery.pid).into_iter().map(|place| place.id.pid).collect();
         pids.extend(self.group.iter().flat_map(Group::members));
+        pids.retain(|pid| *pid != number(self.nursery.pid));
         pids.sort_unstable();
         pids.dedup();
         pids
@@ -338,7 +450,9 @@ impl Supervisor {
 
     /// Kills what is left, removes what was made, and says so.
     fn finish(&mut self) {
-        self.finished.killed = tree::living().count() as u64;
+        self.finished.killed = tree::living(self.nursery.pid).count() as u64;
+        // Before the group is killed, which may hold it.
+        self.end_nursery();
         self.kill(KilledFor::Asked);
         let group = self.group.iter().map(Group::remove);
         let scratch = self.scratch.iter().map(|path| remove_tree(path));
@@ -346,6 +460,14 @@ impl Supervisor {
         self.finished.problems.extend(problems);
         self.stage = Stage::Over;
         self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
+    }
+
+    fn end_nursery(&mut self) {
+        if !std::mem::replace(&mut self.nursery.gone, true) {
+            // It is our child and not reaped: the number is its own.
+            let _ = kill_process(self.nursery.pid, Signal::KILL);
+            let _ = waitpid(Some(self.nursery.pid), WaitOptions::empty());
+        }
     }
 
     fn say(&self, message: &FromSupervisor) {
@@ -359,16 +481,47 @@ fn errno_of(error: &Error) -> i32 {
     source.and_then(io::Error::raw_os_error).unwrap_or(libc::EIO)
 }
 
-impl Usage {
-    fn add(&mut self, reaped: &Reaped) {
-        self.minor_faults += reaped.minor_faults;
-        self.major_faults += reaped.major_faults;
-        self.read = self.read + Bytes::from_bytes(512 * reaped.blocks_read);
-        self.written = self.written + Bytes::from_bytes(512 * reaped.blocks_written);
-        self.switches_voluntary += reaped.switches_voluntary;
-        self.switches_forced += reaped.switches_forced;
-        self.peak = self.peak.max(Bytes::from_kib(reaped.max_rss));
+impl CpuTime {
+    fn add(&mut self, other: &Self) {
+        self.user += other.user;
+        self.system += other.system;
     }
+}
+
+impl From<Counts> for CpuTime {
+    fn from(counts: Counts) -> Self {
+        Self { user: counts.user, system: counts.system }
+    }
+}
+
+impl Usage {
+    fn add(&mut self, other: &Self) {
+        self.minor_faults += other.minor_faults;
+        self.major_faults += other.major_faults;
+        self.read = self.read + other.read;
+        self.written = self.written + other.written;
+        self.switches_voluntary += other.switches_voluntary;
+        self.switches_forced += other.switches_forced;
+        self.peak = self.peak.max(other.peak);
+    }
+}
+
+impl From<Counts> for Usage {
+    fn from(counts: Counts) -> Self {
+        Self {
+            minor_faults: counts.minor_faults,
+            major_faults: counts.major_faults,
+            read: Bytes::from_bytes(512 * counts.blocks_read),
+            written: Bytes::from_bytes(512 * counts.blocks_written),
+            switches_voluntary: counts.switches_voluntary,
+            switches_forced: counts.switches_forced,
+            peak: Bytes::from_kib(counts.max_rss),
+        }
+    }
+}
+
+fn number(pid: Pid) -> i32 {
+    pid.as_raw_nonzero().get()
 }
 
 const fn status(ended: Ended) -> Status {

@@ -1,6 +1,7 @@
 //! The process tree below a supervisor, and how all of it is ended.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
 
@@ -25,24 +26,36 @@ fn below(root: i32, places: &[Place]) -> Vec<Place> {
     found
 }
 
-/// All processes below the calling one, ended ones that nobody reaped yet included.
-pub(super) fn descendants() -> Vec<Place> {
-    // Looking at every process of the machine takes milliseconds, and mostly there is nothing to find.
-    if !has_children() {
+/// All processes below the calling one but `nursery`, ended ones that nobody reaped yet included.
+pub(super) fn descendants(nursery: Pid) -> Vec<Place> {
+    let nursery = nursery.as_raw_nonzero().get();
+    // Looking at every process of the machine takes milliseconds, and mostly there is nothing to find: every orphan of
+    // the tree comes to a subreaper, so that one without children has no tree.
+    if children().is_some_and(|pids| pids.iter().all(|pid| *pid == nursery)) {
         return Vec::new();
     }
-    below(getpid().as_raw_nonzero().get(), &all_places())
+    let mut found = below(getpid().as_raw_nonzero().get(), &all_places());
+    found.retain(|place| place.id.pid != nursery);
+    found
 }
 
-/// Whether the calling process has a child. Every orphan of the tree comes to a subreaper, so without one there is no tree.
-fn has_children() -> bool {
+/// Children of the calling process; `None` where the kernel keeps no lists of them and there are any.
+fn children() -> Option<Vec<i32>> {
     let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-    !matches!(waitid(WaitId::All, look), Err(rustix::io::Errno::CHILD))
+    if matches!(waitid(WaitId::All, look), Err(rustix::io::Errno::CHILD)) {
+        return Some(Vec::new());
+    }
+    let mut pids = Vec::new();
+    for task in fs::read_dir("/proc/self/task").ok()?.flatten() {
+        let text = fs::read_to_string(task.path().join("children")).ok()?;
+        pids.extend(text.split_ascii_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
+    }
+    Some(pids)
 }
 
-/// Processes below the calling one that still run.
-pub(super) fn living() -> impl Iterator<Item = ProcessId> {
-    descendants().into_iter().filter(|place| !place.zombie).map(|place| place.id)
+/// Processes below the calling one but `nursery` that still run.
+pub(super) fn living(nursery: Pid) -> impl Iterator<Item = ProcessId> {
+    descendants(nursery).into_iter().filter(|place| !place.zombie).map(|place| place.id)
 }
 
 /// Sends a signal to this very process, never to another that got its number since.
@@ -55,12 +68,12 @@ fn signal(id: ProcessId, signal: Signal) {
     }
 }
 
-/// Stops everything below the calling process until a scan finds nothing that still runs free, so that nothing forks
+/// Stops everything below the calling process but `nursery` until a scan finds nothing that still runs free, so that nothing forks
 /// while it is killed; then kills it all. Returns how many were alive.
-pub(super) fn kill_all() -> usize {
+pub(super) fn kill_all(nursery: Pid) -> usize {
     let mut stopped = HashSet::new();
     for _ in 0..MOST_STOP_SCANS {
-        let free: Vec<ProcessId> = living().filter(|id| !stopped.contains(id)).collect();
+        let free: Vec<ProcessId> = living(nursery).filter(|id| !stopped.contains(id)).collect();
         if free.is_empty() {
             break;
         }
@@ -69,7 +82,7 @@ pub(super) fn kill_all() -> usize {
             stopped.insert(id);
         }
     }
-    let alive: Vec<ProcessId> = living().collect();
+    let alive: Vec<ProcessId> = living(nursery).collect();
     for id in &alive {
         signal(*id, Signal::KILL);
     }

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -15,8 +15,11 @@ use crate::limits::{Group, MemoryEvidence};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
-    /// Fork the subject and hold it; its descriptors come with the message.
-    Start { spec: Box<WireSpec> },
+    /// Have all subjects born into this group, which only counts: several will come. Descriptors that come with the
+    /// message are kept open until the runner is gone.
+    Keep { group: Option<Group> },
+    /// Have the subject made and hold it, or let it execute its program `at_once`; its descriptors come with the message.
+    Start { spec: Box<WireSpec>, at_once: bool },
     /// Let it execute its program.
     Release,
     /// Send a signal to the subject's process group.
@@ -31,14 +34,18 @@ pub(super) enum ToSupervisor {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
+    /// Subjects will be born from this process, in the group.
+    Kept { nursery: i32 },
+    /// The group cannot be used, or nothing can be kept.
+    NotKept { why: String },
     /// The subject is forked and waits.
     Held { pid: i32 },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed; seen at this instant.
-    Running { at: Nanos, released: Nanos },
-    /// The subject has ended.
-    Ended { end: Box<End> },
+    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>> },
+    /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
+    Ended { end: Box<End>, ready: bool },
     /// The tree is gone and everything cleaned up.
     Finished { finished: Finished },
 }
@@ -144,6 +151,37 @@ pub struct End {
     pub stdout: Option<Captured>,
     /// Standard error, where it was captured.
     pub stderr: Option<Captured>,
+    /// How its supervisor ended, where that came first: the kernel ends the subject with it, and nothing else is known.
+    #[serde(default)]
+    pub lost: Option<String>,
+}
+
+impl End {
+    /// The end of a subject whose supervisor ended first.
+    pub(super) fn lost(how: String, at: Nanos) -> Self {
+        fn missing<T>(how: &str) -> Reading<T> {
+            Reading::Missing(Why::Failed(format!("its supervisor ended first: {how}")))
+        }
+        let memory = MemoryEvidence {
+            limit: None,
+            peak: missing(&how),
+            oom_kills: missing(&how),
+            limit_reached: missing(&how),
+            host_oom_kills: missing(&how),
+        };
+        Self {
+            status: Status::Signalled(libc::SIGKILL),
+            at,
+            killed: None,
+            cpu: missing(&how),
+            usage: missing(&how),
+            leftover: 0,
+            memory,
+            stdout: None,
+            stderr: None,
+            lost: Some(how),
+        }
+    }
 }
 
 /// Why the supervisor killed a tree.

@@ -64,6 +64,26 @@ impl Group {
         Self::create_in(&Hierarchies::read(), name, limits, &|dir| fs::create_dir(dir))
     }
 
+    /// Makes a group below our own that counts CPU time and does nothing else, in one hierarchy.
+    pub fn for_counting() -> Self {
+        let mut hierarchies = Hierarchies::read();
+        hierarchies.v1.retain(|controller, _| controller == "cpuacct");
+        let v2 = hierarchies.v2.take().filter(|_| hierarchies.v1.is_empty());
+        let name = ProcessId::current().next_name();
+        let mut group = Self::named(name);
+        for (controller, parent) in &hierarchies.v1 {
+            group.add_v1(controller, parent, &|dir| fs::create_dir(dir));
+        }
+        if let Some(parent) = &v2 {
+            group.add_v2(parent, &[], &|dir| fs::create_dir(dir));
+        }
+        group
+    }
+
+    fn named(name: String) -> Self {
+        Self { name, v1: BTreeMap::new(), v2: None, v2_controllers: Vec::new(), memory: None, notes: Vec::new() }
+    }
+
     /// The same in given hierarchies; `make` makes a directory with the files that a kernel would put there.
     fn create_in(
         hierarchies: &Hierarchies,
@@ -71,8 +91,7 @@ impl Group {
         limits: &Limits,
         make: &dyn Fn(&Path) -> io::Result<()>,
     ) -> Result<Self, Error> {
-        let mut group =
-            Self { name, v1: BTreeMap::new(), v2: None, v2_controllers: Vec::new(), memory: None, notes: Vec::new() };
+        let mut group = Self::named(name);
         // A group with the cpu controller competes as one, so that on a busy machine a subject of many threads would
         // get the share of one: that is for those who ask for a limit.
         let wanted = |controller: &str| controller != "cpu" || limits.cpus.is_some();

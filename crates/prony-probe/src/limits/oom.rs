@@ -81,22 +81,28 @@ impl OomWatch {
         }
     }
 
-    /// What was seen so far.
-    pub(crate) fn evidence(&self) -> MemoryEvidence {
+    /// What was seen so far; where `host` is set, of the whole machine too, which is dear.
+    pub(crate) fn evidence(&mut self, host: bool) -> MemoryEvidence {
         let oom_kills = self.oom_kills();
         let limit = self.group.as_ref().and_then(Group::memory_limit);
         let none = || Reading::Missing(Why::NotSupported("there is no control group with memory".into()));
-        let figures = self.group.as_ref().map(Group::figures);
+        let figures = self.group.as_ref().filter(|group| group.memory_dir().is_some()).map(Group::figures);
         let (peak, hits) =
             figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
-        let host = self.host_before.clone().and(host_oom_kills(), |before, now| now.saturating_sub(before));
         let ours = oom_kills.measured().copied().unwrap_or(0);
+        let elsewhere = if host {
+            let now = host_oom_kills();
+            let before = std::mem::replace(&mut self.host_before, now.clone());
+            before.and(now, |before, now| now.saturating_sub(before)).map(|all| all.saturating_sub(ours))
+        } else {
+            Reading::Missing(Why::NotApplicable)
+        };
         MemoryEvidence {
             limit,
             limit_reached: limit_reached(limit, &hits, &peak),
             peak,
             oom_kills,
-            host_oom_kills: host.map(|all| all.saturating_sub(ours)),
+            host_oom_kills: elsewhere,
         }
     }
 }
@@ -146,9 +152,10 @@ mod tests {
 
     #[test]
     fn without_a_group_only_the_machine_speaks() {
-        let watch = OomWatch::new(None);
+        let mut watch = OomWatch::new(None);
         assert!(!watch.needs_polling() && !watch.has_killed() && watch.source().is_none());
-        let evidence = watch.evidence();
+        assert_eq!(watch.evidence(false).host_oom_kills, Reading::Missing(Why::NotApplicable));
+        let evidence = watch.evidence(true);
         assert_eq!(evidence.limit_reached, Reading::Measured(false));
         assert!(matches!(evidence.oom_kills, Reading::Missing(_)));
     }

@@ -20,6 +20,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use prony_core::experiment::program;
 use serde::Serialize;
 
 pub use figures::{GcFigures, HeapFigures};
@@ -103,20 +104,27 @@ impl Runtime {
         }
     }
 
-    fn check(self, call: &CallSpec) -> Result<(), Error> {
-        let (sign, form) = match self {
-            Self::Node => ('#', "`FILE#EXPORT`"),
-            Self::Python => (':', "`PACKAGE.MODULE:FUNCTION`"),
-        };
-        let named = |name: &str| {
-            !name.is_empty()
-                && !name.starts_with(|c: char| c.is_ascii_digit())
-                && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
-        };
-        match call.call.rsplit_once(sign) {
-            Some((file, names)) if !file.is_empty() && names.split('.').all(named) => Ok(()),
-            _ => Err(Error::Call { call: call.call.clone(), form }),
+    /// The same as experiments name it.
+    pub const fn named(self) -> program::Runtime {
+        match self {
+            Self::Node => program::Runtime::Node,
+            Self::Python => program::Runtime::Python,
         }
+    }
+
+    fn check(self, call: &CallSpec) -> Result<(), Error> {
+        let named = self.named();
+        let form = named.call_form().map_or("", |(_, form)| form);
+        if named.is_call(&call.call) { Ok(()) } else { Err(Error::Call { call: call.call.clone(), form }) }
+    }
+}
+
+impl TryFrom<program::Runtime> for Runtime {
+    type Error = program::Runtime;
+
+    /// Gives back one that has no probe.
+    fn try_from(runtime: program::Runtime) -> Result<Self, program::Runtime> {
+        [Self::Node, Self::Python].into_iter().find(|own| own.named() == runtime).ok_or(runtime)
     }
 }
 
@@ -181,13 +189,13 @@ fn written(spec: &ProbeSpec<'_>, reports: &Path) -> Result<String, Error> {
 }
 
 /// A path as a probe can be told it.
-fn utf8(path: &Path) -> Result<&str, Error> {
+pub(crate) fn utf8(path: &Path) -> Result<&str, Error> {
     let told = path.to_str().filter(|text| path.is_absolute() && !text.contains(['\n', '\0']));
     told.ok_or_else(|| Error::ProbePath { path: path.to_owned() })
 }
 
 /// Writes files below a directory, with the directories that they lie in.
-fn write_all(dir: &Path, files: &[(&str, &str)]) -> Result<(), Error> {
+pub(crate) fn write_all(dir: &Path, files: &[(&str, &str)]) -> Result<(), Error> {
     for (name, text) in files {
         let path = dir.join(name);
         let parent = path.parent().unwrap_or(dir);

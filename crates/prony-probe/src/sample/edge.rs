@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::ProcessSample;
 use prony_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,29 @@ pub struct Edge {
     pub disk: Reading<DiskUsage>,
     /// Share of the store's pages in the page cache.
     pub cached: Reading<f64>,
+}
+
+impl Edge {
+    /// Adds what was used between two other edges to this one, so that what follows is counted without it. Figures of the
+    /// device, the store and the machine stay as they are.
+    pub fn credit(&mut self, from: &Self, to: &Self) {
+        for (role, total) in &mut self.totals {
+            let used = to.totals.get(role).zip(from.totals.get(role)).map(|(to, from)| to.since(from));
+            *total = used.map_or_else(|| total.clone(), |used| total.plus(&used));
+        }
+        let group = to.group.clone().and(from.group.clone(), |to, from| {
+            [to.total.since(from.total), to.user.since(from.user), to.system.since(from.system)]
+        });
+        self.group = self.group.clone().and(group, |own, [total, user, system]| GroupCpu {
+            total: own.total + total,
+            user: own.user + user,
+            system: own.system + system,
+        });
+        for (role, counts) in &mut self.syncs {
+            let made = to.syncs.get(role).zip(from.syncs.get(role)).map(|(to, from)| to.since(from));
+            *counts = made.map_or_else(|| counts.clone(), |made| counts.plus(&made));
+        }
+    }
 }
 
 /// One process at an edge.
@@ -78,6 +101,12 @@ impl Pressure {
             parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
         };
         Self { cpu: of("cpu"), io: of("io"), memory: of("memory") }
+    }
+
+    /// Not looked at.
+    pub fn not_read() -> Self {
+        let none = || Reading::Missing(Why::NotApplicable);
+        Self { cpu: none(), io: none(), memory: none() }
     }
 
     /// Time added since `earlier`.
@@ -137,12 +166,47 @@ mod tests {
         assert_eq!(group_cpu(dir.path()), Reading::Measured(micros(9, 7, 2)));
     }
 
+    fn missing<T>() -> Reading<T> {
+        Reading::Missing(prony_core::reading::Why::NotApplicable)
+    }
+
+    #[test]
+    fn what_is_credited_is_not_counted_again() {
+        let at = |ms: u64| {
+            let cpu = Nanos::from_millis(ms);
+            let count = |n: u64| Reading::Measured(n);
+            let counters = Counters { cpu_user: cpu, minor_faults: ms, ..Counters::default() };
+            Edge {
+                at: cpu,
+                took: Nanos::ZERO,
+                processes: Vec::new(),
+                totals: BTreeMap::from([(String::new(), counters)]),
+                group: Reading::Measured(GroupCpu { total: cpu, user: cpu, system: Nanos::ZERO }),
+                syncs: BTreeMap::from([(
+                    "x".to_owned(),
+                    SyncCounts { fsync: count(ms), fdatasync: count(0), msync: count(0), sync_file_range: count(0) },
+                )]),
+                pressure: Pressure { cpu: missing(), io: missing(), memory: missing() },
+                device: missing(),
+                disk: missing(),
+                cached: missing(),
+            }
+        };
+        let mut begin = at(10);
+        begin.credit(&at(30), &at(70));
+        let used = at(100).totals[""].since(&begin.totals[""]);
+        assert_eq!((used.cpu_user, used.minor_faults), (Nanos::from_millis(50), 50));
+        assert_eq!(begin.group.measured().unwrap().total, Nanos::from_millis(50));
+        assert_eq!(begin.syncs["x"].fsync, Reading::Measured(50));
+        assert_eq!(begin.at, at(10).at);
+    }
+
     #[test]
     fn pressure_is_a_difference_of_totals() {
         let at = |us| Pressure {
             cpu: Reading::Measured(Nanos::from_micros(us)),
             io: Reading::Measured(Nanos::from_micros(2 * us)),
-            memory: Reading::Missing(prony_core::reading::Why::NotSupported("no PSI".into())),
+            memory: Reading::Missing(Why::NotSupported("no PSI".into())),
         };
         let added = at(10).since(&at(4));
         assert_eq!(added.cpu, Reading::Measured(Nanos::from_micros(6)));

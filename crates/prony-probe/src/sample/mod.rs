@@ -17,6 +17,7 @@ pub mod sync;
 mod threads;
 mod tree;
 
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -26,19 +27,53 @@ use prony_core::units::Nanos;
 
 pub use edge::Edge;
 pub use readings::{Readings, phase_readings};
-pub use state::Settings;
+pub use state::{Settings, Stranger};
 pub use sync::{SyncCounters, Tracepoints};
 pub use tree::Root;
 
 use crate::clock::{monotonic, thread_cpu};
 use counters::Counters;
-use state::{Look, State};
+use state::{Look, Ran, State};
 
 /// Samples a process tree until it is finished or dropped. Writes nothing while it does.
 #[derive(Debug)]
 pub struct Sampler {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Ran>>,
+    /// Its own thread; `None` where it has that of a [`Samplers`].
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A thread that samples one tree after another: starting a thread for each costs more than a short trial.
+#[derive(Debug)]
+pub struct Samplers {
+    jobs: Sender<(Arc<Shared>, Nanos)>,
+}
+
+impl Samplers {
+    /// Starts the thread, which ends when this goes.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start() -> std::io::Result<Self> {
+        let (jobs, queue) = channel::<(Arc<Shared>, Nanos)>();
+        let serve = move || queue.into_iter().for_each(|(shared, period)| run(&shared, period));
+        std::thread::Builder::new().name("prony-sampler".into()).spawn(serve)?;
+        Ok(Self { jobs })
+    }
+
+    /// As [`Sampler::start`], on the thread of this.
+    pub fn sample(&self, roots: Vec<Root>, settings: Settings) -> Sampler {
+        let (shared, period) = prepare(roots, settings);
+        // A thread that is gone samples nothing, and the sampler says that it took no round.
+        let _ = self.jobs.send((Arc::clone(&shared), period));
+        Sampler { shared, thread: None }
+    }
+}
+
+fn prepare(roots: Vec<Root>, settings: Settings) -> (Arc<Shared>, Nanos) {
+    let period = Nanos::from_nanos(1_000_000_000 / u64::from(settings.hertz.clamp(1, 100)));
+    let state = Mutex::new(State::new(roots, settings));
+    (Arc::new(Shared { state, wake: Condvar::new() }), period)
 }
 
 #[derive(Debug)]
@@ -52,14 +87,6 @@ impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// What the thread says of itself.
-#[derive(Clone, Copy, Debug, Default)]
-struct Ran {
-    cpu: Nanos,
-    rounds: u64,
-    missed: u64,
 }
 
 /// What a sampler leaves.
@@ -83,9 +110,7 @@ impl Sampler {
     /// # Errors
     /// Where no thread can be started.
     pub fn start(roots: Vec<Root>, settings: Settings) -> std::io::Result<Self> {
-        let period = Nanos::from_nanos(1_000_000_000 / u64::from(settings.hertz.clamp(1, 100)));
-        let state = Mutex::new(State::new(roots, settings));
-        let shared = Arc::new(Shared { state, wake: Condvar::new() });
+        let (shared, period) = prepare(roots, settings);
         let of_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("prony-sampler".into()).spawn(move || run(&of_thread, period))?;
         Ok(Self { shared, thread: Some(thread) })
@@ -113,22 +138,23 @@ impl Sampler {
 
     /// Stops and hands over what was seen.
     pub fn finish(mut self) -> Sampled {
-        let ran = self.stop();
+        let sound = self.stop() && !self.shared.state.is_poisoned();
         let mut state = self.shared.lock();
         let store = std::mem::replace(&mut state.store, series::Store::new(2));
-        let edges = state.edges_cpu;
-        let cpu = match ran {
-            Some(ran) => Reading::Measured(ran.cpu + edges),
-            None => Reading::Missing(prony_core::reading::Why::Failed("the sampler's thread panicked".into())),
+        let Ran { cpu, rounds, missed } = state.ran;
+        let cpu = if sound {
+            Reading::Measured(cpu + state.edges_cpu)
+        } else {
+            Reading::Missing(prony_core::reading::Why::Failed("the sampler's thread panicked".into()))
         };
-        let ran = ran.unwrap_or_default();
-        Sampled { stride: store.stride(), series: store.into_series(), cpu, rounds: ran.rounds, missed: ran.missed }
+        Sampled { stride: store.stride(), series: store.into_series(), cpu, rounds, missed }
     }
 
-    fn stop(&mut self) -> Option<Ran> {
+    /// Whether its thread ended well, where it has one.
+    fn stop(&mut self) -> bool {
         self.shared.lock().stop = true;
         self.shared.wake.notify_all();
-        self.thread.take()?.join().ok()
+        self.thread.take().is_none_or(|thread| thread.join().is_ok())
     }
 }
 
@@ -138,23 +164,21 @@ impl Drop for Sampler {
     }
 }
 
-fn run(shared: &Shared, period: Nanos) -> Ran {
-    let began = monotonic();
-    let mut ran = Ran::default();
+fn run(shared: &Shared, period: Nanos) {
+    let (began, before) = (monotonic(), thread_cpu());
+    let first = shared.lock().settings.first;
     let mut number = 0;
     loop {
-        let due = began + Nanos::from_nanos(period.as_nanos() * number);
+        let due = began + first + Nanos::from_nanos(period.as_nanos() * number);
         let Some(mut state) = wait_until(shared, due) else { break };
         state.round(Look::Round(number));
-        drop(state);
-        ran.rounds += 1;
         // Instants are fixed: a late round does not move those after it.
-        let next = monotonic().since(began).as_nanos() / period.as_nanos() + 1;
-        ran.missed += next - number - 1;
+        let next = monotonic().since(began + first).as_nanos() / period.as_nanos() + 1;
+        state.ran.rounds += 1;
+        state.ran.missed += next - number - 1;
+        state.ran.cpu = thread_cpu().since(before);
         number = next;
     }
-    ran.cpu = thread_cpu();
-    ran
 }
 
 /// The lock at `due`, or `None` when it is time to stop.

@@ -169,6 +169,13 @@ pub struct GroupCpu {
     pub system: Nanos,
 }
 
+impl GroupCpu {
+    /// Without what a stranger in the group used; how that is split is not known to the nanosecond.
+    pub(crate) fn without(self, stranger: Nanos) -> Self {
+        Self { total: self.total.since(stranger), ..self }
+    }
+}
+
 /// Reads `cpu.stat` of cgroup v2.
 pub fn cpu_stat_v2(text: &str) -> Option<GroupCpu> {
     let micros = |key| line(text, key)?.parse().ok().map(Nanos::from_micros);

@@ -17,6 +17,8 @@ use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
 use crate::cache;
 use crate::clock::{monotonic, thread_cpu};
+use crate::sys::cpu_clock::process_cpu;
+use crate::why::why;
 
 /// How to sample.
 #[derive(Clone, Debug)]
@@ -31,11 +33,48 @@ pub struct Settings {
     pub store: Option<PathBuf>,
     /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
+    /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
+    pub stranger: Option<Stranger>,
+    /// After how long the first round is taken.
+    pub first: Nanos,
+    /// Whether the first edge reads nothing of processes, and none reads the machine's pressure: for trials that are
+    /// shorter than such an edge.
+    pub lean: bool,
+}
+
+/// A process that lives in a group beside what is measured there.
+#[derive(Clone, Copy, Debug)]
+pub struct Stranger {
+    pid: u32,
+    at_entry: Nanos,
+}
+
+impl Stranger {
+    /// A process that is in the group now.
+    pub fn new(pid: u32) -> Self {
+        Self { pid, at_entry: process_cpu(pid).unwrap_or_default() }
+    }
+
+    fn since_entry(self) -> Reading<Nanos> {
+        match process_cpu(self.pid) {
+            Ok(time) => Reading::Measured(time.since(self.at_entry)),
+            Err(error) => Reading::Missing(why("the CPU clock of a process", &error)),
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { hertz: 10, cap: 60_000, group: None, store: None, reset_peaks: true }
+        Self {
+            hertz: 10,
+            cap: 60_000,
+            group: None,
+            store: None,
+            reset_peaks: true,
+            stranger: None,
+            first: Nanos::ZERO,
+            lean: false,
+        }
     }
 }
 
@@ -66,6 +105,18 @@ pub(crate) struct State {
     device: Reading<Device>,
     tick: Nanos,
     buffer: Vec<u8>,
+    /// The next edge is the first of a lean trial.
+    bare: bool,
+    /// What the sampler's thread has done for this.
+    pub(crate) ran: Ran,
+}
+
+/// What the sampler's thread says of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) cpu: Nanos,
+    pub(crate) rounds: u64,
+    pub(crate) missed: u64,
 }
 
 impl State {
@@ -77,6 +128,8 @@ impl State {
         Self {
             stop: false,
             store: Store::new(settings.cap),
+            bare: settings.lean,
+            ran: Ran::default(),
             settings,
             edges_cpu: Nanos::ZERO,
             roots,
@@ -167,10 +220,13 @@ impl State {
     /// and the peaks begin anew at the very end.
     pub(crate) fn edge(&mut self) -> Edge {
         let cpu = thread_cpu();
-        let at = self.round(Look::Edge);
+        let at = match self.bare.then(|| std::mem::replace(&mut self.bare, false)) {
+            Some(_) => monotonic(),
+            None => self.round(Look::Edge),
+        };
         let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
-        let pressure = Pressure::now();
+        let pressure = if self.settings.lean { Pressure::not_read() } else { Pressure::now() };
         let device = match &self.device {
             Reading::Measured(device) => device.read(),
             Reading::Missing(why) => Reading::Missing(why.clone()),
@@ -184,9 +240,10 @@ impl State {
     }
 
     fn group(&self) -> Reading<GroupCpu> {
-        match &self.settings.group {
-            Some(directory) => group_cpu(directory),
-            None => Reading::Missing(Why::NotApplicable),
+        let Some(directory) = &self.settings.group else { return Reading::Missing(Why::NotApplicable) };
+        match self.settings.stranger {
+            None => group_cpu(directory),
+            Some(stranger) => group_cpu(directory).and(stranger.since_entry(), GroupCpu::without),
         }
     }
 

@@ -6,7 +6,9 @@
 //! flushes (`super::device`) stand beside it.
 
 use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prony_core::reading::{Reading, Why};
 use rustix::mount::{MountFlags, mount};
@@ -71,7 +73,7 @@ impl SyncCounts {
 pub struct Tracepoints {
     ids: [Reading<u64>; 4],
     /// One idle counter of each, for being open.
-    _held: Vec<Counter>,
+    held: Vec<Counter>,
 }
 
 impl Tracepoints {
@@ -93,7 +95,12 @@ impl Tracepoints {
             },
             missing => missing,
         });
-        Self { ids, _held: held }
+        Self { ids, held: held }
+    }
+
+    /// What keeps them registered: whoever has a copy of these bears the cost of closing the last.
+    pub fn held(&self) -> Vec<BorrowedFd<'_>> {
+        self.held.iter().map(AsFd::as_fd).collect()
     }
 
     /// Whether calls can be counted, or why not: the reason of the first that cannot.
@@ -109,7 +116,7 @@ impl Tracepoints {
             none if none.is_empty() => vec![pid],
             some => some,
         };
-        SyncCounters { counters: self.ids.clone().map(|id| follow_all(id, &threads)) }
+        SyncCounters { counters: Arc::new(self.ids.clone().map(|id| follow_all(id, &threads))) }
     }
 }
 
@@ -121,10 +128,10 @@ fn follow_all(id: Reading<u64>, threads: &[u32]) -> Reading<Vec<Counter>> {
     }
 }
 
-/// The four counters of one process and what it started.
-#[derive(Debug)]
+/// The four counters of one process and what it started; closed with the last of its clones.
+#[derive(Clone, Debug)]
 pub struct SyncCounters {
-    counters: [Reading<Vec<Counter>>; 4],
+    counters: Arc<[Reading<Vec<Counter>>; 4]>,
 }
 
 impl SyncCounters {

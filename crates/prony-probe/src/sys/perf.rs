@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const TYPE_TRACEPOINT: u32 = 2;
 const FLAG_DISABLED: u64 = 1;
@@ -57,6 +57,12 @@ impl Counter {
         let mut count = [0; 8];
         (&self.file).read_exact(&mut count)?;
         Ok(u64::from_ne_bytes(count))
+    }
+}
+
+impl AsFd for Counter {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

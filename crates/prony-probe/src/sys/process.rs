@@ -1,6 +1,6 @@
 //! fork, exec and wait4, which no safe wrapper offers with the control that a held child needs.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
@@ -8,16 +8,20 @@ use std::ptr;
 use prony_core::units::Nanos;
 use rustix::process::{Pid, getpid};
 
-/// How far a child had come when something failed; the first byte of its report.
+/// What a child's report says; its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Step {
-    /// Entering the working directory.
+    /// Entering the working directory failed.
     Directory = 1,
-    /// Arranging descriptors.
+    /// Arranging descriptors failed.
     Descriptors = 2,
-    /// Executing the program.
+    /// Executing the program failed.
     Exec = 3,
+    /// The child could not be made.
+    Clone = 4,
+    /// The child is prepared and waits to be released; in the place of an errno stands its process id.
+    Ready = 5,
 }
 
 impl Step {
@@ -27,110 +31,196 @@ impl Step {
             1 => Some(Self::Directory),
             2 => Some(Self::Descriptors),
             3 => Some(Self::Exec),
+            4 => Some(Self::Clone),
+            5 => Some(Self::Ready),
             _ => None,
         }
     }
 }
 
-/// Length of a child's report of failure: the step, then errno in native byte order.
+/// Length of a child's report: the step, then errno in native byte order.
 pub(crate) const REPORT_LENGTH: usize = 5;
 
-/// An instant that a forked child leaves for the process that forked it, in a page that both share: nobody is woken.
-#[derive(Debug)]
-pub(crate) struct Stamp(ptr::NonNull<u64>);
+/// A report as it travels.
+pub(crate) fn report(step: Step, number: c_int) -> [u8; REPORT_LENGTH] {
+    let mut message = [step as u8; REPORT_LENGTH];
+    message[1..].copy_from_slice(&number.to_ne_bytes());
+    message
+}
 
-impl Stamp {
-    /// Not left yet.
+/// What a child leaves in the instant before it executes its program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Birth {
+    /// The instant, by `CLOCK_MONOTONIC`.
+    pub(crate) at: Nanos,
+    /// What the kernel had counted of it until then: the work of preparing it.
+    pub(crate) before: Counts,
+}
+
+/// A page through which a child tells of its birth: nobody is woken.
+#[derive(Debug)]
+pub(crate) struct BirthPage(ptr::NonNull<RawBirth>);
+
+#[repr(C)]
+struct RawBirth {
+    /// Zero until the rest was written.
+    at: u64,
+    usage: libc::rusage,
+}
+
+impl BirthPage {
+    /// Nothing is told yet.
     pub(crate) fn new() -> io::Result<Self> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at a place of the kernel's choice; its pages begin as zeros.
-        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<u64>(), access, kind, -1, 0) };
+        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<RawBirth>(), access, kind, -1, 0) };
         let page = (page != libc::MAP_FAILED).then_some(page).and_then(|page| ptr::NonNull::new(page.cast()));
         page.map(Self).ok_or_else(io::Error::last_os_error)
     }
 
-    /// What the child left, by `CLOCK_MONOTONIC`; `None` before that.
-    pub(crate) fn get(&self) -> Option<Nanos> {
-        // SAFETY: mapped and aligned for as long as this lives; the child writes it once.
-        let left = unsafe { ptr::read_volatile(self.0.as_ptr()) };
-        (left != 0).then(|| Nanos::from_nanos(left))
+    /// Forgets what the last child told.
+    pub(crate) fn clear(&self) {
+        // SAFETY: mapped and aligned for as long as this lives; no child is on its way.
+        unsafe { ptr::write_volatile(ptr::addr_of_mut!((*self.0.as_ptr()).at), 0) };
     }
 
-    /// Leaves the present instant. Calls nothing that a forked child may not call.
-    fn leave(&self) {
+    /// What the child told; `None` before that.
+    pub(crate) fn get(&self) -> Option<Birth> {
+        // SAFETY: as above; the instant is written last, and any bytes are a valid `rusage`.
+        let left = unsafe { ptr::read_volatile(self.0.as_ptr()) };
+        (left.at != 0).then(|| Birth { at: Nanos::from_nanos(left.at), before: Counts::from(&left.usage) })
+    }
+
+    /// Tells now. Calls nothing that a forked child may not call.
+    fn tell(&self) {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the clock fills a local; the page is mapped in the child too, and nobody else writes it.
+        let page = self.0.as_ptr();
+        // SAFETY: the calls fill what they are given; the page is mapped in the child too, and nobody else writes it.
         unsafe {
+            libc::getrusage(libc::RUSAGE_SELF, ptr::addr_of_mut!((*page).usage));
             libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
-            ptr::write_volatile(self.0.as_ptr(), now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
+            ptr::write_volatile(ptr::addr_of_mut!((*page).at), now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
         }
     }
 }
 
-impl Drop for Stamp {
+impl Drop for BirthPage {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with this length, and nobody has the address any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<u64>()) };
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<RawBirth>()) };
     }
 }
 
-/// What a child does between fork and exec. Everything is built beforehand: after the fork nothing allocates.
+/// Forks this process, which must have no other thread that matters; the child does `body` with all signals blocked,
+/// and exits with what it returns. It dies with the calling thread.
+pub(crate) fn fork_into(body: impl FnOnce() -> c_int) -> io::Result<Pid> {
+    let parent = getpid();
+    // SAFETY: plain system calls. The C library makes its allocator usable in a forked child, and no lock of ours is
+    // held in a process of one thread. The child never returns.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() != parent.as_raw_nonzero().get() {
+                    libc::_exit(127);
+                }
+                let mut all = std::mem::zeroed();
+                libc::sigfillset(&mut all);
+                libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
+                libc::_exit(body())
+            }
+            pid => Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error),
+        }
+    }
+}
+
+/// Closes a descriptor that was inherited and that nothing in a freshly forked process owns.
+pub(crate) fn close_inherited(fd: RawFd) {
+    // SAFETY: a number that is not open is refused; in the forked process its owners never run again.
+    unsafe { libc::close(fd) };
+}
+
+/// Gives the pages of our own code back: those that are needed come again, from the page cache.
+///
+/// `ranges` are mappings of files that may be executed, and so were never written.
+pub(crate) fn forget_code(ranges: &[(usize, usize)]) {
+    for (start, end) in ranges {
+        // SAFETY: the pages are clean copies of a file's, and the kernel brings them again when they are touched.
+        unsafe { libc::madvise(*start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
+    }
+}
+
+/// What a child does between its making and exec. Everything is built beforehand: the child allocates nothing.
 pub(crate) struct ChildPlan<'a> {
-    /// Programs to try, in order.
-    pub(crate) candidates: &'a [CString],
+    /// Programs to try, in order; each list ends with null.
+    pub(crate) candidates: &'a [*const c_char],
     /// Arguments, the program's name first.
-    pub(crate) args: &'a [CString],
+    pub(crate) args: &'a [*const c_char],
     /// The whole environment.
-    pub(crate) env: &'a [CString],
+    pub(crate) env: &'a [*const c_char],
     /// Working directory.
     pub(crate) directory: &'a CStr,
     /// Descriptors as (source, target); every source lies above every target.
     pub(crate) fds: &'a [(RawFd, RawFd)],
     /// Read one byte here before exec; end of file means that nobody wants the child any more.
     pub(crate) hold: RawFd,
-    /// The writing end of `hold`, closed in the child.
-    pub(crate) release: RawFd,
-    /// Where failures are reported; closes on exec.
+    /// Where readiness and failures are reported; closes on exec.
     pub(crate) report: RawFd,
-    /// Where the child leaves the instant at which it begins to execute.
-    pub(crate) started: &'a Stamp,
+    /// Where the child tells of its birth.
+    pub(crate) birth: &'a BirthPage,
+    /// The parent that it must have, or it is an orphan already.
+    pub(crate) parent: Pid,
+    /// Signals that are not at their default here.
+    pub(crate) signals: &'a [c_int],
 }
 
-/// Forks a child that prepares itself, waits on `hold`, and executes the plan. It dies with the calling thread.
-pub(crate) fn fork_held(plan: &ChildPlan<'_>) -> io::Result<Pid> {
-    let (args, env) = (pointers(plan.args), pointers(plan.env));
-    let parent = getpid();
-    // SAFETY: the child calls only async-signal-safe functions on memory made before the fork, and never returns.
-    match unsafe { libc::fork() } {
-        0 => unsafe { run_child(plan, &args, &env, parent) },
-        pid => Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error),
-    }
+/// Bytes of the stack on which a child prepares itself.
+const CHILD_STACK: usize = 64 << 10;
+
+/// Makes a child of our parent's that prepares itself, waits on `hold`, and executes the plan; returns when it has
+/// executed its program or is gone.
+///
+/// The child runs in our memory, as by `vfork`: nothing is copied, and executing has nothing to tear down. Being our
+/// sibling it is reaped by our parent, while it is born into our control groups and counted by our counters. It dies
+/// with the thread that made us.
+pub(crate) fn clone_held(plan: &ChildPlan<'_>) -> io::Result<()> {
+    let mut stack = vec![0u128; CHILD_STACK / size_of::<u128>()];
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: the stack's end is aligned and the stack and the plan outlive the call, which returns only when the child
+    // has left our memory; the child calls only async-signal-safe functions and never returns.
+    let pid = unsafe {
+        let top = stack.as_mut_ptr().add(stack.len());
+        libc::clone(enter_child, top.cast(), flags, ptr::from_ref(plan).cast_mut().cast())
+    };
+    if pid > 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-fn pointers(texts: &[CString]) -> Vec<*const c_char> {
-    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+extern "C" fn enter_child(plan: *mut libc::c_void) -> c_int {
+    // SAFETY: `clone_held` passes a plan that lives until the child has left.
+    unsafe { run_child(&*plan.cast::<ChildPlan<'_>>()) }
 }
 
-/// SAFETY: only in a forked child; `args` and `env` end with null and point to strings that live on.
-unsafe fn run_child(plan: &ChildPlan<'_>, args: &[*const c_char], env: &[*const c_char], parent: Pid) -> ! {
+/// SAFETY: only in a fresh child; the plan's lists end with null and point to strings that live on.
+unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
     // SAFETY: plain system calls; the pointers are valid by this function's contract.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        if libc::getppid() != parent.as_raw_nonzero().get() {
+        if libc::getppid() != plan.parent.as_raw_nonzero().get() {
             libc::_exit(127);
         }
-        libc::close(plan.release);
         libc::setpgid(0, 0);
-        reset_signals();
+        reset_signals(plan.signals);
         if libc::chdir(plan.directory.as_ptr()) != 0 {
             fail(plan.report, Step::Directory, errno());
         }
         if !arrange_descriptors(plan) {
             fail(plan.report, Step::Descriptors, errno());
         }
+        let ready = report(Step::Ready, libc::getpid());
+        libc::write(plan.report, ready.as_ptr().cast(), ready.len());
         wait_for_release(plan.hold);
-        plan.started.leave();
-        fail(plan.report, Step::Exec, execute(plan, args, env))
+        plan.birth.tell();
+        fail(plan.report, Step::Exec, execute(plan))
     }
 }
 
@@ -139,15 +229,30 @@ fn errno() -> c_int {
     unsafe { *libc::__errno_location() }
 }
 
-/// SAFETY: in a forked child only, as it undoes every handler.
-unsafe fn reset_signals() {
-    // All zeros is the kernel's default action. Libc's own call refuses the two signals it keeps for itself, which
-    // may be inherited as ignored all the same.
-    let default = [0u64; 4];
-    // SAFETY: the kernel reads at most 32 bytes; signals that cannot be set are refused; a local signal set.
+/// Signals of this process that are caught or ignored.
+pub(crate) fn altered_signals() -> Vec<c_int> {
+    (1..=64).filter(|signal| disposition(*signal) != SIG_DEFAULT).collect()
+}
+
+/// `struct sigaction` as the kernel reads it, all zeros: the default action. Libc's own call refuses the two signals
+/// that it keeps for itself, which may be inherited as ignored all the same.
+const SIG_DEFAULT: u64 = 0;
+
+/// The address of a signal's handler, or 0 or 1 for the kernel's default and for nothing.
+fn disposition(signal: c_int) -> u64 {
+    let mut action = [0u64; 4];
+    // SAFETY: the kernel writes at most 32 bytes; a number that names no signal is refused and leaves zeros.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, ptr::null::<u64>(), action.as_mut_ptr(), 8usize) };
+    action[0]
+}
+
+/// SAFETY: in a fresh child only, as it undoes handlers.
+unsafe fn reset_signals(signals: &[c_int]) {
+    let default = [SIG_DEFAULT; 4];
+    // SAFETY: the kernel reads at most 32 bytes; a local signal set.
     unsafe {
-        for signal in 1..=64 {
-            libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), ptr::null_mut::<u64>(), 8usize);
+        for signal in signals {
+            libc::syscall(libc::SYS_rt_sigaction, *signal, default.as_ptr(), ptr::null_mut::<u64>(), 8usize);
         }
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&mut none);
@@ -184,12 +289,12 @@ unsafe fn wait_for_release(hold: RawFd) {
 }
 
 /// Tries the candidates as execvp does; returns the errno that explains the failure best.
-/// SAFETY: `args` and `env` end with null and point to strings that live on.
-unsafe fn execute(plan: &ChildPlan<'_>, args: &[*const c_char], env: &[*const c_char]) -> c_int {
+/// SAFETY: the plan's lists end with null and point to strings that live on.
+unsafe fn execute(plan: &ChildPlan<'_>) -> c_int {
     let mut best = libc::ENOENT;
-    for program in plan.candidates {
+    for program in plan.candidates.iter().take_while(|program| !program.is_null()) {
         // SAFETY: by this function's contract.
-        unsafe { libc::execve(program.as_ptr(), args.as_ptr(), env.as_ptr()) };
+        unsafe { libc::execve(*program, plan.args.as_ptr(), plan.env.as_ptr()) };
         match errno() {
             libc::ENOENT | libc::ENOTDIR => {}
             libc::EACCES => best = libc::EACCES,
@@ -199,13 +304,12 @@ unsafe fn execute(plan: &ChildPlan<'_>, args: &[*const c_char], env: &[*const c_
     best
 }
 
-/// SAFETY: in a forked child only, as it exits.
-unsafe fn fail(report: RawFd, step: Step, errno: c_int) -> ! {
-    let mut message = [step as u8; REPORT_LENGTH];
-    message[1..].copy_from_slice(&errno.to_ne_bytes());
+/// SAFETY: in a fresh child only, as it exits.
+unsafe fn fail(pipe: RawFd, step: Step, errno: c_int) -> ! {
+    let message = report(step, errno);
     // SAFETY: five bytes of a local array; a pipe takes them whole.
     unsafe {
-        libc::write(report, message.as_ptr().cast(), message.len());
+        libc::write(pipe, message.as_ptr().cast(), message.len());
         libc::_exit(127)
     }
 }
@@ -217,25 +321,49 @@ pub(crate) struct Reaped {
     pub(crate) pid: i32,
     /// Exit code or signal.
     pub(crate) status: Ended,
-    /// User CPU time, its own and of the children it waited for.
+    /// What the kernel counted of it and of the children it waited for.
+    pub(crate) counts: Counts,
+}
+
+/// What the kernel counts of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// User CPU time.
     pub(crate) user: Nanos,
-    /// System CPU time, likewise.
+    /// System CPU time.
     pub(crate) system: Nanos,
-    /// Page faults without disk, likewise.
+    /// Page faults without disk.
     pub(crate) minor_faults: u64,
-    /// Page faults with disk, likewise.
+    /// Page faults with disk.
     pub(crate) major_faults: u64,
-    /// Blocks of 512 bytes read from the block layer, likewise.
+    /// Blocks of 512 bytes read from the block layer.
     pub(crate) blocks_read: u64,
-    /// Blocks of 512 bytes handed to the block layer, likewise.
+    /// Blocks of 512 bytes handed to the block layer.
     pub(crate) blocks_written: u64,
-    /// Context switches by waiting, likewise.
+    /// Context switches by waiting.
     pub(crate) switches_voluntary: u64,
-    /// Context switches by preemption, likewise.
+    /// Context switches by preemption.
     pub(crate) switches_forced: u64,
-    /// Largest resident memory, in KiB, of one process among it and the children it waited for, and never below what
-    /// the process that forked it had in memory and left to it.
+    /// Largest resident memory, in KiB, of one process among those counted, and never below what the memory was in
+    /// which a held child waited.
     pub(crate) max_rss: u64,
+}
+
+impl From<&libc::rusage> for Counts {
+    fn from(usage: &libc::rusage) -> Self {
+        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+        Self {
+            user: nanos(usage.ru_utime),
+            system: nanos(usage.ru_stime),
+            minor_faults: count(usage.ru_minflt),
+            major_faults: count(usage.ru_majflt),
+            blocks_read: count(usage.ru_inblock),
+            blocks_written: count(usage.ru_oublock),
+            switches_voluntary: count(usage.ru_nvcsw),
+            switches_forced: count(usage.ru_nivcsw),
+            max_rss: count(usage.ru_maxrss),
+        }
+    }
 }
 
 /// How a process ended.
@@ -249,8 +377,8 @@ pub(crate) enum Ended {
 
 /// Reaps one ended child, any; `None` where no child has ended or there is none.
 ///
-/// `ru_maxrss` inherits the resident memory of the process that forked; here that is a supervisor of one or two MB,
-/// and how much came from it can be read from the held child beforehand.
+/// `ru_maxrss` inherits the resident memory in which a held child waited; here that is a nursery of one or two MB, and
+/// the child tells how much it was before it executes its program.
 pub(crate) fn reap() -> Option<Reaped> {
     let mut status = 0;
     // SAFETY: `wait4` fills the two locals; all zeros is a valid `rusage`.
@@ -266,20 +394,7 @@ pub(crate) fn reap() -> Option<Reaped> {
     } else {
         Ended::Exited(libc::WEXITSTATUS(status))
     };
-    let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
-    Some(Reaped {
-        pid,
-        status: ended,
-        user: nanos(usage.ru_utime),
-        system: nanos(usage.ru_stime),
-        minor_faults: count(usage.ru_minflt),
-        major_faults: count(usage.ru_majflt),
-        blocks_read: count(usage.ru_inblock),
-        blocks_written: count(usage.ru_oublock),
-        switches_voluntary: count(usage.ru_nvcsw),
-        switches_forced: count(usage.ru_nivcsw),
-        max_rss: count(usage.ru_maxrss),
-    })
+    Some(Reaped { pid, status: ended, counts: Counts::from(&usage) })
 }
 
 fn nanos(time: libc::timeval) -> Nanos {

@@ -5,6 +5,7 @@ mod launch;
 mod launch_limits;
 mod launch_roles;
 mod launch_tree;
+mod profile;
 mod runtime_node;
 mod runtime_python;
 mod runtime_stage;

@@ -47,6 +47,7 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
     }
     text += &format!("\n{}\n\n", variants(outline, width));
     text += &format!("{}\n", amounts(outline));
+    text += &extra(outline);
     text += &comparison(experiment, outline);
     text + &format!("{estimate}\n")
 }
@@ -60,12 +61,14 @@ fn variants(outline: &Outline, width: Option<usize>) -> Table {
         }
     }
     for variant in &outline.variants {
+        // Programs have no records of ours: nothing to count is not zero.
+        let of_ours = |text: String| if variant.records > 0 { text } else { "-".to_owned() };
         table.add_row([
             levels(&variant.levels),
             (variant.stratum + 1).to_string(),
             variant.trials.to_string(),
-            variant.records.to_string(),
-            Bytes::from_bytes(variant.data_bytes as u64).to_string(),
+            of_ours(variant.records.to_string()),
+            of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
             variant.phases.join(", "),
             note(variant),
         ]);
@@ -102,6 +105,15 @@ fn amounts(outline: &Outline) -> String {
     let counted = |n: &str, noun: &str| format!("{n} {noun}{}", if n == "1" { "" } else { "s" });
     let variants = counted(&outline.variants.len().to_string(), "variant");
     format!("{variants} in {strata}, {}, {}", counted(&blocks, "block"), counted(&trials, "trial"))
+}
+
+/// The trials that count in no figure.
+fn extra(outline: &Outline) -> String {
+    match outline.profiles {
+        0 => String::new(),
+        1 => "1 more trial is profiled after the blocks; it counts in no figure\n".to_owned(),
+        n => format!("{n} more trials, one of each variant, are profiled after the blocks; they count in no figure\n"),
+    }
 }
 
 fn comparison(experiment: &Experiment, outline: &Outline) -> String {

@@ -12,19 +12,23 @@ pub mod calibrate;
 pub mod check;
 pub mod choice;
 pub mod compare;
+pub mod data;
 pub mod doctor;
 pub mod engines;
 pub mod exec;
+pub mod grow;
 pub mod hidden;
 pub mod ls;
 pub mod mark;
 pub mod new;
 pub mod plot;
+pub mod profile;
 pub mod report;
 pub mod rm;
 pub mod run;
 pub mod schema;
 pub mod show;
+pub mod tune;
 
 /// Measures data stores and the programs built on them, and refuses to mislead.
 #[derive(Debug, Parser)]
@@ -50,6 +54,10 @@ enum Command {
     Run(run::Arguments),
     /// Measure commands without a file: `prony exec -- A --vs B`
     Exec(Box<exec::Arguments>),
+    /// Raise a factor until the subject fails under a limit: the largest that lives, and how the next one died
+    Grow(Box<grow::Arguments>),
+    /// Search the setting that is best in one figure and keeps bounds on others, then set it against the default
+    Tune(Box<tune::Arguments>),
     /// Tell from a measured program's script where a phase begins or ends
     Mark(mark::Arguments),
     /// Show what an experiment would do; run nothing
@@ -64,8 +72,12 @@ enum Command {
     Report(report::ReportArgs),
     /// Judge a stored run again, or set two side by side
     Compare(compare::Arguments),
+    /// Write the data of an experiment, or a made-up street map, as a file
+    Data(data::Arguments),
     /// Draw a figure of a run as an SVG picture
     Plot(plot::PlotArgs),
+    /// Show where the time of a profiled run goes
+    Profile(profile::ProfileArgs),
     /// What can be measured on this machine, its limits, and how to allow the rest
     Doctor(doctor::Arguments),
     /// Check the instrument on this machine with subjects of known truth
@@ -167,6 +179,8 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
     match command {
         Command::Run(arguments) => run::run(&arguments, output),
         Command::Exec(arguments) => exec::run(&arguments, output),
+        Command::Grow(arguments) => grow::run(&arguments, output),
+        Command::Tune(arguments) => tune::run(&arguments, output),
         Command::Mark(arguments) => mark::run(&arguments).map(yes),
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),
@@ -174,7 +188,9 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
         Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
         Command::Compare(arguments) => compare::run(&arguments, output),
+        Command::Data(arguments) => data::run(&arguments, output),
         Command::Plot(arguments) => plot::plot(&arguments, output.out).map(yes),
+        Command::Profile(arguments) => profile::profile(&arguments, output.out).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),
         Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),

@@ -1,6 +1,5 @@
 //! `prony run`: from a file to tables.
 
-use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -19,12 +18,12 @@ use crate::load;
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
 use crate::report::{self, Options};
-use crate::results::{Database, RunHead, RunId, RunStart, RunStatus};
+use crate::results::{Database, RunHead, RunId, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
-use crate::runner::{self, Campaign, Summary, unix_ms};
+use crate::runner::{self, Campaign, Summary};
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
 
@@ -67,8 +66,8 @@ pub struct Arguments {
 /// What the command line changes in an experiment.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct OverrideArguments {
-    /// Give a factor other levels
-    #[arg(long, value_name = "FACTOR=A,B")]
+    /// Give a factor other levels; FACTOR.KEY one key of its levels other values
+    #[arg(long, value_name = "FACTOR[.KEY]=A,B")]
     set: Vec<String>,
     /// Of the file's levels, only these
     #[arg(long, value_name = "FACTOR=A,B")]
@@ -82,6 +81,11 @@ pub struct OverrideArguments {
 }
 
 impl OverrideArguments {
+    /// Whether nothing but a seed may have been given.
+    pub const fn only_a_seed(&self) -> bool {
+        self.set.is_empty() && self.only.is_empty() && self.blocks.is_none()
+    }
+
     /// As the checker takes them.
     ///
     /// # Errors
@@ -121,7 +125,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         // Hours later would be late to learn that it cannot be written.
         open_summary(file)?;
     }
-    let mut observer = observer(arguments);
+    let mut observer: Box<dyn Observer> =
+        if arguments.json { Box::new(JsonLines::new(io::stdout())) } else { observer(arguments.quiet) };
     let (run, summary) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
         None => fresh(arguments, interrupt, &mut *observer)?,
@@ -184,12 +189,10 @@ fn open_summary(file: &Path) -> Result<File, Error> {
     opened.map_err(|source| Error::Write { what: format!("`{}`", file.display()), source })
 }
 
-fn observer(arguments: &Arguments) -> Box<dyn Observer> {
-    if arguments.json {
-        return Box::new(JsonLines::new(io::stdout()));
-    }
+/// Tells people, on the standard error stream.
+pub fn observer(quiet: bool) -> Box<dyn Observer> {
     let live = io::stderr().is_terminal();
-    Box::new(Terminal::new(io::stderr(), Manner { live, quiet: arguments.quiet, width: terminal_width() }))
+    Box::new(Terminal::new(io::stderr(), Manner { live, quiet, width: terminal_width() }))
 }
 
 fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observer) -> Result<(RunId, Summary), Error> {
@@ -199,39 +202,8 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let experiment = planned(file, arguments)?;
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
-    begin(&experiment, path, arguments.scratch.as_deref(), interrupt, observer)
-}
-
-/// Begins a run of a checked experiment and runs it to its end; `asked` is where scratch goes, beside the database
-/// unless told.
-///
-/// # Errors
-/// Where the machine refuses what every trial needs, or the database what it is given.
-pub fn begin(
-    experiment: &Experiment,
-    database: &Path,
-    asked: Option<&Path>,
-    interrupt: Interrupt,
-    observer: &mut dyn Observer,
-) -> Result<(RunId, Summary), Error> {
-    let plan = plan::plan(experiment);
-    let near = scratch(asked, database);
-    let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, &near, interrupt, observer)?;
-    // It is resumed from anywhere.
-    let asked = asked.and_then(|path| std::path::absolute(path).ok());
-    let run = database.begin_run(&RunStart {
-        experiment,
-        seed: experiment.seed(),
-        host: &lab.host,
-        limits: &lab.limits,
-        version: env!("CARGO_PKG_VERSION"),
-        started_unix_ms: unix_ms(),
-        planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
-        scratch: asked.as_deref(),
-    })?;
-    let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
-    Ok((run, runner::run(campaign, &lab, observer)?))
+    let near = scratch(arguments.scratch.as_deref(), path);
+    runner::begin(&experiment, path, &near, interrupt, observer)
 }
 
 /// The experiment; with a budget, in as many blocks as fit by the estimate.
@@ -267,13 +239,27 @@ fn resume(
     Ok((head.id, runner::run(campaign, &lab, observer)?))
 }
 
-/// The run that was asked for, or the latest that is not done.
+/// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself.
 fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
-    if which > 0 {
+    let mut found = None;
+    for head in database.runs()? {
+        let asked = if which > 0 { head.id.0 == which } else { head.status != RunStatus::Done };
+        let search = if asked { database.journal(head.id)?.into_iter().next() } else { None };
+        match search.as_ref().and_then(|first| first["search"].as_str()) {
+            Some(kind) if which > 0 => {
+                return Err(Error::Arguments {
+                    message: format!("run {which} is a search"),
+                    hint: format!("`prony {kind} --resume {which}` goes on with it"),
+                });
+            }
+            None if asked => found = Some(head),
+            _ => {}
+        }
+    }
+    if which > 0 && found.is_none() {
         return database.run(RunId(which));
     }
-    let unfinished = |head: &RunHead| head.status != RunStatus::Done;
-    database.runs()?.into_iter().filter(unfinished).max_by_key(|head| head.id).ok_or_else(|| Error::Arguments {
+    found.ok_or_else(|| Error::Arguments {
         message: format!("every run in `{}` is done", database.path().display()),
         hint: "`prony run FILE` begins a new one".to_owned(),
     })
@@ -291,7 +277,7 @@ fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: 
 }
 
 /// Scratch is put on the file system of the results unless told (METHOD 5.4).
-fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
+pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
     let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
     asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
 }

@@ -46,11 +46,25 @@ pub fn show(args: &ShowArgs, terminal: Terminal, out: &mut dyn Write) -> Result<
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     args.metric.iter().try_for_each(|metric| known(metric, &data))?;
+    let concluded = concluded(&database, data.head.id)?;
     let report = build(&data, &Options { metrics: args.metric.clone(), all_metrics: args.all_metrics });
+    let profiles = match database.profiled_variants(data.head.id)?.len() {
+        0 => String::new(),
+        _ => format!("\nwhere the time goes: `prony profile {}`\n", data.head.id),
+    };
     Terminal { width: args.width.or(terminal.width), ..terminal }
         .render(&report, out)
+        .and_then(|()| out.write_all(concluded.as_bytes()))
+        .and_then(|()| out.write_all(profiles.as_bytes()))
         .and_then(|()| out.flush())
         .map_err(|source| Error::Write { what: "the tables".to_owned(), source })
+}
+
+/// What a search said at its end, below its tables; nothing for other runs.
+fn concluded(database: &Database, run: RunId) -> Result<String, Error> {
+    let journal = database.journal(run)?;
+    let said = journal.iter().rev().find_map(|entry| entry["said"].as_str());
+    Ok(said.map(|said| format!("\n{said}")).unwrap_or_default())
 }
 
 /// A column of dashes would look like a figure that could not be measured.

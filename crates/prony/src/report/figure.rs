@@ -140,7 +140,7 @@ impl<'a> Summary<'a> {
 }
 
 /// The largest memory seen in the phase in which a trial ended, bytes: what it had needed at least.
-pub(super) fn least_memory(trial: &TrialRecord) -> Option<f64> {
+pub fn least_memory(trial: &TrialRecord) -> Option<f64> {
     // The control group's own peak is exact; what was sampled of the process is below it.
     if let Some(peak) = trial.conditions["memory"]["peak"]["measured"].as_f64() {
         return Some(peak);

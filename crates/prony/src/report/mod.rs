@@ -13,12 +13,14 @@ mod layout;
 mod model;
 mod notes;
 mod preface;
+pub mod profile;
 mod remarks;
 pub mod render;
 mod scale;
 mod words;
 
 pub use build::{Options, build};
+pub use figure::least_memory;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic, Verdict};
 pub use preface::facts_lines;
-pub use words::instant as when;
+pub use words::{bytes, ended, instant as when, time};

@@ -17,7 +17,7 @@ pub(super) fn short(outcome: Outcome) -> String {
 }
 
 /// Why a cell has no figure: `OOM in persist at 48.3 s, >= 16.0 GB`; several outcomes with their counts.
-pub(super) fn ended(trials: &[&TrialRecord]) -> String {
+pub fn ended(trials: &[&TrialRecord]) -> String {
     let Some(first) = trials.first() else { return String::new() };
     let same = |t: &&&TrialRecord| t.ending.outcome == first.ending.outcome && t.ending.phase == first.ending.phase;
     if trials.iter().all(|t| same(&t)) { alike(first, trials) } else { counted(trials) }
@@ -70,7 +70,7 @@ pub(super) fn evidence(trials: &[&TrialRecord]) -> Option<String> {
 }
 
 /// Three significant digits and the unit, seconds above one: `48.3 s`, `1500 s`, `12.0 ms`.
-pub(super) fn time(time: Nanos) -> String {
+pub fn time(time: Nanos) -> String {
     let nanos = time.as_nanos() as f64;
     match time.as_nanos() {
         0..1_000_000 => format!("{:.0} us", nanos / 1e3),
@@ -79,7 +79,8 @@ pub(super) fn time(time: Nanos) -> String {
     }
 }
 
-fn bytes(n: f64) -> String {
+/// Bytes with three significant digits and their unit: `16.0 GB`.
+pub fn bytes(n: f64) -> String {
     match n {
         n if n >= 1e9 => format!("{} GB", digits(n / 1e9)),
         n if n >= 1e6 => format!("{} MB", digits(n / 1e6)),

@@ -4,7 +4,9 @@
 //! processes may write to one file. Every table and figure is a function of what is in here.
 
 mod codec;
+mod journal;
 mod open;
+mod profiles;
 mod raw;
 mod read;
 mod run;

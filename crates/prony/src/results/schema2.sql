@@ -1,3 +1,8 @@
--- Schema 2: where scratch was asked to be, so that a resumed run goes on there.
+-- Schema 2. What a search asked and concluded, in order; the first entry of a run holds its settings.
 
-ALTER TABLE runs ADD COLUMN scratch TEXT;               -- an absolute path; null beside the database
+CREATE TABLE journal (
+    run   INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    ord   INTEGER NOT NULL,
+    entry TEXT    NOT NULL,                         -- JSON
+    PRIMARY KEY (run, ord)
+) WITHOUT ROWID;

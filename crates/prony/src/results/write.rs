@@ -106,7 +106,7 @@ impl Database {
         self.shrink()
     }
 
-    fn must_have_run(&self, run: RunId, changed: usize) -> Result<(), Error> {
+    pub(super) fn must_have_run(&self, run: RunId, changed: usize) -> Result<(), Error> {
         if changed > 0 {
             return Ok(());
         }
@@ -135,7 +135,21 @@ fn standing(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<Stan
     })
 }
 
-fn insert_variant(
+/// Replaces the experiment of a run that grows; how many runs that changed.
+pub(super) fn replace_experiment(
+    tx: &Transaction<'_>,
+    run: RunId,
+    experiment: &Experiment,
+    planned: u32,
+) -> rusqlite::Result<usize> {
+    let text = json(experiment)?;
+    tx.execute(
+        "UPDATE runs SET title = ?2, experiment = ?3, hash = ?4, planned = ?5 WHERE id = ?1",
+        params![run.0, experiment.title(), text, hash(&text), planned],
+    )
+}
+
+pub(super) fn insert_variant(
     tx: &Transaction<'_>,
     run: RunId,
     experiment: &Experiment,

@@ -123,6 +123,7 @@ mod tests {
             memory,
             stdout: None,
             stderr: None,
+            lost: None,
         };
         let cpu = Reading::Measured(Nanos::ZERO);
         let sampled = Sampled { series: Vec::new(), cpu, rounds: 0, missed: 0, stride: 1 };

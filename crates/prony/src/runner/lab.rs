@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
+use super::place::startable::startable;
 use super::place::{Means, Places};
+use super::program::stage::Stages;
 use crate::error::Error;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
@@ -29,6 +31,8 @@ pub struct Lab<'a> {
     pub experiment: &'a Experiment,
     /// Starts supervisors.
     pub launcher: Launcher,
+    /// What one trial of a program leaves for the next, with light care.
+    pub stages: Stages,
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
     pub tracepoints: Tracepoints,
     /// Small fixed pieces of work beside each trial.
@@ -61,6 +65,7 @@ impl<'a> Lab<'a> {
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         enforceable(experiment)?;
+        startable(experiment)?;
         sweep(near, observer)?;
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");
@@ -80,6 +85,7 @@ impl<'a> Lab<'a> {
         Ok(Self {
             experiment,
             launcher: Launcher::this_program(["supervise"]),
+            stages: Stages::default(),
             tracepoints: Tracepoints::open(true),
             canaries: Canaries::default(),
             sung: RefCell::new(None),
@@ -90,6 +96,18 @@ impl<'a> Lab<'a> {
             host: json!(facts),
             limits,
         })
+    }
+
+    /// The same laboratory with an experiment that has grown by variants; known ones keep their places.
+    ///
+    /// # Errors
+    /// Where new variants have limits that cannot be enforced here.
+    pub fn with<'b>(self, experiment: &'b Experiment) -> Result<Lab<'b>, Error>
+    where
+        'a: 'b,
+    {
+        enforceable(experiment)?;
+        Ok(Lab { experiment, ..self })
     }
 
     /// The canaries before a trial: those after the trial before, where that is less than a second ago.

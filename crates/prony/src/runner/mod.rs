@@ -8,12 +8,15 @@ pub mod interrupt;
 pub mod lab;
 pub mod observer;
 pub mod place;
+mod profile;
 pub mod program;
+pub mod recorder;
 pub mod session;
 pub mod terminal;
 pub mod trial;
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
@@ -21,14 +24,15 @@ use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::experiment::program::Care;
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
-use prony_core::plan::PlannedTrial;
+use prony_core::plan::{self, PlannedTrial};
 use prony_core::record::{PhaseRecord, TrialRecord};
 use prony_core::stats::Looks;
 use prony_core::units::Nanos;
 
 use crate::error::Error;
-use crate::results::{Database, RunId, RunStatus};
+use crate::results::{Database, RunId, RunStart, RunStatus};
 use crate::verdicts;
+use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
 
@@ -58,6 +62,42 @@ pub struct Campaign<'a> {
     pub done: BTreeSet<u32>,
 }
 
+/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub fn begin(
+    experiment: &Experiment,
+    database: &Path,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
+    let plan = plan::plan(experiment);
+    let elsewhere = elsewhere(near, database);
+    let mut database = Database::create(database)?;
+    let lab = Lab::new(experiment, near, interrupt, observer)?;
+    let run = database.begin_run(&RunStart {
+        experiment,
+        seed: experiment.seed(),
+        host: &lab.host,
+        limits: &lab.limits,
+        version: env!("CARGO_PKG_VERSION"),
+        started_unix_ms: unix_ms(),
+        planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
+        scratch: elsewhere.as_deref(),
+    })?;
+    let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
+    Ok((run, self::run(campaign, &lab, observer)?))
+}
+
+/// Where scratch goes, as an absolute path, unless it is the database's folder: a run is resumed from anywhere.
+pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
+    let near = std::path::absolute(near).ok()?;
+    let beside = std::path::absolute(database).ok()?.parent().map(Path::to_path_buf);
+    (Some(&near) != beside.as_ref()).then_some(near)
+}
+
 /// Runs what is left of the plan; each trial is on disk when its event says so.
 ///
 /// # Errors
@@ -69,23 +109,45 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     if lab.experiment.observe().care == Care::Light {
         campaign.database.sync_every(LAZY)?;
     }
-    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
-        if !one_block(&mut campaign, lab, block, &mut summary, observer)? {
-            summary.interrupted = true;
-            break;
-        }
-        let blocks = block.first().map_or(0, |trial| trial.block + 1);
-        if looks.contains(&blocks) && settled(&campaign, observer, blocks)? {
-            break;
-        }
+    let ran = blocks(&mut campaign, lab, &looks, &mut summary, observer)
+        .and_then(|()| {
+            summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
+            Ok(())
+        })
+        .and_then(|()| trial::clean_up(lab));
+    if let Err(error) = ran {
+        // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
+        let _ = campaign.database.sync_every(Duration::ZERO);
+        let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
+        return Err(error);
     }
-    trial::clean_up(lab)?;
     campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
     campaign.database.end_run(campaign.run, status, unix_ms())?;
     let Summary { ok, failed, interrupted } = summary;
     observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
     Ok(summary)
+}
+
+/// Runs block after block, until the user interrupts it or a look ends it.
+fn blocks(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    looks: &[u32],
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
+        if !one_block(campaign, lab, block, summary, observer)? {
+            summary.interrupted = true;
+            break;
+        }
+        let blocks = block.first().map_or(0, |trial| trial.block + 1);
+        if looks.contains(&blocks) && settled(campaign, observer, blocks)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Runs what is left of a block; `false` where the user interrupted it.
@@ -169,11 +231,16 @@ fn ended(campaign: &Campaign<'_>, record: TrialRecord, variant: String) -> Event
         trial: record.trial,
         variant,
         took: record.took,
-        phases: record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect(),
+        phases: phase_times(&record),
         ending: record.ending,
         done: count(campaign.done.len()),
         trials: count(campaign.plan.len()),
     }
+}
+
+/// Name and time of each timed phase that ended.
+pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
+    record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect()
 }
 
 fn time_of(phase: &PhaseRecord) -> Option<Nanos> {

@@ -21,6 +21,7 @@ use serde_json::Value;
 use super::channel::{Channel, Received};
 use super::lab::Lab;
 use super::observer::Observer;
+use super::recorder::Recorder;
 use crate::error::Error;
 
 /// How often a wait looks whether the user asked to stop.
@@ -73,6 +74,7 @@ pub struct Session<'a> {
     running: Running,
     sampler: Sampler,
     deadline: Option<Instant>,
+    recorder: Option<&'a mut Recorder>,
     /// Engine, version and settings as the worker reports them.
     pub effective: Value,
     /// The phases that began, in order.
@@ -100,7 +102,12 @@ impl<'a> Session<'a> {
     ///
     /// # Errors
     /// Where the machine refuses what every trial needs.
-    pub fn launch(lab: &'a Lab<'a>, spec: &'a TrialSpec, trial: &PlannedTrial) -> Result<Self, Error> {
+    pub fn launch(
+        lab: &'a Lab<'a>,
+        spec: &'a TrialSpec,
+        trial: &PlannedTrial,
+        mut recorder: Option<&'a mut Recorder>,
+    ) -> Result<Self, Error> {
         let scratch = Scratch::create(&lab.near)?;
         let group = Group::create(&spec.limits)?;
         let counting = group.directories().into_iter().find(|dir| counts_cpu(dir)).map(Path::to_path_buf);
@@ -115,6 +122,9 @@ impl<'a> Session<'a> {
         let sampler =
             Sampler::start(vec![Root::subject(held.pid(), "worker")], settings).map_err(setup("start the sampler"))?;
         sampler.count_syncs("worker", lab.tracepoints.follow(held.pid()));
+        if let Some(recorder) = &mut recorder {
+            recorder.attach(held.pid());
+        }
         let running = held.release()?;
         let deadline = spec.limits.trial.map(|limit| Instant::now() + limit.to_duration());
         let mut channel = Channel::new(ours);
@@ -128,7 +138,7 @@ impl<'a> Session<'a> {
         channel.send(&plan);
         let position = trial.position;
         let (effective, visits) = (Value::Null, Vec::new());
-        Ok(Self { lab, spec, position, scratch, channel, running, sampler, deadline, effective, visits })
+        Ok(Self { lab, spec, position, scratch, channel, running, sampler, deadline, recorder, effective, visits })
     }
 
     /// Where the store is.
@@ -287,6 +297,9 @@ impl<'a> Session<'a> {
         };
         let sampled = self.sampler.finish();
         let finished = self.running.finish()?;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.collect();
+        }
         self.scratch.remove()?;
         let lingered = kindly && killed;
         Ok(Closed { visits: self.visits, effective: self.effective, sampled, end, finished, lingered })

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use prony_core::event::Event;
 use prony_core::outcome::{Ending, Outcome};
+use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 
 use super::observer::Observer;
@@ -60,6 +61,14 @@ impl<W: Write> Terminal<W> {
         let _ = writeln!(self.out, "{text}");
     }
 
+    fn profiled(&mut self, place: &str, ending: Option<&Ending>, samples: &Reading<u64>, notes: &[String]) {
+        let well = ending.is_some_and(|ending| ending.outcome.is_ok()) && samples.measured().is_some();
+        if !self.manner.quiet || !well {
+            self.line(&format!("{place}: {}", profile_line(ending, samples)));
+            notes.iter().for_each(|note| self.line(&format!("  {note}")));
+        }
+    }
+
     fn clear(&mut self) {
         if self.shown > 0 {
             let _ = write!(self.out, "\r{}\r", " ".repeat(self.shown));
@@ -72,14 +81,10 @@ impl<W: Write> Terminal<W> {
             return;
         }
         let left = remaining(self.began.elapsed(), self.done - self.done_before, self.trials - self.done);
-        let text = format!(
-            "[{}/{}] block {} of {}, {} {tail}{left}",
-            self.done,
-            self.trials,
-            self.block + 1,
-            self.blocks,
-            self.current
-        );
+        // A search does not know how many there will be.
+        let of = if self.blocks > 0 { format!(" of {}", self.blocks) } else { String::new() };
+        let text =
+            format!("[{}/{}] block {}{of}, {} {tail}{left}", self.done, self.trials, self.block + 1, self.current);
         let text: String = text.chars().take(self.manner.width.saturating_sub(1)).collect();
         self.clear();
         let _ = write!(self.out, "{text}");
@@ -129,6 +134,14 @@ impl<W: Write> Observer for Terminal<W> {
                     self.line(&format!("[{done}/{trials}] {text}"));
                 }
             }
+            Event::ProfileBegan { variant, .. } => {
+                self.current = format!("profile of {variant}");
+                self.live("", true);
+            }
+            Event::ProfileEnded { variant, ending, samples, notes, done, profiles } => {
+                let place = format!("[profile {done}/{profiles}] {variant}");
+                self.profiled(&place, ending.as_ref(), samples, notes);
+            }
             Event::Notice { text, hint } => {
                 self.line(text);
                 if let Some(hint) = hint {
@@ -164,6 +177,17 @@ fn trial_line(block: u32, variant: &str, ending: &Ending, took: Nanos, phases: &
     format!("block {} {variant}: {what} (trial {took})", block + 1)
 }
 
+fn profile_line(ending: Option<&Ending>, samples: &Reading<u64>) -> String {
+    let how = match ending.filter(|ending| !ending.outcome.is_ok()) {
+        Some(ending) => format!("{}, ", ending.outcome),
+        None => String::new(),
+    };
+    match samples {
+        Reading::Measured(samples) => format!("{how}{}", count(*samples, "sample")),
+        Reading::Missing(why) => format!("{how}no profile: {why}"),
+    }
+}
+
 fn remaining(elapsed: Duration, done: u32, left: u32) -> String {
     if done == 0 || left == 0 {
         return String::new();
@@ -176,6 +200,7 @@ fn remaining(elapsed: Duration, done: u32, left: u32) -> String {
 mod tests {
     use super::*;
     use prony_core::plan::{Label, PlannedTrial};
+    use prony_core::reading::Why;
 
     const PLAIN: Manner = Manner { live: false, quiet: false, width: 80 };
 
@@ -215,6 +240,25 @@ mod tests {
     }
 
     #[test]
+    fn a_profile_is_one_line_and_a_missing_one_is_said_even_when_quiet() {
+        let ending = Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: vec![] };
+        let event = |ending: Option<Ending>, samples| Event::ProfileEnded {
+            variant: "engine=lmdb".into(),
+            ending,
+            samples,
+            notes: vec!["something is not seen".into()],
+            done: 1,
+            profiles: 2,
+        };
+        let there = event(Some(ending), Reading::Measured(812));
+        assert_eq!(said(PLAIN, &[there.clone()]), "[profile 1/2] engine=lmdb: 812 samples\n  something is not seen\n");
+        let quiet = Manner { quiet: true, ..PLAIN };
+        assert_eq!(said(quiet, &[there]), "");
+        let missing = event(None, Reading::Missing(Why::NotSupported("`perf` is not installed".into())));
+        assert!(said(quiet, &[missing]).starts_with("[profile 1/2] engine=lmdb: no profile: not supported"));
+    }
+
+    #[test]
     fn quiet_says_only_what_needs_attention() {
         let quiet = Manner { quiet: true, ..PLAIN };
         assert_eq!(said(quiet, &[ended(Outcome::Ok)]), "");
@@ -227,7 +271,7 @@ mod tests {
         let text =
             said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
         let (before, after) = text.rsplit_once('\r').unwrap();
-        assert!(before.contains("block 3 of 0, engine=lmdb"), "{before}");
+        assert!(before.contains("block 3, engine=lmdb"), "nobody told how many there are: {before}");
         assert!(after.starts_with("[8/12] block 3"), "{after}");
     }
 }

@@ -16,6 +16,7 @@ use super::ending;
 use super::lab::Lab;
 use super::observer::Observer;
 use super::program;
+use super::recorder::Recorder;
 use super::session::{Session, Stop, Visit};
 use super::unix_ms;
 use crate::error::Error;
@@ -28,15 +29,28 @@ const QUIET_CAP: Nanos = Nanos::from_secs(10);
 /// # Errors
 /// Where the machine refuses what every trial needs; how a subject ends is no error but an outcome.
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
+    run_with(lab, trial, None, observer)
+}
+
+/// The same, profiled where there is a recorder.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    recorder: Option<&mut Recorder>,
+    observer: &mut dyn Observer,
+) -> Result<TrialRecord, Error> {
     let spec = &lab.experiment.variants()[trial.variant].spec;
     if let Subject::Program(program) = &spec.subject {
-        return program::run(lab, trial, spec, program, observer);
+        return program::run(lab, trial, spec, program, recorder, observer);
     }
     let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
     let canary = lab.canary_before();
     let moment = Moment::now(None);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let mut session = Session::launch(lab, spec, trial)?;
+    let mut session = Session::launch(lab, spec, trial, recorder)?;
     let stop = phases(&mut session, spec, observer).err();
     let stopped = monotonic();
     let closed = session.close(stop.is_none())?;

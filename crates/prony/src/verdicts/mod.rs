@@ -174,7 +174,9 @@ fn pairs_in(experiment: &Experiment, metric: &MetricName) -> Vec<Pair> {
 }
 
 fn silence(experiment: &Experiment) -> &'static str {
-    if experiment.variants().len() < 2 {
+    if experiment.explores() {
+        "a search chose these variants by their own figures, which are therefore biased"
+    } else if experiment.variants().len() < 2 {
         "there is one variant, and nothing to compare it with"
     } else if !experiment.compare().baseline.is_empty() && !experiment.variants().iter().any(|v| v.baseline) {
         "the baseline is not among the variants that run"

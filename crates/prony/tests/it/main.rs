@@ -4,16 +4,21 @@
 
 mod calibrate;
 mod compared;
+mod data;
 mod docs;
 mod interactions;
 mod pages;
 mod plots;
+mod profiles;
 mod programs;
 mod report_data;
 mod report_page;
+mod report_profile;
 mod report_tables;
 mod results_speed;
 mod results_store;
 mod run;
+mod runtimes;
+mod search;
 mod synthetic;
 mod verdicts;

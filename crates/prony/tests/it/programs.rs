@@ -5,24 +5,24 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use prony::results::{Database, RunData, RunId};
+use prony::results::{Database, RunData, RunId, RunStatus};
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::outcome::Outcome;
 use prony_core::record::{Completion, TrialRecord};
 
 /// A folder with a database of its own.
-struct Bench {
+pub(crate) struct Bench {
     dir: tempfile::TempDir,
 }
 
-const PRONY: &str = env!("CARGO_BIN_EXE_prony");
+pub(crate) const PRONY: &str = env!("CARGO_BIN_EXE_prony");
 
 impl Bench {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap() }
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
@@ -31,12 +31,12 @@ impl Bench {
         fs::set_permissions(self.path(name), fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    fn prony(&self, args: &[&str]) -> Output {
+    pub(crate) fn prony(&self, args: &[&str]) -> Output {
         Command::new(PRONY).args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").output().unwrap()
     }
 
     /// Runs the body of an experiment, with light care and one block unless it says more.
-    fn run(&self, body: &str) -> RunData {
+    pub(crate) fn run(&self, body: &str) -> RunData {
         let compare = if body.contains("[compare]") { "" } else { "[compare]\nblocks = 1\n" };
         fs::write(self.path("e.toml"), format!("{compare}[observe]\ncare = \"light\"\nhertz = 100\n{body}")).unwrap();
         let output = self.prony(&["run", "e.toml", "--quiet"]);
@@ -45,19 +45,19 @@ impl Bench {
     }
 
     /// The only trial of a run.
-    fn trial(&self, body: &str) -> TrialRecord {
+    pub(crate) fn trial(&self, body: &str) -> TrialRecord {
         let mut trials = self.run(body).trials;
         assert_eq!(trials.len(), 1);
         trials.remove(0)
     }
 
-    fn data(&self) -> RunData {
+    pub(crate) fn data(&self) -> RunData {
         let database = Database::open(&self.path("prony.db")).unwrap();
         let last = database.runs().unwrap().last().unwrap().id;
         database.load_run(RunId(last.0)).unwrap()
     }
 
-    fn exec(&self, args: &[&str]) -> (Output, RunData) {
+    pub(crate) fn exec(&self, args: &[&str]) -> (Output, RunData) {
         let output = self.prony(&[&["exec"], args].concat());
         assert_ne!(output.status.code(), Some(2), "{}", String::from_utf8_lossy(&output.stderr));
         (output, self.data())
@@ -68,24 +68,24 @@ fn shell(script: &str) -> String {
     format!("[program.x]\nshell = true\ncommand = '''{}'''\n", script.replace('{', "{{").replace('}', "}}"))
 }
 
-fn reading(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
+pub(crate) fn reading(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
     let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
     phase.reading(key)?.measured().copied()
 }
 
-fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
+pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
     reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
 }
 
-fn guards(trial: &TrialRecord) -> Vec<&str> {
+pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
     trial.findings.iter().map(|finding| finding.guard.as_str()).collect()
 }
 
-fn said(trial: &TrialRecord) -> &str {
+pub(crate) fn said(trial: &TrialRecord) -> &str {
     trial.effective["output"]["stdout"]["first"].as_str().unwrap()
 }
 
-fn alive(pid: &str) -> bool {
+pub(crate) fn alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
 }
@@ -184,6 +184,48 @@ fn lines_and_marks_make_phases() {
     assert!(wall + lag >= 50e6 && lag > 0.0, "{wall} and {lag}");
     assert!(amount(&trial, "work", Metric::Cpu) > amount(&trial, "load", Metric::Cpu), "the work is in its phase");
     assert_eq!(guards(&trial), ["phase_never_began", "phase_never_ended"]);
+}
+
+#[test]
+fn what_programs_answer_must_agree() {
+    let bench = Bench::new();
+    let body = |second: &str, read: &str| {
+        format!(
+            "[compare]\nblocks = 2\ntwice = false\nbaseline = {{ which = \"one\" }}\n[factors]\nwhich = [\"one\", \"two\"]\n\
+             [program.one]\ncommand = \"echo hits 5 digest ab\"\n[program.two]\ncommand = \"echo {second}\"\n\
+             [subject]\nprogram = \"{{which}}\"\n[[phase]]\nname = \"run\"\nread = '{read}'\n"
+        )
+    };
+    let pattern = "hits (?<rows>[0-9]+) digest (?<digest>[0-9a-f]+)";
+    let shown = |second: &str, read: &str| {
+        let data = bench.run(&body(second, read));
+        (data, String::from_utf8(bench.prony(&["show"]).stdout).unwrap())
+    };
+    let (data, text) = shown("hits 5 digest ab", pattern);
+    let answer = data.trials[0].phases[0].answer.clone().unwrap();
+    assert_eq!((answer.rows, answer.digest.as_str()), (5, "told:ab"));
+    assert!(!text.contains("answered differently"), "{text}");
+    let (_, text) = shown("hits 5 digest cd", pattern);
+    assert!(text.contains("say that they answered differently: `ab` and `cd`"), "{text}");
+    let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
+    assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
+}
+
+#[test]
+fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
+    let bench = Bench::new();
+    let step = |name: &str, n: u32| {
+        format!("echo '{name} begin' >> $PRONY_MARKS; echo '{name} {n}'; echo '{name} end' >> $PRONY_MARKS; ")
+    };
+    let phases: String = ["a", "b", "c"]
+        .map(|name| format!("[[phase]]\nname = \"{name}\"\nmark = \"{name}\"\nread = '{name} (?<operations>[0-9]+)'\n"))
+        .concat();
+    let script = format!("exec 3>>$PRONY_MARKS; {}{}{}", step("a", 1), step("b", 2), step("c", 3));
+    let trial = bench.trial(&format!("{}{phases}", shell(&script)));
+    assert!(trial.phases.iter().all(|phase| phase.completion == Completion::Complete), "{:?}", guards(&trial));
+    for (name, n) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
+        assert_eq!(amount(&trial, name, Metric::Operations), n, "{name}");
+    }
 }
 
 #[test]
@@ -357,5 +399,76 @@ fn a_large_child_leaves_nothing_to_a_small_one() {
             let error = (peak - empty - truth).abs();
             assert!(error <= 0.02 * truth + 2e6, "{truth}: {} above {empty}", peak - empty);
         }
+    }
+}
+
+#[test]
+fn a_trial_whose_supervisor_is_killed_is_a_result_and_the_run_goes_on() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let once = "[ -e done ] && exit 0\ntouch done; sleep 60 & echo $! > left; kill -KILL $PPID; sleep 60";
+    // With its own directory a supervisor is kept for the next trial, with a copy for each trial it is not.
+    for (copy, ends) in [("variant", [false, true, true]), ("trial", [false; 3])] {
+        let body = format!("[compare]\nblocks = 3\n{}directory = \"site\"\ncopy = \"{copy}\"\n", shell(once));
+        let data = bench.run(&body);
+        let outcomes: Vec<bool> = data.trials.iter().map(|trial| trial.ending.outcome.is_ok()).collect();
+        assert_eq!(outcomes, ends, "{copy}");
+        assert_eq!(data.head.status, RunStatus::Done);
+        let ending = &data.trials[0].ending;
+        assert_eq!((ending.outcome, ending.phase.as_deref()), (Outcome::Killed, Some("run")));
+        assert!(ending.evidence[0].contains("its supervisor was ended from outside (signal: 9"), "{ending:?}");
+        assert_eq!(reading(&data.trials[0], "run", MetricKey::amount(Metric::Cpu)), None);
+    }
+}
+
+#[test]
+fn a_command_that_is_not_there_is_a_mistake_and_begins_no_run() {
+    let bench = Bench::new();
+    fs::write(bench.path("text"), "no program").unwrap();
+    for (args, said) in [
+        (&["no-such-command"][..], "cannot find the command `no-such-command`\nhint: it is in no directory of PATH"),
+        (&["text"], "cannot find the command `text`\nhint: write `./text` for the file in its directory"),
+        (&["./text"], "`chmod +x "),
+        (&["echo one; echo two"], "hint: it is one word"),
+    ] {
+        let output = bench.prony(&[&["exec", "--"], args].concat());
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(said), "{text}");
+    }
+    assert!(Database::open(&bench.path("prony.db")).unwrap().runs().unwrap().is_empty());
+}
+
+#[test]
+fn a_program_that_its_build_did_not_make_fails_in_its_variant_alone() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let body = "[factors.which]\ngood = { command = [\"true\"] }\nbad = { command = [\"./made\"] }\n\
+                [program.x]\ncommand = \"{which.command}\"\ndirectory = \"site\"\nbuild = [\"true\"]\n";
+    let data = bench.run(body);
+    let outcomes: Vec<Outcome> = data.trials.iter().map(|trial| trial.ending.outcome).collect();
+    assert!(outcomes.contains(&Outcome::Ok) && outcomes.contains(&Outcome::Failed { code: None }), "{outcomes:?}");
+    assert_eq!(data.head.status, RunStatus::Done);
+    let failed = data.trials.iter().find(|trial| !trial.ending.outcome.is_ok()).unwrap();
+    assert!(failed.ending.evidence[0].starts_with("cannot execute `./made`: No such file"), "{:?}", failed.ending);
+    assert!(failed.phases.iter().all(|phase| phase.completion == Completion::NotReached));
+}
+
+#[test]
+fn short_programs_after_one_another_have_figures_of_their_own() {
+    let bench = Bench::new();
+    bench.script("grow", "echo x >> $TMPDIR/x; cat $TMPDIR/x; ls $TMPDIR | wc -l");
+    let (_, data) = bench.exec(&["--runs", "20", "--", "./grow"]);
+    assert_eq!(data.trials.len(), 20);
+    for trial in &data.trials {
+        assert_eq!(said(trial), "x\n1\n", "an empty TMPDIR");
+        let wall = amount(trial, "run", Metric::Wall);
+        let (cpu, parts) = (amount(trial, "run", Metric::Cpu), [Metric::CpuUser, Metric::CpuSystem]);
+        let parts: f64 = parts.into_iter().map(|part| amount(trial, "run", part)).sum();
+        assert!(wall > 0.0 && cpu > 0.0, "{wall} {cpu}");
+        // The group's count and that of `wait4` are taken apart, to within what switching processes takes.
+        assert!((cpu - parts).abs() <= 1e6 + 0.2 * parts, "{cpu} {parts}");
+        assert_eq!(amount(trial, "run", Metric::Fsyncs), 0.0);
+        assert!(amount(trial, "run", Metric::MinorFaults) > 10.0);
     }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prony::report::html;
+use prony::results::{Database, RunId};
 use prony_core::experiment::design::Experiment;
 use prony_core::record::TrialRecord;
 
@@ -10,8 +11,13 @@ use crate::pages;
 
 fn page(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> String {
     let (database, run) = pages::stored(name, experiment, trials);
+    of_stored(name, &database, run)
+}
+
+/// Writes the page of a run that is stored.
+pub(crate) fn of_stored(name: &str, database: &Database, run: RunId) -> String {
     let mut out = Vec::new();
-    html::write(&database, run, &mut out).unwrap();
+    html::write(database, run, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     std::fs::write(folder().join(format!("{name}.html")), &text).unwrap();
     text
@@ -25,7 +31,7 @@ fn folder() -> PathBuf {
 }
 
 /// The page's data, read back.
-fn data(page: &str) -> serde_json::Value {
+pub(crate) fn data(page: &str) -> serde_json::Value {
     let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
     let end = start + page[start..].find("</script>").unwrap();
     serde_json::from_str(&page[start..end]).unwrap()

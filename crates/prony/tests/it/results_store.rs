@@ -233,3 +233,30 @@ fn a_file_made_by_schema_1_opens() {
 fn count(path: &Path, query: &str) -> i64 {
     rusqlite::Connection::open(path).unwrap().query_row(query, [], |row| row.get(0)).unwrap()
 }
+
+#[test]
+fn a_run_grows_by_variants_and_keeps_a_journal() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let all = experiment("Two", &[texts("engine", &["a", "b", "c"])], &[("write", true)], 1);
+    let mut grown = all.emptied("search".to_owned());
+    grown.admit(&all, 2);
+    let run = database.begin_run(&start(&grown, &Value::Null, 0)).unwrap();
+    database.append_trial(run, &trial(0, 0, 0)).unwrap();
+    grown.admit(&all, 0);
+    database.extend_run(run, &grown, 2).unwrap();
+    database.extend_run(run, &grown, 2).unwrap();
+    assert_eq!(count(&f.path, "SELECT count(*) FROM variants"), 2, "each variant once");
+    let data = database.load_run(run).unwrap();
+    assert_eq!((data.experiment, data.head.planned, data.trials.len()), (grown.clone(), 2, 1));
+    assert_eq!(data.head.hash, experiment_hash(&grown).unwrap());
+
+    assert!(database.journal(run).unwrap().is_empty());
+    let entries = [json!({ "search": "grow" }), json!({ "trial": 0, "of": [1.5, null] })];
+    entries.iter().for_each(|entry| database.append_journal(run, entry).unwrap());
+    assert_eq!(database.journal(run).unwrap(), entries);
+    assert!(database.append_journal(RunId(9), &entries[0]).is_err(), "no run, no journal");
+    assert!(matches!(database.extend_run(RunId(9), &grown, 1), Err(Error::NoRun { .. })));
+    database.delete_run(run).unwrap();
+    assert_eq!(count(&f.path, "SELECT count(*) FROM journal"), 0);
+}

@@ -10,7 +10,7 @@ use crate::experiment::factors::{FactorDef, by_key, level_fault, level_hint};
 use crate::experiment::grammar;
 use crate::experiment::node::{Entry, Node};
 use crate::experiment::problem::{Problem, Problems, known_hint};
-use crate::experiment::program::Care;
+use crate::experiment::program::{Care, ProfileOf};
 use crate::metric::{Metric, MetricKey, MetricName};
 use crate::units::Fraction;
 
@@ -153,5 +153,6 @@ pub(crate) fn observe(node: Option<&Node>) -> Observe {
         hertz: view.whole("hertz").map_or(default.hertz, |hertz| hertz as u32),
         throughput: view.time("throughput").unwrap_or(default.throughput),
         care: if view.plain("care") == Some("light") { Care::Light } else { Care::Full },
+        profile: (view.plain("profile") == Some("cpu")).then_some(ProfileOf::Cpu),
     }
 }

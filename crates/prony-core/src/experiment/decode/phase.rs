@@ -74,7 +74,8 @@ fn action(key: &str, node: &Node, problems: &mut Problems<'_>) -> Option<Action>
     })
 }
 
-fn settle(node: &Node) -> SettleSpec {
+/// When a tree counts as quiet.
+pub(super) fn settle(node: &Node) -> SettleSpec {
     let view = View::new(Some(node), &grammar::SETTLE);
     SettleSpec {
         quiet: view.time("quiet").unwrap_or(Nanos::from_secs(2)),

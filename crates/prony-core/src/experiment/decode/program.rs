@@ -6,14 +6,14 @@ use std::path::Path;
 use regex::Regex;
 
 use super::View;
-use super::phase::name;
+use super::phase::{name, settle};
 use super::view::{unescaped, whole};
 use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
-    Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger, WHOLE, group_meaning,
-    words,
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime,
+    Trigger, WHOLE, group_meaning, words,
 };
 use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
@@ -75,11 +75,11 @@ fn items(node: &Node) -> &[Node] {
 }
 
 fn texts(node: Option<&Node>) -> Vec<String> {
-    node.into_iter().flat_map(items).filter_map(unescaped).collect()
+    node.into_iter().flat_map(items).map(word).collect()
 }
 
 fn runtime(name: &str) -> Option<Runtime> {
-    [Runtime::Node, Runtime::Python].into_iter().find(|runtime| runtime.name() == name)
+    Runtime::ALL.into_iter().find(|runtime| runtime.name() == name)
 }
 
 /// Exit codes; none for any.
@@ -90,9 +90,13 @@ fn success(node: Option<&Node>) -> Vec<i32> {
     }
 }
 
+/// A text, or a number or flag as it is written.
+fn word(node: &Node) -> String {
+    unescaped(node).unwrap_or_else(|| node.label())
+}
+
 fn env(node: &Node) -> BTreeMap<String, String> {
-    let text = |node: &Node| unescaped(node).unwrap_or_else(|| node.label());
-    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), text(&entry.node))).collect()
+    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), word(&entry.node))).collect()
 }
 
 /// A command beside the program: a text for the shell, or words.
@@ -193,31 +197,40 @@ pub(crate) fn is_observed(node: &Node) -> bool {
 
 /// The phase of a program without phases of its own.
 pub(crate) fn whole_program(limit: Option<Nanos>) -> PhaseSpec {
-    let observe = ObserveSpec { begin: None, end: None, read: None, stop: false };
-    PhaseSpec { name: WHOLE.to_owned(), timed: true, action: Action::Observe(observe), limit }
+    PhaseSpec { name: WHOLE.to_owned(), timed: true, action: Action::Observe(ObserveSpec::WHOLE), limit }
+}
+
+/// What the phases of a program stand in.
+pub(crate) struct Frame {
+    /// The limit of every phase.
+    pub(crate) limit: Option<Nanos>,
+    /// The program's runtime, where the program itself is sound.
+    pub(crate) runtime: Option<Option<Runtime>>,
 }
 
 /// An observed phase that has passed the walk.
-pub(crate) fn phase(node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<PhaseSpec> {
+pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> Option<PhaseSpec> {
     let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
     let name = name(node, problems)?;
-    if let (Some(mark), true) = (node.entry("mark"), node.entry("begin").or(node.entry("end")).is_some()) {
-        let problem = Problem::new(mark.key_span.clone(), "`mark` stands for begin and end, one of which is there too");
-        problems.add(problem.hint("write `begin = { mark = \"NAME\" }`"));
-    }
+    one_way(node, problems);
     let edge = |key: &str, problems: &mut Problems<'_>| view.get(key).and_then(|node| trigger(node, problems));
     let (begin, end) = (edge("begin", problems), edge("end", problems));
-    let told = ["begin", "end", "mark", "read"].iter().any(|key| node.entry(key).is_some());
+    let told = ["begin", "end", "mark", "read", "call"].iter().any(|key| node.entry(key).is_some());
     let mark = view.text("mark").or_else(|| (!told).then(|| name.clone())).map(Trigger::Mark);
+    let both = view.text("call").map(Trigger::Call).or(mark);
+    if let Some(node) = view.get("call") {
+        call(node, frame, problems);
+    }
     let read = view.plain("read").map(str::to_owned);
     if let Some(node) = view.get("read") {
         reading_pattern(node, problems);
     }
     let observe = ObserveSpec {
-        begin: begin.or_else(|| mark.clone()),
-        end: end.or(mark),
+        begin: begin.or_else(|| both.clone()),
+        end: end.or(both),
         read,
         stop: view.plain("then") == Some("stop"),
+        at_end: view.get("at_end").map(|node| at_end(node, problems)),
     };
     if observe.stop && observe.end.is_none() {
         let problem =
@@ -228,8 +241,58 @@ pub(crate) fn phase(node: &Node, limit: Option<Nanos>, problems: &mut Problems<'
         name,
         timed: view.flag("timed").unwrap_or(true),
         action: Action::Observe(observe),
-        limit: view.time("limit").or(limit),
+        limit: view.time("limit").or(frame.limit),
     })
+}
+
+/// A phase is told by one means only.
+fn one_way(node: &Node, problems: &mut Problems<'_>) {
+    let edge = node.entry("begin").or(node.entry("end"));
+    if let (Some(mark), true) = (node.entry("mark"), edge.is_some()) {
+        let problem = Problem::new(mark.key_span.clone(), "`mark` stands for begin and end, one of which is there too");
+        problems.add(problem.hint("write `begin = { mark = \"NAME\" }`"));
+    }
+    let other = edge.or(node.entry("mark"));
+    if let (Some(call), Some(other)) = (node.entry("call"), other) {
+        let message = format!("`call` is begin and end of the phase, and `{}` is there too", other.key);
+        problems.add(Problem::new(call.key_span.clone(), message).hint("make two phases of them"));
+    }
+    if let (Some(at_end), None) = (node.entry("at_end"), node.entry("call")) {
+        let problem = Problem::new(at_end.key_span.clone(), "`at_end` holds the program at the end of a `call`");
+        problems.add(problem.hint("name the function, as `call = \"FILE#EXPORT\"`, or take `at_end` out"));
+    }
+}
+
+/// A function is timed by the probe of its runtime.
+fn call(node: &Node, frame: &Frame, problems: &mut Problems<'_>) {
+    let (Some(text), Some(runtime)) = (unescaped(node), frame.runtime) else { return };
+    let fault = |message: String, hint: &str| via(node, Problem::new(node.span.clone(), message).hint(hint));
+    let Some(runtime) = runtime else {
+        let message = format!("the function `{text}` cannot be timed: the program names no `runtime`");
+        problems.add(fault(message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program"));
+        return;
+    };
+    match runtime.call_form() {
+        None => {
+            let message = format!("functions of the runtime `{}` cannot be timed in this version", runtime.name());
+            problems.add(fault(message, "show the phase by lines of output or by marks"));
+        }
+        Some((_, form)) if !runtime.is_call(&text) => {
+            let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
+            problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
+        }
+        Some(_) => {}
+    }
+}
+
+fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
+    let view = View::new(Some(node), &grammar::AT_END);
+    if view.get("wait").is_some() && view.get("settle").is_some() {
+        let problem = Problem::new(view.key_span("wait"), "`wait` and `settle` are two ways to wait");
+        problems.add(via(node, problem.hint("take one of them out")));
+    }
+    let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
+    AtEndSpec { collect, wait, settle: view.get("settle").map(settle) }
 }
 
 fn trigger(node: &Node, problems: &mut Problems<'_>) -> Option<Trigger> {
@@ -262,10 +325,10 @@ fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
         let problem = Problem::new(node.span.clone(), "the pattern has no named group, so nothing is read");
         problems.add(problem.hint("name what is read by a metric: `(?<time>[0-9.]+)s`"));
     }
-    for group in groups.into_iter().filter(|group| group_meaning(group).is_none()) {
+    for group in groups.into_iter().filter(|group| *group != DIGEST_GROUP && group_meaning(group).is_none()) {
         let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
-        problems.add(
-            problem.hint("a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`"),
-        );
+        problems.add(problem.hint(
+            "a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`",
+        ));
     }
 }

@@ -10,7 +10,7 @@ pub(crate) use data::{BYTES_TABLE, DATA, KEY, LOG_NORMAL, STORE, VALUE};
 pub(crate) use phase::{
     BATCH, HOTSPOT_SHARES, MIX, ONE_IN, OPS, PAUSE_EVERY, PHASE, RATE, SCAN, SCAN_UNIFORM, SETTLE, ZIPFIAN,
 };
-pub(crate) use program::{CHANGE, INPUT, OBSERVED_KEYS, PROGRAM, PROGRAM_PHASE, REPLACE, SUBJECT, TRIGGER};
+pub(crate) use program::{AT_END, CHANGE, INPUT, OBSERVED_KEYS, PROGRAM, PROGRAM_PHASE, REPLACE, SUBJECT, TRIGGER};
 pub(crate) use report::{REPORT, TABLE};
 
 /// The whole file.
@@ -209,6 +209,16 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             ]),
             "\"full\"",
             "How much trouble is taken around each trial.",
+        ),
+        optional(
+            "profile",
+            Shape::Word(&[(
+                "cpu",
+                "where the processor's time goes: V8's own profiler for programs with `runtime = \"node\"`, `perf` for \
+                 everything else",
+            )]),
+            "no profile",
+            "One extra trial of each variant is profiled after the blocks; it counts in no figure.",
         ),
     ]],
     rest: None,

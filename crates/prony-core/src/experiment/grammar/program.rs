@@ -1,7 +1,7 @@
 //! `[program.NAME]`, `[subject]`, and the phases of a program.
 
 use super::data::STORE;
-use super::phase::{ACTIONS, FRAME};
+use super::phase::{ACTIONS, FRAME, SETTLE};
 use crate::experiment::shape::{Field, Need, Shape, TableShape, action, optional, required};
 
 /// `[program.NAME]`.
@@ -11,7 +11,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
     fields: &[&[
         required(
             "command",
-            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            COMMAND_SHAPE,
             "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected.",
         ),
         optional(
@@ -72,9 +72,14 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
         optional(
             "runtime",
-            Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
+            Shape::Word(&[
+                ("node", "Node.js"),
+                ("python", "CPython"),
+                ("jvm", "a plain process in this version"),
+                ("go", "a plain process in this version"),
+            ]),
             "a plain process",
-            "The language runtime whose heap is read.",
+            "The language runtime: a probe in it reads its heap and times functions, and nothing of it is installed.",
         ),
         optional(
             "success",
@@ -107,7 +112,8 @@ pub(crate) static PROGRAM: TableShape = TableShape {
     later: &["replicas", "ready", "profile"],
 };
 
-const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
+/// A word may be a number, as factors are.
+const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
 
 /// `input = { ... }`.
 pub(crate) static INPUT: TableShape = TableShape {
@@ -130,7 +136,12 @@ pub(crate) static CHANGE: TableShape = TableShape {
             "none",
             "Texts of files that are replaced in the copy.",
         ),
-        optional("patch", COMMAND_SHAPE, "none", "Files with patches for the copy, as `git diff` writes them."),
+        optional(
+            "patch",
+            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            "none",
+            "Files with patches for the copy, as `git diff` writes them.",
+        ),
     ]],
     rest: None,
     later: &["dependency", "revision"],
@@ -180,10 +191,10 @@ pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
     doc: "A part of a program, from one event to another. An action beside it is for variants that measure a store.",
     fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS],
     rest: None,
-    later: &["call", "at_end", "workers", "share", "profile", "repeat", "powercut", "kill", "http", "run", "find"],
+    later: &["workers", "share", "profile", "repeat", "powercut", "kill", "http", "run", "find"],
 };
 
-static OBSERVED: [Field; 5] = [
+static OBSERVED: [Field; 7] = [
     optional("begin", Shape::Table(&TRIGGER), "the program's own begin", "What begins it."),
     optional("end", Shape::Table(&TRIGGER), "the program's own end", "What ends it."),
     optional(
@@ -193,23 +204,37 @@ static OBSERVED: [Field; 5] = [
         "The name of the marks that begin and end it: `prony mark NAME begin`, `prony mark NAME end`.",
     ),
     optional(
+        "call",
+        Shape::Text,
+        "none",
+        "A function whose invocations are the phase, from the first one's begin to the last one's end. Node: \
+         `FILE#EXPORT`, the file by the end of its path, or a package. Python: `PACKAGE.MODULE:FUNCTION`.",
+    ),
+    optional(
+        "at_end",
+        Shape::Table(&AT_END),
+        "it goes on",
+        "The program is held at the end of each invocation of `call` while this is done; then its memory is read.",
+    ),
+    optional(
         "read",
         Shape::Plain,
         "nothing",
         "A pattern whose named groups become readings: `(?<time>[0-9.]+)s - (?<operations>[0-9]+)`. A group is named by \
-         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. The last line of the \
-         phase that matches counts.",
+         a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. `digest` is text that \
+         stands for what the program answered: variants that are compared must agree on it, and on `rows`. The last \
+         line of the phase that matches counts.",
     ),
     optional(
         "then",
         Shape::Word(&[("stop", "the program is ended")]),
         "it goes on",
-        "What happens when the phase has ended.",
+        "What happens when the phase has ended; with `call`, when the first invocation has.",
     ),
 ];
 
 /// The keys of an observed phase that no store's phase has.
-pub(crate) const OBSERVED_KEYS: [&str; 5] = ["begin", "end", "mark", "read", "then"];
+pub(crate) const OBSERVED_KEYS: [&str; 7] = ["begin", "end", "mark", "call", "at_end", "read", "then"];
 
 static OPTIONAL_ACTIONS: [Field; ACTIONS.len()] = optional_actions();
 
@@ -222,6 +247,19 @@ const fn optional_actions() -> [Field; ACTIONS.len()] {
     }
     fields
 }
+
+/// `at_end = { ... }`.
+pub(crate) static AT_END: TableShape = TableShape {
+    name: "at_end",
+    doc: "What is done while the program is held at the end of a call. The time of it is in no figure.",
+    fields: &[&[
+        optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is kept too."),
+        optional("wait", Shape::Time, "nothing", "So much time passes before memory is read."),
+        optional("settle", Shape::Table(&SETTLE), "nothing", "Memory is read when the process tree is quiet."),
+    ]],
+    rest: None,
+    later: &[],
+};
 
 /// `begin = { ... }`.
 pub(crate) static TRIGGER: TableShape = TableShape {

@@ -1,5 +1,6 @@
 //! Whole files through `parse` and `check`, against invented engines.
 
+mod joined;
 mod problems;
 mod programs;
 mod sound;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::experiment::program::{
-    Care, Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger,
+    AtEndSpec, Care, Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger,
 };
 use crate::experiment::spec::{Action, PhaseSpec, Subject};
 
@@ -29,7 +29,7 @@ fn the_least_program_is_measured_as_a_whole() {
     assert_eq!((program.copy, &program.input, program.output), (CopyOf::Variant, &InputSpec::Null, OutputTo::Capture));
     assert_eq!((program.success.as_slice(), program.directory.as_ref()), ([0].as_slice(), None));
     assert_eq!((spec.phases.len(), spec.phases[0].name.as_str()), (1, "run"));
-    assert_eq!(observe(&spec.phases[0]), &ObserveSpec { begin: None, end: None, read: None, stop: false });
+    assert_eq!(observe(&spec.phases[0]), &ObserveSpec::WHOLE);
     assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "run.time");
     assert_eq!(experiment.observe().care, Care::Full);
 }
@@ -43,8 +43,9 @@ as-is = {}
 other = { env = { MODE = "fast", N = 3 }, replace = { file = "a.js", find = "{x}", with = "", count = 2 }, patch = "p.diff" }
 [observe]
 care = "light"
+profile = "cpu"
 [program.gatsby]
-command = ["node", "--max-old-space-size={documents}", "a b"]
+command = ["node", "--max-old-space-size={documents}", "a b", "{documents}", 0.5]
 directory = "site"
 copy = "trial"
 env = { NUM_PAGES = "{documents}", MODE = "slow", ON = true }
@@ -77,7 +78,7 @@ fn every_key_of_a_program_is_read() {
     assert_eq!(experiment.variants().len(), 4);
     let spec = &experiment.variants()[3].spec;
     let program = spec.subject.program().unwrap();
-    assert_eq!(program.command, words(&["node", "--max-old-space-size=20", "a b"]));
+    assert_eq!(program.command, words(&["node", "--max-old-space-size=20", "a b", "20", "0.5"]));
     assert_eq!(program.directory.as_deref(), Some("some/where/site"), "paths start at the file");
     let env: Vec<(&str, &str)> = program.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(env, [("MODE", "fast"), ("N", "3"), ("NUM_PAGES", "20"), ("ON", "true")]);
@@ -184,12 +185,81 @@ begin = { mark = "x", line = "y" }
     insta::assert_snapshot!(faults(text), @r#"
     7:1 unknown key `comand` | did you mean `command`?
     9:22 `replace` needs the key `with` | what stands there afterwards
-    12:11 `runtime` cannot be `perl` | known: `node`, `python`
+    12:11 `runtime` cannot be `perl` | known: `node`, `python`, `jvm`, `go`
     15:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
     16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
     17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
-    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`
+    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`
     24:11 `event` takes one of `line` and `mark`, not both
+    "#);
+}
+
+#[test]
+fn a_function_is_a_phase() {
+    let text = r#"
+[program.x]
+command = "node a.js"
+runtime = "node"
+[[phase]]
+name = "source nodes"
+call = "gatsby/dist/utils/source-nodes.js#default"
+at_end = { collect = true, wait = "5 s" }
+then = "stop"
+[[phase]]
+name = "rest"
+call = "lib.js#Store.prototype.put"
+at_end = { settle = { quiet = "1 s" } }
+[[phase]]
+name = "plain"
+call = "lodash#debounce"
+"#;
+    let experiment = sound(text);
+    let phases = &experiment.variants()[0].spec.phases;
+    let first = observe(&phases[0]);
+    assert_eq!((first.call(), first.holds()), (Some("gatsby/dist/utils/source-nodes.js#default"), true));
+    let wait = Some(crate::units::Nanos::from_secs(5));
+    assert_eq!(first.at_end, Some(AtEndSpec { collect: true, wait, settle: None }));
+    let settle = observe(&phases[1]).at_end.as_ref().unwrap().settle.unwrap();
+    assert_eq!((settle.quiet, settle.within), (crate::units::Nanos::from_secs(1), crate::units::Nanos::from_secs(600)));
+    assert_eq!((observe(&phases[2]).holds(), observe(&phases[2]).stop), (false, false));
+    assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "source nodes.time");
+}
+
+#[test]
+fn faults_of_functions_are_named() {
+    let phases = r#"
+[[phase]]
+name = "a"
+call = "lib.js"
+[[phase]]
+name = "b"
+call = "pkg.mod:f"
+begin = { line = "x" }
+[[phase]]
+name = "c"
+begin = { line = "x" }
+at_end = { collect = true }
+[[phase]]
+name = "d"
+call = "lib.js#f"
+at_end = { wait = "1 s", settle = {} }
+"#;
+    let of = |runtime: &str, phases: &str| faults(&format!("[program.x]\ncommand = \"x\"\n{runtime}{phases}"));
+    let one = "\n[[phase]]\nname = \"a\"\ncall = \"lib.js#f\"\n";
+    let said =
+        [of("runtime = \"node\"", phases), of("runtime = \"python\"", one), of("runtime = \"jvm\"", one), of("", one)];
+    insta::assert_snapshot!(said.join("\n--\n"), @r#"
+    6:8 `lib.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
+    9:1 `call` is begin and end of the phase, and `begin` is there too | make two phases of them
+    9:8 `pkg.mod:f` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
+    14:1 `at_end` holds the program at the end of a `call` | name the function, as `call = "FILE#EXPORT"`, or take `at_end` out
+    18:12 `wait` and `settle` are two ways to wait | take one of them out
+    --
+    6:8 `lib.js#f` names no function of the runtime `python` | write `PACKAGE.MODULE:FUNCTION`; names may be nested by full stops
+    --
+    6:8 functions of the runtime `jvm` cannot be timed in this version | show the phase by lines of output or by marks
+    --
+    6:8 the function `lib.js#f` cannot be timed: the program names no `runtime` | add `runtime = "node"` or `runtime = "python"` to the program
     "#);
 }
 

@@ -273,3 +273,24 @@ fn an_experiment_travels_as_json() {
     let json = serde_json::to_string(&experiment).unwrap();
     assert_eq!(serde_json::from_str::<Experiment>(&json).unwrap(), experiment);
 }
+
+#[test]
+fn a_key_of_the_levels_takes_values_from_the_command_line() {
+    let text = small("[factors.a]\nl = { k = 2, p = \"0 ms\" }\ns = { k = 5, p = \"3 ms\" }\n", PUT)
+        .replace("{a}", "{a.k}")
+        .replace("{b}", "{a.p}");
+    let pair = |factor: &str, levels: &[&str]| (factor.to_owned(), levels.iter().map(|l| (*l).to_owned()).collect());
+    let over = |set: Vec<(String, Vec<String>)>, only| Overrides { set, only, ..Overrides::default() };
+    let labels = |overrides: &Overrides| {
+        let levels = sound_with(&text, overrides).factors()[0].levels.clone();
+        levels.into_iter().map(|level| (level.label, level.value.to_string())).collect::<Vec<_>>()
+    };
+    let one = labels(&over(vec![pair("a.k", &["2", "7"]), pair("a.p", &["1 ms"])], vec![pair("a", &["l"])]));
+    let said: Vec<&str> = one.iter().map(|(label, _)| label.as_str()).collect();
+    assert_eq!(said, ["l p=1 ms", "l k=7 p=1 ms"], "labels say what differs from the file");
+    assert_eq!(one[1].1, r#"{"k":7,"p":"1 ms"}"#);
+    let both = labels(&over(vec![pair("a.k", &["7"])], vec![]));
+    assert_eq!(both.len(), 2, "each level that runs");
+    let wrong = faults_with(&text, &over(vec![pair("a.q", &["7"])], vec![pair("a", &["l"])]));
+    assert!(wrong.contains("--set a.q: level `l` of `a` has no key `q`"), "{wrong}");
+}

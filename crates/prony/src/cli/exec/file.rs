@@ -45,6 +45,8 @@ pub struct Typed {
     pub directory: String,
     /// Samples a second.
     pub hertz: u32,
+    /// One more trial of each command is profiled.
+    pub profile: bool,
 }
 
 /// One command.
@@ -83,7 +85,8 @@ impl Typed {
             out.push_str("\n[subject]\nprogram = \"{command}\"\n\n");
         }
         self.compare(&labels, &mut out);
-        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n\n", self.hertz);
+        let profile = if self.profile { "profile = \"cpu\"\n" } else { "" };
+        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n{profile}\n", self.hertz);
         self.limits(&mut out);
         for (at, command) in self.commands.iter().enumerate() {
             self.program(at, command, &mut out);
@@ -236,6 +239,7 @@ mod tests {
         all.runs = Some(7);
         (all.warmup, all.hertz, all.discard, all.any_exit) = (3, 50, true, true);
         (all.prepare, all.cleanup) = (Some("echo {p}".into()), Some("rm x".into()));
+        all.profile = true;
         (all.memory, all.cpus, all.pids, all.time) = (Some("64 MB".into()), Some(2.0), Some(9), Some("3 s".into()));
         (all.input, all.shell, all.runtime) = (Some("in".into()), Some("bash".into()), Some("node".into()));
         (all.env, all.inherit) = (vec![("K".into(), "{v}".into())], vec!["HTTP_PROXY".into()]);
@@ -249,5 +253,6 @@ mod tests {
             (Some(2.0), Some(9), true, true)
         );
         assert_eq!((experiment.variants()[0].blocks.max, experiment.observe().hertz), (7, 50));
+        assert!(experiment.observe().profile.is_some());
     }
 }

@@ -13,16 +13,21 @@ use prony_core::experiment::Overrides;
 use prony_core::record::{ProcessSeries, TrialRecord};
 
 use super::choice::{DatabaseArg, RunChoice};
-use super::report::{ReportArgs, ReportFormat, What, report};
-use super::{Answer, Output, run, terminal_width};
+use super::report::{ReportArgs, ReportFormat, What};
+use super::{Answer, Output, terminal_width};
 use crate::error::Error;
 use crate::load;
+use crate::profiles;
+use crate::report;
 use crate::results::{Database, RunData, RunId};
-use crate::runner::interrupt::Interrupt;
 use crate::runner::observer::Observer;
 use crate::runner::terminal::{Manner, Terminal};
+use crate::runner::{self, interrupt::Interrupt};
 use crate::verdicts;
 use file::{Command, Typed};
+
+/// Functions and packages of a profile.
+const TOP: usize = 10;
 
 /// Columns of a course of CPU and memory, at most.
 const COURSE: usize = 60;
@@ -75,8 +80,8 @@ pub struct Arguments {
     /// A terminal for the output
     #[arg(long)]
     pty: bool,
-    /// The language runtime of the commands, whose heap is read
-    #[arg(long, value_parser = ["node", "python"])]
+    /// The language runtime of the commands, whose heap is read by a probe
+    #[arg(long, value_parser = ["node", "python", "jvm", "go"])]
     runtime: Option<String>,
     /// Name of a command in tables, in the commands' order; may be given several times
     #[arg(long, short = 'n', value_name = "NAME")]
@@ -84,6 +89,9 @@ pub struct Arguments {
     /// Samples a second
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     hertz: u32,
+    /// Profile one more run of each command, which counts in no figure: V8's own profiler with `--runtime node`, else `perf`
+    #[arg(long)]
+    profile: bool,
     /// Write the experiment file that repeats this
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -122,7 +130,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let database = &arguments.database.database;
-    let (id, summary) = run::begin(&experiment, database, Some(&near), interrupt, &mut *observer)?;
+    let (id, summary) = runner::begin(&experiment, database, &near, interrupt, &mut *observer)?;
     drop(observer);
     let database = Database::open(database)?;
     let data = database.load_run(id)?;
@@ -174,6 +182,7 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         runtime: arguments.runtime.clone(),
         directory: absolute(Path::new("."))?,
         hertz: arguments.hertz,
+        profile: arguments.profile,
     })
 }
 
@@ -198,6 +207,9 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
     }
     for line in &verdicts::of(data).lines {
         out += &format!("{}\n", line.sentence);
+    }
+    for profile in profiles::load(database, data, |_| true)? {
+        out += &format!("\nprofile of {}", report::profile::text(&profile, |_| true, TOP));
     }
     Ok(out)
 }
@@ -236,7 +248,7 @@ fn export(arguments: &Arguments, run: RunId) -> Result<(), Error> {
         };
         let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
         let mut out = BufWriter::new(File::create(path).map_err(failed)?);
-        report(&wanted, &mut out)?;
+        super::report::report(&wanted, &mut out)?;
         out.flush().map_err(failed)?;
     }
     Ok(())

@@ -4,9 +4,11 @@ use std::fmt::Write as _;
 
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::Reading;
-use prony_core::record::{PhaseRecord, TrialRecord};
+use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
 use prony_core::stats::summary::{Summary, summary};
 use prony_core::units::{Bytes, Nanos, Unit};
+use prony_probe::runtime::Role;
+use serde_json::Value;
 
 use super::timeline::Course;
 
@@ -41,6 +43,9 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
         "disk",
         format!("read {}, written {}, fsyncs {}", io[0], io[1], short(&figure(amount(Metric::Fsyncs)), Unit::Count)),
     );
+    if trials.iter().any(|trial| !trial.conditions["probe"].is_null()) {
+        heaps(trials).into_iter().for_each(|(name, text)| line(name, text));
+    }
     if let Some((cpu, memory)) = courses {
         line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
         line("", format!("{}  anonymous memory, at most {}", memory.text, Bytes::from_bytes(memory.highest as u64)));
@@ -49,6 +54,49 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
         line("note", finding);
     }
     out
+}
+
+/// What the runtime tells of its heaps, and what asking it took.
+fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
+    let gauge = |metric, stat| figure(trials, MetricKey::gauge(metric, stat));
+    let largest = gauge(Metric::HeapUsed, Stat::Max);
+    let blocks = gauge(Metric::HeapBlocks, Stat::Max);
+    let [end, total, external] =
+        [(Metric::HeapUsed, Stat::End), (Metric::HeapTotal, Stat::Max), (Metric::External, Stat::Max)]
+            .map(|(metric, stat)| short(&gauge(metric, stat), Unit::Bytes));
+    let heap = match (&largest, &blocks) {
+        (Figure::Unknown(_), Figure::Known(_)) => format!("{} blocks", with_range(&blocks, Unit::Count)),
+        (Figure::Unknown(_), _) => with_range(&gauge(Metric::HeapUsed, Stat::End), Unit::Bytes),
+        _ => format!("{}, at the end {end}, total {total}, external {external}", with_range(&largest, Unit::Bytes)),
+    };
+    let amount = |metric| figure(trials, MetricKey::amount(metric));
+    let collections = match amount(Metric::GcCount) {
+        unknown @ Figure::Unknown(_) => with_range(&unknown, Unit::Count),
+        count => {
+            format!("{} in {} collections", short(&amount(Metric::GcTime), Unit::Nanos), short(&count, Unit::Count))
+        }
+    };
+    let mut lines = vec![("heap", heap), ("gc", collections)];
+    let of_role = |role: &Role| {
+        let key = MetricKeyText(MetricKey::gauge(Metric::HeapUsed, Stat::Max));
+        let of = |trial: &&TrialRecord| trial.phases.first()?.readings.get(role.name())?.get(&key)?.measured().copied();
+        let values: Vec<f64> = trials.iter().filter_map(of).collect();
+        Some(format!("{} {}", role.name(), amount_of(summary(&values)?.median)))
+    };
+    let roles: Vec<String> = Role::ALL.iter().filter_map(of_role).collect();
+    if !roles.is_empty() {
+        lines.push(("heaps", format!("{}, each at its largest", roles.join(", "))));
+    }
+    let spoke = |probe: &Value| probe["threads"].as_array().is_some_and(|threads| !threads.is_empty());
+    let probes = trials.iter().map(|trial| &trial.conditions["probe"]).filter(|probe| spoke(probe));
+    let costs: Vec<f64> = probes.filter_map(|probe| probe["cost_ns"].as_f64()).collect();
+    let cost = summary(&costs).map(|found| self::amount(found.median, Unit::Nanos));
+    lines.extend(cost.map(|cost| ("probe", format!("{cost} by its own account, contained in the figures"))));
+    lines
+}
+
+fn amount_of(bytes: f64) -> String {
+    amount(bytes, Unit::Bytes)
 }
 
 /// `10 ok`, `8 ok, 2 timed out in run`.

@@ -4,6 +4,7 @@
 mod pack;
 mod page;
 mod payload;
+mod profile;
 mod sections;
 mod text;
 

@@ -21,13 +21,14 @@ pub(super) struct Parts<'a> {
 }
 
 /// Sections whose figures the script draws: id, heading, and what it says until then.
-const FIGURES: [(&str, &str); 6] = [
+const FIGURES: [(&str, &str); 7] = [
     ("effects", "Every trial"),
     ("growth", "Growth"),
     ("timeline", "Over time"),
     ("throughput", "Throughput over time"),
     ("latency", "Latency"),
     ("samples", "Sampled operations"),
+    ("profiles", "Where the time goes"),
 ];
 
 /// The whole page.

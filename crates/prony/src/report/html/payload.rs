@@ -10,6 +10,7 @@ use prony_core::units::Unit;
 use serde::Serialize;
 
 use super::pack::Packed;
+use super::profile::{ProfileOf, profiles};
 use crate::error::Error;
 use crate::plot::data::effects::{Effects, effects};
 use crate::plot::data::latency::{self, Curve};
@@ -43,6 +44,7 @@ pub(super) struct Payload {
     throughput: Vec<ThroughputOf>,
     latency: Latency,
     samples: Vec<Samples>,
+    profiles: Vec<ProfileOf>,
 }
 
 #[derive(Serialize)]
@@ -164,6 +166,7 @@ pub(super) fn payload(source: Source<'_>, verdicts: &Verdicts) -> Result<Payload
             .collect(),
         latency: Latency { shares: latency::shares(), curves: latency::curves(source)? },
         samples: samples(source)?,
+        profiles: profiles(source)?,
     })
 }
 

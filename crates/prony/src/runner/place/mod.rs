@@ -3,6 +3,7 @@
 pub mod change;
 pub mod copy;
 pub mod setting;
+pub mod startable;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -112,6 +113,11 @@ impl Place {
         copy_tree(&original, &copy)?;
         let changed = change::apply(program, &copy)?;
         Ok(Self { copy: Some(scratch), directory: Some(copy), changed })
+    }
+
+    /// Whether trials work in the place itself, and make nothing of it in their scratch.
+    pub fn is_itself(&self, program: &ProgramSpec) -> bool {
+        self.directory.is_some() && (program.copy != CopyOf::Trial || self.copy.is_none())
     }
 
     /// Where a trial with this scratch works.

@@ -2,28 +2,49 @@
 
 use prony_core::experiment::program::ProgramSpec;
 use prony_core::experiment::spec::PhaseSpec;
-use prony_core::outcome::{Ending, Outcome};
+use prony_core::outcome::{Ending, OutOfMemory, Outcome};
 use prony_core::reading::Reading;
-use prony_core::units::Nanos;
+use prony_core::units::{Bytes, Nanos};
 use prony_probe::launch::classify::{EndedByUs, Evidence, classify};
 use prony_probe::launch::{Captured, Finished};
+use prony_probe::runtime::{ProbeEvent, ProbeLine, Role};
 
 use super::watch::{Stopped, Watched};
 
 /// Lines of messages that stand as evidence.
 const LAST_LINES: usize = 3;
 
+/// A program that could not be executed.
+pub fn not_begun(error: &prony_probe::Error) -> Ending {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let evidence = vec![format!("{error}{cause}")];
+    Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
+}
+
 /// The outcome and what shows it.
-pub fn judge(program: &ProgramSpec, phases: &[PhaseSpec], watched: &Watched, finished: &Finished) -> Ending {
+pub fn judge(
+    program: &ProgramSpec,
+    phases: &[PhaseSpec],
+    watched: &Watched,
+    finished: &Finished,
+    deaths: &[ProbeLine],
+) -> Ending {
     let by_us = match watched.stopped {
         Some(Stopped::Deadline) => Some(EndedByUs::TimedOut),
         Some(Stopped::Interrupted) => Some(EndedByUs::Interrupted),
         Some(Stopped::Asked) | None => None,
     };
     let end = &watched.ended;
-    let messages = watched.output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");
-    let evidence =
-        Evidence { status: end.status, ended_by_us: by_us, killed: end.killed, memory: end.memory.clone(), messages };
+    // Where its output is not kept, the runtime's own report still says why it died.
+    let reported = deaths.iter().filter_map(|death| match &death.event {
+        ProbeEvent::Dying { what, .. } => Some(what.clone()),
+        _ => None,
+    });
+    let messages = watched.output.iter().rev().map(Captured::text).chain(reported).collect::<Vec<_>>().join(
+        "
+",
+    );
+    let evidence = Evidence { messages, ..Evidence::of(end, by_us) };
     let (outcome, mut shown) = classify(&evidence);
     let outcome = match outcome {
         Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut => outcome,
@@ -32,6 +53,9 @@ pub fn judge(program: &ProgramSpec, phases: &[PhaseSpec], watched: &Watched, fin
     };
     if outcome.is_ok() {
         return Ending { outcome, phase: None, after: Nanos::ZERO, evidence: finished.problems.clone() };
+    }
+    if outcome == (Outcome::OutOfMemory { by: OutOfMemory::Runtime }) {
+        shown.extend(deaths.iter().filter_map(|death| heap_at_death(death, watched)));
     }
     shown.extend(last_lines(&watched.output));
     shown.extend(end.memory.limit.map(|limit| format!("memory limit of the tree: {limit}")));
@@ -65,6 +89,26 @@ fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
     let last = (0..phases.len()).filter(under_way).max_by_key(|index| watched.tracker.phases[*index].began);
     let began = last.and_then(|index| watched.tracker.phases[index].began).unwrap_or(watched.released);
     (last.map(|index| phases[index].name.clone()), watched.ended.at.since(began))
+}
+
+/// What the heap was when it was full.
+fn heap_at_death(death: &ProbeLine, watched: &Watched) -> Option<String> {
+    let ProbeEvent::Dying { heap, .. } = &death.event else { return None };
+    let named = |name: &str, reading: &Reading<Bytes>| Some(format!("{name} {}", reading.measured()?));
+    let figures = [
+        named("used", &heap.used),
+        named("total", &heap.total),
+        named("limit", &heap.limit),
+        named("external", &heap.external),
+    ];
+    let role = watched.threads.all().iter().rev().find(|thread| thread.source == death.source).map(|found| found.role);
+    let who = match role {
+        Some(Role::Main) | None => String::new(),
+        Some(role) => format!(" of the {} process {}", role.name(), death.source.pid),
+    };
+    let after = death.at.since(watched.released);
+    let figures = figures.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    Some(format!("the heap{who} when it was full, {after} after the begin: {figures}"))
 }
 
 fn last_lines(output: &[Captured; 2]) -> Option<String> {

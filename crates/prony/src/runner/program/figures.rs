@@ -1,68 +1,122 @@
 //! What a program's phases left, as records. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use prony_core::experiment::program::ProgramSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, PhaseRecord, ProcessSeries};
+use prony_core::record::{
+    Answer, Completion, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
+};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::launch::Usage;
 use prony_probe::sample::{Edge, phase_readings};
 
+use super::calls::Calls;
+use super::heaps;
+use super::held::HeldTimes;
+use super::holds::Hold;
+use super::tracker::Tracked;
 use super::watch::Watched;
 use crate::runner::assemble::{Readings, not_reached, set};
 
-/// Every phase of the variant.
-pub fn records(
-    program: &ProgramSpec,
-    specs: &[PhaseSpec],
-    watched: &Watched,
-    series: &[ProcessSeries],
-) -> Vec<PhaseRecord> {
-    let mut records: Vec<PhaseRecord> =
-        specs.iter().enumerate().map(|(index, spec)| record(spec, index, watched, series)).collect();
-    for readings in records.iter_mut().filter_map(|record| record.readings.get_mut("")) {
-        heaps(program, readings);
-    }
-    records
+/// When the program was held.
+pub fn held_times(watched: &Watched) -> HeldTimes {
+    let ended = |hold: &Hold| {
+        let thread = watched.threads.all().iter().rev().find(|thread| thread.source == hold.source);
+        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(watched.ended.at)
+    };
+    HeldTimes::new(watched.holds.iter().map(|hold| (hold.from, ended(hold))).collect())
 }
 
-/// Heaps are asked of the runtime, and nothing asks it yet.
-fn heaps(program: &ProgramSpec, readings: &mut Readings) {
-    let why = program.runtime.map_or(Why::NotApplicable, |runtime| {
-        Why::NotSupported(format!("the heap of `{}` is not read in this version", runtime.name()))
-    });
-    for metric in [Metric::HeapUsed, Metric::HeapTotal, Metric::External] {
-        let key = MetricKeyText(MetricKey::gauge(metric, Stat::End));
-        readings.entry(key).or_insert(Reading::Missing(why.clone()));
+/// Every phase of the variant. `silent` is why no probe spoke, where none did.
+pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<PhaseRecord> {
+    let held = held_times(watched);
+    let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
+    let trial = Trial { watched, series: &running, held: &held, silent };
+    specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
+}
+
+/// A process by a clock that stands still while the program is held, without what was seen of it then.
+fn without_holds(process: &ProcessSeries, held: &HeldTimes) -> ProcessSeries {
+    let shown = process.samples.iter().filter(|sample| !held.at(sample.at));
+    let samples = shown.map(|sample| ProcessSample { at: held.running(sample.at), ..*sample }).collect();
+    ProcessSeries { samples, ..process.clone() }
+}
+
+/// What all phases of a trial have in common.
+struct Trial<'a> {
+    watched: &'a Watched,
+    series: &'a [ProcessSeries],
+    held: &'a HeldTimes,
+    silent: &'a Why,
+}
+
+impl Trial<'_> {
+    fn record(&self, spec: &PhaseSpec, index: usize) -> PhaseRecord {
+        let watched = self.watched;
+        let tracked = &watched.tracker.phases[index];
+        let (Some(began), Some(first)) = (tracked.began, watched.begin[index]) else { return not_reached(spec) };
+        let last = watched.edges.len() - 1;
+        let complete = tracked.is_complete();
+        let until = watched.end[index].filter(|_| complete).unwrap_or(last);
+        let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.ended.at);
+        let rest = watched.holds.iter().rfind(|hold| hold.phase == index && hold.edge == until);
+        let to_the_end = until == last;
+        let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start: first == 0 };
+        let mut readings = span.readings(self.series);
+        let wall = Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended))));
+        set(&mut readings, Metric::Wall, wall.clone());
+        set(&mut readings, Metric::Time, wall);
+        // An edge is taken when its cause was noticed, or some calls before the last.
+        let edge =
+            if tracked.calls.is_some() { watched.edges[until].at.as_nanos().abs_diff(ended.as_nanos()) } else { 0 };
+        set(&mut readings, Metric::Lag, Reading::Measured(nanos(tracked.lag.max(Nanos::from_nanos(edge)))));
+        if !watched.holds.is_empty() {
+            let over = rest.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
+            set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
+        }
+        let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, ended, &mut readings));
+        for (key, number) in &tracked.told {
+            readings.insert(MetricKeyText(*key), Reading::Measured(*number));
+        }
+        rate(&mut readings);
+        let reads = rest.and_then(|hold| Some((hold.stood, hold.read?)));
+        let of_heaps = heaps::Span { begin: began, end: ended, rest: reads, held: self.held };
+        let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
+        let whole = instances.entry(String::new()).or_default();
+        readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
+        PhaseRecord {
+            completion: if complete { Completion::Complete } else { Completion::Partial },
+            begin: Some(began),
+            end: Some(ended),
+            readings: instances,
+            histograms: histograms.into_iter().flatten().collect(),
+            answer: answer(tracked),
+            ..not_reached(spec)
+        }
     }
 }
 
-fn record(spec: &PhaseSpec, index: usize, watched: &Watched, series: &[ProcessSeries]) -> PhaseRecord {
-    let tracked = &watched.tracker.phases[index];
-    let (Some(began), Some(first)) = (tracked.began, watched.begin[index]) else { return not_reached(spec) };
-    let last = watched.edges.len() - 1;
-    let until = watched.end[index].unwrap_or(last);
-    let ended = tracked.ended.unwrap_or(watched.ended.at);
-    let span = Span { watched, first, until, to_the_end: until == last, from_the_start: first == 0 };
-    let mut readings = span.readings(series);
-    let wall = Reading::Measured(nanos(ended.since(began)));
-    set(&mut readings, Metric::Wall, wall.clone());
-    set(&mut readings, Metric::Time, wall);
-    set(&mut readings, Metric::Lag, Reading::Measured(nanos(tracked.lag)));
-    for (key, number) in &tracked.told {
-        readings.insert(MetricKeyText(*key), Reading::Measured(*number));
-    }
-    rate(&mut readings);
-    PhaseRecord {
-        completion: if tracked.ended.is_some() { Completion::Complete } else { Completion::Partial },
-        begin: Some(began),
-        end: Some(ended),
-        readings: BTreeMap::from([(String::new(), readings)]),
-        ..not_reached(spec)
-    }
+/// The invocations of the phase's function: how many, how long in all, and how they were spread.
+fn called(calls: &Calls, spec: &PhaseSpec, ended: Nanos, readings: &mut Readings) -> Option<HistogramRecord> {
+    let recorder = calls.recorder(&spec.name);
+    set(readings, Metric::Time, calls.time(&spec.name, ended).map(nanos));
+    set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
+    set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
+    recorder.metrics().into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
+    recorder.to_record("call", LatencyKind::Service).ok()
+}
+
+/// What the program says that it answered: rows, or a digest, or both.
+fn answer(tracked: &Tracked) -> Option<Answer> {
+    let rows = tracked.told.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
+    let digest = match (&tracked.digest, rows) {
+        (Some(digest), _) => format!("told:{digest}"),
+        (None, Some(_)) => "rows:".to_owned(),
+        (None, None) => return None,
+    };
+    Some(Answer { rows: rows.unwrap_or(0), digest, comparable: true })
 }
 
 /// Operations that the program told, a second.
@@ -82,29 +136,59 @@ fn nanos(time: Nanos) -> f64 {
 /// From one edge to another.
 struct Span<'a> {
     watched: &'a Watched,
+    held: &'a HeldTimes,
     first: usize,
     until: usize,
+    /// The hold at its end.
+    rest: Option<&'a Hold>,
     /// It ends with the program.
     to_the_end: bool,
     /// It begins with the program.
     from_the_start: bool,
 }
 
+/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
+const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+
 impl Span<'_> {
     fn readings(&self, series: &[ProcessSeries]) -> Readings {
-        let (mut begin, end) = (self.watched.edges[self.first].clone(), &self.watched.edges[self.until]);
+        let (mut begin, mut end) = (self.watched.edges[self.first].clone(), self.watched.edges[self.until].clone());
+        self.inner_holds().for_each(|(from, to)| begin.credit(from, to));
         if self.from_the_start {
             // What was held is a copy of its supervisor: no memory of the program's.
             begin.processes.clear();
             begin.at = self.watched.executed.max(begin.at);
         }
-        let mut readings = phase_readings(&begin, end, series, "");
+        (begin.at, end.at) = (self.held.running(begin.at), self.held.running(end.at));
+        let mut readings = phase_readings(&begin, &end, series, "");
+        self.at_rest(&mut readings);
         if self.to_the_end {
             self.to_the_very_end(&mut readings);
         }
-        let peak = self.peak(&begin, series);
+        let peak = self.peak(&begin, end.at, series);
         readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
         readings
+    }
+
+    /// The edges of holds inside the span: what was used between them is prony's.
+    fn inner_holds(&self) -> impl Iterator<Item = (&Edge, &Edge)> {
+        let inside = |hold: &&Hold| self.first <= hold.edge && hold.rest.is_some_and(|rest| rest <= self.until);
+        let edges = |hold: &Hold| Some((&self.watched.edges[hold.edge], &self.watched.edges[hold.rest?]));
+        self.watched.holds.iter().filter(inside).filter_map(edges)
+    }
+
+    /// Memory at the end is that after what `at_end` asks for; that before it is kept beside it.
+    fn at_rest(&self, readings: &mut Readings) {
+        let Some(rest) = self.rest.and_then(|hold| hold.rest) else { return };
+        let before: Vec<_> = readings
+            .iter()
+            .filter(|(key, _)| key.0.stat == Some(Stat::End))
+            .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
+            .collect();
+        readings.extend(before);
+        let (end, rest) = (&self.watched.edges[self.until], &self.watched.edges[rest]);
+        let after = phase_readings(end, rest, &[], "");
+        readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
     }
 
     /// Samples miss what a process did between the last one and its end; what the kernel told when it was reaped does
@@ -146,6 +230,7 @@ impl Span<'_> {
         let held = self.watched.edges[0].processes.first().map(|process| process.sample).unwrap_or_default();
         let total = |edge: &Edge| edge.totals.get("").cloned().unwrap_or_default();
         let used = total(&self.watched.edges[self.first]).since(&total(&self.watched.edges[0]));
+        let used = self.inner_holds().fold(used, |sum, (from, to)| sum.plus(&total(to).since(&total(from))));
         let bytes = |reading: &Reading<Bytes>| reading.measured().copied().unwrap_or_default();
         Before {
             minor_faults: held.minor_faults + used.minor_faults,
@@ -159,10 +244,9 @@ impl Span<'_> {
     }
 
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
-    fn peak(&self, begin: &Edge, series: &[ProcessSeries]) -> Reading<f64> {
+    fn peak(&self, begin: &Edge, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
         let inside = &self.watched.edges[self.first + 1..=self.until];
         let at_edges: Vec<_> = inside.iter().flat_map(|edge| &edge.processes).collect();
-        let end = self.watched.edges[self.until].at;
         let sampled = |process: &&ProcessSeries| process.samples.iter().any(|s| begin.at < s.at && s.at < end);
         let pids: BTreeSet<u32> = (at_edges.iter().map(|process| process.pid))
             .chain(begin.processes.iter().map(|process| process.pid))
@@ -183,7 +267,7 @@ impl Span<'_> {
             Reading::Missing(why) => return Reading::Missing(why.clone()),
         };
         let held = self.watched.edges[0].processes.first().map(|process| process.peak);
-        match (held.filter(|held| reaped <= *held), reached) {
+        match (held.filter(|held| reaped <= *held + PEAK_SLACK), reached) {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
             (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
             (Some(held), _) => Reading::Missing(Why::NotSupported(format!(

@@ -1,98 +1,154 @@
 //! A trial of a program: launched held, observed, released, read along, and ended with its whole tree.
 
+pub mod calls;
 pub mod ending;
 pub mod figures;
+pub mod heaps;
+pub mod held;
+pub mod holds;
 pub mod marks;
+pub mod probe;
+pub mod seen;
+pub mod stage;
 pub mod stream;
+pub mod threads;
+pub mod told;
 pub mod tracker;
 pub mod watch;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
+use prony_core::outcome::{Ending, Outcome};
 use prony_core::plan::PlannedTrial;
-use prony_core::record::TrialRecord;
+use prony_core::record::{ProcessSeries, TrialRecord};
+use prony_core::units::Nanos;
+use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::{Root, Sampler, Settings};
+use prony_probe::launch::Captured;
 use serde_json::{Value, json};
 
 use super::around::Around;
+use super::assemble;
 use super::lab::Lab;
 use super::observer::Observer;
 use super::place::setting::Setting;
 use super::place::{self, Place};
+use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
+use probe::Probing;
+use seen::Seen;
+use stage::Stage;
 use watch::Watched;
 
 /// Runs one trial from launch to clean-up.
 ///
 /// # Errors
-/// Where the program cannot be started, or the machine refuses what every trial needs; how a program ends is an outcome.
+/// Where the machine refuses what every trial needs, or what is done beside the program fails; how a program ends, also
+/// before it began, is an outcome.
 pub fn run(
     lab: &Lab<'_>,
     trial: &PlannedTrial,
     spec: &TrialSpec,
     program: &ProgramSpec,
+    mut recorder: Option<&mut Recorder>,
+    observer: &mut dyn Observer,
+) -> Result<TrialRecord, Error> {
+    match attempt(lab, trial, spec, program, recorder.as_deref_mut(), observer) {
+        // A supervisor that was killed before the program began: nothing was measured, and another takes its place.
+        Err(Error::Probe(prony_probe::Error::SupervisorGone { .. })) => {
+            attempt(lab, trial, spec, program, recorder, observer)
+        }
+        attempted => attempted,
+    }
+}
+
+fn attempt(
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    spec: &TrialSpec,
+    program: &ProgramSpec,
+    mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
     let place = lab.places.of(means, trial.variant, spec, program)?;
-    let scratch = Scratch::create(&lab.near)?;
-    let directory = place.directory(program, scratch.path())?;
-    let setting = Setting { program, scratch: scratch.path(), directory };
+    let mut stage = Stage::set(lab, spec, program, &place, recorder.is_some())?;
+    let scratch = stage.scratch().to_path_buf();
+    let directory = place.directory(program, &scratch)?;
+    let setting = Setting { program, scratch: &scratch, directory };
     if let Some(prepare) = &program.prepare {
         place::step(means, &setting, "prepare", prepare)?;
     }
     let around = Around::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let group = Group::create(&spec.limits)?;
-    let counting = group.directories().into_iter().find(|dir| super::session::counts_cpu(dir)).map(Path::to_path_buf);
     let (mut launch, ends) = setting.launch()?;
-    launch.group = Some(group);
-    let held = lab.launcher.start(launch)?;
-    let settings = Settings { hertz: lab.experiment.observe().hertz, group: counting, ..Settings::default() };
-    let sampler = Sampler::start(vec![Root::subject(held.pid(), &program.name)], settings)
-        .map_err(|source| Error::Setup { doing: "start the sampler", source })?;
-    sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
-    let (watched, running) = watch::watch(held, ends, spec, &sampler, &lab.interrupt, trial.position, observer)?;
+    if let Some(recorder) = &recorder {
+        recorder.environment(&mut launch.env)?;
+    }
+    let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
+    let (release, sampler) = stage.hold(lab, spec, program, launch, recorder.as_deref_mut())?;
+    let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
+    let watched = watch::watch(release, ends, seen, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
-    let effective = effective(program, &place, &setting.directory, &watched);
-    let phases = figures::records(program, &spec.phases, &watched, &sampled.series);
-    let memory = json!(watched.ended.memory);
-    let finished = running.finish()?;
-    let ending = ending::judge(program, &spec.phases, &watched, &finished);
-    scratch.remove()?;
-    let took = monotonic().since(began);
     let mut record = TrialRecord {
         trial: *trial,
         started_unix_ms,
-        took,
-        ending,
-        phases,
-        effective,
-        conditions: around.after(lab, json!({ "memory": memory, "killed_at_the_end": finished.killed })),
-        series: sampled.series,
+        took: Nanos::ZERO,
+        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
+        phases: Vec::new(),
+        effective: declared(program, &place, &setting.directory),
+        conditions: Value::Null,
+        series: Vec::new(),
         sampler_cpu: sampled.cpu,
         findings: Vec::new(),
     };
+    let more = match watched {
+        Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
+            record.ending = ending::not_begun(&error);
+            record.phases = spec.phases.iter().map(assemble::not_reached).collect();
+            json!({})
+        }
+        watched => {
+            let (mut watched, running) = watched?;
+            record.series = sampled.series;
+            // They lie in the scratch, which is cleared with the stage.
+            let deaths = probing.deaths()?;
+            let finished = stage.clear(lab, running)?;
+            if let Some(recorder) = recorder {
+                recorder.collect();
+            }
+            watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
+            fill(&mut record, spec, &watched, &probing);
+            record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+            json!({
+                "memory": watched.ended.memory,
+                "killed_at_the_end": finished.killed,
+                "probe": told::probe(&spec.phases, &watched, &probing, &deaths),
+            })
+        }
+    };
+    record.took = monotonic().since(began);
+    record.conditions = around.after(lab, more);
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
     Ok(record)
 }
 
-/// What really ran, and what it left behind.
-fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &Watched) -> Value {
-    let words = program.command.words();
-    let shell = matches!(program.command, CommandLine::Shell { .. });
-    let output = |captured: &Captured| json!(captured);
+/// When each process was sampled last.
+fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
+    series.iter().filter_map(|process| Some((process.pid, process.samples.last()?.at))).collect()
+}
+
+/// What was asked to run.
+fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
     json!({
         "program": program.name,
-        "command": words,
-        "shell": shell,
+        "command": program.command.words(),
+        "shell": matches!(program.command, CommandLine::Shell { .. }),
         "directory": directory,
         "copy": program.copy,
         "changes": place.changed,
@@ -100,10 +156,27 @@ fn effective(program: &ProgramSpec, place: &Place, directory: &Path, watched: &W
         "inherit": program.inherit,
         "runtime": program.runtime,
         "pty": program.pty,
+    })
+}
+
+/// Puts into the record what was seen of the program, and what it left behind.
+fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+    let silent = probing.silent();
+    record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
+    let output = |captured: &Captured| json!(captured);
+    let unheard = spec.phases.iter().zip(&watched.tracker.phases);
+    let unheard = unheard.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
+    let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
+    let seen = json!({
         "status": watched.ended.status,
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
         "strange_marks": watched.tracker.strange,
+        "heard_nothing": unheard,
+        "calls": told::calls(&spec.phases, watched, &silent),
         "executed_after": watched.executed.since(watched.released),
-    })
+    });
+    if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {
+        all.extend(seen);
+    }
 }

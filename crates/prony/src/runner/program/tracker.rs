@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::program::{ObserveSpec, Trigger, group_meaning};
+use prony_core::experiment::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
 use prony_core::experiment::spec::{Action, PhaseSpec};
 use prony_core::metric::MetricKey;
 use prony_core::units::Nanos;
+use prony_probe::runtime::{ProbeEvent, ProbeLine};
 use regex::Regex;
 
+use super::calls::Calls;
 use super::marks::{Edge, Mark};
 
 /// Something that a program did.
@@ -26,20 +28,28 @@ pub struct Tracked {
     end: Option<Event>,
     read: Option<Regex>,
     stop: bool,
+    /// A mark has begun it since lines were last read: those that come next may be older.
+    fresh: bool,
     /// When it began.
     pub began: Option<Nanos>,
     /// When it ended.
     pub ended: Option<Nanos>,
     /// What its lines told.
     pub told: BTreeMap<MetricKey, f64>,
+    /// The digest of its answer that its lines told.
+    pub digest: Option<String>,
     /// How late its begin or end may have been noticed, at most.
     pub lag: Nanos,
+    /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
+    pub calls: Option<Calls>,
 }
 
 #[derive(Clone, Debug)]
 enum Event {
     Line(Regex),
     Mark(String),
+    /// What a probe tells: no line or mark can be it.
+    Call,
 }
 
 impl Event {
@@ -47,6 +57,7 @@ impl Event {
         match trigger {
             Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
             Trigger::Mark(name) => Self::Mark(name.clone()),
+            Trigger::Call(_) => Self::Call,
         }
     }
 
@@ -71,16 +82,60 @@ impl Tracked {
             end: observe.end.as_ref().map(Event::of),
             read: observe.read.as_deref().and_then(compiled),
             stop: observe.stop,
+            fresh: false,
             began: None,
             ended: None,
             told: BTreeMap::new(),
+            digest: None,
             lag: Nanos::ZERO,
+            calls: observe.call().map(|_| Calls::default()),
         }
     }
 
     /// Whether it is under way.
-    pub const fn is_open(&self) -> bool {
-        self.began.is_some() && self.ended.is_none()
+    pub fn is_open(&self) -> bool {
+        match &self.calls {
+            Some(calls) => calls.is_open(),
+            None => self.began.is_some() && self.ended.is_none(),
+        }
+    }
+
+    /// Whether it began and ended.
+    pub fn is_complete(&self) -> bool {
+        self.ended.is_some() && !self.is_open()
+    }
+
+    /// Hears of an invocation of its function, `lag` after it happened.
+    pub fn called(&mut self, line: &ProbeLine, lag: Nanos) -> Called {
+        let Some(calls) = &mut self.calls else { return Called::Nothing };
+        match &line.event {
+            ProbeEvent::Begin { open, .. } => {
+                let (first, idle) = (self.began.is_none(), !calls.is_open());
+                calls.begin(line.source, line.at, *open);
+                if first {
+                    (self.began, self.lag) = (Some(line.at), self.lag.max(lag));
+                }
+                if first {
+                    Called::First
+                } else if idle {
+                    Called::Again
+                } else {
+                    Called::Nothing
+                }
+            }
+            ProbeEvent::End { open, ok, took, .. } => {
+                calls.end(line.source, line.at, *open, *ok, *took);
+                self.ended = self.ended.max(Some(line.at));
+                if calls.is_open() { Called::Nothing } else { Called::Ended }
+            }
+            ProbeEvent::Calls(_) => {
+                // Such a line comes at an end, or later: not more than since the line before it.
+                self.lag = self.lag.max(calls.counted(line));
+                self.ended = self.ended.max(Some(line.at));
+                if calls.is_open() { Called::Nothing } else { Called::Ended }
+            }
+            _ => Called::Nothing,
+        }
     }
 
     /// Whether the program's own end is its end.
@@ -88,16 +143,42 @@ impl Tracked {
         self.end.is_none()
     }
 
-    fn listen(&mut self, line: &str) {
-        let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else { return };
+    /// Whether lines were to be read and none of them matched.
+    pub fn heard_nothing(&self) -> bool {
+        self.read.is_some() && self.told.is_empty() && self.digest.is_none()
+    }
+
+    /// Reads a line; whether it matched.
+    fn listen(&mut self, line: &str) -> bool {
+        let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else {
+            return false;
+        };
         let (read, captures) = captures;
         for name in read.capture_names().flatten() {
-            let number = captures.name(name).and_then(|text| text.as_str().replace([',', '_'], "").parse::<f64>().ok());
+            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
+            if name == DIGEST_GROUP {
+                self.digest = Some(text.to_owned());
+            }
+            let number = text.replace([',', '_'], "").parse::<f64>().ok();
             if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
                 self.told.insert(meaning.key, number * meaning.scale);
             }
         }
+        true
     }
+}
+
+/// What an invocation changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// The phase has begun.
+    First,
+    /// One is under way again.
+    Again,
+    /// None is under way any more.
+    Ended,
+    /// Nothing.
+    Nothing,
 }
 
 /// What an event changed.
@@ -135,7 +216,7 @@ impl Tracker {
     pub fn new(specs: &[PhaseSpec]) -> Self {
         let observe = |spec: &PhaseSpec| match &spec.action {
             Action::Observe(observe) => Tracked::new(observe),
-            _ => Tracked::new(&ObserveSpec { begin: None, end: None, read: None, stop: false }),
+            _ => Tracked::new(&ObserveSpec::WHOLE),
         };
         Self { phases: specs.iter().map(observe).collect(), strange: Vec::new() }
     }
@@ -159,17 +240,18 @@ impl Tracker {
     /// Something happened at an instant, which may be known later by `lag` at most.
     pub fn happened(&mut self, happened: Happened<'_>, at: Nanos, lag: Nanos) -> Change {
         let mut change = Change::default();
-        let mut known = false;
+        let (mut known, mut heard) = (false, false);
         for (index, phase) in self.phases.iter_mut().enumerate() {
             let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Edge::End));
             let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Edge::Begin));
             let was_open = phase.is_open();
             if begins && phase.began.is_none() {
                 (phase.began, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
+                phase.fresh = matches!(happened, Happened::Mark(_));
                 change.began.push(index);
             }
-            if let (Happened::Line(line), true) = (happened, phase.is_open()) {
-                phase.listen(line);
+            if let (Happened::Line(line), true) = (happened, phase.is_open() && !phase.fresh) {
+                heard |= phase.listen(line);
             }
             if ends && was_open {
                 (phase.ended, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
@@ -177,10 +259,30 @@ impl Tracker {
                 change.stop |= phase.stop;
             }
         }
+        if let (Happened::Line(line), false) = (happened, heard) {
+            self.first_words(line);
+        }
         if let (Happened::Mark(mark), false) = (happened, known) {
             self.stranger(&format!("{} {}", mark.name, mark.edge.name()));
         }
         change
+    }
+
+    /// A line for phases that have just begun: read only where one of them alone understands it, for else nobody knows
+    /// whose it is.
+    fn first_words(&mut self, line: &str) {
+        let understands = |phase: &&mut Tracked| {
+            phase.fresh && phase.is_open() && phase.read.as_ref().is_some_and(|read| read.is_match(line))
+        };
+        let mut listeners = self.phases.iter_mut().filter(understands);
+        if let (Some(only), None) = (listeners.next(), listeners.next()) {
+            only.listen(line);
+        }
+    }
+
+    /// The lines that were written before the marks of this turn have been read.
+    pub fn lines_read(&mut self) {
+        self.phases.iter_mut().for_each(|phase| phase.fresh = false);
     }
 
     /// A mark that means nothing here.
@@ -205,6 +307,7 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
+    use super::super::threads::tests::line as line_of;
     use super::*;
 
     fn line(pattern: &str) -> Option<Trigger> {
@@ -216,7 +319,7 @@ mod tests {
     }
 
     fn phase(begin: Option<Trigger>, end: Option<Trigger>, read: Option<&str>, stop: bool) -> PhaseSpec {
-        let observe = ObserveSpec { begin, end, read: read.map(str::to_owned), stop };
+        let observe = ObserveSpec { begin, end, read: read.map(str::to_owned), stop, at_end: None };
         PhaseSpec { name: "p".into(), timed: true, action: Action::Observe(observe), limit: None }
     }
 
@@ -281,6 +384,55 @@ mod tests {
         assert!(make("laod begin", 4).is_none());
         assert_eq!(tracker.finish(at(9)).ended, [1]);
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
+    }
+
+    /// Lines and marks come by two ways: a line that is read just after a mark may have been written before it.
+    #[test]
+    fn a_line_that_another_phase_understands_is_not_the_new_ones() {
+        let read = Some(r"t (?<time>[\d.]+)");
+        let mut tracker =
+            Tracker::new(&[phase(mark("a"), mark("a"), read, false), phase(mark("b"), mark("b"), read, false)]);
+        let mark = |tracker: &mut Tracker, text: &str| {
+            tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), at(1), Nanos::ZERO);
+        };
+        let time = |tracker: &Tracker, phase: usize| tracker.phases[phase].told.values().next().copied();
+        mark(&mut tracker, "a begin");
+        tracker.lines_read();
+        mark(&mut tracker, "b begin");
+        say(&mut tracker, "t 5", 2);
+        assert_eq!((time(&tracker, 0), time(&tracker, 1)), (Some(5e9), None), "said before b began, for all one knows");
+        mark(&mut tracker, "a end");
+        say(&mut tracker, "t 6", 3);
+        assert_eq!((time(&tracker, 0), time(&tracker, 1)), (Some(5e9), Some(6e9)), "nobody else would have it");
+        tracker.lines_read();
+        say(&mut tracker, "t 7", 3);
+        assert_eq!(time(&tracker, 1), Some(7e9));
+        let mut both =
+            Tracker::new(&[phase(self::mark("a"), None, read, false), phase(self::mark("b"), None, read, false)]);
+        mark(&mut both, "a begin");
+        mark(&mut both, "b begin");
+        say(&mut both, "t 5", 2);
+        assert_eq!((time(&both, 0), time(&both, 1)), (None, None), "nobody knows whose it is");
+    }
+
+    #[test]
+    fn a_function_is_under_way_as_often_as_it_is_called() {
+        let call = Some(Trigger::Call("a.js#f".into()));
+        let mut tracker = Tracker::new(&[phase(call.clone(), call, None, false)]);
+        assert!(!tracker.listens() && tracker.start(at(0)).is_none());
+        let begin = |when, open| line_of(1, 0, when, &format!(r#""probe":"begin","call":"p","n":1,"open":{open}"#));
+        let end = |when, open| {
+            line_of(1, 0, when, &format!(r#""probe":"end","call":"p","n":1,"open":{open},"ok":true,"took":5"#))
+        };
+        let phase = &mut tracker.phases[0];
+        let lines = [begin(5, 0), begin(6, 1), end(7, 1), end(8, 0), begin(20, 0), end(30, 0)];
+        let changes: Vec<Called> = lines.iter().map(|line| phase.called(line, at(1))).collect();
+        use Called::{Again, Ended, First, Nothing};
+        assert_eq!(changes, [First, Nothing, Nothing, Ended, Again, Ended]);
+        assert_eq!((phase.began, phase.ended, phase.is_complete()), (Some(at(5)), Some(at(30)), true));
+        phase.called(&begin(40, 0), at(1));
+        assert!(phase.is_open() && !phase.is_complete());
+        assert!(tracker.finish(at(50)).is_none(), "it ends with no program");
     }
 
     #[test]

@@ -5,20 +5,21 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use prony_core::event::Event;
-use prony_core::experiment::spec::TrialSpec;
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, End, Held, Running};
-use prony_probe::sample::{Edge, Sampler};
+use prony_probe::launch::{Captured, End, Running};
+use prony_probe::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::marks::Mark;
+use super::holds::Hold;
+use super::marks::{self, Mark};
+use super::seen::Seen;
+use super::stage::Release;
 use super::stream::{Stream, Taken};
-use super::tracker::{Change, Happened, Tracker};
+use super::threads::Threads;
+use super::tracker::Tracker;
 use crate::error::Error;
 use crate::runner::interrupt::Interrupt;
-use crate::runner::observer::Observer;
 use crate::runner::place::setting::Ends;
 
 /// How often a wait looks whether the user asked to stop.
@@ -61,63 +62,10 @@ pub struct Watched {
     pub stopped: Option<Stopped>,
     /// Standard output and error.
     pub output: [Captured; 2],
-}
-
-/// Where a phase began or ended.
-struct Seen<'a> {
-    spec: &'a TrialSpec,
-    sampler: &'a Sampler,
-    observer: &'a mut dyn Observer,
-    position: u32,
-    tracker: Tracker,
-    edges: Vec<Edge>,
-    begin: Vec<Option<usize>>,
-    end: Vec<Option<usize>>,
-    deadlines: Vec<Option<Instant>>,
-    stop: bool,
-}
-
-impl Seen<'_> {
-    fn apply(&mut self, change: &Change) {
-        self.stop |= change.stop;
-        if change.is_none() {
-            return;
-        }
-        self.edges.push(self.sampler.edge());
-        self.note(change);
-    }
-
-    /// Notes that phases began or ended at the last edge.
-    fn note(&mut self, change: &Change) {
-        let edge = self.edges.len().checked_sub(1);
-        let (position, phases) = (self.position, &self.spec.phases);
-        for index in &change.ended {
-            (self.end[*index], self.deadlines[*index]) = (edge, None);
-            let tracked = &self.tracker.phases[*index];
-            let time = tracked.ended.unwrap_or_default().since(tracked.began.unwrap_or_default());
-            self.observer.event(&Event::PhaseEnded { position, phase: phases[*index].name.clone(), time });
-        }
-        for index in &change.began {
-            self.begin[*index] = edge;
-            self.deadlines[*index] = phases[*index].limit.map(|limit| Instant::now() + limit.to_duration());
-            self.observer.event(&Event::PhaseBegan { position, phase: phases[*index].name.clone() });
-        }
-    }
-
-    fn line(&mut self, text: &str, earliest: Nanos) {
-        let at = monotonic();
-        let change = self.tracker.happened(Happened::Line(text), at, at.since(earliest));
-        self.apply(&change);
-    }
-
-    fn mark(&mut self, text: &str, earliest: Nanos) {
-        let now = monotonic();
-        let Some(mark) = Mark::parse(text) else { return self.tracker.stranger(text) };
-        let at = mark.at.filter(|at| *at <= now).unwrap_or(now);
-        let lag = now.since(if mark.at.is_some() { at } else { earliest });
-        let change = self.tracker.happened(Happened::Mark(&mark), at, lag);
-        self.apply(&change);
-    }
+    /// What probes said.
+    pub threads: Threads,
+    /// When threads were held.
+    pub holds: Vec<Hold>,
 }
 
 /// Releases the program and watches it until its end. What runs on is what is left of its tree, to be finished.
@@ -125,38 +73,29 @@ impl Seen<'_> {
 /// # Errors
 /// Where it cannot be executed, or its supervisor is gone.
 pub fn watch(
-    held: Held,
+    release: Release,
     ends: Ends,
-    spec: &TrialSpec,
-    sampler: &Sampler,
+    mut seen: Seen<'_>,
+    limit: Option<Nanos>,
     interrupt: &Interrupt,
-    position: u32,
-    observer: &mut dyn Observer,
 ) -> Result<(Watched, Running), Error> {
-    let tracker = Tracker::new(&spec.phases);
-    let listens = tracker.listens();
-    let none = vec![None; spec.phases.len()];
-    let edges = vec![sampler.edge()];
-    let deadlines = vec![None; spec.phases.len()];
-    let (begin, end) = (none.clone(), none);
-    let mut seen = Seen { spec, sampler, observer, position, tracker, edges, begin, end, deadlines, stop: false };
-    let running = held.release()?;
+    let listens = seen.tracker.listens();
+    let running = release(seen.sampler, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
     let change = seen.tracker.start(released);
     seen.note(&change);
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
-    let deadline = spec.limits.trial.map(|limit| Instant::now() + limit.to_duration());
+    let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let mut turn = Turn { running, streams, buffer: vec![0; 64 << 10], deadline, noticed: executed, listens };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
-    let change = seen.tracker.finish(ended.at);
-    seen.edges.push(sampler.edge());
-    seen.note(&change);
-    let Seen { tracker, edges, begin, end, .. } = seen;
+    seen.finish(ended.at);
+    let Seen { tracker, edges, begin, end, threads, holds, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
-    let watched = Watched { tracker, edges, begin, end, released, executed, ended, stopped, output };
+    let holds = holds.all;
+    let watched = Watched { tracker, edges, begin, end, released, executed, ended, stopped, output, threads, holds };
     Ok((watched, turn.running))
 }
 
@@ -185,8 +124,9 @@ impl Turn {
             let end = self.running.wait(Some(Duration::ZERO))?;
             self.read(seen, earliest);
             if let Some(end) = end {
-                return Ok((end, grace.map(|_| Stopped::Asked)));
+                return Ok((end, (grace.is_some() || seen.told_to_stop).then_some(Stopped::Asked)));
             }
+            seen.due();
             if seen.stop && grace.is_none() {
                 self.running.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);
@@ -198,8 +138,8 @@ impl Turn {
         if interrupt.asked() {
             return Some(Stopped::Interrupted);
         }
-        let first = seen.deadlines.iter().flatten().chain(&self.deadline).chain(&grace).min()?;
-        (Instant::now() >= *first).then_some(Stopped::Deadline)
+        let first = [seen.deadline(), self.deadline, grace].into_iter().flatten().min()?;
+        (Instant::now() >= first).then_some(Stopped::Deadline)
     }
 
     /// Waits for anything; returns an instant before which nothing of what is there now had come.
@@ -212,7 +152,7 @@ impl Turn {
             self.noticed = monotonic();
             return before;
         }
-        let first = seen.deadlines.iter().flatten().chain(&self.deadline).chain(&grace).min();
+        let first = [seen.deadline(), seen.next(), self.deadline, grace].into_iter().flatten().min();
         let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
         let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
         let delayed = self.listens.then(run_delay).flatten();
@@ -230,13 +170,22 @@ impl Turn {
     }
 
     /// Reads all streams once; whether there may be more.
+    ///
+    /// Lines and marks come by two ways. Marks are taken first, so that lines written before them are there: begins
+    /// count before those lines and ends after them, so that a line between the two marks of a phase is always in it.
     fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
-        let mut more = false;
         let [stdout, stderr, marks] = &mut self.streams;
+        let mut texts = Vec::new();
+        let mut more = marks.take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
+        let is_begin = |text: &String| Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
+        let (begins, ends): (Vec<String>, Vec<String>) = texts.into_iter().partition(is_begin);
+        begins.iter().for_each(|text| seen.mark(text, earliest));
         for stream in [stdout, stderr] {
             more |= stream.take(&mut self.buffer, &mut |line| seen.line(line, earliest)) == Taken::More;
         }
-        more | (marks.take(&mut self.buffer, &mut |line| seen.mark(line, earliest)) == Taken::More)
+        ends.iter().for_each(|text| seen.mark(text, earliest));
+        seen.tracker.lines_read();
+        more
     }
 
     /// Takes what is left over after the end.

@@ -1,0 +1,137 @@
+//! Settings to try: a coarse grid over all ranges, then finer ones around the best.
+//!
+//! Places are shares of the way through each range, so that a step is as long in a logarithmic range as it looks there.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::range::Range;
+
+/// A value for each range, in its unit.
+pub type Point = Vec<f64>;
+
+/// More candidates of one grid than this are thinned out by chance.
+const MOST: usize = 32;
+
+/// Points on each axis of the coarse grid, by the number of axes, so that the grid has about as many whatever that is.
+pub fn per_axis(axes: usize) -> u32 {
+    match axes {
+        0 | 1 => 7,
+        2 => 4,
+        _ => 3,
+    }
+}
+
+/// Every combination of `points` values on each axis, the bounds among them; thinned out by the seed where there are
+/// too many.
+pub fn coarse(ranges: &[Range], points: u32, seed: u64) -> Vec<Point> {
+    let axis = |range: &Range| {
+        let last = f64::from(points.max(2) - 1);
+        distinct((0..points.max(2)).map(|at| range.at(f64::from(at) / last)))
+    };
+    let all = cross(&ranges.iter().map(axis).collect::<Vec<_>>());
+    thinned(all, seed)
+}
+
+/// The neighbours of a point at a step, given as a share of each range: all around with one or two axes, along each
+/// axis alone with more. The point itself is not among them.
+pub fn around(ranges: &[Range], centre: &[f64], step: f64) -> Vec<Point> {
+    let beside = |(range, value): (&Range, &f64)| {
+        let share = range.share(*value);
+        distinct([*value, range.at(share - step), range.at(share + step)].into_iter())
+    };
+    let axes: Vec<Vec<f64>> = ranges.iter().zip(centre).map(beside).collect();
+    let others = |point: &Point| point.iter().zip(centre).filter(|(a, b)| a != b).count();
+    let most = if ranges.len() <= 2 { ranges.len() } else { 1 };
+    cross(&axes).into_iter().filter(|point| (1..=most).contains(&others(point))).collect()
+}
+
+fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut kept: Vec<f64> = Vec::new();
+    for value in values {
+        if !kept.contains(&value) {
+            kept.push(value);
+        }
+    }
+    kept
+}
+
+fn cross(axes: &[Vec<f64>]) -> Vec<Point> {
+    axes.iter().fold(vec![Vec::new()], |heads, axis| {
+        let extend = |head: &Point| axis.iter().map(|value| [head.as_slice(), &[*value]].concat()).collect::<Vec<_>>();
+        heads.iter().flat_map(extend).collect()
+    })
+}
+
+/// As many as are allowed, each equally likely, in their order.
+fn thinned(all: Vec<Point>, seed: u64) -> Vec<Point> {
+    if all.len() <= MOST {
+        return all;
+    }
+    let draw = |at: &usize| xxh3_64(&[seed.to_le_bytes(), (*at as u64).to_le_bytes()].concat());
+    let mut chosen: Vec<usize> = (0..all.len()).collect();
+    chosen.sort_by_cached_key(draw);
+    chosen.truncate(MOST);
+    chosen.sort_unstable();
+    chosen.into_iter().map(|at| all[at].clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ranges(texts: &[&str]) -> Vec<Range> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn the_coarse_grid_has_the_bounds_and_no_value_twice() {
+        let grid = coarse(&ranges(&["chunk=10..10000,log", "pause=0..2"]), 4, 1);
+        let chunks = distinct(grid.iter().map(|point| point[0]));
+        assert_eq!(chunks, [10.0, 100.0, 1000.0, 10_000.0]);
+        assert_eq!(distinct(grid.iter().map(|point| point[1])), [0.0, 1.0, 2.0], "four places, three whole values");
+        assert_eq!(grid.len(), 12);
+    }
+
+    #[test]
+    fn a_large_grid_is_thinned_by_the_seed_alone() {
+        let five = ranges(&["a=0..100", "b=0..100", "c=0..100", "d=0..100", "e=0..100"]);
+        let grid = coarse(&five, per_axis(5), 7);
+        assert_eq!(grid.len(), MOST);
+        assert_eq!(grid, coarse(&five, per_axis(5), 7));
+        assert_ne!(grid, coarse(&five, per_axis(5), 8));
+    }
+
+    #[test]
+    fn neighbours_stand_around_and_within_the_bounds() {
+        let two = ranges(&["a=0..100", "b=0..100"]);
+        assert_eq!(around(&two, &[50.0, 50.0], 0.1).len(), 8);
+        assert_eq!(around(&two, &[0.0, 50.0], 0.1).len(), 5, "nothing lies below the bound");
+        let three = ranges(&["a=0..100", "b=0..100", "c=0..100"]);
+        assert_eq!(around(&three, &[50.0, 50.0, 50.0], 0.1).len(), 6);
+        assert!(around(&ranges(&["a=0..3"]), &[1.0], 0.01).is_empty(), "no whole value is so near");
+    }
+
+    #[test]
+    fn neighbours_of_a_point_outside_of_the_range_lie_inside() {
+        let log = ranges(&["a=10..1000,log"]);
+        assert_eq!(around(&log, &[1.0], 0.1), [[10.0]]);
+        assert!(
+            around(&log, &[0.0], 0.1).iter().all(|point| point[0] >= 10.0),
+            "zero has no place in a logarithmic one"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn every_point_is_one_that_trials_can_have(low in 1u32..100, span in 1u32..10_000, points in 2u32..9, step in 0.001f64..0.5) {
+            let range: Range = format!("x={low}..{},log", low + span).parse().unwrap();
+            let ranges = [range.clone(), range.clone()];
+            let grid = coarse(&ranges, points, 3);
+            for point in grid.iter().chain(&around(&ranges, &grid[grid.len() / 2], step)) {
+                prop_assert!(point.iter().all(|value| range.round(*value) == *value), "{:?}", point);
+            }
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! Where subjects are born: a process of one or two MB beside its supervisor.
+//!
+//! Its children prepare themselves in its memory, so that nothing is copied to start them and executing has nothing to
+//! tear down, which both would stand in the time of a short program. They are children of the supervisor, which reaps
+//! them, but they are born into the control groups of the nursery and are counted by its counters: what one subject
+//! after another is to run in has to be attached once.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr;
+use std::rc::Rc;
+
+use rustix::io::{Errno, fcntl_dupfd_cloexec, write};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::process::{Pid, getpid};
+
+use super::spec::TARGETS_END;
+use crate::sys::process::{BirthPage, ChildPlan, Step, altered_signals, clone_held, forget_code, fork_into, report};
+
+/// Descriptors that go with one plan: hold, report, three streams, and all that a subject may be given.
+const MOST_FDS: usize = TARGETS_END as usize + 2;
+
+/// Bytes before a message's texts: its length and the numbers of its candidates, arguments, variables and targets.
+const HEAD: usize = 20;
+
+/// The supervisor's side.
+#[derive(Debug)]
+pub(super) struct Nursery {
+    /// Its process.
+    pub(super) pid: Pid,
+    /// It has ended and was reaped.
+    pub(super) gone: bool,
+    socket: OwnedFd,
+    /// Where the last child told of its birth.
+    pub(super) birth: Rc<BirthPage>,
+}
+
+/// What is executed, in C's form.
+#[derive(Debug)]
+pub(super) struct Texts {
+    /// Working directory.
+    pub(super) directory: CString,
+    /// Programs to try, in order.
+    pub(super) candidates: Vec<CString>,
+    /// Arguments, the program's name first.
+    pub(super) args: Vec<CString>,
+    /// The whole environment.
+    pub(super) env: Vec<CString>,
+}
+
+/// Descriptors of a child.
+#[derive(Debug)]
+pub(super) struct Fds<'a> {
+    /// Read one byte here before exec.
+    pub(super) hold: BorrowedFd<'a>,
+    /// Where it reports.
+    pub(super) report: BorrowedFd<'a>,
+    /// What the program is given, and under which numbers.
+    pub(super) given: Vec<(BorrowedFd<'a>, u8)>,
+}
+
+impl Nursery {
+    /// Forks it. To be called before this process catches any signal or has other threads.
+    pub(super) fn start() -> io::Result<Self> {
+        let birth = Rc::new(BirthPage::new()?);
+        let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let parent = getpid();
+        let (ours, page) = (socket.as_raw_fd(), Rc::clone(&birth));
+        let pid = fork_into(|| serve(&theirs, ours, parent, &page))?;
+        Ok(Self { pid, gone: false, socket, birth })
+    }
+
+    /// Has a child made, which reports when it is ready.
+    pub(super) fn launch(&self, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
+        self.birth.clear();
+        let mut message = vec![0; HEAD];
+        let lists = [&texts.candidates, &texts.args, &texts.env];
+        message.extend(fds.given.iter().map(|(_, target)| *target));
+        for text in [&texts.directory].into_iter().chain(lists.into_iter().flatten()) {
+            message.extend_from_slice(text.as_bytes_with_nul());
+        }
+        let numbers = [message.len(), lists[0].len(), lists[1].len(), lists[2].len(), fds.given.len()];
+        for (at, number) in numbers.into_iter().enumerate() {
+            let number = u32::try_from(number).map_err(|_| io::Error::from(Errno::TOOBIG))?;
+            message[4 * at..4 * at + 4].copy_from_slice(&number.to_ne_bytes());
+        }
+        let all: Vec<BorrowedFd<'_>> =
+            [fds.hold, fds.report].into_iter().chain(fds.given.iter().map(|(fd, _)| *fd)).collect();
+        send(&self.socket, &message, &all)
+    }
+}
+
+fn send(socket: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors"));
+    }
+    let mut sent = 0;
+    while sent < message.len() {
+        match sendmsg(socket, &[IoSlice::new(&message[sent..])], &mut control, SendFlags::NOSIGNAL) {
+            Ok(n) => {
+                sent += n;
+                control.clear();
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+/// The nursery itself: makes one child after another until the supervisor's end closes.
+fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, birth: &BirthPage) -> c_int {
+    // Its own copy of the supervisor's end would keep it from ever seeing that one close; nothing else is its to hold.
+    close_all_but(&[socket.as_raw_fd()], theirs);
+    let _ = rustix::thread::set_name(c"prony-nursery");
+    let signals = altered_signals();
+    let mut message = Vec::new();
+    become_small();
+    loop {
+        let mut fds = Vec::new();
+        if !matches!(receive(socket, &mut message, &mut fds), Ok(true)) {
+            return 0;
+        }
+        bear(&message, &fds, parent, birth, &signals);
+    }
+}
+
+/// Closes what was inherited: standard streams point to nothing from now on.
+fn close_all_but(keep: &[RawFd], theirs: RawFd) {
+    let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let mut open: Vec<RawFd> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    open.push(theirs);
+    open.sort_unstable();
+    open.dedup();
+    for fd in open.into_iter().filter(|fd| !keep.contains(fd)) {
+        crate::sys::process::close_inherited(fd);
+    }
+}
+
+/// Gives back what getting here needed, and has the kernel's peak begin anew: a child inherits it.
+fn become_small() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    forget_code(&maps.lines().filter_map(code).collect::<Vec<_>>());
+    // Where it may not be written, the peak stays, and figures that are not above it are missing.
+    drop(std::fs::write("/proc/self/clear_refs", "5"));
+}
+
+/// The range of a line of `maps` that holds code of a file.
+fn code(line: &str) -> Option<(usize, usize)> {
+    let mut fields = line.split_ascii_whitespace();
+    let (range, access) = (fields.next()?, fields.next()?);
+    let file = fields.nth(3).is_some_and(|path| path.starts_with('/'));
+    let (start, end) = range.split_once('-')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    (file && access == "r-xp").then_some((number(start)?, number(end)?))
+}
+
+/// Takes in one message and its descriptors; `false` at the end.
+fn receive(socket: &OwnedFd, message: &mut Vec<u8>, fds: &mut Vec<OwnedFd>) -> io::Result<bool> {
+    message.clear();
+    let mut wanted = HEAD;
+    while message.len() < wanted {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let (start, room) = (message.len(), wanted.max(4096) - message.len());
+        message.resize(start + room, 0);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let got = match recvmsg(socket, &mut [IoSliceMut::new(&mut message[start..])], &mut control, flags) {
+            Ok(got) => got.bytes,
+            Err(Errno::INTR) => {
+                message.truncate(start);
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        for part in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(all) = part {
+                fds.extend(all);
+            }
+        }
+        message.truncate(start + got);
+        if got == 0 {
+            return Ok(false);
+        }
+        if message.len() >= HEAD {
+            wanted = number(message, 0).max(HEAD);
+        }
+    }
+    Ok(true)
+}
+
+/// A number of a message's head.
+fn number(message: &[u8], at: usize) -> usize {
+    let bytes = message.get(4 * at..4 * at + 4).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, |bytes| u32::from_ne_bytes(bytes) as usize)
+}
+
+/// Makes one child; what keeps it from being made is reported in its place.
+fn bear(message: &[u8], fds: &[OwnedFd], parent: Pid, birth: &BirthPage, signals: &[c_int]) {
+    // Above every target, so that arranging those overwrites no source.
+    let lifted: Result<Vec<OwnedFd>, Errno> =
+        fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, RawFd::from(TARGETS_END))).collect();
+    let failed = |errno: c_int| {
+        // A supervisor that is gone needs no report.
+        let _ = fds.get(1).map(|pipe| write(pipe, &report(Step::Clone, errno)));
+    };
+    let (Ok(lifted), Some(texts)) = (lifted, Parsed::of(message)) else { return failed(libc::EMFILE) };
+    let [hold, pipe, given @ ..] = lifted.as_slice() else { return };
+    let fds: Vec<(RawFd, RawFd)> =
+        given.iter().zip(texts.targets).map(|(fd, target)| (fd.as_raw_fd(), RawFd::from(*target))).collect();
+    let plan = ChildPlan {
+        candidates: &texts.candidates,
+        args: &texts.args,
+        env: &texts.env,
+        directory: texts.directory,
+        fds: &fds,
+        hold: hold.as_raw_fd(),
+        report: pipe.as_raw_fd(),
+        birth,
+        parent,
+        signals,
+    };
+    if let Err(error) = clone_held(&plan) {
+        failed(error.raw_os_error().unwrap_or(libc::EIO));
+    }
+}
+
+/// A message as exec wants it, its lists ended by null.
+struct Parsed<'a> {
+    targets: &'a [u8],
+    directory: &'a CStr,
+    candidates: Vec<*const c_char>,
+    args: Vec<*const c_char>,
+    env: Vec<*const c_char>,
+}
+
+impl<'a> Parsed<'a> {
+    fn of(message: &'a [u8]) -> Option<Self> {
+        let (targets, mut texts) = message.get(HEAD..)?.split_at_checked(number(message, 4))?;
+        let mut next = || {
+            let text = CStr::from_bytes_until_nul(texts).ok()?;
+            texts = &texts[text.count_bytes() + 1..];
+            Some(text)
+        };
+        let directory = next()?;
+        let mut list = |at: usize| -> Option<Vec<*const c_char>> {
+            let mut list = (0..number(message, at)).map(|_| Some(next()?.as_ptr())).collect::<Option<Vec<_>>>()?;
+            list.push(ptr::null());
+            Some(list)
+        };
+        Some(Self { targets, directory, candidates: list(1)?, args: list(2)?, env: list(3)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    fn texts(env: Vec<CString>) -> Texts {
+        let text = |text: &str| CString::new(text).unwrap();
+        Texts { directory: text("/"), candidates: vec![text("/a"), text("/b")], args: vec![text("a"), text("")], env }
+    }
+
+    #[test]
+    fn a_message_arrives_whole_with_its_descriptors_whatever_its_size() {
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let null = std::fs::File::open("/dev/null").unwrap();
+        let env = (0..20_000).map(|n| CString::new(format!("VARIABLE_{n}={n:0100}")).unwrap()).collect();
+        let pid = getpid();
+        let nursery = Nursery { pid, gone: false, socket: ours, birth: Rc::new(BirthPage::new().unwrap()) };
+        let reader = std::thread::spawn(move || {
+            let (mut message, mut fds) = (Vec::new(), Vec::new());
+            assert!(receive(&theirs, &mut message, &mut fds).unwrap());
+            let parsed = Parsed::of(&message).unwrap();
+            let lengths = [parsed.candidates.len(), parsed.args.len(), parsed.env.len()];
+            (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len())
+        });
+        let given = vec![(null.as_fd(), 1), (null.as_fd(), 9)];
+        nursery.launch(&texts(env), &Fds { hold: null.as_fd(), report: null.as_fd(), given }).unwrap();
+        let expected = ([3, 3, 20_001], CString::new("/").unwrap(), vec![1, 9], 4);
+        assert_eq!(reader.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn only_code_of_files_is_code() {
+        let line = "7f10-7f20 r-xp 00002000 08:01 77                         /usr/lib/libc.so.6";
+        assert_eq!(code(line), Some((0x7f10, 0x7f20)));
+        for other in ["7f10-7f20 r--p 0 08:01 77 /usr/lib/libc.so.6", "7ff0-7ff1 r-xp 0 00:00 0 [vdso]", "x", ""] {
+            assert_eq!(code(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn a_cut_message_is_none() {
+        assert!(Parsed::of(&[0; HEAD]).is_none());
+        assert!(Parsed::of(&[1; HEAD + 3]).is_none());
+        assert!(Parsed::of(&[]).is_none());
+    }
+}

@@ -1,0 +1,17 @@
+//! CPU profiles of one trial: V8's own profiler inside Node, and `perf` on a process tree.
+//!
+//! Both leave files as their profilers write them ([`ProfileFile`]); what they say is read by `prony_core::profile`.
+
+pub mod node;
+pub mod perf;
+
+use prony_core::profile::ProfileFile;
+
+/// What a profiler left.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Its files.
+    pub files: Vec<ProfileFile>,
+    /// What is missing in them, in words.
+    pub notes: Vec<String>,
+}

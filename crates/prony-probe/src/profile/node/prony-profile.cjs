@@ -1,0 +1,157 @@
+'use strict';
+// Loaded by --require before the program, in every Node process and worker thread, in the one trial that is profiled.
+// V8's own profiler takes samples from here on; a thread's file is written when it ends, or is asked to. Runs on Node 14
+// and later, keeps no event loop alive, opens no port, and never throws into the program.
+const fs = require('fs');
+const path = require('path');
+const threads = require('worker_threads');
+
+/** How long workers may take to write their files when the main thread or terminate() is about to end them. */
+const PATIENCE_MS = 500;
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'];
+const id = `${process.pid}-${threads.threadId}`;
+const began = path.join(__dirname, `${id}.began`);
+const channel = `prony-profile-${process.pid}`;
+const { interval } = JSON.parse(fs.readFileSync(path.join(__dirname, 'settings.json'), 'utf8'));
+
+let session = null;
+let started = null;
+let pieces = 0;
+
+/** CLOCK_MONOTONIC in nanoseconds; beyond 104 days of uptime it is rounded to 2 of them. */
+const now = () => Number(process.hrtime.bigint());
+
+function guarded(act) {
+  return (...given) => {
+    try {
+      return act(...given);
+    } catch {
+      // A program must run without its profile too; the file that says it began tells the runner of the loss.
+    }
+  };
+}
+
+function start() {
+  const before = now();
+  session.post('Profiler.start');
+  started = [before, now()];
+}
+
+/** Ends the profile and returns what to write; null where none is under way. */
+function stop() {
+  if (started === null) return null;
+  const before = now();
+  let profile = null;
+  session.post('Profiler.stop', (error, result) => {
+    if (!error) profile = result.profile;
+  });
+  if (profile !== null) profile.prony = told(started, [before, now()]);
+  started = null;
+  return profile;
+}
+
+function told(from, to) {
+  const script = process.argv[1] ? path.basename(process.argv[1]) : 'node';
+  return { pid: process.pid, thread: threads.threadId, name: script, started: from, stopped: to };
+}
+
+function write(profile) {
+  if (profile === null) return;
+  const file = path.join(__dirname, `${id}-${pieces++}.cpuprofile`);
+  const text = JSON.stringify(profile);
+  fs.writeFileSync(`${file}.part`, text);
+  fs.renameSync(`${file}.part`, file);
+}
+
+/** The last piece: the thread is about to end. */
+const end = guarded(() => {
+  const profile = stop();
+  if (threads.isMainThread) ask(live.size);
+  write(profile);
+  if (profile !== null) fs.unlinkSync(began);
+});
+
+/** A piece, and on with the next: the thread may end now or live on. */
+const checkpoint = guarded(() => {
+  write(stop());
+  start();
+});
+
+// Workers whose end no event of theirs announces: those that run when the main thread ends, or are terminated.
+const live = new Set();
+
+function ask(workers, only) {
+  if (workers === 0 || !threads.BroadcastChannel) return;
+  const written = new Int32Array(new SharedArrayBuffer(4));
+  const to = new threads.BroadcastChannel(channel);
+  to.postMessage({ written, only });
+  for (let last = 0, until = Date.now() + PATIENCE_MS; last < workers && Date.now() < until; last = Atomics.load(written, 0)) {
+    Atomics.wait(written, 0, last, Math.max(1, until - Date.now()));
+  }
+  to.close();
+}
+
+function watchWorkers() {
+  process.on('worker', guarded((worker) => {
+    const thread = worker.threadId;
+    live.add(thread);
+    worker.once('exit', () => live.delete(thread));
+    const { terminate } = worker;
+    worker.terminate = function (...given) {
+      guarded(ask)(live.has(thread) ? 1 : 0, thread);
+      return terminate.apply(this, given);
+    };
+  }));
+}
+
+function listenInWorker() {
+  if (!threads.BroadcastChannel) return;
+  const from = new threads.BroadcastChannel(channel);
+  from.onmessage = guarded(({ data: { written, only } }) => {
+    if (only !== undefined && only !== threads.threadId) return;
+    checkpoint();
+    Atomics.add(written, 0, 1);
+    Atomics.notify(written, 0);
+  });
+  from.unref();
+}
+
+/**
+ * A signal that would end the process ends it, with its file written. Where the program listens too, its listeners
+ * decide: they find themselves alone, as they would without us, and a piece is written in case they end it at once.
+ */
+function onSignal(signal) {
+  process.removeListener(signal, onSignal);
+  if (process.listenerCount(signal) === 0) {
+    end();
+    process.kill(process.pid, signal);
+    return;
+  }
+  checkpoint();
+  setImmediate(() => process.prependListener(signal, onSignal)).unref();
+}
+
+function install() {
+  const loaded = Symbol.for('prony.profile');
+  if (globalThis[loaded] || process.env.PRONY_HOOKS_THREAD) return;
+  Object.defineProperty(globalThis, loaded, { value: true });
+  const { Session } = require('inspector');
+  fs.writeFileSync(began, process.argv.slice(0, 3).join(' '));
+  session = new Session();
+  session.connect();
+  session.post('Profiler.enable');
+  session.post('Profiler.setSamplingInterval', { interval });
+  process.on('exit', end);
+  // What leaves without an `exit` event.
+  const { reallyExit } = process;
+  process.reallyExit = (...given) => {
+    end();
+    return reallyExit.apply(process, given);
+  };
+  watchWorkers();
+  if (threads.isMainThread) SIGNALS.forEach((signal) => process.on(signal, onSignal));
+  else listenInWorker();
+  start();
+}
+
+guarded(install)();

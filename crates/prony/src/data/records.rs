@@ -1,0 +1,136 @@
+//! The records of `[data]`, one a line.
+
+use std::io::{self, Write};
+
+use prony_core::experiment::spec::{DataSpec, KeySpec, Size};
+use prony_core::units::Bytes;
+use prony_core::workload::Records;
+use serde_json::{Map, Value};
+
+/// How a record is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A JSON object a line.
+    Ndjson,
+    /// Comma-separated values after RFC 4180, with a line of names.
+    Csv,
+}
+
+/// What stands in a column: text as it is, other bytes in hexadecimal.
+#[derive(Clone, Copy)]
+enum Column {
+    Text(&'static str),
+    Hex(&'static str),
+}
+
+impl Column {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Text(name) | Self::Hex(name) => name,
+        }
+    }
+
+    fn show(self, bytes: &[u8]) -> String {
+        match self {
+            Self::Text(_) => String::from_utf8_lossy(bytes).into_owned(),
+            Self::Hex(_) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+        }
+    }
+}
+
+/// Writes the first `count` records, and returns how many bytes that were.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write(data: &DataSpec, seed: u64, count: u64, form: Form, out: &mut dyn Write) -> io::Result<Bytes> {
+    let records = Records::new(data, seed);
+    let columns = [key_column(&data.key), value_column(data)];
+    let (mut key, mut value, mut bytes) = (Vec::new(), Vec::new(), 0);
+    let mut put = |line: String| {
+        bytes += line.len() as u64;
+        out.write_all(line.as_bytes())
+    };
+    if form == Form::Csv {
+        put(format!("{},{}\r\n", columns[0].name(), columns[1].name()))?;
+    }
+    for number in 0..count {
+        records.key(number, &mut key);
+        records.value(number, 0, &mut value);
+        let shown = [columns[0].show(&key), columns[1].show(&value)];
+        put(match form {
+            Form::Ndjson => json(columns, shown),
+            Form::Csv => format!("{},{}\r\n", field(&shown[0]), field(&shown[1])),
+        })?;
+    }
+    Ok(Bytes::from_bytes(bytes))
+}
+
+fn key_column(key: &KeySpec) -> Column {
+    match key {
+        KeySpec::Template { .. } | KeySpec::Hashed { hex: true, .. } => Column::Text("key"),
+        KeySpec::Integer { .. } | KeySpec::Hashed { hex: false, .. } => Column::Hex("key_hex"),
+    }
+}
+
+/// Values without a length of their own are their prefix: text.
+fn value_column(data: &DataSpec) -> Column {
+    match data.value.bytes {
+        Size::Fixed(bytes) if bytes == Bytes::default() => Column::Text("value"),
+        _ => Column::Hex("value_hex"),
+    }
+}
+
+fn json(columns: [Column; 2], shown: [String; 2]) -> String {
+    let entries = columns.iter().zip(shown).map(|(column, text)| (column.name().to_owned(), Value::String(text)));
+    format!("{}\n", Value::Object(Map::from_iter(entries)))
+}
+
+fn field(text: &str) -> String {
+    if text.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::experiment::spec::ValueSpec;
+    use prony_core::units::Fraction;
+
+    use super::*;
+
+    fn data(key: KeySpec, bytes: u64, prefix: &str) -> DataSpec {
+        let prefix: Vec<String> = prefix.split("{i}").map(str::to_owned).collect();
+        let value =
+            ValueSpec { bytes: Size::Fixed(Bytes::from_bytes(bytes)), compressible: Fraction::default(), prefix };
+        DataSpec { records: 3, key, value }
+    }
+
+    fn written(data: &DataSpec, form: Form) -> String {
+        let mut out = Vec::new();
+        let bytes = write(data, 1, 3, form, &mut out).unwrap();
+        assert_eq!(bytes.as_bytes(), out.len() as u64);
+        String::from_utf8(out).unwrap()
+    }
+
+    fn numbered(before: &str) -> KeySpec {
+        KeySpec::Template { parts: vec![before.to_owned(), String::new()], pad: 0 }
+    }
+
+    #[test]
+    fn text_is_written_as_text() {
+        let data = data(numbered("k\""), 0, "v,{i}");
+        assert_eq!(written(&data, Form::Ndjson).lines().next(), Some(r#"{"key":"k\"0","value":"v,0"}"#));
+        assert_eq!(
+            written(&data, Form::Csv),
+            "key,value\r\n\"k\"\"0\",\"v,0\"\r\n\"k\"\"1\",\"v,1\"\r\n\"k\"\"2\",\"v,2\"\r\n"
+        );
+    }
+
+    #[test]
+    fn other_bytes_are_written_in_hexadecimal() {
+        let data = data(KeySpec::Integer { bytes: 4 }, 5, "");
+        let text = written(&data, Form::Csv);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "key_hex,value_hex");
+        assert_eq!((lines.len(), &lines[2][..9], lines[2].len()), (4, "00000001,", 19));
+        assert_ne!(lines[1][9..], lines[2][9..]);
+    }
+}

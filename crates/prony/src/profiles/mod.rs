@@ -1,0 +1,101 @@
+//! The profiles of a run, phase by phase, with what profiling cost.
+
+mod overhead;
+
+use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::profile::{Damaged, Profile, ProfileRecord, Selection, Span};
+use prony_core::reading::{Reading, Why};
+use prony_core::record::TrialRecord;
+
+use crate::error::Error;
+use crate::results::{Database, RunData};
+use crate::verdicts::names;
+
+pub use overhead::Overhead;
+
+/// The profile of a variant.
+#[derive(Clone, Debug)]
+pub struct VariantProfile {
+    /// The variant as reports call it.
+    pub name: String,
+    /// What was asked and how the trial ended.
+    pub record: ProfileRecord,
+    /// What was sampled; or why it is missing.
+    pub profile: Reading<Profile>,
+    /// The phases of the profiled trial that began and ended.
+    pub phases: Vec<PhaseProfile>,
+}
+
+/// A phase of a profiled trial.
+#[derive(Clone, Debug)]
+pub struct PhaseProfile {
+    /// Its name.
+    pub name: String,
+    /// When it was.
+    pub span: Span,
+    /// What profiling cost.
+    pub overhead: Overhead,
+}
+
+impl VariantProfile {
+    /// The samples of a phase; none where there is no profile.
+    pub fn samples_of(&self, phase: &PhaseProfile) -> Option<Selection<'_>> {
+        Some(self.profile.measured()?.during(Some(&phase.span)))
+    }
+
+    /// How long a sample stands for, as asked.
+    pub fn interval(&self) -> String {
+        self.record.interval.measured().map_or_else(String::new, |interval| format!(" every {interval}"))
+    }
+}
+
+/// The profiles of the variants that `wanted` accepts, in the experiment's order.
+///
+/// # Errors
+/// Those of the database.
+pub fn load(
+    database: &Database,
+    data: &RunData,
+    wanted: impl Fn(&Variant) -> bool,
+) -> Result<Vec<VariantProfile>, Error> {
+    let variants = data.experiment.variants();
+    let records = database.profiles(data.head.id)?.into_iter();
+    let records = records.filter(|record| variants.get(record.variant).is_some_and(&wanted));
+    records.map(|record| of_record(database, data, record)).collect()
+}
+
+fn of_record(database: &Database, data: &RunData, record: ProfileRecord) -> Result<VariantProfile, Error> {
+    let profile = match &record.interval {
+        Reading::Missing(why) => Reading::Missing(why.clone()),
+        Reading::Measured(_) => match Profile::from_files(&database.profile_files(data.head.id, record.variant)?) {
+            Ok(profile) => Reading::Measured(profile),
+            Err(Damaged(what)) => Reading::Missing(Why::Failed(what)),
+        },
+    };
+    let phases = record.trial.as_ref().map(|trial| phases(data, trial)).unwrap_or_default();
+    Ok(VariantProfile { name: name(&data.experiment, record.variant), record, profile, phases })
+}
+
+fn phases(data: &RunData, profiled: &TrialRecord) -> Vec<PhaseProfile> {
+    let phase = |phase: &prony_core::record::PhaseRecord| {
+        let span = phase.begin?..phase.end?;
+        Some(PhaseProfile { name: phase.name.clone(), span, overhead: Overhead::of(data, profiled, phase) })
+    };
+    profiled.phases.iter().filter_map(phase).collect()
+}
+
+fn name(experiment: &Experiment, variant: usize) -> String {
+    match names::varying(experiment).as_slice() {
+        [] => "the subject".to_owned(),
+        several => names::levels(experiment, variant, several),
+    }
+}
+
+/// Whether a variant is the one that a text names: some of its levels, as `store=lmdb, documents=1000`, or the one level
+/// by which reports call it.
+pub fn is_named(experiment: &Experiment, variant: &Variant, text: &str) -> bool {
+    let all: Vec<usize> = (0..experiment.factors().len()).collect();
+    let levels = names::levels(experiment, variant.id, &all);
+    let has = |part: &str| levels.split(", ").any(|level| level == part);
+    names::variant(experiment, variant.id) == text || text.split(',').map(str::trim).all(has)
+}

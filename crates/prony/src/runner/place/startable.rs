@@ -1,0 +1,77 @@
+//! Whether programs can be found before anything runs: a wrong name is a mistake, and no result.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use prony_core::experiment::design::Experiment;
+use prony_core::experiment::program::{CommandLine, ProgramSpec};
+
+use crate::error::Error;
+
+/// Where programs are looked for without a `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Looks for the command of each program that nothing beside its trials could still bring.
+///
+/// # Errors
+/// [`Error::Arguments`] with the first that is not there.
+pub fn startable(experiment: &Experiment) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+        let Some(command) = program.command.words().into_iter().next() else { continue };
+        if seen.insert((command.clone(), program.env.get("PATH").cloned())) && !is_brought(program) {
+            found(program, &command)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether its build, its preparation or its changes may make what it runs.
+const fn is_brought(program: &ProgramSpec) -> bool {
+    program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
+}
+
+fn found(program: &ProgramSpec, command: &str) -> Result<(), Error> {
+    let directory = program.directory.as_deref().map(Path::new);
+    if command.contains('/') {
+        let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
+        return is_program(&path).then_some(()).ok_or_else(|| missing(program, command, &of_path(&path)));
+    }
+    let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+    let entry = |entry: PathBuf| directory.map_or_else(|| entry.clone(), |directory| directory.join(&entry));
+    if std::env::split_paths(&path).any(|dir| is_program(&entry(dir).join(command))) {
+        return Ok(());
+    }
+    let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
+    Err(missing(program, command, &hint(program, command, here.is_some())))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+fn missing(program: &ProgramSpec, command: &str, hint: &str) -> Error {
+    let of = if program.name == command { String::new() } else { format!(" of program `{}`", program.name) };
+    Error::Arguments { message: format!("cannot find the command `{command}`{of}"), hint: hint.to_owned() }
+}
+
+fn of_path(path: &Path) -> String {
+    if path.is_file() {
+        return format!("`{0}` may not be executed: `chmod +x {0}`", path.display());
+    }
+    format!("there is no file `{}`", path.display())
+}
+
+fn hint(program: &ProgramSpec, command: &str, here: bool) -> String {
+    let shell = command.contains(char::is_whitespace) && matches!(program.command, CommandLine::Words(_));
+    if here {
+        format!("write `./{command}` for the file in its directory")
+    } else if shell {
+        "it is one word: leave the quotes away, or give it to a shell with `shell = true` (`prony exec --shell`)".into()
+    } else {
+        "it is in no directory of PATH; what a shell knows by itself needs `shell = true` (`prony exec --shell`)".into()
+    }
+}

@@ -1,0 +1,63 @@
+//! The times in which a program was held, and the clock that stands still in them. Pure.
+
+use prony_core::units::Nanos;
+
+/// Times without overlap, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldTimes(Vec<(Nanos, Nanos)>);
+
+impl HeldTimes {
+    /// From holds of any threads, in any order.
+    pub fn new(mut holds: Vec<(Nanos, Nanos)>) -> Self {
+        holds.sort_unstable();
+        let mut merged: Vec<(Nanos, Nanos)> = Vec::new();
+        for (from, to) in holds {
+            match merged.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => merged.push((from, to)),
+            }
+        }
+        Self(merged)
+    }
+
+    /// How long it was held between two instants.
+    pub fn between(&self, begin: Nanos, end: Nanos) -> Nanos {
+        let inside = |(from, to): &(Nanos, Nanos)| (*to).min(end).since((*from).max(begin));
+        Nanos::from_nanos(self.0.iter().map(|hold| inside(hold).as_nanos()).sum())
+    }
+
+    /// An instant by a clock that stands still while the program is held.
+    pub fn running(&self, at: Nanos) -> Nanos {
+        at.since(self.between(Nanos::ZERO, at))
+    }
+
+    /// Whether it was held at an instant, its begin and end apart.
+    pub fn at(&self, at: Nanos) -> bool {
+        self.0.iter().any(|(from, to)| *from < at && at < *to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    #[test]
+    fn the_clock_stands_still_where_anything_is_held() {
+        let held = HeldTimes::new(vec![(ms(50), ms(60)), (ms(10), ms(20)), (ms(15), ms(30))]);
+        assert_eq!((held.between(ms(0), ms(100)), held.between(ms(12), ms(55))), (ms(30), ms(23)));
+        let at = [5, 10, 25, 30, 40, 100].map(|n| held.running(ms(n)));
+        assert_eq!(at, [5, 10, 10, 10, 20, 70].map(ms));
+        assert_eq!([10, 11, 30, 59].map(|n| held.at(ms(n))), [false, true, false, true]);
+        assert_eq!(HeldTimes::default().running(ms(7)), ms(7));
+    }
+
+    #[test]
+    fn what_lies_apart_has_no_part() {
+        let held = HeldTimes::new(vec![(ms(50), ms(60))]);
+        assert_eq!((held.between(ms(0), ms(40)), held.between(ms(70), ms(90))), (Nanos::ZERO, Nanos::ZERO));
+    }
+}

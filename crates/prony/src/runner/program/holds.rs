@@ -1,0 +1,251 @@
+//! Threads that are held at the end of a call: what they are told, and when.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use prony_core::experiment::program::AtEndSpec;
+use prony_core::units::Nanos;
+use prony_probe::clock::monotonic;
+use prony_probe::runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
+use prony_probe::settle::{Probe, SettleResult, Watch};
+use serde_json::{Value, json};
+
+/// A function that is called more often is not held at its later ends.
+const MOST_HOLDS: usize = 100;
+
+/// One hold of one thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hold {
+    /// Index of the phase.
+    pub phase: usize,
+    /// Who was held.
+    pub source: Source,
+    /// When the invocation ended: from here no time counts.
+    pub from: Nanos,
+    /// When it stood still.
+    pub stood: Nanos,
+    /// When its memory was read.
+    pub read: Option<Nanos>,
+    /// When it went on; `None` where it never did.
+    pub until: Option<Nanos>,
+    /// Index of the edge at the invocation's end.
+    pub edge: usize,
+    /// Index of the edge after what was asked for.
+    pub rest: Option<usize>,
+    /// What the forced collection took.
+    collected: Option<Nanos>,
+    settled: Option<SettleResult>,
+    because: Option<Because>,
+    fault: Option<String>,
+}
+
+impl Hold {
+    /// For the record.
+    pub fn told(&self, phase: &str) -> Value {
+        let ended = |because: Because| match because {
+            Because::Go => "told to go on",
+            Because::Release => "told to go on, not to be held again",
+            Because::Stop => "told to stop",
+            Because::Unanswered => "nobody answered",
+            Because::Gone => "who held it went away",
+        };
+        json!({
+            "phase": phase,
+            "pid": self.source.pid,
+            "thread": self.source.thread,
+            "from": self.from,
+            "held_ns": self.until.map(|until| until.since(self.from).as_nanos()),
+            "collected_ns": self.collected.map(Nanos::as_nanos),
+            "settled": self.settled,
+            "went_on": self.because.map(ended),
+            "by_itself": matches!(self.because, Some(Because::Unanswered | Because::Gone)),
+            "fault": self.fault,
+        })
+    }
+}
+
+/// What a held thread is waiting for.
+enum Stage {
+    Collecting,
+    Waiting(Instant),
+    Settling(Box<Watch>, Instant),
+    Reading,
+    Leaving,
+}
+
+struct Active {
+    index: usize,
+    holder: Holder,
+    plan: AtEndSpec,
+    stop: bool,
+    stage: Stage,
+}
+
+/// All holds of a trial.
+pub struct Holds {
+    dir: PathBuf,
+    active: BTreeMap<Source, Active>,
+    /// Those that were and are.
+    pub all: Vec<Hold>,
+}
+
+/// What is to be done at the end of an invocation.
+pub struct Asked {
+    /// Index of the phase.
+    pub phase: usize,
+    /// When the invocation ended.
+    pub ended: Nanos,
+    /// Index of the edge there.
+    pub edge: usize,
+    /// What the experiment asks for.
+    pub plan: AtEndSpec,
+    /// Whether the program ends here.
+    pub stop: bool,
+}
+
+impl Holds {
+    /// Threads wait in `dir`.
+    pub const fn new(dir: PathBuf) -> Self {
+        Self { dir, active: BTreeMap::new(), all: Vec::new() }
+    }
+
+    /// Whether any thread is held.
+    pub fn any(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// When something is due.
+    pub fn next(&self) -> Option<Instant> {
+        let due = |active: &Active| match &active.stage {
+            Stage::Waiting(until) => Some(*until),
+            Stage::Settling(_, next) => Some(*next),
+            _ => None,
+        };
+        self.active.values().filter_map(due).min()
+    }
+
+    /// A thread stands still: it is answered, and told the first thing.
+    pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
+        let Asked { phase, ended, edge, plan, stop } = asked;
+        let mut hold = Hold {
+            phase,
+            source: line.source,
+            from: ended,
+            stood: line.at,
+            read: None,
+            until: None,
+            edge,
+            rest: None,
+            collected: None,
+            settled: None,
+            because: None,
+            fault: None,
+        };
+        match Holder::answer(&self.dir, line.source, number) {
+            Ok(holder) => {
+                let index = self.all.len();
+                self.all.push(hold);
+                self.active.insert(line.source, Active { index, holder, plan, stop, stage: Stage::Leaving });
+                self.collect(line.source, probe);
+            }
+            // It goes on by itself ten seconds later, and says so.
+            Err(error) => {
+                hold.fault = Some(error.to_string());
+                self.all.push(hold);
+            }
+        }
+    }
+
+    fn collect(&mut self, source: Source, probe: &mut impl Probe) {
+        let Some(active) = self.active.get_mut(&source) else { return };
+        if active.plan.collect {
+            active.stage = Stage::Collecting;
+            self.tell(source, HoldCommand::Collect);
+        } else {
+            self.wait(source, probe);
+        }
+    }
+
+    fn wait(&mut self, source: Source, probe: &mut impl Probe) {
+        let Some(active) = self.active.get_mut(&source) else { return };
+        if let Some(settle) = active.plan.settle {
+            let watch = Watch::begin(settle, monotonic(), probe.look());
+            let next = Instant::now() + watch.interval().to_duration();
+            active.stage = Stage::Settling(Box::new(watch), next);
+        } else if let Some(wait) = active.plan.wait {
+            active.stage = Stage::Waiting(Instant::now() + wait.to_duration());
+        } else {
+            self.read(source);
+        }
+    }
+
+    fn read(&mut self, source: Source) {
+        if let Some(active) = self.active.get_mut(&source) {
+            active.stage = Stage::Reading;
+        }
+        self.tell(source, HoldCommand::Read);
+    }
+
+    /// Does what is due.
+    pub fn due(&mut self, probe: &mut impl Probe) {
+        let now = Instant::now();
+        let mut over = Vec::new();
+        for (source, active) in &mut self.active {
+            match &mut active.stage {
+                Stage::Waiting(until) if *until <= now => over.push(*source),
+                Stage::Settling(watch, next) if *next <= now => {
+                    *next = now + watch.interval().to_duration();
+                    if let Some(result) = watch.look(monotonic(), probe.look()) {
+                        self.all[active.index].settled = Some(result);
+                        over.push(*source);
+                    }
+                }
+                _ => {}
+            }
+        }
+        over.into_iter().for_each(|source| self.read(source));
+    }
+
+    /// Hears what a held thread says. `edge` reads memory, and is asked when the thread has read its heap.
+    pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, edge: &mut dyn FnMut() -> usize) {
+        if let ProbeEvent::Resumed { because } = line.event {
+            self.active.remove(&line.source);
+            let last = self.all.iter_mut().rev().find(|hold| hold.source == line.source && hold.until.is_none());
+            if let Some(hold) = last {
+                (hold.until, hold.because) = (Some(line.at), Some(because));
+            }
+            return;
+        }
+        let Some(active) = self.active.get_mut(&line.source) else { return };
+        let hold = &mut self.all[active.index];
+        match (&active.stage, &line.event) {
+            (Stage::Collecting, ProbeEvent::Collected { took, .. }) => {
+                hold.collected = Some(*took);
+                self.wait(line.source, probe);
+            }
+            (Stage::Reading, ProbeEvent::Heap { why: Occasion::Read, .. }) => {
+                (hold.read, hold.rest) = (Some(line.at), Some(edge()));
+                active.stage = Stage::Leaving;
+                let phase = hold.phase;
+                let held = self.all.iter().filter(|hold| hold.phase == phase).count();
+                let command = match active.stop {
+                    true => HoldCommand::Stop,
+                    false if held < MOST_HOLDS => HoldCommand::Go,
+                    false => HoldCommand::Release,
+                };
+                self.tell(line.source, command);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, source: Source, command: HoldCommand) {
+        let Some(active) = self.active.get_mut(&source) else { return };
+        if let Err(error) = active.holder.tell(command) {
+            self.all[active.index].fault = Some(error.to_string());
+            // Let go, it goes on by itself and says so.
+            self.active.remove(&source);
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! What a trial of a program stands on: scratch, supervisor, control group, counters.
+//!
+//! With full care all of it is made for the trial and removed with it. With light care, and without limits that need a
+//! group of the trial's own, a trial takes over what the one before left, once its tree was seen to be gone: making
+//! and removing these things takes many times as long as a short program runs.
+
+use std::cell::{OnceCell, RefCell};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use prony_core::experiment::program::{Care, ProgramSpec};
+use prony_core::experiment::spec::{Limits, TrialSpec};
+use prony_core::reading::{Reading, Why};
+use prony_core::record::ProcessSample;
+use prony_core::units::Nanos;
+use prony_probe::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
+use prony_probe::limits::Group;
+use prony_probe::sample::counters::Counters;
+use prony_probe::sample::edge::EdgeProcess;
+use prony_probe::sample::{Edge, Root, Sampler, Samplers, Settings, Stranger, SyncCounters};
+
+use crate::error::Error;
+use crate::runner::lab::Lab;
+use crate::runner::place::Place;
+use crate::runner::recorder::Recorder;
+
+/// After how long a lean trial's first sample is taken: what ends sooner is left alone.
+const FIRST: Nanos = Nanos::from_millis(2);
+
+/// What one trial leaves for the next, and a thread that samples them all.
+#[derive(Debug, Default)]
+pub struct Stages {
+    left: RefCell<Option<Standing>>,
+    samplers: OnceCell<Samplers>,
+}
+
+/// What several trials share, one after another.
+#[derive(Debug)]
+struct Standing {
+    kept: Kept,
+    common: Common,
+    scratch: Scratch,
+}
+
+#[derive(Debug)]
+struct Common {
+    /// Where CPU time is counted.
+    counting: Option<PathBuf>,
+    stranger: Stranger,
+    syncs: SyncCounters,
+}
+
+/// What one trial stands on.
+pub struct Stage {
+    scratch: Scratch,
+    /// The supervisor that it takes over, until the program is held.
+    kept: Option<Kept>,
+    common: Option<Common>,
+}
+
+impl Stage {
+    /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
+    /// held.
+    ///
+    /// # Errors
+    /// Where the machine refuses it.
+    pub fn set(
+        lab: &Lab<'_>,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        place: &Place,
+        profiled: bool,
+    ) -> Result<Self, Error> {
+        let light = lab.experiment.observe().care == Care::Light && !profiled;
+        if !light || is_confined(&spec.limits) || !place.is_itself(program) {
+            return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None });
+        }
+        let left = lab.stages.left.borrow_mut().take();
+        let Standing { kept, common, scratch } = left.map_or_else(|| Standing::make(lab), Ok)?;
+        Ok(Self { scratch, kept: Some(kept), common: Some(common) })
+    }
+
+    /// The trial's scratch directory.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// Attaches everything that observes the program: to its process, held before its first instruction, or to where it
+    /// will be born.
+    ///
+    /// # Errors
+    /// Where it cannot be prepared, or the machine refuses what observes it.
+    pub fn hold(
+        &mut self,
+        lab: &Lab<'_>,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        mut launch: LaunchSpec,
+        recorder: Option<&mut Recorder>,
+    ) -> Result<(Release, Sampler), Error> {
+        let failed = |source| Error::Setup { doing: "start the sampler", source };
+        let settings = Settings { hertz: lab.experiment.observe().hertz, ..Settings::default() };
+        let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
+            let group = Group::create(&spec.limits)?;
+            let settings = Settings { group: counting(&group), ..settings };
+            launch.group = Some(group);
+            let held = lab.launcher.start(launch)?;
+            if let Some(recorder) = recorder {
+                recorder.attach(held.pid());
+            }
+            let root = Root::subject(held.pid(), &program.name);
+            let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
+            sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+            let release = |_: &Sampler, edge: &mut Edge| {
+                let running = held.release()?;
+                tell_held(edge, &running);
+                Ok(running)
+            };
+            return Ok((Box::new(release), sampler));
+        };
+        let (group, stranger) = (common.counting.clone(), Some(common.stranger));
+        let settings = Settings { group, stranger, first: FIRST, lean: true, ..settings };
+        let samplers = match lab.stages.samplers.get() {
+            Some(samplers) => samplers,
+            None => {
+                let started = Samplers::start().map_err(failed)?;
+                lab.stages.samplers.get_or_init(|| started)
+            }
+        };
+        let sampler = samplers.sample(Vec::new(), settings);
+        sampler.count_syncs(&program.name, common.syncs.clone());
+        let role = program.name.clone();
+        let release = move |sampler: &Sampler, edge: &mut Edge| {
+            let running = kept.launch(launch)?;
+            sampler.watch(Root::subject(running.pid(), role));
+            tell_held(edge, &running);
+            tell_preparation(edge, &running);
+            Ok(running)
+        };
+        Ok((Box::new(release), sampler))
+    }
+
+    /// Ends what is left of the tree. What is clean then is left for the next trial, the rest is removed.
+    ///
+    /// # Errors
+    /// Where the supervisor is gone, or the scratch directory cannot be removed.
+    pub fn clear(self, lab: &Lab<'_>, running: Running) -> Result<Finished, Error> {
+        let Some(common) = self.common else {
+            let finished = running.finish()?;
+            self.scratch.remove()?;
+            return Ok(finished);
+        };
+        let (finished, kept) = running.next()?;
+        match kept {
+            Some(kept) if empty(self.scratch.path()).is_ok() => {
+                *lab.stages.left.borrow_mut() = Some(Standing { kept, common, scratch: self.scratch });
+            }
+            kept => {
+                drop(kept);
+                self.scratch.remove()?;
+            }
+        }
+        Ok(finished)
+    }
+}
+
+impl Standing {
+    fn make(lab: &Lab<'_>) -> Result<Self, Error> {
+        let scratch = Scratch::create(&lab.near)?;
+        let group = Group::for_counting();
+        let counting = counting(&group);
+        let kept = lab.launcher.keep(Some(group), &lab.tracepoints.held())?;
+        let stranger = Stranger::new(kept.nursery());
+        let syncs = lab.tracepoints.follow(kept.nursery());
+        Ok(Self { kept, common: Common { counting, stranger, syncs }, scratch })
+    }
+}
+
+/// Whether limits need a group of the trial's own.
+const fn is_confined(limits: &Limits) -> bool {
+    limits.memory.is_some() || limits.cpus.is_some() || limits.pids.is_some()
+}
+
+fn counting(group: &Group) -> Option<PathBuf> {
+    group.directories().into_iter().find(|dir| super::super::session::counts_cpu(dir)).map(Path::to_path_buf)
+}
+
+/// Removes all that a trial left in its scratch directory but the FIFO for marks, which nobody has open, and the
+/// directory for temporary files.
+fn empty(scratch: &Path) -> std::io::Result<()> {
+    for entry in fs::read_dir(scratch)? {
+        let path = entry?.path();
+        if path.ends_with("tmp") {
+            for entry in fs::read_dir(&path)? {
+                remove(&entry?.path())?;
+            }
+        } else if !path.ends_with("marks") {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+/// Lets the program begin, and corrects the edge before that by what its process told.
+pub type Release = Box<dyn FnOnce(&Sampler, &mut Edge) -> Result<Running, prony_probe::Error>>;
+
+/// A program that was made after the edge has its preparation in the group's count.
+fn tell_preparation(edge: &mut Edge, running: &Running) {
+    if let (Reading::Measured(group), Some((cpu, _))) = (&mut edge.group, running.before()) {
+        group.total += cpu.user + cpu.system;
+    }
+}
+
+/// Puts into the edge at which a program was held what its process told when it began to execute: figures up to the
+/// last instruction before, instead of those seen some time earlier.
+fn tell_held(edge: &mut Edge, running: &Running) {
+    let Some((cpu, usage)) = running.before() else { return };
+    let sample = ProcessSample {
+        at: edge.at,
+        cpu_user: cpu.user,
+        cpu_system: cpu.system,
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        switches_voluntary: usage.switches_voluntary,
+        switches_forced: usage.switches_forced,
+        read: Some(usage.read),
+        written: Some(usage.written),
+        ..ProcessSample::default()
+    };
+    let before = edge.totals.get("").cloned().unwrap_or_default();
+    let total = Counters {
+        cpu_user: cpu.user,
+        cpu_system: cpu.system,
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        switches_voluntary: usage.switches_voluntary,
+        switches_forced: usage.switches_forced,
+        read: Reading::Measured(usage.read),
+        written: Reading::Measured(usage.written),
+        ..before
+    };
+    edge.totals.insert(String::new(), total);
+    let pss = Reading::Missing(Why::NotApplicable);
+    let process =
+        EdgeProcess { pid: running.pid(), role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };
+    edge.processes = vec![process];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_trial_left_is_gone_before_the_next() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir_all(top.path().join("tmp/deep/er")).unwrap();
+        fs::write(top.path().join("tmp/deep/er/file"), "x").unwrap();
+        fs::write(top.path().join("input"), "x").unwrap();
+        fs::write(top.path().join("marks"), "").unwrap();
+        std::os::unix::fs::symlink("/nowhere", top.path().join("tmp/link")).unwrap();
+        empty(top.path()).unwrap();
+        let mut left: Vec<_> = fs::read_dir(top.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["marks", "tmp"]);
+        assert_eq!(fs::read_dir(top.path().join("tmp")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn limits_of_the_group_need_one_and_times_do_not() {
+        assert!(!is_confined(&Limits { trial: Some(Nanos::from_millis(1)), ..Limits::default() }));
+        assert!(is_confined(&Limits { pids: Some(3), ..Limits::default() }));
+    }
+}

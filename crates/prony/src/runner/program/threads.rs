@@ -1,0 +1,336 @@
+//! What the probes of a program said, by process and thread. Pure.
+
+use std::collections::BTreeMap;
+
+use prony_core::units::{Bytes, Nanos};
+use prony_probe::runtime::{HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
+use serde_json::{Value, json};
+
+/// Figures of heaps that are kept of a trial; later ones are counted.
+const MOST_SAMPLES: usize = 200_000;
+
+/// Figures of a heap at an instant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// When they were taken.
+    pub at: Nanos,
+    /// The figures.
+    pub heap: HeapFigures,
+    /// Whether the thread was held then, past the end of its call.
+    pub held: bool,
+}
+
+/// What a probe has cost its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    time: Nanos,
+    heap: Option<Bytes>,
+    blocks: Option<u64>,
+    lines: u64,
+    lost: u64,
+}
+
+/// A process of the runtime, or a thread with a heap of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Process and thread.
+    pub source: Source,
+    /// Its part in the program.
+    pub role: Role,
+    hello: Hello,
+    /// When it said hello.
+    pub began: Nanos,
+    /// When it ended, as far as that is known.
+    pub ended: Nanos,
+    /// Its heap, in time order.
+    pub samples: Vec<Sample>,
+    /// Longest delays of its event loop, each with when it was told.
+    pub delays: Vec<(Nanos, Nanos)>,
+    cost: Option<Cost>,
+    bye: Option<Nanos>,
+    last: Nanos,
+    /// Whether it is held, and whether its next delay is that of a hold.
+    held: bool,
+    was_held: bool,
+}
+
+/// Everything that probes said of threads.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    list: Vec<Thread>,
+    current: BTreeMap<Source, usize>,
+    roles: Roles,
+    kept: usize,
+    dropped: u64,
+    /// Why the function of a phase cannot be timed, by the phase's name.
+    pub unfound: BTreeMap<String, String>,
+    /// The files in which functions were found, by the phase's name.
+    pub found: BTreeMap<String, String>,
+}
+
+impl Threads {
+    /// All of them, in the order of their hellos.
+    pub fn all(&self) -> &[Thread] {
+        &self.list
+    }
+
+    /// Takes a line.
+    pub fn take(&mut self, line: &ProbeLine) {
+        match &line.event {
+            ProbeEvent::Hello(hello) => return self.hello(line, hello),
+            ProbeEvent::Found { call, file } => drop(self.found.insert(call.clone(), file.clone())),
+            ProbeEvent::NotFound { call, file, why } => {
+                self.unfound.insert(call.clone(), format!("`{file}` was loaded: {why}"));
+            }
+            _ => {}
+        }
+        let Some(index) = self.current.get(&line.source) else { return };
+        let thread = &mut self.list[*index];
+        thread.last = thread.last.max(line.at);
+        let Some(heap) = thread.take(line) else { return };
+        if self.kept == MOST_SAMPLES {
+            self.dropped += 1;
+            return;
+        }
+        self.kept += 1;
+        thread.samples.push(Sample { at: line.at, heap: heap.clone(), held: thread.held && !line.is_held() });
+    }
+
+    fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
+        for call in &hello.unsupported {
+            self.unfound.insert(call.call.clone(), call.why.clone());
+        }
+        if let Some(before) = self.current.get(&line.source) {
+            // The process executed another program.
+            self.list[*before].bye.get_or_insert(line.at);
+        }
+        self.current.insert(line.source, self.list.len());
+        self.list.push(Thread {
+            source: line.source,
+            role: self.roles.of(line.source, hello),
+            hello: hello.clone(),
+            began: line.at,
+            ended: line.at,
+            samples: Vec::new(),
+            delays: Vec::new(),
+            cost: None,
+            bye: None,
+            last: line.at,
+            held: false,
+            was_held: false,
+        });
+    }
+
+    /// The program has ended: `seen` is when each process was last seen alive.
+    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], seen: &BTreeMap<u32, Nanos>) {
+        for death in deaths {
+            let thread = self.current.get(&death.source).map(|index| &mut self.list[*index]);
+            if let (Some(thread), ProbeEvent::Dying { heap, .. }) = (thread, &death.event) {
+                thread.bye = Some(death.at.max(thread.last));
+                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), held: false });
+            }
+        }
+        let main = |thread: &Thread| thread.role == Role::Main;
+        for thread in &mut self.list {
+            let alive = if main(thread) { Some(at) } else { seen.get(&thread.source.pid).copied() };
+            thread.ended = thread.bye.unwrap_or_else(|| alive.unwrap_or(thread.last).max(thread.last));
+        }
+        // A worker goes with its process, though it may find no time to say so.
+        let ends: BTreeMap<u32, Nanos> = self
+            .list
+            .iter()
+            .filter(|thread| thread.source.thread == 0)
+            .map(|thread| (thread.source.pid, thread.ended))
+            .collect();
+        for thread in self.list.iter_mut().filter(|thread| thread.bye.is_none() && thread.source.thread != 0) {
+            thread.ended = ends.get(&thread.source.pid).copied().unwrap_or(thread.ended);
+        }
+    }
+
+    /// When the main process ended.
+    pub fn end_of_main(&self) -> Option<Nanos> {
+        self.list.iter().filter(|thread| thread.role == Role::Main).map(|thread| thread.ended).max()
+    }
+
+    /// What the probes said of themselves, for the record.
+    pub fn told(&self) -> Value {
+        json!({
+            "threads": self.list.iter().map(Thread::told).collect::<Vec<_>>(),
+            "cost_ns": self.list.iter().filter_map(|thread| thread.cost).map(|cost| cost.time.as_nanos()).sum::<u64>(),
+            "lines_lost": self.list.iter().filter_map(|thread| thread.cost).map(|cost| cost.lost).sum::<u64>(),
+            "samples_dropped": self.dropped,
+        })
+    }
+}
+
+/// Whether figures were taken at a hold's begin, which is the end of the call and not past it.
+trait IsHeld {
+    fn is_held(&self) -> bool;
+}
+
+impl IsHeld for ProbeLine {
+    fn is_held(&self) -> bool {
+        matches!(self.event, ProbeEvent::Held { .. })
+    }
+}
+
+impl Thread {
+    /// Notes what a line says; the figures of the heap in it, where it has any.
+    fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
+        match &line.event {
+            ProbeEvent::Heap { why, heap, loop_delay_max } => {
+                // The first delay after a hold is that of the hold.
+                let of_a_hold = self.was_held && *why == Occasion::Sample;
+                self.delays.extend(loop_delay_max.filter(|_| !of_a_hold).map(|delay| (line.at, delay)));
+                self.was_held &= !of_a_hold;
+                return Some(heap);
+            }
+            ProbeEvent::Held { heap, .. } => {
+                (self.held, self.was_held) = (true, true);
+                return Some(heap);
+            }
+            ProbeEvent::Collected { heap, .. } => return Some(heap),
+            ProbeEvent::Resumed { .. } => self.held = false,
+            ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
+                self.cost = Some(Cost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
+            }
+            // Its parent says it again.
+            ProbeEvent::Bye {} => drop(self.bye.get_or_insert(line.at)),
+            _ => {}
+        }
+        None
+    }
+
+    fn told(&self) -> Value {
+        let cost = self.cost.map(|cost| {
+            json!({
+                "time_ns": cost.time.as_nanos(),
+                "heap_bytes": cost.heap.map(Bytes::as_bytes),
+                "blocks": cost.blocks,
+                "lines": cost.lines,
+                "lost": cost.lost,
+            })
+        });
+        let last = self.samples.last().map(|sample| &sample.heap);
+        let number = |of: fn(&HeapFigures) -> Option<u64>| last.and_then(of);
+        json!({
+            "pid": self.source.pid,
+            "thread": self.source.thread,
+            "role": self.role.name(),
+            "parent": self.hello.parent,
+            "runtime": self.hello.runtime,
+            "version": self.hello.version,
+            "script": self.hello.script,
+            "began": self.began,
+            "ended": self.ended,
+            "said_bye": self.bye.is_some(),
+            "samples": self.samples.len(),
+            "last_heap_used": number(|heap| heap.used.measured().map(|bytes| bytes.as_bytes())),
+            "heap_limit": number(|heap| heap.limit.measured().map(|bytes| bytes.as_bytes())),
+            "probe": cost,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use prony_probe::runtime::{Line, parse};
+
+    use super::*;
+
+    /// Lines of probes, `at` in milliseconds, as the rest of a JSON object.
+    pub(in crate::runner::program) fn line(pid: u32, thread: u32, at: u64, rest: &str) -> ProbeLine {
+        let text = format!(r#"{{"at":{},"pid":{pid},"thread":{thread},{rest}}}"#, at * 1_000_000);
+        match parse(&text) {
+            Ok(Line::Probe(line)) => line,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    pub(in crate::runner::program) fn hello(pid: u32, thread: u32, at: u64) -> ProbeLine {
+        let rest = r#""probe":"hello","parent":1,"runtime":"node","version":"20.1.0","script":"a.js","unsupported":[]"#;
+        line(pid, thread, at, rest)
+    }
+
+    pub(in crate::runner::program) fn heap(pid: u32, thread: u32, at: u64, why: &str, used: u64) -> ProbeLine {
+        line(pid, thread, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":{used},"total":{}}}"#, 2 * used))
+    }
+
+    pub(in crate::runner::program) fn bye(pid: u32, thread: u32, at: u64) -> ProbeLine {
+        line(pid, thread, at, r#""probe":"bye""#)
+    }
+
+    pub(in crate::runner::program) fn threads(lines: &[ProbeLine]) -> Threads {
+        let mut threads = Threads::default();
+        lines.iter().for_each(|line| threads.take(line));
+        threads
+    }
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    #[test]
+    fn each_thread_has_its_role_and_its_end() {
+        let mut threads = threads(&[hello(1, 0, 0), hello(1, 2, 10), hello(5, 0, 20), hello(6, 0, 30), bye(6, 0, 40)]);
+        threads.finish(ms(100), &[], &BTreeMap::from([(5, ms(60))]));
+        let ends: Vec<(Role, Nanos)> = threads.all().iter().map(|thread| (thread.role, thread.ended)).collect();
+        let expected = [(Role::Main, 100), (Role::Worker, 100), (Role::Child, 60), (Role::Child, 40)];
+        assert_eq!(ends, expected.map(|(role, at)| (role, ms(at))));
+        assert_eq!(threads.end_of_main(), Some(ms(100)));
+    }
+
+    #[test]
+    fn a_process_that_executes_another_program_is_another() {
+        let threads =
+            threads(&[hello(1, 0, 0), heap(1, 0, 1, "start", 5), hello(1, 0, 50), heap(1, 0, 51, "start", 7)]);
+        assert_eq!(threads.all().iter().map(|thread| thread.samples.len()).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(threads.all()[0].bye, Some(ms(50)));
+    }
+
+    #[test]
+    fn what_is_said_while_held_is_marked() {
+        let held = line(1, 0, 20, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
+        let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
+        let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);
+        let lines = [hello(1, 0, 0), held, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
+        let threads = threads(&lines);
+        let thread = &threads.all()[0];
+        assert_eq!(thread.samples.iter().map(|s| s.held).collect::<Vec<_>>(), [false, true, true, false, false]);
+        assert_eq!(thread.delays, [(ms(130), Nanos::from_nanos(7))], "the first delay was that of the hold");
+    }
+
+    #[test]
+    fn a_death_is_the_last_sample_and_costs_are_summed() {
+        let cost = |pid, time: u64| {
+            let rest = format!(r#""probe":"cost","time":{time},"heap":100,"lines":3,"lost":1"#);
+            line(pid, 0, 5, &rest)
+        };
+        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 1), cost(1, 40), cost(2, 2), cost(1, 50)]);
+        let ProbeEvent::Heap { heap, .. } = heap(1, 0, 90, "read", 77).event else { unreachable!() };
+        let event = ProbeEvent::Dying { heap, what: "heap".into() };
+        let death = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
+        threads.finish(ms(95), &[death], &BTreeMap::new());
+        assert_eq!((threads.all()[0].ended, threads.all()[0].samples.len()), (ms(90), 1));
+        let told = threads.told();
+        assert_eq!((told["cost_ns"].as_u64(), told["lines_lost"].as_u64()), (Some(52), Some(2)));
+        assert_eq!(told["threads"][0]["last_heap_used"], 77);
+    }
+
+    #[test]
+    fn functions_that_cannot_be_timed_say_why() {
+        let unsupported = line(
+            1,
+            0,
+            0,
+            r#""probe":"hello","parent":1,"runtime":"node","version":"14","script":"","unsupported":[{"call":"p","why":"too old"}]"#,
+        );
+        let missed = line(1, 0, 1, r#""probe":"not_found","call":"q","file":"/a.js","why":"no such export""#);
+        let found = line(1, 0, 1, r#""probe":"found","call":"r","file":"/b.js""#);
+        let threads = threads(&[unsupported, missed, found]);
+        assert_eq!(threads.unfound["p"], "too old");
+        assert_eq!(threads.unfound["q"], "`/a.js` was loaded: no such export");
+        assert_eq!(threads.found["r"], "/b.js");
+    }
+}

@@ -1,0 +1,79 @@
+//! Profiles one trial: told of it at its launch, before its release and after its end.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use prony_core::profile::Profiler;
+use prony_core::reading::{Reading, Why};
+use prony_core::units::Nanos;
+use prony_probe::launch::Scratch;
+use prony_probe::profile::perf::Perf;
+use prony_probe::profile::{Taken, node};
+
+use crate::error::Error;
+
+/// The profiler of one trial.
+#[derive(Debug)]
+pub struct Recorder {
+    profiler: Profiler,
+    interval: Nanos,
+    /// Of its own: the subject's is removed with the subject.
+    scratch: Scratch,
+    perf: Option<Reading<Perf>>,
+    taken: Reading<Taken>,
+}
+
+impl Recorder {
+    /// To take a sample each interval; `near` is where scratch goes.
+    ///
+    /// # Errors
+    /// Where no scratch directory can be made.
+    pub fn new(profiler: Profiler, interval: Nanos, near: &Path) -> Result<Self, Error> {
+        let (scratch, taken) = (Scratch::create(near)?, Reading::Missing(Why::NotReached));
+        Ok(Self { profiler, interval, scratch, perf: None, taken })
+    }
+
+    /// Makes a program's environment load the profiler, where it needs that.
+    ///
+    /// # Errors
+    /// Where the profiler's files cannot be written.
+    pub fn environment(&self, env: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
+        if self.profiler == Profiler::V8 {
+            node::prepare(&self.place(), self.interval, env)?;
+        }
+        Ok(())
+    }
+
+    /// Attaches a profiler from outside to what is held.
+    pub fn attach(&mut self, pid: u32) {
+        if self.profiler == Profiler::Perf {
+            self.perf = Some(Perf::attach(pid, &self.place(), self.interval));
+        }
+    }
+
+    /// Takes what was written, when everything of the trial has ended.
+    pub fn collect(&mut self) {
+        self.taken = match (self.profiler, self.perf.take()) {
+            (Profiler::V8, _) => match node::collect(&self.place()) {
+                Ok(taken) => Reading::Measured(taken),
+                Err(error) => Reading::Missing(Why::Failed(error.to_string())),
+            },
+            (Profiler::Perf, Some(Reading::Measured(perf))) => perf.finish(),
+            (Profiler::Perf, Some(Reading::Missing(why))) => Reading::Missing(why),
+            (Profiler::Perf, None) => Reading::Missing(Why::NotReached),
+        };
+    }
+
+    /// What was taken.
+    ///
+    /// # Errors
+    /// Where the scratch directory cannot be removed.
+    pub fn taken(self) -> Result<Reading<Taken>, Error> {
+        self.scratch.remove()?;
+        Ok(self.taken)
+    }
+
+    fn place(&self) -> PathBuf {
+        self.scratch.path().join("profile")
+    }
+}

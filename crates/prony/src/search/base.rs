@@ -1,0 +1,140 @@
+//! Where a search stands at first: the default setting, and one level of every other factor.
+
+use prony_core::experiment::design::{Experiment, Factor};
+use prony_core::search::Range;
+use prony_core::search::grid::Point;
+use serde_json::Value;
+
+use super::source::{Source, own_value, unknown};
+use crate::error::Error;
+
+/// What is varied around which setting.
+#[derive(Debug)]
+pub(super) struct Base {
+    /// With the units of the file.
+    pub(super) ranges: Vec<Range>,
+    /// The present setting.
+    pub(super) default: Point,
+}
+
+impl Base {
+    /// Reads the default off the file: the baseline's levels, else the first; `defaults` go before it. Narrows the
+    /// source to these levels.
+    ///
+    /// # Errors
+    /// Where another factor has several levels and the baseline names none of them, or a default is no number.
+    pub(super) fn of(
+        source: &mut Source,
+        mut ranges: Vec<Range>,
+        defaults: &[(String, String)],
+    ) -> Result<Self, Error> {
+        closed(&ranges)?;
+        let experiment = source.plain()?;
+        let mut pins = Vec::new();
+        for factor in experiment.factors() {
+            let range = ranges.iter().find(|range| range.name.split('.').next() == Some(&factor.name));
+            let label = level(&experiment, factor, range.is_some())?;
+            pins.push((factor.name.clone(), label));
+        }
+        source.pin(&pins);
+        let experiment = source.plain()?;
+        let Some(variant) = experiment.variants().first() else { return Err(unknown(&experiment, "the experiment")) };
+        let mut default = Vec::new();
+        for range in &mut ranges {
+            let given = defaults.iter().find(|(name, _)| *name == range.name).map(|(_, value)| value.clone());
+            let own = own_value(&experiment, variant, &range.name);
+            let text = given.or(own).ok_or_else(|| unknown(&experiment, &range.name))?;
+            range.adopt_unit(&text);
+            default.push(range.number(&text).ok_or_else(|| not_in_unit(range, &text))?);
+        }
+        if let Some((name, _)) = defaults.iter().find(|(name, _)| !ranges.iter().any(|range| range.name == *name)) {
+            let message = format!("`--default {name}` names nothing that `--over` varies");
+            return Err(Error::Arguments { message, hint: format!("write `--over {name}=FROM..TO`, too") });
+        }
+        Ok(Self { ranges, default })
+    }
+
+    /// The experiment at a point: one variant.
+    ///
+    /// # Errors
+    /// Where a value is at fault, or `[design]` leaves it out.
+    pub(super) fn at(&self, source: &Source, point: &[f64]) -> Result<Experiment, Error> {
+        let values: Vec<(String, String)> =
+            self.ranges.iter().zip(point).map(|(range, value)| (range.name.clone(), range.text(*value))).collect();
+        source.at(&values)
+    }
+
+    /// Whether the file takes the ends of all ranges: known before anything runs.
+    ///
+    /// # Errors
+    /// Where it does not.
+    pub(super) fn ends_are_sound(&self, source: &Source) -> Result<(), Error> {
+        let end = |last: f64| self.ranges.iter().map(|range| range.at(last)).collect::<Point>();
+        self.at(source, &end(0.0))?;
+        self.at(source, &end(1.0)).map(|_| ())
+    }
+
+    /// A point as `chunk=50, pause=3 ms`.
+    pub(super) fn text(&self, point: &[f64]) -> String {
+        let one = |(range, value): (&Range, &f64)| format!("{}={}", range.name, range.text(*value));
+        self.ranges.iter().zip(point).map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A point as JSON.
+    pub(super) fn setting(&self, point: &[f64]) -> Value {
+        let one = |(range, value): (&Range, &f64)| (range.name.clone(), Value::from(range.text(*value)));
+        self.ranges.iter().zip(point).map(one).collect()
+    }
+
+    /// The factors that are varied, each once.
+    pub(super) fn factors(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for range in &self.ranges {
+            let factor = range.name.split('.').next().unwrap_or(&range.name);
+            if !names.iter().any(|known| known == factor) {
+                names.push(factor.to_owned());
+            }
+        }
+        names
+    }
+}
+
+fn closed(ranges: &[Range]) -> Result<(), Error> {
+    for (at, range) in ranges.iter().enumerate() {
+        if range.high.is_none() {
+            let message = format!("`{range}` has no end");
+            return Err(Error::Arguments { message, hint: format!("write `--over {}=FROM..TO`", range.name) });
+        }
+        if ranges[..at].iter().any(|other| other.name == range.name) {
+            let message = format!("`--over` varies `{}` twice", range.name);
+            return Err(Error::Arguments { message, hint: "give each factor one range".to_owned() });
+        }
+    }
+    Ok(())
+}
+
+/// The level that a search stays at, or for a factor that is varied, the one it begins with.
+fn level(experiment: &Experiment, factor: &Factor, varied: bool) -> Result<String, Error> {
+    let named = experiment.compare().baseline.get(&factor.name);
+    let named = named.filter(|label| factor.levels.iter().any(|level| level.label == **label));
+    match (named, factor.levels.as_slice()) {
+        (Some(label), _) => Ok(label.clone()),
+        (None, [only]) => Ok(only.label.clone()),
+        (None, [first, ..]) if varied => Ok(first.label.clone()),
+        (None, levels) => Err(Error::Arguments {
+            message: format!("factor `{}` has {} levels, and a search stays at one", factor.name, levels.len()),
+            hint: format!(
+                "choose it: `--only {}={}`, or name it in `[compare] baseline`",
+                factor.name,
+                levels.first().map_or("", |level| level.label.as_str())
+            ),
+        }),
+    }
+}
+
+fn not_in_unit(range: &Range, text: &str) -> Error {
+    Error::Arguments {
+        message: format!("the present value of `{}` is `{text}`, which is not in the unit of `{range}`", range.name),
+        hint: format!("write the range in that unit, or the value in the range's: `--default {}=...`", range.name),
+    }
+}

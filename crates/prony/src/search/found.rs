@@ -1,0 +1,90 @@
+//! What searches are asked and what they find, apart from how they run.
+
+use std::path::PathBuf;
+
+use prony_core::experiment::Overrides;
+use prony_core::experiment::design::Blocks;
+use prony_core::metric::MetricName;
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{Completion, MetricKeyText, TrialRecord};
+use prony_core::search::{Constraint, Growth, Range};
+use prony_core::units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::results::RunData;
+use crate::verdicts::Verdicts;
+
+/// How far one combination of the other factors went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grown {
+    /// The other factors, `(name, label)`.
+    pub others: Vec<(String, String)>,
+    /// What was found.
+    pub growth: Growth,
+    /// The trials of the largest value that lives.
+    pub lived: Vec<TrialRecord>,
+    /// The trials of the smallest value that died, which died.
+    pub died: Vec<TrialRecord>,
+}
+
+/// What `tune` is asked: the first entry of its journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TuneWanted {
+    /// The experiment's file, as typed.
+    pub file: PathBuf,
+    /// What the command line changes in it.
+    pub overrides: Overrides,
+    /// What is varied.
+    pub ranges: Vec<Range>,
+    /// The figure that is to be least, or most.
+    pub objective: MetricName,
+    /// Whether most is best.
+    pub maximize: bool,
+    /// What must hold.
+    pub constraints: Vec<Constraint>,
+    /// The present value, `(name, value)`, where it is not the file's.
+    pub defaults: Vec<(String, String)>,
+    /// Values on each axis of the first grid.
+    pub grid: Option<u32>,
+    /// As a share of each range.
+    pub resolution: f64,
+    /// Time for all trials, the confirmation's among them.
+    pub budget: Option<Nanos>,
+    /// Trials of the search at most.
+    pub max_trials: Option<u32>,
+    /// Blocks of the confirmation; `None` for the file's, or 6 to 30 where those allow no verdict.
+    pub confirm: Option<Blocks>,
+}
+
+/// A setting that was tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Setting {
+    /// `chunk=50, pause=3 ms`.
+    pub text: String,
+    /// Its number among the variants of the search's run, once it ran.
+    pub variant: Option<usize>,
+}
+
+/// The winner beside the default in fresh trials.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Confirmed {
+    /// The run of it: the default is its variant 0, the winner its variant 1.
+    pub data: RunData,
+    /// What it says.
+    pub verdicts: Verdicts,
+    /// Whether every trial of the winner ended well and kept every constraint.
+    pub keeps: bool,
+    /// Whether the user interrupted it.
+    pub interrupted: bool,
+}
+
+/// A trial's figure, or why it has none.
+pub(super) fn reading(trial: &TrialRecord, name: &MetricName) -> Reading<f64> {
+    let phase = trial.phases.iter().find(|phase| phase.name == name.phase);
+    let Some(phase) = phase.filter(|phase| phase.completion == Completion::Complete) else {
+        return Reading::Missing(Why::NotReached);
+    };
+    let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
+    let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
+    reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
+}

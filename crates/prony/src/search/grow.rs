@@ -1,0 +1,184 @@
+//! `grow`: a factor is raised until the subject fails, for each combination of the other factors on its own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use prony_core::experiment::Overrides;
+use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::record::TrialRecord;
+use prony_core::search::{Ask, Fate, Grow, GrowSettings};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::found::Grown;
+use super::prober::{Means, Prober};
+use super::shelf::Shelf;
+use super::source::{Source, others};
+use super::words;
+use crate::error::Error;
+use crate::results::{RunId, RunStatus};
+
+/// What was asked: the first entry of the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The experiment's file, as typed.
+    pub file: PathBuf,
+    /// What the command line changes in it.
+    pub overrides: Overrides,
+    /// What is raised, and how finely.
+    pub settings: GrowSettings,
+}
+
+/// What a search found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its run.
+    pub run: RunId,
+    /// Each combination of the other factors that was finished.
+    pub grown: Vec<Grown>,
+    /// Where it stands.
+    pub status: RunStatus,
+    /// As a text for the terminal.
+    pub said: String,
+}
+
+impl Found {
+    /// Whether something lives in every combination.
+    pub fn all_live(&self) -> bool {
+        self.grown.iter().all(|grown| grown.growth.lives.is_some())
+    }
+}
+
+/// Raises the factor; `resume` goes on with a run.
+///
+/// # Errors
+/// Where the file or the range is at fault, or the machine refuses.
+pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Found, Error> {
+    let source = Source::read(&wanted.file, wanted.overrides.clone())?;
+    source.complete(&mut wanted.settings.range)?;
+    let mut stages = Stages { source, wanted: wanted.clone(), known: BTreeMap::new() };
+    let first = stages.at(wanted.settings.range.low)?.clone();
+    bounded(&first, &wanted.settings)?;
+    let shelf = Shelf::default();
+    let mut prober = match resume {
+        Some(run) => Prober::resume(&shelf, run, means.lend())?,
+        None => {
+            let mut experiment =
+                first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
+            experiment.admit(&first, 0);
+            Prober::begin(&shelf, experiment, means.lend())?
+        }
+    };
+    stages.source.must_be(prober.experiment(), prober.run(), &wanted.file)?;
+    prober.note(&json!({ "search": "grow", "wanted": wanted }))?;
+    let mut grown = Vec::new();
+    for variant in first.variants() {
+        match one(&mut prober, &mut stages, &first, variant)? {
+            Some(done) => grown.push(done),
+            None => break,
+        }
+    }
+    let run = prober.run();
+    let said = words::grown(&wanted.settings, &grown);
+    if grown.len() == first.variants().len() {
+        prober.note(&json!({ "said": said }))?;
+    }
+    let summary = prober.end()?;
+    let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
+    Ok(Found { run, grown, status, said })
+}
+
+/// Without a limit and without an end it would grow until the machine gives in.
+fn bounded(experiment: &Experiment, settings: &GrowSettings) -> Result<(), Error> {
+    let limited = |variant: &Variant| {
+        let limits = &variant.spec.limits;
+        limits.memory.is_some() || limits.trial.is_some() || limits.phase.is_some()
+    };
+    if settings.range.high.is_some() || experiment.variants().iter().all(limited) {
+        return Ok(());
+    }
+    let range = &settings.range;
+    Err(Error::Arguments {
+        message: format!("`{range}` has no end, and the experiment no limit of memory or time"),
+        hint: format!(
+            "add `[limits] memory = \"1 GiB\"` to the file, or write an end: `{}={}..{}`",
+            range.name,
+            range.text(range.low),
+            range.text(range.low * 1000.0)
+        ),
+    })
+}
+
+/// The experiment at each value, checked once.
+struct Stages {
+    source: Source,
+    wanted: Wanted,
+    known: BTreeMap<String, Experiment>,
+}
+
+impl Stages {
+    fn at(&mut self, value: f64) -> Result<&Experiment, Error> {
+        let range = &self.wanted.settings.range;
+        let text = range.text(range.round(value));
+        if !self.known.contains_key(&text) {
+            let experiment = self.source.at(&[(range.name.clone(), text.clone())])?;
+            self.known.insert(text.clone(), experiment);
+        }
+        Ok(&self.known[&text])
+    }
+}
+
+/// One combination of the other factors, to its end; `None` where the user interrupted it.
+fn one(
+    prober: &mut Prober<'_>,
+    stages: &mut Stages,
+    first: &Experiment,
+    like: &Variant,
+) -> Result<Option<Grown>, Error> {
+    let settings = stages.wanted.settings.clone();
+    let others = others(first, like, &settings.range.name);
+    let mut grow = Grow::new(settings.clone());
+    let mut records: Vec<(f64, TrialRecord)> = Vec::new();
+    let growth = loop {
+        let value = match grow.ask() {
+            Ask::Done(growth) => break growth,
+            Ask::Try(value) => value,
+        };
+        let experiment = stages.at(value)?;
+        let variant = same(experiment, &others, &settings.range.name)?;
+        let variant = prober.admit(experiment, variant)?;
+        let Some(record) = prober.probe(variant, grow.trials_of(value))? else { return Ok(None) };
+        let Some(fate) = Fate::of(record.ending.outcome) else { return Ok(None) };
+        grow.tell(value, fate);
+        prober.note(&json!({
+            "trial": record.trial.position, "value": settings.range.text(value), "others": others_json(&others),
+            "fate": fate, "ending": record.ending,
+        }))?;
+        records.push((value, record));
+    };
+    prober.note(&json!({ "others": others_json(&others), "grown": growth }))?;
+    let of = |value: Option<f64>, ok: bool| {
+        let wanted = |(tried, record): &&(f64, TrialRecord)| {
+            Some(*tried) == value
+                && record.ending.outcome.is_ok() == ok
+                && Fate::of(record.ending.outcome) != Some(Fate::Disturbed)
+        };
+        records.iter().filter(wanted).map(|(_, record)| record.clone()).collect()
+    };
+    let lived = of(growth.lives.map(|tried| tried.value), true);
+    let died = of(growth.dies.map(|tried| tried.value), false);
+    Ok(Some(Grown { others, growth, lived, died }))
+}
+
+fn others_json(others: &[(String, String)]) -> serde_json::Value {
+    others.iter().map(|(name, label)| (name.clone(), serde_json::Value::from(label.clone()))).collect()
+}
+
+/// The variant with the same other factors: a `when` or `skip` may take it out at some values.
+fn same(experiment: &Experiment, wanted: &[(String, String)], name: &str) -> Result<usize, Error> {
+    let found = experiment.variants().iter().position(|variant| others(experiment, variant, name) == wanted);
+    found.ok_or_else(|| Error::Arguments {
+        message: format!("`[design]` leaves out {} at a value of `{name}`", words::levels(wanted)),
+        hint: "a search needs every value: take the restriction out, or choose other levels by `--only`".to_owned(),
+    })
+}

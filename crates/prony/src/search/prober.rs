@@ -1,0 +1,248 @@
+//! One trial at a time, each kept when it ends; what an earlier session kept is told again instead of run.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use prony_core::event::Event;
+use prony_core::experiment::design::Experiment;
+use prony_core::experiment::program::Care;
+use prony_core::outcome::Outcome;
+use prony_core::plan::{Label, PlannedTrial, lone_block};
+use prony_core::record::TrialRecord;
+use serde_json::Value;
+
+use super::shelf::Shelf;
+use crate::error::Error;
+use crate::results::{Database, RunId, RunStart, RunStatus};
+use crate::runner::interrupt::Interrupt;
+use crate::runner::lab::Lab;
+use crate::runner::observer::Observer;
+use crate::runner::{Summary, elsewhere, trial, unix_ms, variant_text};
+
+/// What every search needs beside its file.
+pub struct Means<'a> {
+    /// The results.
+    pub database: &'a Path,
+    /// Where scratch goes.
+    pub near: &'a Path,
+    /// Whether the user asked to stop.
+    pub interrupt: Interrupt,
+    /// Each entry of the journal is a line of JSON in this file, too.
+    pub journal: Option<&'a Path>,
+    /// Told what happens.
+    pub observer: &'a mut dyn Observer,
+}
+
+impl Means<'_> {
+    /// The same for a part of the time: several runs of one search share them.
+    pub fn lend(&mut self) -> Means<'_> {
+        let Means { database, near, interrupt, journal, observer } = self;
+        Means { database, near, interrupt: interrupt.clone(), journal: *journal, observer: &mut **observer }
+    }
+}
+
+/// A search's run.
+pub struct Prober<'a> {
+    shelf: &'a Shelf,
+    lab: Option<Lab<'a>>,
+    database: Database,
+    run: RunId,
+    experiment: Experiment,
+    /// What an earlier session finished, by position.
+    stored: BTreeMap<u32, TrialRecord>,
+    /// How many entries of the journal are in the database already.
+    known: usize,
+    written: usize,
+    position: u32,
+    file: Option<(PathBuf, File)>,
+    observer: &'a mut dyn Observer,
+    interrupt: Interrupt,
+    summary: Summary,
+}
+
+impl<'a> Prober<'a> {
+    /// Begins a run of an experiment that has a variant at least.
+    ///
+    /// # Errors
+    /// Where the machine refuses what every trial needs, or the database what it is given.
+    pub fn begin(shelf: &'a Shelf, experiment: Experiment, means: Means<'a>) -> Result<Self, Error> {
+        let mut database = Database::create(means.database)?;
+        let kept = shelf.put(experiment.clone());
+        let lab = Lab::new(kept, means.near, means.interrupt.clone(), means.observer)?;
+        let asked = elsewhere(means.near, means.database);
+        let run = database.begin_run(&RunStart {
+            experiment: kept,
+            seed: kept.seed(),
+            host: &lab.host,
+            limits: &lab.limits,
+            version: env!("CARGO_PKG_VERSION"),
+            started_unix_ms: unix_ms(),
+            planned: 0,
+            scratch: asked.as_deref(),
+        })?;
+        Self::ready(shelf, lab, database, run, experiment, means)
+    }
+
+    /// Goes on with a run that was interrupted.
+    ///
+    /// # Errors
+    /// As [`Self::begin`].
+    pub fn resume(shelf: &'a Shelf, run: RunId, means: Means<'a>) -> Result<Self, Error> {
+        let mut database = Database::open(means.database)?;
+        let data = database.load_run(run)?;
+        database.reopen_run(run, data.head.finished)?;
+        let kept = shelf.put(data.experiment.clone());
+        // Where it was, unless told otherwise now.
+        let told = elsewhere(means.near, means.database).is_some();
+        let near = data.head.scratch.as_deref().filter(|_| !told).unwrap_or(means.near);
+        let lab = Lab::new(kept, near, means.interrupt.clone(), means.observer)?;
+        let mut prober = Self::ready(shelf, lab, database, run, data.experiment, means)?;
+        prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
+        prober.known = prober.database.journal(run)?.len();
+        Ok(prober)
+    }
+
+    fn ready(
+        shelf: &'a Shelf,
+        lab: Lab<'a>,
+        mut database: Database,
+        run: RunId,
+        experiment: Experiment,
+        means: Means<'a>,
+    ) -> Result<Self, Error> {
+        if experiment.observe().care == Care::Light {
+            database.sync_every(Duration::from_secs(1))?;
+        }
+        let open = |path: &Path| {
+            let what = format!("`{}`", path.display());
+            File::create(path).map(|file| (path.to_owned(), file)).map_err(|source| Error::Write { what, source })
+        };
+        let text = format!("run {run}: {}", experiment.title());
+        means.observer.event(&Event::Notice { text, hint: None });
+        Ok(Self {
+            shelf,
+            lab: Some(lab),
+            database,
+            run,
+            experiment,
+            stored: BTreeMap::new(),
+            known: 0,
+            written: 0,
+            position: 0,
+            file: means.journal.map(open).transpose()?,
+            observer: means.observer,
+            interrupt: means.interrupt,
+            summary: Summary::default(),
+        })
+    }
+
+    /// The run's number.
+    pub const fn run(&self) -> RunId {
+        self.run
+    }
+
+    /// The experiment as it has grown so far.
+    pub const fn experiment(&self) -> &Experiment {
+        &self.experiment
+    }
+
+    /// Takes in a variant of another experiment of the same file; its number here.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn admit(&mut self, other: &Experiment, variant: usize) -> Result<usize, Error> {
+        let before = self.experiment.variants().len();
+        let id = self.experiment.admit(other, variant);
+        if id == before {
+            self.database.extend_run(self.run, &self.experiment, self.position)?;
+            let kept = self.shelf.put(self.experiment.clone());
+            self.lab = self.lab.take().map(|lab| lab.with(kept)).transpose()?;
+        }
+        Ok(id)
+    }
+
+    /// Runs a trial of a variant as part of a block; `None` where the user interrupted it.
+    ///
+    /// # Errors
+    /// Where the machine refuses what every trial needs, or an earlier session's trial is another one.
+    pub fn probe(&mut self, variant: usize, block: u32) -> Result<Option<TrialRecord>, Error> {
+        let position = self.position;
+        if let Some(stored) = self.stored.remove(&position) {
+            return self.again(stored, variant, block).map(Some);
+        }
+        let Some(lab) = self.lab.as_ref().filter(|_| !self.interrupt.asked()) else {
+            self.summary.interrupted = true;
+            return Ok(None);
+        };
+        let (seed, _) = lone_block(self.experiment.seed(), block, 0);
+        let planned = PlannedTrial { block, sub_block: 0, position, variant, label: Label::A, seed };
+        let text = variant_text(&self.experiment, &self.experiment.variants()[variant]);
+        self.observer.event(&Event::TrialBegan { trial: planned, variant: text.clone() });
+        let record = trial::run(lab, &planned, self.observer)?;
+        if record.ending.outcome == Outcome::Interrupted {
+            self.summary.interrupted = true;
+            return Ok(None);
+        }
+        self.database.append_trial(self.run, &record)?;
+        self.position += 1;
+        match record.ending.outcome {
+            Outcome::Ok => self.summary.ok += 1,
+            _ => self.summary.failed += 1,
+        }
+        self.observer.event(&Event::TrialEnded {
+            trial: planned,
+            variant: text,
+            took: record.took,
+            phases: crate::runner::phase_times(&record),
+            ending: record.ending.clone(),
+            done: self.position,
+            trials: self.position,
+        });
+        Ok(Some(record))
+    }
+
+    fn again(&mut self, stored: TrialRecord, variant: usize, block: u32) -> Result<TrialRecord, Error> {
+        if (stored.trial.variant, stored.trial.block) == (variant, block) {
+            self.position += 1;
+            return Ok(stored);
+        }
+        Err(Error::Arguments {
+            message: format!("run {} searched by other rules than this prony's, and cannot go on", self.run),
+            hint: "begin the search anew, without --resume".to_owned(),
+        })
+    }
+
+    /// Writes into the journal, unless an earlier session already has.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn note(&mut self, entry: &Value) -> Result<(), Error> {
+        self.written += 1;
+        if self.written > self.known {
+            self.database.append_journal(self.run, entry)?;
+        }
+        let Some((path, file)) = &mut self.file else { return Ok(()) };
+        let what = format!("`{}`", path.display());
+        writeln!(file, "{entry}").map_err(|source| Error::Write { what, source })
+    }
+
+    /// Ends the run.
+    ///
+    /// # Errors
+    /// Where a program's `cleanup` fails, or the database refuses.
+    pub fn end(mut self) -> Result<Summary, Error> {
+        if let Some(lab) = &self.lab {
+            trial::clean_up(lab)?;
+        }
+        self.database.sync_every(Duration::ZERO)?;
+        self.database.extend_run(self.run, &self.experiment, self.position)?;
+        let Summary { ok, failed, interrupted } = self.summary;
+        let status = if interrupted { RunStatus::Interrupted } else { RunStatus::Done };
+        self.database.end_run(self.run, status, unix_ms())?;
+        self.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });
+        Ok(self.summary)
+    }
+}

@@ -1,0 +1,22 @@
+//! Experiments that stay where they are while later ones are added.
+
+use std::cell::OnceCell;
+
+use prony_core::experiment::design::Experiment;
+
+/// The stages of an experiment that grows: trials under way refer to theirs.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    first: OnceCell<Box<(Experiment, Shelf)>>,
+}
+
+impl Shelf {
+    /// Keeps another one for as long as the shelf lives.
+    pub fn put(&self, experiment: Experiment) -> &Experiment {
+        let mut end = self;
+        while let Some(kept) = end.first.get() {
+            end = &kept.1;
+        }
+        &end.first.get_or_init(|| Box::new((experiment, Self::default()))).0
+    }
+}

@@ -1,0 +1,119 @@
+//! The experiment file as a search sees it: checked again for every setting that is tried.
+
+use std::path::Path;
+
+use prony_core::experiment::design::{Experiment, Level, Variant};
+use prony_core::experiment::{self, Overrides, RawExperiment};
+use prony_core::search::Range;
+use prony_engines::catalog::Catalog;
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::results::RunId;
+
+/// A file and what the command line changes in it.
+#[derive(Debug)]
+pub struct Source {
+    raw: RawExperiment,
+    overrides: Overrides,
+}
+
+impl Source {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Where it cannot be read, or is no TOML.
+    pub fn read(file: &Path, overrides: Overrides) -> Result<Self, Error> {
+        let text =
+            std::fs::read_to_string(file).map_err(|source| Error::ReadFile { path: file.to_path_buf(), source })?;
+        let name = file.display().to_string();
+        let raw =
+            experiment::parse(&text, &name).map_err(|problems| Error::Experiment { file: name, text, problems })?;
+        Ok(Self { raw, overrides })
+    }
+
+    /// Of the factors' levels, only these from now on.
+    pub fn pin(&mut self, levels: &[(String, String)]) {
+        self.overrides.only.extend(levels.iter().map(|(factor, label)| (factor.clone(), vec![label.clone()])));
+    }
+
+    /// Refuses to go on with a run of another text.
+    ///
+    /// # Errors
+    /// Where the file has changed since.
+    pub fn must_be(&self, experiment: &Experiment, run: RunId, file: &Path) -> Result<(), Error> {
+        if experiment.source() == self.raw.text() {
+            return Ok(());
+        }
+        Err(Error::Arguments {
+            message: format!("`{}` is not what it was when run {run} began", file.display()),
+            hint: "bring it back as it was, or begin a new search without --resume".to_owned(),
+        })
+    }
+
+    /// The experiment as the file and the command line have it.
+    ///
+    /// # Errors
+    /// Where it has faults.
+    pub fn plain(&self) -> Result<Experiment, Error> {
+        self.at(&[])
+    }
+
+    /// The experiment with these values, `(name, value)`, for factors or keys of their levels.
+    ///
+    /// # Errors
+    /// Where it has faults, also through a value.
+    pub fn at(&self, values: &[(String, String)]) -> Result<Experiment, Error> {
+        let mut overrides = self.overrides.clone();
+        overrides.set.extend(values.iter().map(|(name, value)| (name.clone(), vec![value.clone()])));
+        experiment::check(&self.raw, &Catalog, &overrides).map_err(|problems| Error::Experiment {
+            file: self.raw.file().to_owned(),
+            text: self.raw.text().to_owned(),
+            problems,
+        })
+    }
+
+    /// Gives the range the unit of the file's values where it was written without one.
+    ///
+    /// # Errors
+    /// Where the file has faults, or no such factor.
+    pub fn complete(&self, range: &mut Range) -> Result<(), Error> {
+        let experiment = self.plain()?;
+        let own = experiment.variants().first().and_then(|variant| own_value(&experiment, variant, &range.name));
+        let own = own.ok_or_else(|| unknown(&experiment, &range.name))?;
+        range.adopt_unit(&own);
+        Ok(())
+    }
+}
+
+/// What a variant has for a factor, or for a key of its level, as text.
+pub(super) fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Option<String> {
+    let (factor, key) = name.split_once('.').map_or((name, None), |(factor, key)| (factor, Some(key)));
+    let at = experiment.factors().iter().position(|known| known.name == factor)?;
+    let level: &Level = experiment.level_of(variant, at);
+    let value = match key {
+        None => &level.value,
+        Some(key) => level.value.get(key)?,
+    };
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+pub(super) fn unknown(experiment: &Experiment, name: &str) -> Error {
+    let factors: Vec<&str> = experiment.factors().iter().map(|factor| factor.name.as_str()).collect();
+    let known = match factors.is_empty() {
+        true => "the file has no `[factors]`: make one of what is to be varied".to_owned(),
+        false => format!("its factors: `{}`; `factor.key` names a key of their levels", factors.join("`, `")),
+    };
+    Error::Arguments { message: format!("`{name}` is no factor of the file with numbers or quantities"), hint: known }
+}
+
+/// Every factor but one of a variant, as `(name, label)`.
+pub(super) fn others(experiment: &Experiment, variant: &Variant, but: &str) -> Vec<(String, String)> {
+    let factor = but.split('.').next().unwrap_or(but);
+    let label = |at: usize| (experiment.factors()[at].name.clone(), experiment.level_of(variant, at).label.clone());
+    (0..experiment.factors().len()).map(label).filter(|(name, _)| name != factor).collect()
+}

@@ -1,0 +1,293 @@
+//! `tune`: settings race in interleaved blocks; the winner then meets the default in fresh ones.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use prony_core::event::Event;
+use prony_core::experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Statistic, TableSpec};
+use prony_core::experiment::expr;
+use prony_core::finding::Severity;
+use prony_core::reading::Reading;
+use prony_core::record::TrialRecord;
+use prony_core::search::tune::{Block, Found, Seen, Settings, Step};
+use prony_core::search::{Constraint, Fate, Tune};
+use prony_core::units::Nanos;
+use serde_json::{Value, json};
+
+use super::base::Base;
+use super::found::{Confirmed, Setting, TuneWanted, reading};
+use super::prober::{Means, Prober};
+use super::shelf::Shelf;
+use super::source::Source;
+use super::words_tune as words;
+use crate::error::Error;
+use crate::results::{Database, RunId};
+use crate::runner;
+use crate::verdicts::{self, Verdicts};
+
+/// What a search came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuned {
+    /// Its run.
+    pub run: RunId,
+    /// What was found; `None` where the user interrupted it.
+    pub found: Option<Found>,
+    /// The winner beside the default, where another than the default won.
+    pub confirmed: Option<Confirmed>,
+    /// As a text for the terminal.
+    pub said: String,
+}
+
+impl Tuned {
+    /// Whether a setting came out that keeps the constraints and is not worse than the default.
+    pub fn is_good(&self) -> bool {
+        let worse = |verdicts: &Verdicts| verdicts.lines.iter().any(|line| line.comparison.verdict.is_worse());
+        let stands = |confirmed: &Confirmed| confirmed.keeps && !confirmed.interrupted && !worse(&confirmed.verdicts);
+        self.found.as_ref().is_some_and(|found| found.winner.is_some()) && self.confirmed.as_ref().is_none_or(stands)
+    }
+}
+
+/// Searches, and sets the winner against the default; `resume` goes on with a run.
+///
+/// # Errors
+/// Where the file, a range or a figure is at fault, or the machine refuses.
+pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Tuned, Error> {
+    let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
+    let base = Base::of(&mut source, wanted.ranges.clone(), &wanted.defaults)?;
+    let first = base.at(&source, &base.default)?;
+    figures_exist(&wanted, &first)?;
+    base.ends_are_sound(&source)?;
+    let shelf = Shelf::default();
+    let prober = match resume {
+        Some(run) => Prober::resume(&shelf, run, means.lend())?,
+        None => Prober::begin(&shelf, empty(&first, &base, &wanted), means.lend())?,
+    };
+    source.must_be(prober.experiment(), prober.run(), &wanted.file)?;
+    let confirm = blocks_of_confirmation(&wanted, &first);
+    let arms = if first.compare().twice { 3 } else { 2 };
+    let tune = Tune::new(Settings {
+        ranges: base.ranges.clone(),
+        default: base.default.clone(),
+        grid: wanted.grid,
+        resolution: wanted.resolution,
+        maximize: wanted.maximize,
+        max_trials: wanted.max_trials,
+        budget: wanted.budget,
+        reserve: confirm.min * arms,
+        seed: first.seed(),
+    });
+    let mut search =
+        Search { wanted: &wanted, source: &source, base: &base, tune, prober, variants: BTreeMap::new(), unread: None };
+    search.prober.note(&json!({ "search": "tune", "wanted": wanted }))?;
+    let found = search.until_done()?;
+    let settings = search.settings();
+    let Search { tune, prober, variants, unread, .. } = search;
+    let (run, experiment) = (prober.run(), prober.experiment().clone());
+    prober.end()?;
+    let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
+    let confirmed = match rival.and_then(|winner| Some((*variants.get(&0)?, *variants.get(&winner)?, winner))) {
+        Some((default, rival, winner)) => {
+            let title = format!("{}: {} against the default", first.title(), settings[winner].text);
+            let duel = experiment.duel(default, rival, &wanted.objective, confirm).titled(title);
+            Some(duelled(&duel, &wanted, means.lend())?)
+        }
+        None => None,
+    };
+    let told = words::Told { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() };
+    let said = told.tuned(found.as_ref(), confirmed.as_ref());
+    if found.is_some() {
+        let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);
+        let entry = json!({ "confirmation": fresh, "said": said });
+        Database::open(means.database)?.append_journal(run, &entry)?;
+    }
+    Ok(Tuned { run, found, confirmed, said })
+}
+
+/// The experiment that the search fills, with the default setting in it and a row for each that is tried.
+fn empty(first: &Experiment, base: &Base, wanted: &TuneWanted) -> Experiment {
+    let names: Vec<String> = base.ranges.iter().map(|range| format!("`{}`", range.name)).collect();
+    let title = format!("{}: search over {}", first.title(), names.join(", "));
+    let figure = |expr: &Expr| Column {
+        title: expr::print(expr),
+        parts: vec![CellPart::Figure { expr: expr.clone(), format: None }],
+    };
+    let objective = Expr::Metric(wanted.objective.clone());
+    let table = TableSpec {
+        title: None,
+        select: BTreeMap::new(),
+        rows: base.factors(),
+        tables: Vec::new(),
+        columns_by: Vec::new(),
+        columns: std::iter::once(&objective)
+            .chain(wanted.constraints.iter().map(Constraint::expr))
+            .map(figure)
+            .collect(),
+        statistic: Statistic::Median,
+    };
+    let mut experiment = first.emptied(title).showing(vec![table]);
+    experiment.admit(first, 0);
+    experiment
+}
+
+/// Figures of phases that do not exist would make every setting unreadable.
+fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Error> {
+    let phases: Vec<&str> = experiment
+        .variants()
+        .iter()
+        .flat_map(|variant| &variant.spec.phases)
+        .map(|phase| phase.name.as_str())
+        .collect();
+    let figures = std::iter::once(&wanted.objective).chain(wanted.constraints.iter().flat_map(Constraint::metrics));
+    for figure in figures {
+        if !phases.contains(&figure.phase.as_str()) {
+            return Err(Error::Arguments {
+                message: format!("`{figure}`: the experiment has no phase `{}`", figure.phase),
+                hint: format!("its phases: `{}`", phases.join("`, `")),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// As many blocks as were asked for, or as the file has where they allow a verdict.
+fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
+    let own = first.compare().blocks;
+    let least = prony_core::stats::MIN_BLOCKS;
+    wanted.confirm.unwrap_or(if own.min >= least { own } else { Blocks { min: least, max: 30 } })
+}
+
+/// The winner against the default, as an ordinary run.
+fn duelled(duel: &Experiment, wanted: &TuneWanted, means: Means<'_>) -> Result<Confirmed, Error> {
+    let Means { database, near, interrupt, observer, .. } = means;
+    let text = "the winner meets the default in fresh blocks".to_owned();
+    observer.event(&Event::Notice { text, hint: None });
+    let (run, summary) = runner::begin(duel, database, near, interrupt, observer)?;
+    let data = Database::open(database)?.load_run(run)?;
+    let verdicts = verdicts::of(&data);
+    let keeps = data.trials.iter().filter(|trial| trial.trial.variant == 1).all(|trial| keeps(wanted, trial));
+    Ok(Confirmed { data, verdicts, keeps, interrupted: summary.interrupted })
+}
+
+fn keeps(wanted: &TuneWanted, trial: &TrialRecord) -> bool {
+    let holds = |constraint: &Constraint| {
+        constraint.value(&mut |name| reading(trial, name)).measured().map(|value| constraint.holds(*value))
+    };
+    trial.ending.outcome.is_ok() && wanted.constraints.iter().all(|constraint| holds(constraint) == Some(true))
+}
+
+/// A search under way.
+struct Search<'a> {
+    wanted: &'a TuneWanted,
+    source: &'a Source,
+    base: &'a Base,
+    tune: Tune,
+    prober: Prober<'a>,
+    /// The variants of the candidates that ran.
+    variants: BTreeMap<usize, usize>,
+    /// The first reason for which something could not be read.
+    unread: Option<String>,
+}
+
+impl Search<'_> {
+    /// Block after block; `None` where the user interrupted it.
+    fn until_done(&mut self) -> Result<Option<Found>, Error> {
+        loop {
+            let step = self.tune.step();
+            for decision in self.tune.take_decisions() {
+                self.prober.note(&json!({ "decision": decision }))?;
+            }
+            match step {
+                Step::Done(found) => {
+                    self.prober.note(&json!({ "found": found, "settings": self.texts() }))?;
+                    return Ok(Some(found));
+                }
+                Step::Run(block) => {
+                    for candidate in &block.order {
+                        if !self.one(&block, *candidate)? {
+                            return Ok(None);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// One trial; `false` where the user interrupted it.
+    fn one(&mut self, block: &Block, candidate: usize) -> Result<bool, Error> {
+        let began = Instant::now();
+        let point = self.tune.candidates()[candidate].point.clone();
+        let variant = match self.variants.get(&candidate) {
+            Some(known) => *known,
+            None => {
+                let experiment = self.base.at(self.source, &point)?;
+                let variant = self.prober.admit(&experiment, 0)?;
+                self.variants.insert(candidate, variant);
+                variant
+            }
+        };
+        let Some(record) = self.prober.probe(variant, block.number)? else { return Ok(false) };
+        let spent = Nanos::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let (seen, figures) = self.seen(&record);
+        self.tune.tell(candidate, seen, spent.max(record.took));
+        self.prober.note(&json!({
+            "trial": record.trial.position, "stage": block.stage, "block": block.number, "candidate": candidate,
+            "setting": self.base.setting(&point), "outcome": record.ending.outcome, "figures": figures,
+            "seen": name_of(seen),
+        }))?;
+        Ok(true)
+    }
+
+    /// What a trial says of its setting, and the figures it says it by.
+    fn seen(&mut self, record: &TrialRecord) -> (Seen, Value) {
+        match Fate::of(record.ending.outcome) {
+            Some(Fate::Died) => return (Seen::Died, Value::Null),
+            Some(Fate::Disturbed) | None => return (Seen::Disturbed, Value::Null),
+            Some(Fate::Lived) => {}
+        }
+        let mut figures = serde_json::Map::new();
+        let objective = reading(record, &self.wanted.objective);
+        figures.insert(self.wanted.objective.to_string(), json!(objective));
+        let mut unread = match &objective {
+            Reading::Measured(value) if *value > 0.0 => None,
+            Reading::Measured(_) => Some(format!("`{}` is 0, of which no ratio can be stated", self.wanted.objective)),
+            Reading::Missing(why) => Some(format!("`{}`: {why}", self.wanted.objective)),
+        };
+        let mut broke = false;
+        for constraint in &self.wanted.constraints {
+            let value = constraint.value(&mut |name| reading(record, name));
+            figures.insert(constraint.to_string(), json!(value));
+            match value {
+                Reading::Measured(value) => broke |= !constraint.holds(value),
+                Reading::Missing(why) => unread = unread.or(Some(format!("`{constraint}`: {why}"))),
+            }
+        }
+        let refusal = record.findings.iter().find(|finding| finding.severity == Severity::Refusal);
+        unread = unread.or(refusal.map(|finding| finding.message.clone()));
+        let seen = match objective {
+            Reading::Measured(value) if unread.is_none() && broke => Seen::Broke(value),
+            Reading::Measured(value) if unread.is_none() => Seen::Good(value),
+            _ => Seen::Unread,
+        };
+        self.unread = self.unread.take().or(unread);
+        (seen, figures.into())
+    }
+
+    fn settings(&self) -> Vec<Setting> {
+        let setting = |(id, text): (usize, String)| Setting { text, variant: self.variants.get(&id).copied() };
+        self.texts().into_iter().enumerate().map(setting).collect()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        self.tune.candidates().iter().map(|candidate| self.base.text(&candidate.point)).collect()
+    }
+}
+
+const fn name_of(seen: Seen) -> &'static str {
+    match seen {
+        Seen::Good(_) => "good",
+        Seen::Broke(_) => "broke a constraint",
+        Seen::Died => "died",
+        Seen::Disturbed => "disturbed",
+        Seen::Unread => "not read",
+    }
+}

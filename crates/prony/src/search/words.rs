@@ -1,0 +1,85 @@
+//! What searches found, as text.
+
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::record::TrialRecord;
+use prony_core::search::{End, GrowSettings, Growth, Tried};
+
+use super::found::Grown;
+use crate::report::render::terminal::{Terminal, plain_table};
+use crate::report::{bytes, ended, least_memory, time};
+
+/// `store=lmdb, documents=10`.
+pub(super) fn levels(levels: &[(String, String)]) -> String {
+    let texts: Vec<String> = levels.iter().map(|(name, label)| format!("{name}={label}")).collect();
+    texts.join(", ")
+}
+
+/// The table of a search by `grow`, and what is to be said beside it.
+pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
+    let name = &settings.range.name;
+    let headings = ["", "largest that lives", "took, memory", "next died", "how"];
+    let rows: Vec<Vec<String>> = grown.iter().map(|one| row(settings, one)).collect();
+    let mut out = Vec::new();
+    // Writing to memory does not fail.
+    let _ = plain_table(Terminal { width: None, colour: false }, &headings, &rows, &mut out);
+    let mut text = String::from_utf8_lossy(&out).into_owned();
+    for one in grown {
+        let whose = if one.others.is_empty() { format!("`{name}`") } else { levels(&one.others) };
+        for note in notes(settings, &one.growth) {
+            text += &format!("{whose}: {note}\n");
+        }
+    }
+    text
+}
+
+fn row(settings: &GrowSettings, one: &Grown) -> Vec<String> {
+    let value = |tried: Option<Tried>| tried.map_or("none".to_owned(), |tried| settings.range.text(tried.value));
+    let whose = if one.others.is_empty() { settings.range.name.clone() } else { levels(&one.others) };
+    let died: Vec<&TrialRecord> = one.died.iter().collect();
+    vec![whose, value(one.growth.lives), with(&one.lived), value(one.growth.dies), ended(&died)]
+}
+
+/// What the living needed: its longest trial and most memory.
+fn with(lived: &[TrialRecord]) -> String {
+    let Some(took) = lived.iter().map(|trial| trial.took).max() else { return String::new() };
+    let memory = lived.iter().filter_map(most_memory).reduce(f64::max);
+    let memory = memory.map(|memory| format!(", {}", bytes(memory)));
+    format!("{}{}", time(took), memory.unwrap_or_default())
+}
+
+/// The control group's own peak, or the largest that was seen in any phase.
+fn most_memory(trial: &TrialRecord) -> Option<f64> {
+    let seen = |stat| {
+        let key = MetricKey::gauge(Metric::Rss, stat);
+        trial.phases.iter().filter_map(|phase| phase.reading(key)?.measured().copied()).reduce(f64::max)
+    };
+    least_memory(trial).or_else(|| seen(Stat::Peak)).or_else(|| seen(Stat::Max))
+}
+
+fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
+    let text = |value: f64| settings.range.text(value);
+    let mut notes = Vec::new();
+    match growth.end {
+        End::Edge => {}
+        End::NothingLives => notes.push(format!("nothing lives: {} dies already", text(settings.range.low))),
+        End::AllLive => notes.push("it lives to the end of the range; what would end it is not known".to_owned()),
+        End::Disturbed => notes.push(
+            "every trial of a value was ended from outside (the host's memory, or a kill of unknown cause); the search \
+             ends there"
+                .to_owned(),
+        ),
+    }
+    for mixed in growth.tried.iter().filter(|tried| tried.is_mixed()) {
+        notes.push(format!(
+            "{} lived {} and died {} of {} times: no sharp edge",
+            text(mixed.value),
+            mixed.lived,
+            mixed.died,
+            mixed.lived + mixed.died
+        ));
+    }
+    if let (Some(above), Some(dies)) = (growth.lives_above.first(), growth.dies) {
+        notes.push(format!("{} lives though {} died: survival does not fall steadily", text(*above), text(dies.value)));
+    }
+    notes
+}

@@ -1,0 +1,263 @@
+//! Profiles through the real binary: what is sampled, where it is kept, and that it counts nowhere.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use prony::results::{Database, RunData};
+use prony_core::profile::{Profile, ProfileRecord, Profiler};
+use prony_core::reading::{Reading, Why};
+use serde_json::Value;
+
+/// A folder with a database of its own.
+struct Bench {
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    /// With a file for each name and text.
+    fn new(files: &[(&str, &str)]) -> Self {
+        let bench = Self { dir: tempfile::tempdir().unwrap() };
+        files.iter().for_each(|(name, text)| fs::write(bench.path(name), text).unwrap());
+        bench
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+        command.args(args).current_dir(self.dir.path()).env("NO_COLOR", "1");
+        command
+    }
+
+    /// Standard output of a command that must succeed.
+    fn says(&self, args: &[&str]) -> String {
+        said(&self.command(args).output().unwrap())
+    }
+
+    fn database(&self) -> Database {
+        Database::open(&self.path("prony.db")).unwrap()
+    }
+
+    /// The latest run and its profiles.
+    fn results(&self) -> (RunData, Vec<ProfileRecord>) {
+        let database = self.database();
+        let run = database.runs().unwrap().last().unwrap().id;
+        (database.load_run(run).unwrap(), database.profiles(run).unwrap())
+    }
+}
+
+fn said(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+/// Whether Node is there; said aloud where it is not.
+fn has_node() -> bool {
+    let there = Command::new("node").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !there {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`node` is required and missing");
+        println!("SKIPPED: `node` is not there");
+    }
+    there
+}
+
+/// Two phases with functions of their own; in the second, one takes three times the time of the other.
+const HOT: &str = "
+const lib = require('./node_modules/busy/index.js');
+function early() { const end = Date.now() + 60; while (Date.now() < end); }
+function three() { const end = Date.now() + 30; while (Date.now() < end); }
+console.log('A begins'); early(); console.log('A ends');
+console.log('B begins'); for (let i = 0; i < 6; i++) { three(); lib.one(); } console.log('B ends');
+";
+const BUSY: &str = "exports.one = function one() { const end = Date.now() + 10; while (Date.now() < end); };";
+
+const EXPERIMENT: &str = "
+[factors]
+n = [1, 2]
+[compare]
+blocks = 2
+[observe]
+care = \"light\"
+profile = \"cpu\"
+[program.hot]
+command = [\"node\", \"hot.js\", \"-{n}\"]
+directory = \".\"
+runtime = \"node\"
+[[phase]]
+name = \"A\"
+begin = { line = '^A begins' }
+end = { line = '^A ends' }
+[[phase]]
+name = \"B\"
+begin = { line = '^B begins' }
+end = { line = '^B ends' }
+";
+
+fn hot() -> Bench {
+    let bench = Bench::new(&[("hot.js", HOT), ("e.toml", EXPERIMENT)]);
+    fs::create_dir_all(bench.path("node_modules/busy")).unwrap();
+    fs::write(bench.path("node_modules/busy/index.js"), BUSY).unwrap();
+    bench
+}
+
+/// Own and total seconds by function in a phase of a variant's profile.
+fn seconds(bench: &Bench, variant: usize, phase: &str) -> BTreeMap<String, (f64, f64)> {
+    let (data, records) = bench.results();
+    let trial = records[variant].trial.as_ref().unwrap();
+    let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
+    let profile = Profile::from_files(&bench.database().profile_files(data.head.id, variant).unwrap()).unwrap();
+    let span = phase.begin.unwrap()..phase.end.unwrap();
+    let mut times = BTreeMap::new();
+    for share in profile.during(Some(&span)).times().functions {
+        let of: &mut (f64, f64) = times.entry(profile.functions[share.of].name.clone()).or_default();
+        *of = (of.0 + share.own.as_secs_f64(), of.1 + share.total.as_secs_f64());
+    }
+    times
+}
+
+#[test]
+fn hot_functions_are_found_in_their_phases_and_count_in_no_figure() {
+    if !has_node() {
+        return;
+    }
+    let bench = hot();
+    let plan = bench.says(&["check", "e.toml"]);
+    assert!(plan.contains("2 more trials, one of each variant, are profiled after the blocks"), "{plan}");
+    bench.says(&["run", "e.toml", "--quiet"]);
+    let (data, records) = bench.results();
+    assert_eq!((data.trials.len(), data.head.planned, data.head.finished, data.head.ok), (4, 4, 4, 4));
+    assert_eq!(records.iter().map(|record| record.variant).collect::<Vec<_>>(), [0, 1]);
+    assert!(records.iter().all(|record| record.profiler == Profiler::V8 && record.interval.measured().is_some()));
+    let times = seconds(&bench, 1, "B");
+    let ratio = times["three"].0 / times["one"].0;
+    assert!((2.0..4.5).contains(&ratio), "{ratio}");
+    assert!(!times.contains_key("early"), "it belongs to the other phase");
+    let times = seconds(&bench, 1, "A");
+    let share = times["early"].0 / times.values().map(|(own, _)| own).sum::<f64>();
+    assert!(share > 0.5 && !times.contains_key("one"), "{times:?}");
+
+    let shown = bench.says(&["show"]);
+    assert!(shown.ends_with("where the time goes: `prony profile 1`\n"), "{shown}");
+    let document: Value = serde_json::from_str(&bench.says(&["report", "--format", "json"])).unwrap();
+    assert_eq!(document["trials"].as_array().map(Vec::len), Some(4), "{:.300}", document.to_string());
+    let text = bench.says(&["profile", "--variant", "n=2", "--phase", "B"]);
+    let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("no `{what}` in {text}"));
+    assert!(at("three (hot.js:4)") < at("one (index.js:1)"), "{text}");
+    assert!(at("[the program]") < at("[busy]") && text.contains("by the median of 2 trials"), "{text}");
+    assert!(!text.contains("n=1") && !text.contains("phase A"), "{text}");
+    formats(&bench);
+    bench.says(&["rm", "1", "--yes"]);
+    assert!(bench.database().profiles(data.head.id).unwrap().is_empty());
+    assert!(bench.database().profile_files(data.head.id, 0).unwrap().is_empty());
+}
+
+fn formats(bench: &Bench) {
+    let folded = bench.says(&["profile", "--variant", "n=1", "--format", "folded"]);
+    assert!(folded.lines().any(|line| line.starts_with("A;") && line.contains(";early (hot.js:3) ")), "{folded}");
+    let refused = bench.command(&["profile", "--format", "speedscope"]).output().unwrap();
+    let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(refused.status.code() == Some(2) && why.contains("--variant 'n=1'"), "{why}");
+    bench.says(&["profile", "--variant", "n=1", "--format", "speedscope", "-o", "s.json"]);
+    let file: Value = serde_json::from_str(&fs::read_to_string(bench.path("s.json")).unwrap()).unwrap();
+    let names: Vec<&str> = file["profiles"].as_array().unwrap().iter().filter_map(|p| p["name"].as_str()).collect();
+    assert!(names[0].starts_with("A: hot.js [") && names[1].starts_with("B: hot.js ["), "{names:?}");
+    bench.says(&["profile", "--format", "raw", "-o", "raw"]);
+    let files: Vec<PathBuf> = fs::read_dir(bench.path("raw")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(files.len(), 2);
+    assert!(files.iter().all(|path| path.extension().is_some_and(|extension| extension == "cpuprofile")));
+    let unknown = bench.command(&["profile", "--phase", "C"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("their phases: `A`, `B`"));
+}
+
+#[test]
+fn a_resumed_run_makes_the_profiles_that_it_lacks() {
+    if !has_node() {
+        return;
+    }
+    let bench = hot();
+    bench.says(&["run", "e.toml", "--quiet"]);
+    let (before, records) = bench.results();
+    let raw = rusqlite::Connection::open(bench.path("prony.db")).unwrap();
+    raw.execute_batch(
+        "PRAGMA foreign_keys = 1; DELETE FROM profiles WHERE variant = 1; UPDATE runs SET status = 'interrupted'",
+    )
+    .unwrap();
+    drop(raw);
+    bench.says(&["run", "--resume", "--quiet"]);
+    let (after, again) = bench.results();
+    assert_eq!(after.trials, before.trials, "no trial ran again");
+    assert_eq!(again[0], records[0], "nor the profile that was there");
+    assert!(again.len() == 2 && again[1].trial.is_some() && again[1] != records[1]);
+}
+
+#[test]
+fn a_command_is_profiled_without_a_file() {
+    if !has_node() {
+        return;
+    }
+    let bench = hot();
+    let text = bench.says(&["exec", "--profile", "--runtime", "node", "-r", "2", "--", "node", "hot.js"]);
+    assert!(text.contains("profile of the subject") && text.contains("three (hot.js:4)"), "{text}");
+    let (data, records) = bench.results();
+    assert_eq!((data.trials.len(), records.len()), (2, 1));
+}
+
+const STORE: &str = "
+[compare]
+blocks = 1
+[observe]
+profile = \"cpu\"
+care = \"light\"
+[store]
+engine = \"memory\"
+[data]
+records = 100_000
+key = \"{i}\"
+value = { bytes = 1000 }
+[[phase]]
+name = \"write\"
+put = {}
+";
+
+#[test]
+fn a_bare_store_is_profiled_by_perf_where_that_is_permitted() {
+    let bench = Bench::new(&[("e.toml", STORE)]);
+    bench.says(&["run", "e.toml", "--quiet"]);
+    let (data, records) = bench.results();
+    assert_eq!((data.trials.len(), records.len(), records[0].profiler), (1, 1, Profiler::Perf));
+    let text = bench.says(&["profile"]);
+    match &records[0].interval {
+        Reading::Missing(why) => {
+            assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why}");
+            println!("SKIPPED: {why}");
+            assert!(records[0].trial.is_none() && text.contains(&why.to_string()), "{text}");
+        }
+        Reading::Measured(_) => {
+            assert!(text.contains("phase write") && text.contains("[prony"), "{text}");
+            let page = bench.says(&["report", "--html"]);
+            assert!(page.contains("\"calls\":[[-1,"), "the flame graph's calls are in the page");
+        }
+    }
+}
+
+#[test]
+fn where_perf_is_missing_the_reason_stands_in_every_report() {
+    let bench = Bench::new(&[("e.toml", STORE)]);
+    let nowhere = bench.path("nowhere");
+    let output = bench.command(&["run", "e.toml"]).env("PATH", nowhere).output().unwrap();
+    said(&output);
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(log.contains("[profile 1/1]") && log.contains("`perf` is not installed"), "{log}");
+    let (data, records) = bench.results();
+    assert_eq!(data.trials.len(), 1);
+    assert!(records[0].trial.is_none(), "no trial ran for nothing");
+    assert!(matches!(&records[0].interval, Reading::Missing(Why::NotSupported(_))));
+    assert!(bench.says(&["profile"]).contains("no profile: not supported"), "{}", bench.says(&["profile"]));
+    assert!(bench.says(&["report", "--html"]).contains("`perf` is not installed"));
+    let refused = bench.command(&["profile", "--format", "folded"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("there is no sample to write"));
+}

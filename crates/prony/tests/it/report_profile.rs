@@ -1,0 +1,116 @@
+//! Profiles on the page: what the picture holds, what is left out, and that names do nothing.
+
+use prony::results::{Database, RunId};
+use prony_core::profile::{Format, ProfileFile, ProfileRecord, Profiler};
+use prony_core::reading::{Reading, Why};
+use prony_core::record::TrialRecord;
+use prony_core::units::Nanos;
+use serde_json::{Value, json};
+
+use crate::{pages, report_page};
+
+/// A stack, outermost call first as `name@url`, and for how many samples of a hundred it is seen.
+const STACKS: [(&[&str], u64); 6] = [
+    (&["(program)"], 2),
+    (&["build@/site/build.js", "source@/site/build.js", "transform@/site/build.js"], 45),
+    (&["build@/site/build.js", "source@/site/build.js", "writeBatch@/site/node_modules/lmdb/write.js"], 30),
+    (
+        &[
+            "build@/site/build.js",
+            "source@/site/build.js",
+            "writeBatch@/site/node_modules/lmdb/write.js",
+            "(garbage collector)",
+        ],
+        8,
+    ),
+    (&["build@/site/build.js", "</script><img src=x onerror='hit=1'>\u{202e}@/site/a\"b.js"], 10),
+    (&["(idle)"], 5),
+];
+
+/// A `.cpuprofile` that goes through the stacks once a second.
+fn cpuprofile(thread: u32, begin: Nanos, end: Nanos) -> Vec<u8> {
+    let mut nodes = vec![json!({"id": 1, "callFrame": {"functionName": "(root)"}, "children": []})];
+    let mut places: Vec<(Vec<&str>, usize)> = vec![(vec![], 1)];
+    let mut innermost = Vec::new();
+    for (stack, share) in STACKS {
+        for depth in 1..=stack.len() {
+            if places.iter().any(|(path, _)| path == &stack[..depth]) {
+                continue;
+            }
+            let (name, url) = stack[depth - 1].rsplit_once('@').unwrap_or((stack[depth - 1], ""));
+            let id = nodes.len() + 1;
+            nodes.push(json!({"id": id, "children": [], "callFrame":
+                {"functionName": name, "url": url, "lineNumber": depth * 10, "columnNumber": 0}}));
+            let above = places.iter().find(|(path, _)| path == &stack[..depth - 1]).unwrap().1;
+            nodes[above - 1]["children"].as_array_mut().unwrap().push(json!(id));
+            places.push((stack[..depth].to_vec(), id));
+        }
+        let id = places.iter().find(|(path, _)| path == stack).unwrap().1;
+        innermost.extend(std::iter::repeat_n(id, share as usize));
+    }
+    let micros = |time: Nanos| time.as_nanos() / 1_000;
+    let count = ((micros(end) - micros(begin)) / 10_000) as usize;
+    let samples: Vec<usize> = innermost.into_iter().cycle().take(count).collect();
+    let deltas: Vec<u64> = (0..count).map(|at| if at == 0 { 0 } else { 10_000 }).collect();
+    let edges = [begin.as_nanos(), begin.as_nanos() + 1_000];
+    let last = [end.as_nanos(), end.as_nanos() + 1_000];
+    json!({"nodes": nodes, "startTime": micros(begin), "endTime": micros(end), "samples": samples, "timeDeltas": deltas,
+           "prony": {"pid": 42, "thread": thread, "name": "build.js", "started": edges, "stopped": last}})
+    .to_string()
+    .into_bytes()
+}
+
+fn stored() -> (Database, RunId, Vec<TrialRecord>) {
+    let (experiment, trials) = pages::cache(8);
+    let (mut database, run) = pages::stored("profile", &experiment, &trials);
+    let profiled = trials.iter().find(|trial| trial.trial.variant == 0).unwrap().clone();
+    let begin = profiled.phases.iter().filter_map(|phase| phase.begin).min().unwrap();
+    let end = profiled.phases.iter().filter_map(|phase| phase.end).max().unwrap();
+    let files: Vec<ProfileFile> = [0, 1]
+        .map(|thread| ProfileFile {
+            name: format!("42-{thread}-0.cpuprofile"),
+            format: Format::CpuProfile,
+            body: cpuprofile(thread, begin, end),
+        })
+        .into();
+    let interval = Reading::Measured(Nanos::from_micros(250));
+    let record = |variant, interval, trial| ProfileRecord {
+        variant,
+        profiler: Profiler::V8,
+        interval,
+        trial,
+        notes: vec!["worker 7 of process 42 (`<b>`) ended before it could write its profile".into()],
+    };
+    database.append_profile(run, &record(0, interval, Some(profiled)), &files).unwrap();
+    let refused = Reading::Missing(Why::NotPermitted("perf_event_paranoid is 3".into()));
+    database.append_profile(run, &record(1, refused, None), &[]).unwrap();
+    (database, run, trials)
+}
+
+#[test]
+fn the_page_has_the_functions_and_calls_of_each_profiled_phase() {
+    let (database, run, trials) = stored();
+    let text = report_page::of_stored("profile", &database, run);
+    let outside_script = text.replace(include_str!("../../src/report/html/assets/app.js"), "");
+    assert!(!outside_script.contains("<img") && !outside_script.contains("\u{202e}"));
+    let data = report_page::data(&text);
+    assert_eq!(
+        data["trials"]["variant"].as_array().unwrap().len(),
+        trials.len(),
+        "the profiled trial is not among them"
+    );
+    let [first, second] = data["profiles"].as_array().unwrap().as_slice() else { panic!("two profiles") };
+    assert_eq!(second["missing"], "not permitted: perf_event_paranoid is 3");
+    let phase = &first["phases"][0];
+    let name = |at: &Value| phase["names"][at.as_u64().unwrap() as usize]["text"].as_str().unwrap().to_owned();
+    let functions: Vec<(String, f64)> =
+        phase["functions"].as_array().unwrap().iter().map(|row| (name(&row[0]), row[1].as_f64().unwrap())).collect();
+    assert_eq!((functions[0].0.as_str(), functions[1].0.as_str()), ("transform", "writeBatch"));
+    let own: f64 = functions.iter().map(|(_, own)| own).sum();
+    assert!((own - 1.0).abs() < 1e-4, "{own}");
+    let roots: Vec<String> =
+        phase["calls"].as_array().unwrap().iter().filter(|call| call[0] == -1).map(|call| name(&call[1])).collect();
+    assert_eq!(roots, ["build.js [42]", "build.js [42, thread 1]"], "each thread has a root");
+    assert_eq!(phase["packages"].as_array().unwrap().len(), 4);
+    assert!(phase["overhead"].as_str().unwrap().starts_with("profiled, it took "), "{}", phase["overhead"]);
+}

@@ -1,0 +1,417 @@
+//! Programs of Node and CPython, probed through the real binary.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use prony::results::Database;
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::outcome::{OutOfMemory, Outcome};
+use prony_core::reading::Reading;
+use prony_core::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said};
+
+/// The version of a runtime's program, or `None`, said aloud; with `PRONY_REQUIRE_ALL=1` it must be there.
+fn version(program: &str) -> Option<(u32, u32)> {
+    let output = Command::new(program).arg("--version").output().ok().filter(|output| output.status.success());
+    if output.is_none() {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{program}` is required and missing");
+        println!("SKIPPED: `{program}` is not there");
+    }
+    let text = String::from_utf8(output?.stdout).unwrap();
+    let mut numbers =
+        text.trim_start_matches(|c: char| !c.is_ascii_digit()).split('.').map(|n| n.trim().parse().unwrap());
+    Some((numbers.next().unwrap(), numbers.next().unwrap()))
+}
+
+/// A folder with a program's files, which must be as they were afterwards.
+struct Site {
+    bench: Bench,
+    files: Vec<(String, String)>,
+}
+
+impl Site {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let bench = Bench::new();
+        let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        let site = Self { bench, files };
+        for (name, text) in &site.files {
+            let path = site.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        site
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.bench.path("site").join(name)
+    }
+
+    /// The experiment without its phases; the program works in the directory itself.
+    fn program(runtime: &str, command: &str) -> String {
+        format!(
+            "[program.x]\ncommand = \"{command}\"\nruntime = \"{runtime}\"\ndirectory = \"site\"\ncopy = \"none\"\n\
+             env = {{ PYTHONDONTWRITEBYTECODE = 1 }}\n"
+        )
+    }
+
+    fn trial(&self, runtime: &str, command: &str, phases: &str) -> TrialRecord {
+        let trial = self.bench.trial(&format!("{}{phases}", Self::program(runtime, command)));
+        let top = fs::read_dir(self.path("")).unwrap().count();
+        let expected: std::collections::BTreeSet<&str> =
+            self.files.iter().map(|(name, _)| name.split('/').next().unwrap()).collect();
+        assert_eq!(top, expected.len(), "nothing was written into the program's directory");
+        trial
+    }
+}
+
+fn phase<'t>(trial: &'t TrialRecord, name: &str) -> &'t PhaseRecord {
+    trial.phases.iter().find(|found| found.name == name).unwrap()
+}
+
+fn gauge(trial: &TrialRecord, phase: &str, metric: Metric, stat: Stat) -> f64 {
+    reading(trial, phase, MetricKey::gauge(metric, stat)).unwrap_or_else(|| panic!("no {}: {trial:?}", metric.name()))
+}
+
+fn why(trial: &TrialRecord, phase_name: &str, key: MetricKey) -> String {
+    match phase(trial, phase_name).reading(key) {
+        Some(Reading::Missing(why)) => why.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+const USED: MetricKey = MetricKey::gauge(Metric::HeapUsed, Stat::End);
+
+#[test]
+fn the_heap_of_a_program_is_read_while_it_runs() {
+    let Some(_) = version("node") else { return };
+    let site = Site::new(&[(
+        "a.js",
+        "const kept = []; let n = 0; const grow = () => { for (let i = 0; i < 20000; i++) kept.push({ i }); \
+         if (++n < 8) setTimeout(grow, 40); else console.log(kept.length, Buffer.alloc(3e6).length); }; grow();",
+    )]);
+    let args = ["-r", "2", "--runtime", "node", "--export-csv", "o.csv", "--", "node", "site/a.js"];
+    let (output, data) = site.bench.exec(&args);
+    for trial in &data.trials {
+        let of = |metric, stat| gauge(trial, "run", metric, stat);
+        let (used, total) = (of(Metric::HeapUsed, Stat::Max), of(Metric::HeapTotal, Stat::Max));
+        assert!(used > 3e6 && total >= used, "{used} of {total}");
+        assert!(of(Metric::HeapUsed, Stat::Min) < used && of(Metric::HeapUsed, Stat::End) > 3e6);
+        assert!(of(Metric::External, Stat::End) >= 3e6 && of(Metric::ArrayBuffers, Stat::End) >= 3e6);
+        assert!(amount(trial, "run", Metric::GcTime) >= 0.0 && amount(trial, "run", Metric::LoopDelay) >= 0.0);
+        let probe = &trial.conditions["probe"];
+        assert!(probe["cost_ns"].as_u64().unwrap() > 0 && probe["threads"][0]["probe"]["heap_bytes"].is_u64());
+        assert_eq!(probe["lines_lost"], 0);
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("  heap  ") && text.contains("  gc  ") && text.contains("by its own account"), "{text}");
+    let csv = fs::read_to_string(site.bench.path("o.csv")).unwrap();
+    assert!(csv.contains("heap.used.max") && csv.contains("heap.arraybuffers.end"), "{csv}");
+}
+
+#[test]
+fn what_cannot_be_read_says_why() {
+    let bench = Bench::new();
+    let trial = |runtime: &str, command: &str| bench.trial(&format!("[program.x]\ncommand = \"{command}\"\n{runtime}"));
+    assert!(why(&trial("", "true"), "run", USED).contains("names no `runtime`"));
+    assert!(why(&trial("runtime = \"jvm\"\n", "true"), "run", USED).contains("the runtime `jvm`"));
+    assert!(why(&trial("runtime = \"node\"\n", "true"), "run", USED).contains("no probe said hello"));
+    if version("python3").is_some() {
+        let python = |args: &str| trial("runtime = \"python\"\n", &format!("python3 {args} -c pass"));
+        assert!(why(&python("-I"), "run", USED).contains("`-I`"));
+        let probed = python("");
+        assert!(why(&probed, "run", MetricKey::gauge(Metric::External, Stat::End)).contains("does not tell"));
+        assert!(gauge(&probed, "run", Metric::HeapBlocks, Stat::Max) > 1000.0);
+        assert!(amount(&probed, "run", Metric::GcCount) >= 0.0);
+    }
+}
+
+const WORK: &str = "
+    exports.load = (n) => { const all = []; for (let i = 0; i < n; i++) all.push({ i, s: 'v' + i });
+                            exports.kept = all.slice(0, 100); return all.length; };
+    exports.slow = async (ms) => { await new Promise((done) => setTimeout(done, ms)); return ms; };
+    exports.hot = (n) => n + 1;
+    exports.fails = async () => { throw new Error('no'); };
+";
+
+/// Phases of functions that are called once, often, very often, and in vain.
+const CALLED: &str = "
+    [[phase]]
+    name = \"load it\"
+    call = \"lib/work.js#load\"
+    at_end = { collect = true, wait = \"50 ms\" }
+    [[phase]]
+    name = \"slow\"
+    call = \"work.js#slow\"
+    [[phase]]
+    name = \"hot\"
+    call = \"work.js#hot\"
+    [[phase]]
+    name = \"fails\"
+    call = \"work.js#fails\"
+    [[phase]]
+    name = \"whole\"
+    end = { line = 'never said' }
+";
+
+#[test]
+fn functions_of_common_js_are_phases() {
+    let Some(_) = version("node") else { return };
+    let main = "
+        const w = require('./lib/work.js');
+        (async () => {
+            w.load(200000);
+            for (let i = 0; i < 25; i++) await w.slow(4);
+            await Promise.all([w.slow(30), w.slow(30)]);
+            for (let i = 0; i < 5000; i++) w.hot(i);
+            for (let i = 0; i < 3; i++) await w.fails().catch(() => {});
+        })();
+    ";
+    let site = Site::new(&[("lib/work.js", WORK), ("main.js", main)]);
+    let trial = site.trial("node", "node main.js", CALLED);
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    held_and_collected(&trial);
+    // Several calls: how many, how long, how spread; at once they count once.
+    assert_eq!(amount(&trial, "slow", Metric::Operations), 27.0);
+    let (time, median) = (amount(&trial, "slow", Metric::Time), amount(&trial, "slow", Metric::LatencyP50));
+    assert!(time >= 25.0 * 3.5e6 + 29e6 && median >= 3.5e6, "{time}, {median}");
+    assert!(time <= amount(&trial, "slow", Metric::Wall) + 1e6);
+    let database = Database::open(&site.bench.path("prony.db")).unwrap();
+    let histograms = database.load_histograms(site.bench.data().head.id, trial.trial.position).unwrap();
+    let kept: Vec<(usize, &str)> = histograms.iter().map(|(phase, kept)| (*phase, kept.operation.as_str())).collect();
+    assert_eq!(kept, [(0, "call"), (1, "call"), (2, "call"), (3, "call")]);
+    // A hot function is counted.
+    assert_eq!(amount(&trial, "hot", Metric::Operations), 5000.0);
+    assert!(amount(&trial, "hot", Metric::LatencyP99) > 0.0 && amount(&trial, "hot", Metric::Time) > 0.0);
+    assert_eq!((amount(&trial, "fails", Metric::Errors), amount(&trial, "fails", Metric::Operations)), (3.0, 0.0));
+    assert_eq!(guards(&trial).iter().filter(|guard| **guard == "phase_never_ended").count(), 1, "{:?}", trial.findings);
+}
+
+/// The program was held at the end of the first phase, collected, read and let go.
+fn held_and_collected(trial: &TrialRecord) {
+    let heap = |stat| gauge(trial, "load it", Metric::HeapUsed, stat);
+    let (before, after) = (heap(Stat::Before), heap(Stat::End));
+    assert!(before > 8e6 && after < before - 4e6, "{before} before the collection, {after} after it");
+    assert!(heap(Stat::Max) >= before);
+    assert!(gauge(trial, "load it", Metric::Anon, Stat::End) > 0.0);
+    assert!(gauge(trial, "load it", Metric::Rss, Stat::Before) > 0.0);
+    let (held, wall) = (amount(trial, "load it", Metric::Held), amount(trial, "load it", Metric::Wall));
+    assert!(held >= 50e6, "{held}");
+    let hold = &trial.conditions["probe"]["holds"][0];
+    assert!(hold["held_ns"].as_u64().unwrap() >= 50_000_000 && hold["collected_ns"].as_u64().unwrap() > 0, "{hold}");
+    assert_eq!((hold["went_on"].as_str(), hold["phase"].as_str()), (Some("told to go on"), Some("load it")));
+    assert_eq!(amount(trial, "load it", Metric::Operations), 1.0);
+    // The time of a phase around it is without the hold.
+    let (whole, running) = (phase(trial, "whole"), amount(trial, "whole", Metric::Wall));
+    assert_eq!(whole.completion, Completion::Partial);
+    let real = whole.end.unwrap().since(whole.begin.unwrap()).as_nanos() as f64;
+    assert!((real - running - held).abs() < 1e6 && running > wall, "{real} is {running} and {held}");
+}
+
+#[test]
+fn functions_of_es_modules_are_phases() {
+    let Some(version) = version("node") else { return };
+    if version < (18, 19) {
+        println!("SKIPPED: this Node cannot hook ES modules");
+        return;
+    }
+    let work = "export const work = async (n) => { await null; return n * 2; }; export default () => 7;";
+    let main = "import seven, { work } from './work.mjs'; console.log(await work(4), seven());";
+    let site = Site::new(&[("work.mjs", work), ("main.mjs", main)]);
+    let phases = "[[phase]]\nname = \"a\"\ncall = \"work.mjs#work\"\nat_end = { collect = true }\n\
+                  [[phase]]\nname = \"b\"\ncall = \"work.mjs#default\"\n";
+    let trial = site.trial("node", "node main.mjs", phases);
+    assert_eq!(said(&trial), "8 7\n");
+    assert_eq!(["a", "b"].map(|name| amount(&trial, name, Metric::Operations)), [1.0, 1.0]);
+    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 1);
+    assert!(trial.effective["calls"]["a"]["file"].as_str().unwrap().ends_with("/work.mjs"));
+}
+
+#[test]
+fn functions_of_python_are_phases() {
+    let Some(_) = version("python3") else { return };
+    let work = "
+import asyncio
+def load(n):
+    return [[i] for i in range(n)]
+async def slow(s):
+    await asyncio.sleep(s)
+class Store:
+    def put(self, n):
+        return n
+";
+    let main = "
+import asyncio
+from pkg import work
+kept = work.load(100000)
+kept = None
+async def main():
+    for _ in range(5):
+        await work.slow(0.004)
+asyncio.run(main())
+print(sum(work.Store().put(1) for _ in range(3)))
+";
+    let site = Site::new(&[("pkg/work.py", work), ("pkg/__init__.py", ""), ("main.py", main)]);
+    let phases = "[[phase]]\nname = \"load\"\ncall = \"pkg.work:load\"\nat_end = { settle = { quiet = \"100 ms\", within = \"5 s\" } }\n\
+                  [[phase]]\nname = \"slow\"\ncall = \"pkg.work:slow\"\n[[phase]]\nname = \"put\"\ncall = \"pkg.work:Store.put\"\n";
+    let trial = site.trial("python", "python3 main.py", phases);
+    assert_eq!((trial.ending.outcome, said(&trial)), (Outcome::Ok, "3\n"));
+    let operations = ["load", "slow", "put"].map(|name| amount(&trial, name, Metric::Operations));
+    assert_eq!(operations, [1.0, 5.0, 3.0]);
+    assert!(amount(&trial, "slow", Metric::Time) >= 5.0 * 3.9e6, "the waits belong to the calls");
+    assert!(gauge(&trial, "load", Metric::HeapBlocks, Stat::Before) > 1e5);
+    assert!(why(&trial, "load", USED).contains("does not tell"));
+    let settled = &trial.conditions["probe"]["holds"][0]["settled"];
+    assert!(settled["settled"].is_boolean() && settled["watched"].as_u64().unwrap() >= 100_000_000, "{settled}");
+}
+
+#[test]
+fn threads_and_children_are_shown_by_role() {
+    let Some(_) = version("node") else { return };
+    let main = "
+        const { Worker, isMainThread } = require('worker_threads');
+        const keep = (n) => { const all = []; for (let i = 0; i < n; i++) all.push({ i }); setTimeout(() => all.length, 300); };
+        if (process.argv[2]) keep(300000);
+        else if (!isMainThread) keep(150000);
+        else { new Worker(__filename); require('child_process').fork(__filename, ['child']); }
+    ";
+    let site = Site::new(&[("main.js", main)]);
+    let trial = site.trial("node", "node main.js", "");
+    let run = phase(&trial, "run");
+    let largest = |instance: &str| {
+        let key = MetricKeyText(MetricKey::gauge(Metric::HeapUsed, Stat::Max));
+        *run.readings[instance][&key].measured().unwrap_or_else(|| panic!("{instance}"))
+    };
+    let (main, worker, child) = (largest("main"), largest("worker"), largest("child"));
+    assert!(child > worker && worker > main, "{child}, {worker}, {main}");
+    assert!(largest("") >= child.max(worker));
+    let output = site.bench.prony(&["report", "--format", "csv"]);
+    let csv = String::from_utf8_lossy(&output.stdout);
+    assert!(csv.contains(",worker,heap.used.max,") && csv.contains(",child,heap.used.max,"), "{csv}");
+    let (output, _) = site.bench.exec(&["-r", "1", "--runtime", "node", "--", "node", "site/main.js"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("  heaps") && text.contains("worker "), "{text}");
+}
+
+#[test]
+fn a_death_by_the_heaps_own_limit_is_told_with_its_figures() {
+    let Some(_) = version("node") else { return };
+    let files = [
+        ("fill.js", "module.exports.fill = () => { const all = []; for (;;) all.push({ x: 1 }); };"),
+        ("main.js", "require('./fill.js').fill();"),
+    ];
+    let site = Site::new(&files);
+    let phases = "output = \"null\"\n[[phase]]\nname = \"fill\"\ncall = \"fill.js#fill\"\n";
+    let trial = site.trial("node", "node --max-old-space-size=30 main.js", phases);
+    assert_eq!(trial.ending.outcome, Outcome::OutOfMemory { by: OutOfMemory::Runtime }, "{:?}", trial.ending);
+    assert_eq!((trial.ending.phase.as_deref(), phase(&trial, "fill").completion), (Some("fill"), Completion::Partial));
+    let shown = trial.ending.evidence.join("\n");
+    assert!(shown.contains("the heap when it was full") && shown.contains("limit "), "{shown}");
+    assert!(gauge(&trial, "fill", Metric::HeapTotal, Stat::Max) > 20e6);
+    assert!(amount(&trial, "fill", Metric::Time) > 0.0);
+    let aside = "try { require('child_process').execFileSync('node', ['--max-old-space-size=30', 'main.js'], { stdio: 'ignore' }); } catch {}";
+    let files = [files[0], files[1], ("aside.js", aside)];
+    let trial = Site::new(&files).trial("node", "node aside.js", "");
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["heap_full_aside"]));
+}
+
+#[test]
+fn a_call_that_never_comes_is_a_finding() {
+    let Some(_) = version("node") else { return };
+    let main = "require('./work.js'); setTimeout(() => {}, 20);";
+    let site = Site::new(&[("work.js", "exports.f = () => new Promise(() => {}); exports.g = 1;"), ("main.js", main)]);
+    let phases = "[[phase]]\nname = \"f\"\ncall = \"work.js#f\"\nthen = \"stop\"\n[[phase]]\nname = \"none\"\ncall = \"work.js#none\"\n\
+                  [[phase]]\nname = \"file\"\ncall = \"other.js#f\"\nat_end = { collect = true }\n";
+    let trial = site.trial("node", "node main.js", phases);
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["phase_never_began"; 3]));
+    let messages: Vec<&str> = trial.findings.iter().map(|finding| finding.message.as_str()).collect();
+    let parts = ["and nothing called it", "no such export", "no module of this name"];
+    assert!(messages.iter().zip(parts).all(|(message, part)| message.contains(part)), "{messages:?}");
+    let called = format!("{main} require('./work.js').f();");
+    let site = Site::new(&[("work.js", "exports.f = () => new Promise(() => {});"), ("main.js", &called)]);
+    let trial = site.trial("node", "node main.js", "[[phase]]\nname = \"f\"\ncall = \"work.js#f\"\n");
+    assert_eq!((phase(&trial, "f").completion, guards(&trial)), (Completion::Partial, vec!["phase_never_ended"]));
+}
+
+#[test]
+fn a_program_ends_where_its_function_returned() {
+    let Some(_) = version("node") else { return };
+    let main = "require('./work.js').load(1000); console.log('went on'); setTimeout(() => {}, 600000);";
+    let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
+    let phase = |more: &str| format!("[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nthen = \"stop\"\n{more}");
+    let trial = site.trial("node", "node main.js", &phase("at_end = { collect = true }\n"));
+    assert_eq!((trial.ending.outcome, said(&trial)), (Outcome::Ok, ""));
+    assert_eq!(trial.conditions["probe"]["holds"][0]["went_on"], "told to stop");
+    assert!(
+        gauge(&trial, "load", Metric::HeapUsed, Stat::End) > 0.0 && gauge(&trial, "load", Metric::Rss, Stat::End) > 0.0
+    );
+    let below = "const c = require('child_process').spawnSync('node', ['main.js']); setTimeout(() => {}, 600000);";
+    let site = Site::new(&[("work.js", WORK), ("main.js", main), ("parent.js", below)]);
+    let trial = site.trial("node", "node parent.js", &phase(""));
+    assert_eq!((trial.ending.outcome, said(&trial)), (Outcome::Ok, ""), "its parent goes too");
+    if version("python3").is_some() {
+        let main = "import work, time\nwork.f()\nprint('went on', flush=True)\ntime.sleep(600)\n";
+        let site = Site::new(&[("work.py", "def f():\n    return 1\n"), ("main.py", main)]);
+        let trial = site.trial("python", "python3 main.py", &phase("").replace("work.js#load", "work:f"));
+        assert_eq!((trial.ending.outcome, said(&trial)), (Outcome::Ok, ""));
+    }
+}
+
+#[test]
+fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
+    let Some(_) = version("node") else { return };
+    let main = "const w = require('./work.js'); w.load(10); w.load(10);";
+    let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
+    let phases = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nlimit = \"2 s\"\nat_end = { wait = \"1200 ms\" }\n\
+                  [[phase]]\nname = \"whole\"\nlimit = \"2 s\"\nend = { line = 'x' }\n";
+    let trial = site.trial("node", "node main.js", phases);
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert!(amount(&trial, "load", Metric::Held) >= 2.4e9 && amount(&trial, "load", Metric::Wall) < 1.2e9);
+    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 2);
+}
+
+/// A program held for ten minutes: the runner, and the program's own process.
+fn held_for_long(site: &Site) -> (Child, String) {
+    let phase = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"600 s\" }\n";
+    let head = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n";
+    let body = format!("{head}{}inherit = [\"PIDFILE\"]\n{phase}", Site::program("node", "node main.js"));
+    fs::write(site.bench.path("e.toml"), body).unwrap();
+    let mut run = Command::new(PRONY);
+    run.args(["run", "e.toml", "--quiet"]).current_dir(site.bench.path("")).env("PIDFILE", site.bench.path("pid"));
+    let child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    eventually("held", || !holds(site).is_empty());
+    (child, fs::read_to_string(site.bench.path("pid")).unwrap())
+}
+
+/// FIFOs at which threads wait, in the scratch of trials.
+fn holds(site: &Site) -> Vec<PathBuf> {
+    let scratch = fs::read_dir(site.bench.path("")).unwrap().flatten().map(|entry| entry.path().join("hold"));
+    let inside = scratch.filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten().map(|entry| entry.path());
+    inside.filter(|path| !path.file_name().unwrap().to_string_lossy().starts_with('.')).collect()
+}
+
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_held_program_goes_with_its_runner() {
+    let Some(_) = version("node") else { return };
+    let main = "require('fs').writeFileSync(process.env.PIDFILE, String(process.pid)); require('./work.js').load(10);";
+    for (signal, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {
+        let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
+        let (mut runner, pid) = held_for_long(&site);
+        assert!(alive(&pid));
+        kill_process(Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap(), signal).unwrap();
+        assert_eq!(runner.wait().unwrap().code(), code);
+        eventually("the program is gone", || !alive(&pid));
+        eventually("no scratch is left", || holds(&site).is_empty());
+    }
+}

@@ -1,0 +1,369 @@
+//! Searches through the real binary: what is tried, what is found, what is kept.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use prony::results::{Database, RunData, RunId, RunStatus};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+struct Bench {
+    dir: TempDir,
+}
+
+impl Bench {
+    fn new(experiment: &str) -> Self {
+        // On the file system of the checkout, as a user's results would be; /tmp may be memory.
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        std::fs::write(dir.path().join("x.toml"), experiment).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+        command.args(arguments).current_dir(self.dir.path()).env_clear().env("PATH", "/usr/bin:/bin");
+        command
+    }
+
+    fn prony(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        told(&self.command(arguments).output().unwrap())
+    }
+
+    fn run(&self, number: i64) -> RunData {
+        Database::open(&self.path("prony.db")).unwrap().load_run(RunId(number)).unwrap()
+    }
+
+    fn journal(&self, number: i64) -> Vec<Value> {
+        Database::open(&self.path("prony.db")).unwrap().journal(RunId(number)).unwrap()
+    }
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn lines(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// Fails above an edge that the other factor sets.
+const EDGES: &str = r#"
+[experiment]
+title = "Edge"
+[observe]
+care = "light"
+[factors]
+n = [1]
+[factors.kind]
+narrow = { edge = 37 }
+wide = { edge = 700 }
+[program.x]
+shell = true
+command = "test {n} -le {kind.edge}"
+"#;
+
+#[test]
+fn each_combination_grows_to_its_own_edge() {
+    let bench = Bench::new(EDGES);
+    let (code, said, errors) =
+        bench.prony(&["grow", "x.toml", "--raise", "n=1..100_000", "--resolution", "1%", "--journal", "j.jsonl"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let row = |kind: &str| said.lines().find(|line| line.starts_with(kind)).unwrap().to_owned();
+    for (kind, lives, dies) in [("kind=narrow", " 37 ", " 38 "), ("kind=wide", "", "")] {
+        assert!(row(kind).contains(lives) && row(kind).contains(dies), "{said}");
+        assert!(row(kind).contains("failed (exit code 1) in run at"), "{said}");
+    }
+    let run = bench.run(1);
+    assert_eq!((run.head.status, run.head.title.as_str()), (RunStatus::Done, "Edge: how far `n` grows"));
+    assert_eq!((run.head.planned, run.head.finished as usize), (run.head.finished, run.trials.len()));
+    let numbers: Vec<f64> = run.experiment.factors()[0].levels.iter().filter_map(|level| level.number).collect();
+    assert!(numbers.is_sorted() && numbers.contains(&37.0) && numbers.contains(&38.0), "{numbers:?}");
+    // Each trial ran what the stored experiment says of its variant.
+    for trial in &run.trials {
+        let variant = &run.experiment.variants()[trial.trial.variant];
+        let (n, kind) = (run.experiment.level_of(variant, 0), run.experiment.level_of(variant, 1));
+        let edge = kind.value["edge"].as_f64().unwrap();
+        assert_eq!(trial.ending.outcome.is_ok(), n.number.unwrap() <= edge, "{} {}", n.label, kind.label);
+    }
+    let journal = bench.journal(1);
+    assert_eq!(lines(&bench.path("j.jsonl")), journal, "the file says what the database keeps");
+    assert_eq!(journal[0]["search"], "grow");
+    assert_eq!(journal.iter().filter(|entry| entry["trial"].is_number()).count(), run.trials.len());
+    let wide = journal.iter().filter_map(|entry| entry["grown"].as_object()).nth(1).unwrap();
+    let (lives, dies) = (wide["lives"]["value"].as_f64().unwrap(), wide["dies"]["value"].as_f64().unwrap());
+    assert!(lives <= 700.0 && 700.0 < dies && dies <= lives * 1.01, "{lives} {dies}");
+    let (code, shown, _) = bench.prony(&["show"]);
+    assert_eq!(code, Some(0));
+    assert!(shown.contains("a search chose these variants"), "{shown}");
+    assert!(shown.contains(&row("kind=narrow")), "what was concluded is shown again: {shown}");
+    assert!(bench.prony(&["ls"]).1.contains("how far `n` grows"));
+}
+
+#[test]
+fn nothing_that_lives_is_answered_with_no() {
+    let bench = Bench::new(EDGES);
+    let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=40..100", "--only", "kind=narrow"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("nothing lives: 40 dies already"), "{said}");
+    let (code, said, _) = bench.prony(&["grow", "x.toml", "--raise", "n=40..100", "--only", "kind=wide"]);
+    assert_eq!(code, Some(0));
+    assert!(said.contains("lives to the end of the range"), "{said}");
+}
+
+#[test]
+fn a_search_without_an_end_needs_a_limit() {
+    let bench = Bench::new(EDGES);
+    for (range, wanted) in [
+        ("n=1..", "no limit of memory or time"),
+        ("n=0..9", "begins at 0"),
+        ("m=1..9", "`m` is no factor"),
+        ("kind.edge=1..9", "`kind`"),
+    ] {
+        let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", range]);
+        if range.starts_with("kind") {
+            assert_eq!(code, Some(0), "a key of the levels grows too: {errors}");
+            assert!(said.contains("lives to the end"), "{said}");
+            continue;
+        }
+        assert_eq!(code, Some(2), "{range}");
+        assert!(errors.contains(wanted) && errors.contains("hint: "), "{errors}");
+    }
+}
+
+#[test]
+fn growing_under_a_memory_limit_finds_what_it_holds() {
+    let bench = Bench::new(
+        "[limits]\nmemory = \"96 MiB\"\n[factors]\nrecords = [10]\n[store]\nengine = \"memory\"\n[observe]\ncare = \"light\"\n\
+         [data]\nrecords = \"{records}\"\nkey = \"k{i}\"\nvalue = { bytes = \"1 MB\" }\n[[phase]]\nname = \"fill\"\nput = {}\n",
+    );
+    let (code, said, errors) =
+        bench.prony(&["grow", "x.toml", "--raise", "records=10..", "--resolution", "20%", "--confirm", "1"]);
+    if errors.contains("cannot be enforced here") {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "{errors}");
+        println!("SKIPPED: memory cannot be limited here");
+        return;
+    }
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("OOM in fill at") && said.contains(">= "), "{said}");
+    let grown = bench.journal(1).into_iter().find_map(|entry| entry["grown"].as_object().cloned()).unwrap();
+    let (lives, dies) = (grown["lives"]["value"].as_f64().unwrap(), grown["dies"]["value"].as_f64().unwrap());
+    // A record of 1 MB needs at least that, and prony's worker a few MB beside.
+    assert!((40.0..=100.7).contains(&lives) && dies <= 101.0 * 1.2, "{lives} {dies}");
+}
+
+#[test]
+fn an_interrupted_search_goes_on_where_it_was() {
+    let bench = Bench::new("");
+    let at = |name: &str| bench.path(name).display().to_string();
+    std::fs::write(
+        bench.path("x.toml"),
+        format!(
+            "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\n\
+             command = 'if test {{n}} -eq 8 -a ! -e {go}; then echo > {reached}; read x < {fifo}; fi; test {{n}} -le 20'\n",
+            go = at("go"),
+            reached = at("reached"),
+            fifo = at("fifo")
+        ),
+    )
+    .unwrap();
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    let mut child = bench.command(&["grow", "x.toml", "--raise", "n=1..100", "-q"]).spawn().unwrap();
+    while !bench.path("reached").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before the trial that waits");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!((bench.run(1).head.status, bench.run(1).trials.len()), (RunStatus::Interrupted, 3));
+    std::fs::write(bench.path("go"), "").unwrap();
+    let (code, _, errors) = bench.prony(&["run", "--resume", "1"]);
+    assert!(code == Some(2) && errors.contains("`prony grow --resume 1` goes on"), "{errors}");
+    let (code, said, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let row = said.lines().find(|line| line.starts_with("n ")).unwrap();
+    assert!(row.contains(" 20 ") && row.contains(" 21 "), "{said}");
+    let run = bench.run(1);
+    assert_eq!(run.head.status, RunStatus::Done);
+    let positions: Vec<u32> = run.trials.iter().map(|trial| trial.trial.position).collect();
+    assert_eq!(positions, (0..positions.len() as u32).collect::<Vec<_>>(), "no trial twice, none lost");
+    assert_eq!(lines(&bench.path("j.jsonl")), bench.journal(1), "the journal has each entry once");
+    let (code, _, errors) = bench.prony(&["grow", "--resume"]);
+    assert!(code == Some(2) && errors.contains("no interrupted search"), "{errors}");
+}
+
+/// A subject that tells its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the pause.
+/// Its memory grows with the batch, so that a bound may bite before the bottom.
+const BOWL: &str = r#"
+[experiment]
+title = "Bowl"
+[observe]
+care = "light"
+[factors]
+size = [1, 2]
+[factors.chunking]
+large = { batch = 10_000, pause = "0 ms" }
+small = { batch = 50, pause = "9 ms" }
+[compare]
+baseline = { chunking = "large", size = 1 }
+margin = "3%"
+[program.x]
+shell = true
+command = '''awk -v b={chunking.batch} -v p='{chunking.pause}' -v s={size} 'BEGIN {{ off = log(b / 300);
+  print s * 100 * exp(0.15 * off * off) * (1 + p / 20), b / 2 }}' '''
+[[phase]]
+name = "work"
+read = '(?<time_ms>[\d.]+) (?<disk_mb>[\d.]+)'
+"#;
+
+const OVER: [&str; 4] = ["--over", "chunking.batch=10..10000,log", "chunking.pause=0..10", "-q"];
+
+#[test]
+fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
+    let bench = Bench::new(BOWL);
+    let bound = "work.disk < 100 MB";
+    let arguments =
+        ["tune", "x.toml", "--minimize", "work.time", "--subject-to", bound, "--confirm", "6", "--journal", "j.jsonl"];
+    let (code, said, errors) = bench.prony(&[&arguments[..], &OVER].concat());
+    assert_eq!(code, Some(0), "{said}{errors}");
+    let winner = said.lines().find_map(|line| line.strip_prefix("winner: ")).unwrap();
+    let batch: f64 =
+        winner.strip_prefix("chunking.batch=").and_then(|rest| rest.split(',').next()).unwrap().parse().unwrap();
+    assert!(
+        (120.0..200.0).contains(&batch) && winner.ends_with("chunking.pause=0 ms"),
+        "the bound lies at 200: {winner}"
+    );
+    assert!(said.contains("default: chunking.batch=10000, chunking.pause=0 ms"), "{said}");
+    assert!(said.contains("is faster than") && said.contains("holds: in 6 of 6 fresh trials"), "{said}");
+    assert!(said.contains("the default itself breaks a constraint") && said.contains("biased"), "{said}");
+
+    let search = bench.run(1);
+    assert!(search.experiment.explores() && search.head.status == RunStatus::Done);
+    assert!(search.trials.len() <= 200, "{}", search.trials.len());
+    let blocks: std::collections::BTreeSet<u32> = search.trials.iter().map(|trial| trial.trial.block).collect();
+    for block in &blocks {
+        let of_block = search.trials.iter().filter(|trial| trial.trial.block == *block);
+        let variants: Vec<usize> = of_block.map(|trial| trial.trial.variant).collect();
+        assert_eq!(variants.iter().filter(|variant| **variant == 0).count(), 1, "the default is in each block");
+    }
+    let journal = bench.journal(1);
+    assert_eq!(journal.iter().filter(|entry| entry["trial"].is_number()).count(), search.trials.len());
+    assert_eq!(journal.iter().filter(|entry| entry["decision"].is_object()).count(), blocks.len());
+    assert_eq!(journal.last().unwrap()["confirmation"], 2);
+    assert_eq!(lines(&bench.path("j.jsonl"))[..], journal[..journal.len() - 1]);
+
+    let fresh = bench.run(2);
+    assert!(!fresh.experiment.explores() && fresh.head.seed != search.head.seed, "other data than it was chosen by");
+    assert_eq!(
+        (fresh.experiment.variants().len(), fresh.trials.len()),
+        (2, 18),
+        "the default twice in each of 6 blocks"
+    );
+    let (_, shown, _) = bench.prony(&["show"]);
+    assert!(shown.contains("is faster than"), "{shown}");
+    let (_, shown, _) = bench.prony(&["show", "1"]);
+    assert!(shown.contains("a search chose these variants"), "{shown}");
+    let (tables, concluded) = shown.split_once("winner: ").unwrap();
+    assert!(!tables.contains("is faster") && concluded.contains("holds: in 6 of 6"), "{shown}");
+}
+
+#[test]
+fn an_interrupted_race_ends_as_it_would_have() {
+    let bench = Bench::new("");
+    let at = |name: &str| bench.path(name).display().to_string();
+    let wait = format!(
+        "test {{chunking.batch}} -ne 100 -o -e {} || {{{{ echo > {}; read x < {}; }}}}; awk",
+        at("go"),
+        at("reached"),
+        at("fifo")
+    );
+    std::fs::write(bench.path("x.toml"), BOWL.replace("awk", &wait)).unwrap();
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    let arguments =
+        [&["tune", "x.toml", "--minimize", "work.time", "--max-trials", "60", "--confirm", "6"], &OVER[..]].concat();
+    let mut child = bench.command(&arguments).spawn().unwrap();
+    while !bench.path("reached").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before the trial that waits");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(bench.run(1).head.status, RunStatus::Interrupted);
+    std::fs::write(bench.path("go"), "").unwrap();
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q"]);
+    assert_eq!(code, Some(0), "{errors}");
+    let (code, whole, errors) = bench.prony(&arguments);
+    assert_eq!(code, Some(0), "{errors}");
+    let first = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(first(&said), first(&whole), "the winner of a search in one go");
+    let order =
+        |run: &RunData| run.trials.iter().map(|t| (t.trial.block, t.trial.variant, t.trial.seed)).collect::<Vec<_>>();
+    assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
+    let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
+    assert_eq!(trials(1), trials(3));
+}
+
+#[test]
+fn a_search_that_finds_nothing_says_why() {
+    let bench = Bench::new(BOWL);
+    let tune = |more: &[&str]| bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], more, &OVER].concat());
+    let (code, said, _) = tune(&["--subject-to", "work.disk < 1 MB"]);
+    assert!(
+        code == Some(1) && said.contains("nothing feasible: of the settings tried 16 broke a constraint"),
+        "{said}"
+    );
+    let (code, said, _) = tune(&["--subject-to", "work.heap.used < 1 MB"]);
+    assert!(
+        code == Some(1) && said.contains("16 could not be read") && said.contains("`work.heap.used < 1 MB`: "),
+        "{said}"
+    );
+    let (code, said, _) = tune(&["--max-trials", "3"]);
+    assert!(code == Some(1) && said.contains("the budget does not hold one block"), "{said}");
+}
+
+#[test]
+fn the_default_stands_where_nothing_is_better() {
+    let bench = Bench::new(BOWL);
+    let best = ["--default", "chunking.batch=300", "--default", "chunking.pause=0 ms"];
+    let (code, said, errors) =
+        bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], &best[..], &OVER].concat());
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("the default stands") && said.contains("chunking.batch=300, chunking.pause=0 ms"), "{said}");
+    assert_eq!(Database::open(&bench.path("prony.db")).unwrap().runs().unwrap().len(), 1, "nothing to confirm");
+}
+
+#[test]
+fn mistakes_of_a_search_are_told_before_anything_runs() {
+    let bench = Bench::new(BOWL);
+    let cases: [(&[&str], &str); 9] = [
+        (&["--over", "size=1..9"], "nothing says what is best"),
+        (&["--maximize", "work.time", "--over", "size=1..9"], "less is better"),
+        (&["--minimize", "wrok.time", "--over", "size=1..9"], "has no phase `wrok`"),
+        (&["--minimize", "work.time", "--over", "size=1.."], "has no end"),
+        (&["--minimize", "work.time", "--over", "sise=1..9"], "`sise` is no factor"),
+        (&["--minimize", "work.time", "--over", "size=1..9", "size=2..3"], "varies `size` twice"),
+        (&["--minimize", "work.time", "--over", "chunking.pause=0..1 s"], "is not in the unit"),
+        (
+            &["--minimize", "work.time", "--over", "size=1..9", "--default", "pause=1"],
+            "`--default pause` names nothing",
+        ),
+        (
+            &["--minimize", "work.time", "--over", "size=1..9", "--subject-to", "work.disk < 3 s"],
+            "not a unit of memory",
+        ),
+    ];
+    for (arguments, wanted) in cases {
+        let (code, _, errors) = bench.prony(&[&["tune", "x.toml"], arguments].concat());
+        assert!(code == Some(2) && errors.contains(wanted), "{arguments:?}: {errors}");
+    }
+    assert!(!bench.path("prony.db").exists());
+    std::fs::write(bench.path("x.toml"), BOWL.replace(", size = 1", "")).unwrap();
+    let (code, _, errors) = bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], &OVER[..]].concat());
+    assert!(code == Some(2) && errors.contains("`--only size=1`"), "{errors}");
+}

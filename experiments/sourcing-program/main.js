@@ -1,0 +1,31 @@
+// node main.js NODES TEXT CHUNK PAUSE     with STORE=heap or STORE=lmdb in the environment
+'use strict';
+
+const fs = require('fs');
+const nodes = require('./nodes.js');
+
+// Times of marks are CLOCK_MONOTONIC, as hrtime is. Outside of prony nobody reads them.
+const mark = (name, edge) => {
+  const line = `{"mark":"${name}","edge":"${edge}","at":${process.hrtime.bigint()}}\n`;
+  if (process.env.PRONY_MARKS) fs.appendFileSync(process.env.PRONY_MARKS, line);
+};
+
+async function main() {
+  const [count, text, chunk, pause] = process.argv.slice(2).map(Number);
+  if (!Number.isFinite(pause)) throw new Error('usage: node main.js NODES TEXT CHUNK PAUSE');
+  const folder = process.env.TMPDIR || '.';
+  const store = nodes.open(process.env.STORE, folder);
+  await nodes.sourceNodes(store, { nodes: count, text, chunk, pause });
+  await nodes.persist(store);
+  mark('check', 'begin');
+  const { rows, digest, ofType } = nodes.check(store);
+  if (ofType !== rows || rows !== count) throw new Error(`${rows} nodes, ${ofType} of the type, ${count} created`);
+  console.log(`rows ${rows} digest ${digest}`);
+  mark('check', 'end');
+  await store.close();
+}
+
+main().catch((error) => {
+  console.error(error.message);
+  process.exitCode = 1;
+});
