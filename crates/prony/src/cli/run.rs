@@ -203,7 +203,8 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let experiment = planned(file, arguments)?;
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
-    runner::begin(&experiment, path, arguments.scratch.as_deref(), interrupt, observer)
+    let near = runner::scratch(arguments.scratch.as_deref(), path);
+    runner::begin(&experiment, path, &near, interrupt, observer)
 }
 
 /// The experiment; with a budget, in as many blocks as fit by the estimate.

@@ -63,24 +63,21 @@ pub struct Campaign<'a> {
     pub done: BTreeSet<u32>,
 }
 
-/// Begins a run of a checked experiment and runs it to its end; `asked` is where scratch goes,
-/// beside the database unless told.
+/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub fn begin(
     experiment: &Experiment,
     database: &Path,
-    asked: Option<&Path>,
+    near: &Path,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
-    let near = scratch(asked, database);
+    let elsewhere = elsewhere(near, database);
     let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, &near, interrupt, observer)?;
-    // It is resumed from anywhere.
-    let asked = asked.and_then(|path| std::path::absolute(path).ok());
+    let lab = Lab::new(experiment, near, interrupt, observer)?;
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
@@ -89,7 +86,7 @@ pub fn begin(
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: unix_ms(),
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
-        scratch: asked.as_deref(),
+        scratch: elsewhere.as_deref(),
     })?;
     let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
     Ok((run, self::run(campaign, &lab, observer)?))
@@ -99,6 +96,13 @@ pub fn begin(
 pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
     let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
     asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// Where scratch goes, as an absolute path, unless it is the database's folder: a run is resumed from anywhere.
+pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
+    let near = std::path::absolute(near).ok()?;
+    let beside = std::path::absolute(database).ok()?.parent().map(Path::to_path_buf);
+    (Some(&near) != beside.as_ref()).then_some(near)
 }
 
 /// Runs what is left of the plan; each trial is on disk when its event says so.
