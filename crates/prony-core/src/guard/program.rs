@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Finding, Severity};
+use super::{Finding, Severity, amount};
+use crate::metric::Metric;
 use crate::record::{Completion, PhaseRecord, TrialRecord};
 use crate::units::{Bytes, Nanos};
 
@@ -12,10 +13,14 @@ const FLOOD: Bytes = Bytes::from_mib(16);
 /// A heap that grows for so long without being read may have been much larger.
 const UNREAD: Nanos = Nanos::from_secs(1);
 
+/// Of a phase whose begin and end were noticed later than this share of it, counters may be its neighbours'.
+const LATE: f64 = 0.25;
+
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unseen(record);
     findings.extend(unheard(record));
+    findings.extend(late(record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
@@ -59,6 +64,25 @@ pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
         Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
     };
     names.map(finding).collect()
+}
+
+/// Phases that were noticed so late that what was counted in them is partly what went on beside them.
+pub fn late(record: &TrialRecord) -> Vec<Finding> {
+    let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
+    let finding = |name: &str, lag: f64, wall: f64| {
+        let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
+        let message =
+            format!("its counters were read up to {late} late, and it took {took}: CPU time, bytes and calls");
+        let hint =
+            "times are right; let the program rest for a tenth of a second after a phase's begin, or do more in it";
+        let found = Finding::of("late_counters", Severity::Note, message, hint).in_phase(name);
+        found.with(json!({ "lag": lag, "wall": wall }))
+    };
+    let found = watched.filter_map(|phase| {
+        let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall)?);
+        (lag > LATE * wall).then(|| finding(&phase.name, lag, wall))
+    });
+    found.collect()
 }
 
 /// Why a phase that is a function was not seen, and what to do.
@@ -157,10 +181,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::metric::MetricKey;
     use crate::outcome::{Ending, Outcome};
     use crate::plan::{Label, PlannedTrial};
     use crate::reading::Reading;
-    use crate::record::PhaseRecord;
+    use crate::record::{MetricKeyText, PhaseRecord};
 
     fn phase(name: &str, completion: Completion) -> PhaseRecord {
         PhaseRecord {
@@ -243,6 +268,23 @@ mod tests {
         assert!(found[1].message.ends_with("nobody answered"));
         trial.conditions = json!({ "probe": { "lines_lost": 0, "holds": [], "deaths": [] } });
         assert_eq!(check(&trial), []);
+    }
+
+    #[test]
+    fn counters_that_were_read_late_are_named() {
+        let mut record = record(Outcome::Ok, Value::Null);
+        let mut set = |phase: usize, lag: f64, wall: f64| {
+            let reading = |metric, value| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(value));
+            let readings = BTreeMap::from([reading(Metric::Lag, lag), reading(Metric::Wall, wall)]);
+            record.phases[phase].readings = BTreeMap::from([(String::new(), readings)]);
+        };
+        set(0, 1e6, 100e6);
+        set(1, 20e6, 6e6);
+        set(2, 20e6, 6e6);
+        record.phases[2].timed = false;
+        let found = late(&record);
+        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
+        assert!(found[0].message.contains("up to 20.00 ms late, and it took 6.00 ms"), "{}", found[0].message);
     }
 
     #[test]
