@@ -15,8 +15,7 @@ async function main() {
   if (!Number.isFinite(pause)) throw new Error('usage: node main.js NODES TEXT CHUNK PAUSE');
   const folder = process.env.TMPDIR || '.';
   const store = nodes.open(process.env.STORE, folder);
-  await nodes.sourceNodes(store, { nodes: count, text, chunk, pause });
-  await nodes.persist(store);
+  await nodes.store(store, { nodes: count, text, chunk, pause });
   mark('check', 'begin');
   const { rows, digest, ofType } = nodes.check(store);
   if (ofType !== rows || rows !== count) throw new Error(`${rows} nodes, ${ofType} of the type, ${count} created`);

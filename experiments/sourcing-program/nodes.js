@@ -115,6 +115,12 @@ async function persist(store) {
   await store.persist();
 }
 
+// Both. By way of the exports, so that the parts can be observed here too.
+async function store(into, options) {
+  await module.exports.sourceNodes(into, options);
+  await module.exports.persist(into);
+}
+
 // Everything that is stored, as a sum that knows no order.
 function check(store) {
   let rows = 0;
@@ -128,4 +134,4 @@ function check(store) {
 
 const open = (name, folder) => (name === 'lmdb' ? new LmdbStore(folder) : new HeapStore(folder));
 
-module.exports = { open, sourceNodes, persist, check };
+module.exports = { open, sourceNodes, persist, store, check };

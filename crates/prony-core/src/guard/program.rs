@@ -2,21 +2,30 @@
 
 use serde_json::{Value, json};
 
-use super::{Finding, Severity};
-use crate::record::{Completion, TrialRecord};
-use crate::units::Bytes;
+use super::{Finding, Severity, amount};
+use crate::metric::Metric;
+use crate::record::{Completion, PhaseRecord, TrialRecord};
+use crate::units::{Bytes, Nanos};
 
 /// Output beyond which writing it is a good part of what the program does.
 const FLOOD: Bytes = Bytes::from_mib(16);
+
+/// A heap that grows for so long without being read may have been much larger.
+const UNREAD: Nanos = Nanos::from_secs(1);
+
+/// Of a phase whose begin and end were noticed later than this share of it, counters may be its neighbours'.
+const LATE: f64 = 0.25;
 
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unseen(record);
     findings.extend(unheard(record));
+    findings.extend(late(record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
     findings.extend(lines_lost(record));
+    findings.extend(read_rarely(record));
     findings.extend(went_on(record));
     findings.extend(died_aside(record));
     findings
@@ -57,6 +66,25 @@ pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
     names.map(finding).collect()
 }
 
+/// Phases that were noticed so late that what was counted in them is partly what went on beside them.
+pub fn late(record: &TrialRecord) -> Vec<Finding> {
+    let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
+    let finding = |name: &str, lag: f64, wall: f64| {
+        let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
+        let message =
+            format!("its counters were read up to {late} late, and it took {took}: CPU time, bytes and calls");
+        let hint =
+            "times are right; let the program rest for a tenth of a second after a phase's begin, or do more in it";
+        let found = Finding::of("late_counters", Severity::Note, message, hint).in_phase(name);
+        found.with(json!({ "lag": lag, "wall": wall }))
+    };
+    let found = watched.filter_map(|phase| {
+        let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall)?);
+        (lag > LATE * wall).then(|| finding(&phase.name, lag, wall))
+    });
+    found.collect()
+}
+
 /// Why a phase that is a function was not seen, and what to do.
 fn uncalled(function: &str, what: &str, why: Option<&str>) -> (String, &'static str) {
     match why {
@@ -78,6 +106,22 @@ pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
         format!("{lost} lines of the runtime's probe were lost, so that calls or heap figures may be missing");
     let hint = "run with less load on the machine, or with fewer processes of the runtime";
     Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))
+}
+
+/// A heap that was read so rarely that its largest figure may be far too low.
+pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
+    let phases = record.phases.iter().filter(|phase| phase.completion != Completion::NotReached);
+    let finding = |phase: &PhaseRecord| {
+        let gap = record.conditions["probe"]["unread_ns"][&phase.name].as_u64().map(Nanos::from_nanos)?;
+        if gap < UNREAD {
+            return None;
+        }
+        let message = format!("the heap was not read for {gap}, in which the program gave its runtime no occasion");
+        let hint =
+            "take `max`, `min` and `mean` of the heap as rough; its figure at the end stands, where there is one";
+        Some(Finding::of("heap_read_rarely", Severity::Note, message, hint).in_phase(&phase.name))
+    };
+    phases.filter_map(finding).collect()
 }
 
 /// A program that was to be held at the end of a call and went on by itself.
@@ -137,11 +181,11 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::metric::MetricKey;
     use crate::outcome::{Ending, Outcome};
     use crate::plan::{Label, PlannedTrial};
     use crate::reading::Reading;
-    use crate::record::PhaseRecord;
-    use crate::units::Nanos;
+    use crate::record::{MetricKeyText, PhaseRecord};
 
     fn phase(name: &str, completion: Completion) -> PhaseRecord {
         PhaseRecord {
@@ -200,6 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_that_was_not_read_for_long_is_noted() {
+        let mut trial = record(Outcome::Ok, Value::Null);
+        trial.conditions =
+            json!({ "probe": { "unread_ns": { "a": 1_500_000_000_u64, "b": 900_000_000, "c": 2_000_000_000_u64 } } });
+        let found = read_rarely(&trial);
+        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
+        assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
+    }
+
+    #[test]
     fn what_went_wrong_with_a_probe_is_found() {
         let mut trial = record(Outcome::Ok, Value::Null);
         trial.phases.clear();
@@ -214,6 +268,23 @@ mod tests {
         assert!(found[1].message.ends_with("nobody answered"));
         trial.conditions = json!({ "probe": { "lines_lost": 0, "holds": [], "deaths": [] } });
         assert_eq!(check(&trial), []);
+    }
+
+    #[test]
+    fn counters_that_were_read_late_are_named() {
+        let mut record = record(Outcome::Ok, Value::Null);
+        let mut set = |phase: usize, lag: f64, wall: f64| {
+            let reading = |metric, value| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(value));
+            let readings = BTreeMap::from([reading(Metric::Lag, lag), reading(Metric::Wall, wall)]);
+            record.phases[phase].readings = BTreeMap::from([(String::new(), readings)]);
+        };
+        set(0, 1e6, 100e6);
+        set(1, 20e6, 6e6);
+        set(2, 20e6, 6e6);
+        record.phases[2].timed = false;
+        let found = late(&record);
+        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
+        assert!(found[0].message.contains("up to 20.00 ms late, and it took 6.00 ms"), "{}", found[0].message);
     }
 
     #[test]

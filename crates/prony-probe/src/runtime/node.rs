@@ -26,13 +26,21 @@ pub(super) fn install(dir: &Path, spec: &str, env: &mut BTreeMap<OsString, OsStr
     write_all(&dir, &FILES)?;
     write_all(&dir, &[("spec.json", spec)])?;
     let entry = dir.join("prony-probe.cjs");
-    // Node reads the quotes and backslashes of NODE_OPTIONS as JSON writes them.
-    let quoted = serde_json::to_string(utf8(&entry)?).expect("a text is always JSON");
+    let quoted = quoted(utf8(&entry)?);
     let mut options =
         before(env, "NODE_OPTIONS").map(|own| [own, OsStr::new(" ")].join(OsStr::new(""))).unwrap_or_default();
     options.push(format!("--require {quoted}"));
     env.insert("NODE_OPTIONS".into(), options);
     Ok(())
+}
+
+/// A path in NODE_OPTIONS. Node 12 and later read quotes and backslashes there as JSON writes them; older ones take a quote
+/// as part of the name, so that none stands where none is needed.
+fn quoted(path: &str) -> String {
+    if path.contains(|c: char| c.is_whitespace() || c == '"' || c == '\\') {
+        return serde_json::to_string(path).expect("a text is always JSON");
+    }
+    path.to_owned()
 }
 
 /// Node's permission model hides the probe's files; everything else lets it in.
@@ -48,6 +56,12 @@ pub(super) fn unprobed(args: &[OsString]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_quoted_only_where_they_must_be() {
+        assert_eq!(quoted("/tmp/.prony-1/probe.cjs"), "/tmp/.prony-1/probe.cjs");
+        assert_eq!(quoted("/a b/\"c"), r#""/a b/\"c""#);
+    }
 
     #[test]
     fn only_the_runtimes_own_flags_count() {

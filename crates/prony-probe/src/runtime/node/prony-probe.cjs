@@ -1,8 +1,11 @@
 'use strict';
 // Loaded by --require before the program, in every Node process and worker thread. Runs on Node 14 and later, keeps
 // no event loop alive, opens no port, writes nothing but lines to the channel named in spec.json, and never throws.
-const began = process.hrtime.bigint();
-const used = process.memoryUsage().heapUsed;
+// Older ones are given it too, for nobody knows which Node a command will start: this file must parse there, and nothing
+// of it may run.
+const known = parseInt(process.versions.node, 10) >= 14;
+const began = known ? process.hrtime.bigint() : null;
+const used = known ? process.memoryUsage().heapUsed : 0;
 
 function start() {
   const loaded = Symbol.for('prony.probe');
@@ -25,7 +28,7 @@ function start() {
 }
 
 try {
-  start();
-} catch {
+  if (known) start();
+} catch (error) {
   // A program must run without its probe too; the runner sees that no `hello` came.
 }
