@@ -1,4 +1,5 @@
 //! V8's profiler and `perf` on real processes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::ffi::OsString;
 use std::io::Write;
