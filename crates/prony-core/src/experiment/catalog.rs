@@ -1,5 +1,7 @@
 //! What the checker must know from outside: the engines of this build, and what the command line asks.
 
+use std::collections::BTreeMap;
+
 use super::spec::{Durability, StoreSpec};
 
 /// The engines that experiments can name. Implemented where the drivers are.
@@ -60,4 +62,6 @@ pub struct Overrides {
     pub blocks: Option<u32>,
     /// `--seed N`: instead of the file's.
     pub seed: Option<u64>,
+    /// Variables that `{env.NAME}` of a program may ask for.
+    pub variables: BTreeMap<String, String>,
 }

@@ -15,6 +15,7 @@ mod factors;
 pub mod format;
 mod grammar;
 mod node;
+mod outside;
 mod placeholder;
 mod problem;
 pub mod program;

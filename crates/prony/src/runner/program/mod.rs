@@ -10,7 +10,7 @@ pub mod watch;
 
 use std::path::Path;
 
-use prony_core::experiment::program::{CommandLine, ProgramSpec};
+use prony_core::experiment::program::{CommandLine, DIR, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
 use prony_core::outcome::{Ending, Outcome};
@@ -113,7 +113,7 @@ fn attempt(
 fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
     json!({
         "program": program.name,
-        "command": program.command.words(),
+        "command": program.command.words().iter().map(|word| word.replace(DIR, &directory.to_string_lossy())).collect::<Vec<_>>(),
         "shell": matches!(program.command, CommandLine::Shell { .. }),
         "directory": directory,
         "copy": program.copy,

@@ -7,6 +7,9 @@
 use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use prony_core::experiment::program::{Care, ProgramSpec};
 use prony_core::experiment::spec::{Limits, TrialSpec};
@@ -17,7 +20,7 @@ use prony_probe::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
 use prony_probe::limits::Group;
 use prony_probe::sample::counters::Counters;
 use prony_probe::sample::edge::EdgeProcess;
-use prony_probe::sample::{Edge, Root, Sampler, Samplers, Settings, Stranger, SyncCounters};
+use prony_probe::sample::{Edge, GroupFiles, Root, Sampler, Samplers, Settings, Stranger, SyncCounters};
 
 use crate::error::Error;
 use crate::runner::lab::Lab;
@@ -30,7 +33,7 @@ const FIRST: Nanos = Nanos::from_millis(2);
 #[derive(Debug, Default)]
 pub struct Stages {
     left: RefCell<Option<Standing>>,
-    samplers: OnceCell<Samplers>,
+    samplers: OnceCell<Rc<Samplers>>,
 }
 
 /// What several trials share, one after another.
@@ -45,6 +48,7 @@ struct Standing {
 struct Common {
     /// Where CPU time is counted.
     counting: Option<PathBuf>,
+    files: Option<Arc<GroupFiles>>,
     stranger: Stranger,
     syncs: SyncCounters,
 }
@@ -55,6 +59,16 @@ pub struct Stage {
     /// The supervisor that it takes over, until the program is held.
     kept: Option<Kept>,
     common: Option<Common>,
+}
+
+impl Stages {
+    fn samplers(&self) -> Result<Rc<Samplers>, Error> {
+        if let Some(samplers) = self.samplers.get() {
+            return Ok(Rc::clone(samplers));
+        }
+        let started = Samplers::start().map_err(|source| Error::Setup { doing: "start the sampler", source })?;
+        Ok(Rc::clone(self.samplers.get_or_init(|| Rc::new(started))))
+    }
 }
 
 impl Stage {
@@ -89,7 +103,6 @@ impl Stage {
         program: &ProgramSpec,
         mut launch: LaunchSpec,
     ) -> Result<(Release, Sampler), Error> {
-        let failed = |source| Error::Setup { doing: "start the sampler", source };
         let settings = Settings { hertz: lab.experiment.observe().hertz, ..Settings::default() };
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
@@ -97,6 +110,7 @@ impl Stage {
             launch.group = Some(group);
             let held = lab.launcher.start(launch)?;
             let root = Root::subject(held.pid(), &program.name);
+            let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
             sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
             let release = |_: &Sampler, edge: &mut Edge| {
@@ -106,21 +120,19 @@ impl Stage {
             };
             return Ok((Box::new(release), sampler));
         };
-        let (group, stranger) = (common.counting.clone(), Some(common.stranger));
-        let settings = Settings { group, stranger, first: FIRST, lean: true, ..settings };
-        let samplers = match lab.stages.samplers.get() {
-            Some(samplers) => samplers,
-            None => {
-                let started = Samplers::start().map_err(failed)?;
-                lab.stages.samplers.get_or_init(|| started)
-            }
-        };
-        let sampler = samplers.sample(Vec::new(), settings);
+        let (group, group_files) = (common.counting.clone(), common.files.clone());
+        let stranger = Some(common.stranger);
+        let settings = Settings { group, group_files, stranger, first: FIRST, lean: true, ..settings };
+        let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(&program.name, common.syncs.clone());
-        let role = program.name.clone();
+        let (role, samplers) = (program.name.clone(), lab.stages.samplers()?);
         let release = move |sampler: &Sampler, edge: &mut Edge| {
-            let running = kept.launch(launch)?;
+            let mut running = kept.launch(launch)?;
             sampler.watch(Root::subject(running.pid(), role));
+            // What has ended already is not looked at.
+            if running.wait(Some(Duration::ZERO))?.is_none() {
+                samplers.begin(sampler);
+            }
             tell_held(edge, &running);
             tell_preparation(edge, &running);
             Ok(running)
@@ -160,7 +172,8 @@ impl Standing {
         let kept = lab.launcher.keep(Some(group), &lab.tracepoints.held())?;
         let stranger = Stranger::new(kept.nursery());
         let syncs = lab.tracepoints.follow(kept.nursery());
-        Ok(Self { kept, common: Common { counting, stranger, syncs }, scratch })
+        let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
+        Ok(Self { kept, common: Common { counting, files, stranger, syncs }, scratch })
     }
 }
 
