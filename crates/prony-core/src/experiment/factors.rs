@@ -116,7 +116,8 @@ fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Proble
     };
     let changes = factor.levels.iter().all(|level| level.node.table().is_some() || level.node.list().is_some());
     if factor.levels.len() < 2 || !changes || !factor.labelled {
-        let problem = Problem::new(wanted.span.clone(), format!("factor `{name}` has no changes that could be left out"));
+        let problem =
+            Problem::new(wanted.span.clone(), format!("factor `{name}` has no changes that could be left out"));
         return problems.add(problem.hint("give it a table of two changes or more, each under its name"));
     }
     let of = |label: String, left_out: Option<usize>| {

@@ -19,7 +19,8 @@ pub(crate) fn fill(
 ) -> RawExperiment {
     let mut filled = raw.clone();
     let Value::Table(sections) = &mut filled.root.value else { return filled };
-    for program in sections.iter_mut().filter(|entry| entry.key == "program").flat_map(|entry| entries(&mut entry.node)) {
+    for program in sections.iter_mut().filter(|entry| entry.key == "program").flat_map(|entry| entries(&mut entry.node))
+    {
         for key in entries(&mut program.node) {
             let dir = WITH_DIR.contains(&key.key.as_str());
             Filling { variables, file: &raw.text, dir }.node(&mut key.node, problems);

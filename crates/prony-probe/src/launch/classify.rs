@@ -41,7 +41,14 @@ impl Evidence {
         let text =
             |captured: &Option<super::Captured>| captured.as_ref().map(super::Captured::text).unwrap_or_default();
         let messages = format!("{}\n{}", text(&end.stderr), text(&end.stdout));
-        Self { status: end.status, ended_by_us, killed: end.killed, memory: end.memory.clone(), messages, lost: end.lost.clone() }
+        Self {
+            status: end.status,
+            ended_by_us,
+            killed: end.killed,
+            memory: end.memory.clone(),
+            messages,
+            lost: end.lost.clone(),
+        }
     }
 }
 

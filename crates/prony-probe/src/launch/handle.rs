@@ -12,9 +12,7 @@ use rustix::process::Signal;
 
 use super::channel::{Channel, Received};
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
-use super::wire::{
-    CpuTime, End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, Usage, WireSpec, WireStream,
-};
+use super::wire::{CpuTime, End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, Usage, WireSpec, WireStream};
 use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::Group;
@@ -162,7 +160,8 @@ impl Link {
             said => said?,
         };
         let (since, released) = (Nanos::ZERO, Nanos::ZERO);
-        let running = |link| Running { link, pid: held, nursery, before: None, since, released, end: None, ready: false };
+        let running =
+            |link| Running { link, pid: held, nursery, before: None, since, released, end: None, ready: false };
         match said {
             Some(FromSupervisor::Running { pid, at, released, before }) => {
                 let (pid, before) = (pid.unsigned_abs(), before.map(|before| *before));

@@ -456,8 +456,7 @@ impl Supervisor {
 
     /// Processes of the tree and of the group, ended ones that nobody reaped included; not the nursery.
     fn left(&self) -> Vec<i32> {
-        let mut pids: Vec<i32> =
-            tree::descendants(self.nursery.pid).into_iter().map(|place| place.id.pid).collect();
+        let mut pids: Vec<i32> = tree::descendants(self.nursery.pid).into_iter().map(|place| place.id.pid).collect();
         pids.extend(self.members());
         pids.sort_unstable();
         pids.dedup();

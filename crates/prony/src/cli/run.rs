@@ -225,7 +225,8 @@ pub fn begin(
         started_unix_ms: unix_ms(),
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
     })?;
-    let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
+    let campaign =
+        Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
     Ok((run, runner::run(campaign, &lab, observer)?))
 }
 

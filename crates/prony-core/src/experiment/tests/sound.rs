@@ -161,8 +161,13 @@ fn strata_share_the_levels_that_the_baseline_does_not_name() {
 fn the_command_line_changes_levels_blocks_and_seed() {
     let text = small(&format!("{TWO}[compare]\nbaseline = {{ a = 2 }}\nblocks = {{ default = 9, a.3 = 2 }}"), PUT);
     let pair = |factor: &str, levels: &[&str]| (factor.to_owned(), levels.iter().map(|l| (*l).to_owned()).collect());
-    let overrides =
-        Overrides { set: vec![pair("a", &["3", "7"])], only: vec![pair("b", &["y"])], blocks: Some(4), seed: Some(99), ..Overrides::default() };
+    let overrides = Overrides {
+        set: vec![pair("a", &["3", "7"])],
+        only: vec![pair("b", &["y"])],
+        blocks: Some(4),
+        seed: Some(99),
+        ..Overrides::default()
+    };
     let experiment = sound_with(&text, &overrides);
     let labels: Vec<&str> = experiment.factors()[0].levels.iter().map(|level| level.label.as_str()).collect();
     assert_eq!((labels, experiment.factors()[1].levels.len()), (vec!["3", "7"], 1));

@@ -94,7 +94,10 @@ pub fn key(program: &ProgramSpec, build: &[String], copy: &Path) -> Result<Strin
 fn tree(copy: &Path, hash: &mut Xxh3Default) -> Result<(), Error> {
     let mut open = vec![copy.to_path_buf()];
     while let Some(directory) = open.pop() {
-        let fault = |path: &Path| { let path = path.to_path_buf(); |source| Error::Copy { path, source } };
+        let fault = |path: &Path| {
+            let path = path.to_path_buf();
+            |source| Error::Copy { path, source }
+        };
         let entries = fs::read_dir(&directory).map_err(fault(&directory))?;
         let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         paths.sort();

@@ -23,7 +23,8 @@ pub fn install(
     run: &Run<'_>,
 ) -> Result<String, String> {
     let manager = manager.or_else(|| manager_of(copy)).ok_or_else(|| {
-        "the copy has no `package.json`, `pyproject.toml`, `setup.py` or `requirements.txt`: name the `manager`".to_owned()
+        "the copy has no `package.json`, `pyproject.toml`, `setup.py` or `requirements.txt`: name the `manager`"
+            .to_owned()
     })?;
     let (before, after) = match manager {
         Manager::Npm => npm(copy, name, version, run)?,
@@ -120,7 +121,9 @@ mod tests {
         let python = |words: &[String]| {
             said.borrow_mut().push(words.join(" "));
             let metadata = copy.path().join(PACKAGES).join("My_Package-2.0.dist-info");
-            if words[1] == "-m" { fs::create_dir_all(metadata).unwrap() }
+            if words[1] == "-m" {
+                fs::create_dir_all(metadata).unwrap()
+            }
             if words[1] == "-c" { Err("no such package".to_owned()) } else { Ok(String::new()) }
         };
         let done = install(copy.path(), "my-package", "2.0", None, &python).unwrap();

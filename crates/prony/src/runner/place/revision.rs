@@ -86,7 +86,11 @@ mod tests {
         let (site, near) = (top.path().join("site"), tempfile::tempdir().unwrap());
         let (directory, said) = check_out(&site, "one", &near.path().join("copy")).unwrap();
         assert_eq!(fs::read_to_string(directory.join("n")).unwrap(), "one");
-        assert!(said.starts_with("revision `one` is commit ") && said.ends_with("1 uncommitted changes of the directory are not in it"), "{said}");
+        assert!(
+            said.starts_with("revision `one` is commit ")
+                && said.ends_with("1 uncommitted changes of the directory are not in it"),
+            "{said}"
+        );
         assert_eq!(fs::read_to_string(site.join("n")).unwrap(), "three");
         assert_eq!(fs::read(top.path().join(".git/index")).unwrap(), index);
         let fault = |of: &str| check_out(&site, of, &near.path().join("other")).unwrap_err();

@@ -20,7 +20,9 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub fn startable(experiment: &Experiment) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
-        let Some(command) = program.command.words().into_iter().next().filter(|word| !word.contains(DIR)) else { continue };
+        let Some(command) = program.command.words().into_iter().next().filter(|word| !word.contains(DIR)) else {
+            continue;
+        };
         if seen.insert((command.clone(), program.env.get("PATH").cloned())) && !is_brought(program) {
             found(program, &command)?;
         }
