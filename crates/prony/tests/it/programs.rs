@@ -32,7 +32,13 @@ impl Bench {
     }
 
     pub(crate) fn prony(&self, args: &[&str]) -> Output {
-        Command::new(PRONY).args(args).current_dir(self.dir.path()).env("NO_COLOR", "1").output().unwrap()
+        Command::new(PRONY)
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("NO_COLOR", "1")
+            .env("PRONY_CACHE", self.path("cache"))
+            .output()
+            .unwrap()
     }
 
     /// Runs the body of an experiment, with light care and one block unless it says more.
@@ -473,4 +479,63 @@ fn short_programs_after_one_another_have_figures_of_their_own() {
         assert_eq!(amount(trial, "run", Metric::Fsyncs), 0.0);
         assert!(amount(trial, "run", Metric::MinorFaults) > 10.0);
     }
+}
+
+#[test]
+fn a_build_is_done_once_for_each_content_and_kept_for_the_next_run() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    fs::write(bench.path("site/source"), "one").unwrap();
+    let log = bench.path("log");
+    let body = format!(
+        "[factors]\nn = [1, 2]\n[factors.code]\nas-is = {{}}\nother = {{ replace = {{ file = \"source\", find = \"one\", with = \"two\" }} }}\n\
+         [program.x]\ncommand = [\"cat\", \"{{dir}}/made{{n}}\"]\ndirectory = \"site\"\nchange = \"{{code}}\"\n\
+         build = \"echo built >> {}; cp source made1; cp source made2\"\n",
+        log.display()
+    );
+    let builds = || fs::read_to_string(&log).unwrap().lines().count();
+    let data = bench.run(&body);
+    let mut said: Vec<&str> = data.trials.iter().map(said).collect();
+    said.sort_unstable();
+    assert_eq!((said, builds()), (vec!["one", "one", "two", "two"], 2), "two contents in four variants");
+    bench.run(&body);
+    assert_eq!(builds(), 2, "kept");
+    fs::write(bench.path("site/source"), "one more").unwrap();
+    bench.run(&body);
+    assert_eq!(builds(), 4);
+}
+
+#[test]
+fn revisions_of_a_repository_are_levels() {
+    let bench = Bench::new();
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+        Command::new("git").args(who).args(args).current_dir(bench.path("site")).output()
+    };
+    fs::create_dir(bench.path("site")).unwrap();
+    if git(&["init", "--quiet"]).is_err() {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+        return;
+    }
+    for version in ["one", "two"] {
+        fs::write(bench.path("site/n"), version).unwrap();
+        for args in [&["add", "."][..], &["commit", "--quiet", "-m", version], &["tag", version]] {
+            assert!(git(args).unwrap().status.success());
+        }
+    }
+    let body = "[factors.code]\none = { revision = \"one\" }\ntwo = { revision = \"two\" }\n\
+                [program.x]\ncommand = [\"cat\", \"n\"]\ndirectory = \"site\"\nchange = \"{code}\"\n";
+    let data = bench.run(body);
+    for trial in &data.trials {
+        let version = ["one", "two"][trial.trial.variant];
+        assert_eq!(said(trial), version);
+        let change = trial.effective["changes"][0].as_str().unwrap();
+        assert!(change.starts_with(&format!("revision `{version}` is commit ")), "{change}");
+    }
+    let output = {
+        fs::write(bench.path("bad.toml"), body.replace("\"two\" }", "\"nine\" }")).unwrap();
+        bench.prony(&["run", "bad.toml", "--quiet"])
+    };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("has no revision `nine`"), "{text}");
 }
