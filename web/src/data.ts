@@ -23,6 +23,8 @@ export interface Payload {
   };
   declared: string[];
   metrics: Metric[];
+  /** The figure that the limit on memory speaks of. */
+  limited: string | null;
   growth: { factor: number; series: [string, number[]][]; fits: Record<string, (Fit | null)[]> }[];
   timelines: {
     quantities: [string, string, string][];
@@ -66,6 +68,8 @@ export interface Metric {
 export interface EffectRow {
   variant: number;
   baseline: number | null;
+  /** A baseline beside itself: its second label divided by its first. */
+  itself: boolean;
   center: number | null;
   low: number | null;
   high: number | null;
@@ -78,6 +82,10 @@ export interface Fit {
   interval: [number, number];
   scale: number;
   last: number;
+  /** The limit on memory, bytes, where the figure is what it holds down. */
+  limit: number | null;
+  /** Where the line would meet it: extrapolated, not measured. */
+  reach: { x: number; low: number; high: number | null; beyond: number } | null;
 }
 
 export interface Phase {
@@ -136,15 +144,18 @@ export function reason(metric: Metric, trial: number): string {
   return found ? found[0] : "";
 }
 
-/** A trial's figures divided by the geometric mean of its sub-block's baselines. */
+/**
+ * A trial's figures divided by the geometric mean of its sub-block's baselines; of a baseline beside itself, those of
+ * its second label divided by those of its first.
+ */
 export function ratios(data: Payload, metric: Metric, row: EffectRow): { trial: number; value: number }[] {
   const all = values(metric);
-  const { block, sub_block, variant } = data.trials;
+  const { block, sub_block, variant, second } = data.trials;
   const place = (i: number) => `${block[i]} ${sub_block[i]}`;
   const logs = new Map<string, number[]>();
   for (let i = 0; i < all.length; i++) {
     const value = all[i] ?? NaN;
-    if (variant[i] !== row.baseline || !(value > 0)) continue;
+    if (variant[i] !== row.baseline || !(value > 0) || (row.itself && second[i] === 1)) continue;
     const of = logs.get(place(i)) ?? [];
     of.push(Math.log(value));
     logs.set(place(i), of);
@@ -153,7 +164,7 @@ export function ratios(data: Payload, metric: Metric, row: EffectRow): { trial: 
   for (let i = 0; i < all.length; i++) {
     const value = all[i] ?? NaN;
     const base = logs.get(place(i));
-    if (variant[i] !== row.variant || !(value > 0) || !base) continue;
+    if (variant[i] !== row.variant || !(value > 0) || !base || (row.itself && second[i] !== 1)) continue;
     found.push({ trial: i, value: value / Math.exp(base.reduce((a, b) => a + b, 0) / base.length) });
   }
   return found;

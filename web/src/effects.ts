@@ -48,7 +48,9 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
   const { relative, declared, rows: all } = metric.effects!;
   const rows = all.filter((row) => state.shows(row.variant));
   if (rows.length === 0) return null;
-  if (sorted) rows.sort((a, b) => (a.center ?? Infinity) - (b.center ?? Infinity));
+  // What equal arms look like stands below the effects.
+  const effect = (row: EffectRow) => row.center ?? Infinity;
+  rows.sort((a, b) => Number(a.itself) - Number(b.itself) || (sorted ? effect(a) - effect(b) : 0));
   const unit = relative ? ("times" as const) : metric.unit;
   const show = (value: number) => quantity(value, unit);
   const dots = rows.flatMap((row, at) => dotsOf(state, metric, relative, row, at));
@@ -61,17 +63,20 @@ function chart(state: State, metric: Metric, sorted: boolean): Chart | null {
     : relative
       ? "the bar is the 95 % interval of the median ratio, uncorrected: no verdict rests on it"
       : "the bar is the 95 % interval of the median (six trials or more)";
+  const itself = rows.some((row) => row.itself)
+    ? " A baseline beside itself (A/A) shows what equal arms look like: its second run of each sub-block divided by its first."
+    : "";
   const better = metric.better === "neither" ? "" : ` ${metric.better === "lower" ? "Less" : "More"} is better.`;
   return {
     title: relative ? `${metric.name} beside the baseline` : metric.name,
-    caption: `${metric.doc}. ${what}; ${bar}.${better}`,
+    caption: `${metric.doc}. ${what}; ${bar}.${better}${itself}`,
     alternative: rows.map((row) => sentence(state, row, show)).join("; "),
     draw: (width) => draw(state, metric, rows, dots, ended, relative, width),
     table: () => ({
       heads: ["Variant", "Baseline", relative ? "Ratio" : "Median", "Interval", "Trials", "Did not finish", "Verdict", "Baseline against itself"],
       rows: rows.map((row, at) => [
         state.name(row.variant),
-        row.baseline === null ? "-" : state.name(row.baseline),
+        row.baseline === null ? "-" : row.itself ? "itself" : state.name(row.baseline),
         row.center === null ? "-" : show(row.center),
         interval(row.low, row.high, show),
         String(dots.filter((d) => d.row === at).length),

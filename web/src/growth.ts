@@ -45,8 +45,11 @@ export function growth(state: State): void {
           ),
     ],
     () => {
-      const found = chart(state, metric!, of!);
-      return found ? [legendOf(state, of!), figure(found)] : [];
+      // Where memory is limited, its growth towards the limit stands below whatever was chosen.
+      const memory = data.metrics.find((m) => m.name === data.limited && m !== metric);
+      const found = [metric!, memory].flatMap((m) => (m && of!.fits[m.name] ? [chart(state, m, of!)] : []));
+      const charts = found.filter((c): c is Chart => c !== null);
+      return charts.length ? [legendOf(state, of!), ...charts.map(figure)] : [];
     },
   );
 }
@@ -110,11 +113,13 @@ function chart(state: State, metric: Metric, of: Growth): Chart | null {
   const say = ({ fit, series }: { fit: Fit; series: number }) =>
     `${name(series)} grows as ${factor} to the power of ${digits(fit.slope)} (${digits(fit.interval[0])} to ` +
     `${digits(fit.interval[1])}; ${digits(fit.last)} between the two largest)`;
+  const reached = fits.flatMap((f) => (f.fit.reach && f.fit.limit ? [`${name(f.series)}: ${reach(f.fit, factor)}`] : []));
+  const dots = reached.length ? ` Dots go on beyond what was measured. ${reached.join(". ")}.` : "";
   const marks = ends.length ? " Crosses at the top are trials that did not finish." : "";
   return {
     title: `${metric.name} against ${factor}`,
-    caption: `Both axes are logarithmic. Lines join medians; dashes are the fitted power law.${marks} ${fits.map(say).join(". ")}`,
-    alternative: fits.map(say).join("; "),
+    caption: `Both axes are logarithmic. Lines join medians; dashes are the fitted power law.${marks} ${fits.map(say).join(". ")}.${dots}`,
+    alternative: [...fits.map(say), ...reached].join("; "),
     draw: (width) => draw(state, metric, of, points, ends, fits, width),
     table: () => ({
       heads: ["Series", factor, "Median", "Trials", "Did not finish"],
@@ -131,6 +136,21 @@ function chart(state: State, metric: Metric, of: Growth): Chart | null {
       ),
     }),
   };
+}
+
+/** Where the fit would meet the limit, in words that say that nothing of it was measured. */
+function reach(fit: Fit, factor: string): string {
+  const { x, low, high, beyond } = fit.reach!;
+  const about = (n: number) => quantity(Number(n.toPrecision(2)), "count");
+  return (
+    `extrapolated, not measured: it would meet the limit of ${quantity(fit.limit!, "bytes")} at about ${about(x)} ${factor} ` +
+    `(${about(low)} to ${high === null ? "any number" : about(high)}), ${digits(Number(beyond.toPrecision(2)))} times the largest measured`
+  );
+}
+
+/** The largest value at which a series has a figure. */
+function last(points: Point[], series: number): number {
+  return Math.max(...points.filter((p) => p.series === series).map((p) => p.x));
 }
 
 function groups(points: Point[]): { series: number; x: number; ys: number[] }[] {
@@ -154,13 +174,23 @@ function draw(
   width: number,
 ): Element {
   const factor = state.data.factors[of.factor]!.name;
-  const xs = [...points.map((p) => p.x), ...ends.map((e) => e.x)];
+  const reached = fits.flatMap(({ fit, series }) => (fit.reach && fit.limit ? [{ series, x: fit.reach.x, y: fit.limit }] : []));
+  const limits = [...new Set(fits.flatMap(({ fit, series }) => (fit.limit && (fit.reach || ends.some((e) => e.series === series)) ? [fit.limit] : [])))];
+  const measured = points.map((p) => p.x);
+  const xs = [...measured, ...ends.map((e) => e.x), ...reached.map((r) => r.x)];
   const [low, high] = [Math.min(...xs), Math.max(...xs)];
   const medians = groups(points).map(({ series, x, ys }) => ({ series, x, y: median(ys) }));
+  // The line is dashed as far as a series was measured, and dotted where it is extrapolated.
   const lines = fits.flatMap(({ fit, series }) =>
-    [low, high].map((x) => ({ series, x, y: fit.scale * x ** fit.slope })),
+    [low, last(points, series)].map((x) => ({ series, x, y: fit.scale * x ** fit.slope })),
   );
-  const ys = points.map((p) => p.y);
+  const beyond = fits.flatMap(({ fit, series }) => {
+    const from = last(points, series);
+    return fit.reach && fit.limit
+      ? [{ series, x: from, y: fit.scale * from ** fit.slope }, { series, x: fit.reach.x, y: fit.limit }]
+      : [];
+  });
+  const ys = [...points.map((p) => p.y), ...limits];
   const room = Math.max(Math.max(...ys) / Math.min(...ys), 2) ** (ends.length ? 0.16 : 0.05);
   const colour = (d: { series: number }) => colourOf(of, d.series);
   const order = [...new Set(ends.map((e) => e.series))];
@@ -187,6 +217,33 @@ function draw(
       ...horizontal(logTicks(low / 1.15, high * 1.15, Math.floor(width / 80)), (v) => quantity(v, "count"), factor),
       ...vertical(logTicks(Math.min(...ys) / 1.15, Math.max(...ys) * room, 8), (v) => quantity(v, metric.unit)),
       Plot.line(lines, { x: "x", y: "y", z: "series", stroke: colour, strokeDasharray: "5 4", strokeOpacity: 0.75, clip: true }),
+      Plot.line(beyond, { x: "x", y: "y", z: "series", stroke: colour, strokeDasharray: "1 5", strokeWidth: 2.2, strokeLinecap: "round" }),
+      Plot.ruleY(limits, { stroke: "var(--bad)", strokeDasharray: "8 3", strokeWidth: 1.4 }),
+      Plot.text(limits, {
+        frameAnchor: "left",
+        y: (v: number) => v,
+        dx: 6,
+        dy: -8,
+        text: (v: number) => `limit ${quantity(v, metric.unit)}`,
+        textAnchor: "start",
+        fill: "var(--bad)",
+        fontWeight: 600,
+        stroke: "var(--bg)",
+        strokeWidth: 4,
+      }),
+      Plot.dot(reached, { x: "x", y: "y", r: 5, stroke: colour, fill: "var(--bg)", strokeWidth: 2 }),
+      // On a narrow screen the caption alone says it: the words would lie on each other.
+      Plot.text(width < 560 ? [] : reached, {
+        x: "x",
+        y: "y",
+        dy: 14,
+        dx: -8,
+        text: () => "extrapolated",
+        textAnchor: "end",
+        fill: colour,
+        stroke: "var(--bg)",
+        strokeWidth: 4,
+      }),
       Plot.line(medians, { x: "x", y: "y", z: "series", stroke: colour, strokeWidth: 2 }),
       Plot.dot(points, {
         x: "x",

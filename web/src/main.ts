@@ -5,7 +5,7 @@ import { effects } from "./effects.ts";
 import { visible } from "./format.ts";
 import { growth } from "./growth.ts";
 import { latency } from "./latency.ts";
-import { filters, navigation, source, theme } from "./page.ts";
+import { filters, navigation, source, theme, unfold } from "./page.ts";
 import { profiles } from "./profiles.ts";
 import { raw } from "./raw.ts";
 import { samples } from "./samples.ts";
@@ -32,4 +32,7 @@ filters(state);
 source();
 raw(data, json);
 navigation();
-addEventListener("beforeprint", drawAll);
+addEventListener("beforeprint", () => {
+  drawAll();
+  unfold();
+});

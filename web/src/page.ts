@@ -33,6 +33,11 @@ export function navigation(): void {
   }
 }
 
+/** Opens the folded verdicts: paper has no pointer. */
+export function unfold(): void {
+  for (const details of document.querySelectorAll<HTMLDetailsElement>("details.more")) details.open = true;
+}
+
 /** A button beside the experiment's text. */
 export function source(): void {
   const code = document.getElementById("source");

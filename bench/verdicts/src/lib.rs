@@ -6,4 +6,5 @@
 
 pub mod measure;
 pub mod noise;
+pub mod record;
 pub mod rivals;

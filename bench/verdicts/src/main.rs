@@ -1,10 +1,12 @@
-//! Prints the tables of `docs/verdicts.md`.
+//! Prints the tables of `docs/verdicts.md`: `[CAMPAIGNS [TABLE [NOISE]]]`, with `all` for every table. With `record [RUNS]` it records noise instead, as JSON
+//! on standard output; the file that it syncs lies in the working folder.
 #![allow(clippy::print_stdout)]
 
 use std::time::Instant;
 
 use prony_bench_verdicts::measure::{self, INSIDE, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
+use prony_bench_verdicts::record;
 use prony_core::stats::campaign::{Arm, Noise, Rng, Setting, Simulation, draw, family};
 use prony_core::stats::{Looks, compare_family};
 
@@ -14,10 +16,26 @@ const EFFECTS: [f64; 5] = [0.02, 0.05, 0.1, 0.5, 10.0];
 /// A table's name, how it is printed, and the part of the campaigns it gets.
 type Table = (&'static str, fn(&[Noise], u32), u32);
 
-fn main() {
+/// Runs of a recording unless told.
+const RUNS: usize = 3000;
+
+fn main() -> std::io::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    if arguments.next().as_deref() == Some("record") {
+        let runs = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(RUNS);
+        let recording = record::record(runs, std::path::Path::new("."))?;
+        println!("{}", serde_json::to_string(&recording)?);
+        return Ok(());
+    }
+    tables();
+    Ok(())
+}
+
+fn tables() {
     let many = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(2000);
-    let noises = recorded();
-    let only = std::env::args().nth(2);
+    let only = std::env::args().nth(2).filter(|table| table != "all");
+    let of = std::env::args().nth(3).unwrap_or_default();
+    let noises: Vec<Noise> = recorded().into_iter().filter(|noise| noise.name.starts_with(&of)).collect();
     println!("Exact 95 % intervals in brackets\n");
     // The table that carries the promise gets the most campaigns.
     let tables: [Table; 6] = [

@@ -12,7 +12,15 @@ struct File {
     cpu: Vec<f64>,
 }
 
-/// The recorded series: wall time of a CPU-bound command and of a SQLite script, CPU time of the former.
+/// As `record` writes it.
+#[derive(Deserialize)]
+struct Own {
+    sort_ms: Vec<f64>,
+    sync_ms: Vec<f64>,
+}
+
+/// The recorded series: wall time of a CPU-bound command and of a SQLite script, CPU time of the former; and, as `record`
+/// left it on a busy machine, wall time of a sort and of a write with a sync.
 ///
 /// # Panics
 /// Where the files of `bench/data` are not what they should be.
@@ -20,7 +28,15 @@ pub fn recorded() -> Vec<Noise> {
     let read = |text: &str| serde_json::from_str::<File>(text).expect("bench/data holds two series a file");
     let cpu = read(include_str!("../../data/aa_cpu.json"));
     let sql = read(include_str!("../../data/aa_sql.json"));
-    let series = [("cpu, wall", &cpu.ms), ("cpu, CPU time", &cpu.cpu), ("sql, wall", &sql.ms)];
+    let own = include_str!("../../data/aa_own.json");
+    let own = serde_json::from_str::<Own>(own).expect("bench/data holds what `record` writes");
+    let series = [
+        ("cpu, wall", &cpu.ms),
+        ("cpu, CPU time", &cpu.cpu),
+        ("sql, wall", &sql.ms),
+        ("own sort, wall", &own.sort_ms),
+        ("own sync, wall", &own.sync_ms),
+    ];
     series.map(|(name, values)| Noise::new(name, values).expect("bench/data holds times above zero")).into()
 }
 
@@ -59,7 +75,7 @@ mod tests {
     #[test]
     fn the_recordings_are_all_there_and_as_noisy_as_described() {
         let all = recorded();
-        assert_eq!(all.iter().map(Noise::runs).collect::<Vec<_>>(), [3942, 3942, 1217]);
+        assert_eq!(all.iter().map(Noise::runs).collect::<Vec<_>>(), [3942, 3942, 1217, 8000, 8000]);
         let spread = |noise: &Noise| median(&noise.rest().iter().map(|e| e.abs()).collect::<Vec<_>>());
         assert!(spread(&all[1]) < spread(&all[0]), "CPU time is quieter than wall time");
     }

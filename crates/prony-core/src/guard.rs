@@ -2,6 +2,9 @@
 //!
 //! [`trial`] looks at one trial, [`arms`] at a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](gather::gather) asks all of them.
 
+use crate::metric::{Metric, MetricKey};
+use crate::record::PhaseRecord;
+
 pub use crate::finding::{Finding, Severity};
 
 pub mod arms;
@@ -12,6 +15,11 @@ pub mod run;
 mod tests;
 pub mod trial;
 pub mod weather;
+
+/// The value of an amount over the phase.
+fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
+    phase.reading(MetricKey::amount(metric))?.measured().copied()
+}
 
 /// `12 %`, `0.3 %`.
 fn percent(share: f64) -> String {

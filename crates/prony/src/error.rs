@@ -35,6 +35,16 @@ pub enum Error {
         /// The newest schema that is known here.
         known: i64,
     },
+    /// It would have to be brought to the newest schema, and cannot be written.
+    #[error("`{}` has schema {found} and cannot be brought to schema {known}: it cannot be written", .path.display())]
+    OlderDatabase {
+        /// The database's path.
+        path: PathBuf,
+        /// The file's schema.
+        found: i64,
+        /// The newest schema.
+        known: i64,
+    },
     /// SQLite refused.
     #[error("cannot {doing} in `{}`", .path.display())]
     Database {
@@ -171,6 +181,7 @@ impl Error {
             }
             Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
             Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
+            Self::OlderDatabase { .. } => Some("copy it to a folder that can be written, and open it there".to_owned()),
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
             Self::Arguments { hint, .. } => Some(hint.clone()),
             Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),

@@ -46,7 +46,11 @@ test("every figure is drawn and has a table that says the same", options, () =>
     await page.locator("#effects summary").click();
     // The table is made when its summary has opened, which is told by an event of its own.
     await page.locator("#effects .alternative tbody tr").first().waitFor({ state: "attached" });
-    assert.equal(await page.locator("#effects .alternative tbody tr").count(), 8);
+    // Eight comparisons and two baselines beside themselves.
+    const rows = await page.locator("#effects .alternative tbody tr").allInnerTexts();
+    assert.equal(rows.length, 10);
+    assert.equal(rows.filter((row) => /the baseline beside itself \(A\/A\)/.test(row)).length, 2);
+    assert.match(rows[9], /itself/, "what equal arms look like stands below the effects");
   }),
 );
 
@@ -56,6 +60,10 @@ test("growth shows what ran out of memory", options, () =>
     await page.locator("#growth select").first().selectOption("source.rss.peak");
     await drawAll(page);
     assert.match(await page.locator("#growth .canvas").first().innerHTML(), /✕ 16 out of memory \(limit\)/);
+    const captions = (await page.locator("#growth figcaption").allInnerTexts()).join(" ");
+    assert.match(captions, /source\.anon\.max against documents/, "limited memory stands below what was chosen");
+    assert.match(captions, /extrapolated, not measured: it would meet the limit of 16\sGB at about/);
+    assert.match(await page.locator("#growth .canvas").last().innerHTML(), /limit 16\sGB/);
     assert.match(await page.locator("#latency figcaption").first().innerText(), /Solid: intended; dashed: actual/);
   }),
 );
@@ -81,7 +89,8 @@ test("filters take variants out of the figures", options, () =>
     await page.locator("#effects summary").click();
     // The table is made when its summary has opened, which is told by an event of its own.
     await page.locator("#effects .alternative tbody tr").first().waitFor({ state: "attached" });
-    assert.equal(await page.locator("#effects .alternative tbody tr").count(), 3);
+    // Three comparisons, and the baseline of what is left beside itself.
+    assert.equal(await page.locator("#effects .alternative tbody tr").count(), 4);
     for (const name of ["lmdb-sync", "lmdb-nometasync", "lmdb-nosync", "sqlite-wal"]) {
       await page.getByRole("checkbox", { name, exact: true }).uncheck();
     }

@@ -36,6 +36,7 @@ function payload(metrics: Metric[]): Payload {
     },
     declared: ["write.time"],
     metrics,
+    limited: null,
     growth: [],
     timelines: { quantities: [], trials: [], left_out: 0 },
     throughput: [],
@@ -51,11 +52,19 @@ test("columns unpack to what was packed", () => {
 
 test("a trial is divided by the baselines of its own sub-block", () => {
   const time = metric([2, 8, 12, 5, 100]);
-  const row = { variant: 1, baseline: 0, center: null, low: null, high: null, words: null, aa: null };
+  const row = { variant: 1, baseline: 0, itself: false, center: null, low: null, high: null, words: null, aa: null };
   const found = ratios(payload([time]), time, row);
   assert.equal(found.length, 1, "the last trial has no baseline in its sub-block");
   assert.equal(found[0]?.trial, 2);
   assert.ok(Math.abs(found[0]!.value - 3) < 1e-6);
+});
+
+test("a baseline beside itself is its second run divided by its first", () => {
+  const time = metric([2, 8, 12, 5, 100]);
+  const row = { variant: 0, baseline: 0, itself: true, center: null, low: null, high: null, words: null, aa: null };
+  const found = ratios(payload([time]), time, row);
+  assert.deepEqual(found.map((r) => r.trial), [1], "in the second block it ran once");
+  assert.ok(Math.abs(found[0]!.value - 4) < 1e-6);
 });
 
 test("a missing figure has its reason", () => {

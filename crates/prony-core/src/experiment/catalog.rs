@@ -63,4 +63,7 @@ pub struct Overrides {
     pub blocks: Option<u32>,
     /// `--seed N`: instead of the file's.
     pub seed: Option<u64>,
+    /// Factors whose values a search lays out: what `[design]` says of their levels does not hold.
+    #[serde(default)]
+    pub free: Vec<String>,
 }

@@ -45,6 +45,7 @@ pub fn check(
     let combinations = combine::combinations(&factors, &raw.root, &baseline, &mut problems);
     let blocks = compare::level_blocks(raw.root.get("compare"), &factors, &mut problems);
     no_baseline(raw, &combinations, &baseline, overrides, &mut problems);
+    baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
 
     let context = Context { raw, engines, factors: &factors, names: &names };
     let phases = phase_names(&raw.root, &context, &combinations);
@@ -132,6 +133,28 @@ fn no_baseline(
         let span = entry.map_or(0..0, |entry| entry.node.span.clone());
         let problem = Problem::new(span, "no variant is the baseline, so nothing can be compared");
         problems.add(problem.hint("`[design]` leaves these levels out; name others, or let them run"));
+    }
+}
+
+/// A baseline's level that `--set` takes out: the user asked for levels to compare, and nothing would be.
+fn baseline_set_aside(
+    raw: &RawExperiment,
+    factors: &[FactorDef],
+    baseline: &BTreeMap<usize, usize>,
+    overrides: &Overrides,
+    problems: &mut Problems<'_>,
+) {
+    let entries = raw.root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
+    for (name, levels) in &overrides.set {
+        let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == *name);
+        let Some((factor, level)) = named.filter(|(factor, level)| !factor.levels[*level].selected) else { continue };
+        let span =
+            entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| entry.node.span.clone());
+        let label = &factor.levels[level].label;
+        let given = levels.join(",");
+        let message = format!("--set {name}={given} takes out `{label}`, the baseline: nothing would be compared");
+        let hint = format!("write `--set {name}={label},{given}`, or `--only` for a run without a comparison");
+        problems.add(Problem::new(span.unwrap_or(0..0), message).hint(hint));
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn combinations(
             return Vec::new();
         }
         (Some(grid), None) => union(factors, &grid.node, &all, problems),
-        (None, Some(vary)) => star(&vary.node, &all, baseline, problems),
+        (None, Some(vary)) => star(factors, &vary.node, &all, baseline, problems),
         (None, None) => cross(&all),
     };
     if let Some(skip) = design.and_then(|design| design.get("skip")) {
@@ -89,7 +89,7 @@ fn union(factors: &[FactorDef], grid: &Node, all: &[Vec<usize>], problems: &mut 
     let mut union = BTreeSet::new();
     for table in grid.list().unwrap_or_default() {
         let mut lists = all.to_vec();
-        for (at, levels) in selection(factors, table, problems) {
+        for (at, levels) in selection(factors, table, problems).into_iter().filter(|(at, _)| !factors[*at].free) {
             lists[at] = levels;
         }
         union.extend(cross(&lists));
@@ -99,6 +99,7 @@ fn union(factors: &[FactorDef], grid: &Node, all: &[Vec<usize>], problems: &mut 
 
 /// For each combination of the factors that the baseline does not name: the baseline, and what differs in one factor.
 fn star(
+    factors: &[FactorDef],
     vary: &Node,
     all: &[Vec<usize>],
     baseline: &BTreeMap<usize, usize>,
@@ -108,7 +109,8 @@ fn star(
         let problem = Problem::new(vary.span.clone(), "`vary = \"one at a time\"` needs a baseline to vary around");
         problems.add(problem.hint("write `[compare] baseline = { factor = level }`"));
     }
-    let differs = |levels: &Combination| baseline.iter().filter(|(at, level)| levels[**at] != **level).count();
+    let fixed = || baseline.iter().filter(|(at, _)| !factors[**at].free);
+    let differs = |levels: &Combination| fixed().filter(|(at, level)| levels[**at] != **level).count();
     cross(all).into_iter().filter(|levels| differs(levels) <= 1).collect()
 }
 
@@ -117,7 +119,7 @@ fn leave_out(factors: &[FactorDef], skip: &Node, combinations: &mut Vec<Combinat
     for table in skip.list().unwrap_or_default() {
         let faults = problems.raised();
         let chosen = selection(factors, table, problems);
-        if problems.raised() > faults {
+        if problems.raised() > faults || chosen.iter().any(|(at, _)| factors[*at].free) {
             continue;
         }
         if table.table().is_some_and(<[_]>::is_empty) {

@@ -18,6 +18,8 @@ pub(crate) struct FactorDef {
     pub(crate) levels: Vec<LevelDef>,
     /// Whether levels are a table's keys.
     labelled: bool,
+    /// Whether a search lays out its levels, so that `[design]` does not.
+    pub(crate) free: bool,
 }
 
 /// A level.
@@ -69,6 +71,7 @@ fn number(node: &Node) -> Option<f64> {
 pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'_>) -> Vec<FactorDef> {
     let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
     let mut factors: Vec<FactorDef> = entries.iter().map(|entry| factor(entry, problems)).collect();
+    factors.iter_mut().for_each(|factor| factor.free = overrides.free.contains(&factor.name));
     let (keys, whole): (Vec<_>, Vec<_>) = overrides.set.iter().partition(|(name, _)| name.contains('.'));
     for (name, levels) in whole {
         set(&mut factors, name, levels, problems);
@@ -105,7 +108,7 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
         }
     }
     let labelled = entry.node.table().is_some();
-    FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled }
+    FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, free: false }
 }
 
 fn name_fault(entry: &Entry) -> Option<Problem> {

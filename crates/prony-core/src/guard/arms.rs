@@ -1,11 +1,10 @@
 //! Guards that look at a variant beside its stratum's baseline.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::trial::amount;
-use super::{Finding, Severity, percent};
+use super::{Finding, Severity, amount, percent};
 use crate::experiment::spec::{Action, Amount, Ops, Order, TrialSpec};
 use crate::metric::Metric;
 use crate::record::{Answer, Completion, PhaseRecord, TrialRecord};
@@ -92,8 +91,11 @@ fn same_draws(a: &Action, b: &Action) -> bool {
 
 /// Pairs of trials of the two arms with the same block and the same seed.
 fn same_work<'a>(a: &Arm<'a>, b: &Arm<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
-    let pairs = a.trials.iter().flat_map(|x| b.trials.iter().map(move |y| (*x, *y)));
-    pairs.filter(|(x, y)| x.trial.block == y.trial.block && x.trial.seed == y.trial.seed).collect()
+    let work = |t: &TrialRecord| (t.trial.block, t.trial.seed);
+    let mut theirs: BTreeMap<(u32, u64), Vec<&'a TrialRecord>> = BTreeMap::new();
+    b.trials.iter().for_each(|y| theirs.entry(work(y)).or_default().push(y));
+    let pairs = |x: &'a TrialRecord| theirs.get(&work(x)).into_iter().flatten().map(move |y| (x, *y));
+    a.trials.iter().flat_map(|x| pairs(x)).collect()
 }
 
 fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {

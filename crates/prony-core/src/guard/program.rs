@@ -2,14 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::trial::amount;
-use super::{Finding, Severity};
+use super::{Finding, Severity, amount};
 use crate::metric::Metric;
-use crate::record::{Completion, TrialRecord};
+use crate::record::{Completion, PhaseRecord, TrialRecord};
 use crate::units::{Bytes, Nanos};
 
 /// Output beyond which writing it is a good part of what the program does.
 const FLOOD: Bytes = Bytes::from_mib(16);
+
+/// A heap that grows for so long without being read may have been much larger.
+const UNREAD: Nanos = Nanos::from_secs(1);
 
 /// Of a phase whose begin and end were noticed later than this share of it, counters may be its neighbours'.
 const LATE: f64 = 0.25;
@@ -23,6 +25,7 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.extend(left_behind(record));
     findings.extend(strange_marks(record));
     findings.extend(lines_lost(record));
+    findings.extend(read_rarely(record));
     findings.extend(went_on(record));
     findings.extend(died_aside(record));
     findings
@@ -105,6 +108,22 @@ pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
     Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))
 }
 
+/// A heap that was read so rarely that its largest figure may be far too low.
+pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
+    let phases = record.phases.iter().filter(|phase| phase.completion != Completion::NotReached);
+    let finding = |phase: &PhaseRecord| {
+        let gap = record.conditions["probe"]["unread_ns"][&phase.name].as_u64().map(Nanos::from_nanos)?;
+        if gap < UNREAD {
+            return None;
+        }
+        let message = format!("the heap was not read for {gap}, in which the program gave its runtime no occasion");
+        let hint =
+            "take `max`, `min` and `mean` of the heap as rough; its figure at the end stands, where there is one";
+        Some(Finding::of("heap_read_rarely", Severity::Note, message, hint).in_phase(&phase.name))
+    };
+    phases.filter_map(finding).collect()
+}
+
 /// A program that was to be held at the end of a call and went on by itself.
 pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     let holds = record.conditions["probe"]["holds"].as_array()?;
@@ -167,7 +186,6 @@ mod tests {
     use crate::plan::{Label, PlannedTrial};
     use crate::reading::Reading;
     use crate::record::{MetricKeyText, PhaseRecord};
-    use crate::units::Nanos;
 
     fn phase(name: &str, completion: Completion) -> PhaseRecord {
         PhaseRecord {
@@ -223,6 +241,16 @@ mod tests {
                 "phase never began: the function `a.js#f` was not called: no module of this name was loaded",
             ]
         );
+    }
+
+    #[test]
+    fn a_heap_that_was_not_read_for_long_is_noted() {
+        let mut trial = record(Outcome::Ok, Value::Null);
+        trial.conditions =
+            json!({ "probe": { "unread_ns": { "a": 1_500_000_000_u64, "b": 900_000_000, "c": 2_000_000_000_u64 } } });
+        let found = read_rarely(&trial);
+        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
+        assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use serde_json::json;
 
 use super::{Finding, Severity, percent};
+use crate::experiment::design::Experiment;
+use crate::record::TrialRecord;
 use crate::stats::{Looks, autocorrelation, drift};
 
 /// A trend this unlikely by chance is one.
@@ -30,16 +32,40 @@ pub fn too_few_blocks(complete: u32, planned: u32, looks: &Looks) -> Option<Find
     let data = json!({ "complete": complete, "planned": planned, "looks": looks.at() });
     let (message, hint) = match looks.at().first() {
         None => (
-            format!("{planned} blocks are planned and a verdict takes at least {}", crate::stats::MIN_BLOCKS),
+            format!("{} planned and a verdict takes at least {}", blocks(planned), crate::stats::MIN_BLOCKS),
             "set `blocks` to 6 or more; until then figures stand without a verdict",
         ),
         Some(first) if complete < *first => (
-            format!("{complete} blocks are complete and the first verdict comes at {first}"),
+            format!("{} complete and the first verdict comes at {first}", blocks(complete)),
             "go on with `prony run --resume`",
         ),
         _ => return None,
     };
     Some(Finding::of("too_few_blocks", Severity::Note, message, hint).with(data))
+}
+
+/// `1 block is`, `3 blocks are`.
+fn blocks(n: u32) -> String {
+    if n == 1 { "1 block is".to_owned() } else { format!("{n} blocks are") }
+}
+
+/// Comparisons of stores in which no answer was checked: nothing was read back that the arms could agree on, so that a
+/// store which loses or garbles what it is given looks like any other (METHOD 1.5).
+pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
+    let compared = !experiment.compare().baseline.is_empty() && experiment.variants().len() > 1;
+    let ended_well = |t: &&TrialRecord| t.ending.outcome.is_ok();
+    let store = |t: &TrialRecord| experiment.variants()[t.trial.variant].spec.subject.store().is_some();
+    let checked = |t: &TrialRecord| t.phases.iter().any(|p| p.answer.as_ref().is_some_and(|a| a.comparable));
+    let ran: Vec<&TrialRecord> = trials.iter().filter(ended_well).filter(|t| store(t)).collect();
+    let unchecked = ran.iter().filter(|t| !checked(t)).count();
+    if !compared || unchecked == 0 {
+        return None;
+    }
+    let message = format!("in {unchecked} of {} trials that ended well no answer was checked", ran.len());
+    let hint = "end with a phase `verify = {}`, or read what was written in a pass over all records: a store that loses \
+                writes is fast";
+    let data = json!({ "unchecked": unchecked, "trials": ran.len() });
+    Some(Finding::of("answers_unchecked", Severity::Note, message, hint).with(data))
 }
 
 #[cfg(test)]
@@ -71,5 +97,7 @@ mod tests {
         assert!(too_few_blocks(3, 3, &Looks::new(1, 3)).unwrap().message.contains("takes at least 6"));
         assert!(too_few_blocks(4, 30, &Looks::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
         assert_eq!(too_few_blocks(6, 30, &Looks::new(6, 30)), None);
+        assert!(too_few_blocks(1, 1, &Looks::new(1, 1)).unwrap().message.starts_with("1 block is planned and"));
+        assert!(too_few_blocks(1, 30, &Looks::new(6, 30)).unwrap().message.starts_with("1 block is complete and"));
     }
 }

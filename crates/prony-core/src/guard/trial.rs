@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::weather::Weather;
-use super::{Finding, Severity, percent, program};
+use super::{Finding, Severity, amount, percent, program};
 use crate::experiment::spec::{Action, TrialSpec};
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::reading::Reading;
@@ -44,11 +44,6 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(swapped(record));
     findings.extend(throttled(&Weather::of(&record.conditions)));
     findings
-}
-
-/// The value of an amount over the phase.
-pub(super) fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
-    phase.reading(MetricKey::amount(metric))?.measured().copied()
 }
 
 fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {

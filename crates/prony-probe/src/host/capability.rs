@@ -9,6 +9,8 @@ use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
+use crate::launch::Scratch;
+use crate::profile::perf;
 use crate::sample::Tracepoints;
 use crate::sample::device::Device;
 use crate::sample::edge::Pressure;
@@ -20,6 +22,8 @@ const TRACING: &str =
 const SCHED_INFO: &str = "a kernel with CONFIG_SCHED_INFO";
 const PAGE_MONITOR: &str = "a kernel with CONFIG_PROC_PAGE_MONITOR";
 const CHILDREN: &str = "a kernel with CONFIG_PROC_CHILDREN; without it the tree is still found, at more cost";
+const PERF: &str =
+    "install `perf` (Debian: `apt install linux-perf`), and run as root or set kernel.perf_event_paranoid to 2 or less";
 const DISK: &str = "a directory on a disk, and Linux 5.5 or later";
 
 /// Something that prony would like to read or do.
@@ -60,7 +64,7 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
     let pressure = Pressure::now();
     let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
     let own = |path: &str| State::from(read_text(path));
-    let table: [(&str, &str, State, &str); 10] = [
+    let table: [(&str, &str, State, &str); 11] = [
         ("sync calls", "counts of fsync, fdatasync, msync and sync_file_range", tracepoints.usable().into(), TRACING),
         ("pressure", "shares of time waited for CPU, I/O, memory", all.into(), "boot the kernel with psi=1"),
         ("proportional memory", "sums over processes that share pages", own("/proc/self/smaps_rollup"), OWNER),
@@ -70,6 +74,7 @@ pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capabili
         ("children lists", "finding the process tree fast", own("/proc/thread-self/children"), CHILDREN),
         ("dirty pages of files", "whether a store has settled", dirty_pages(), "Linux 6.5 or later (cachestat)"),
         ("device counters", "flushes and bytes of the disk", counters(directory).into(), DISK),
+        ("perf", "profiles of native code", profiles(directory), PERF),
         ("drop caches", "a cold start where files stay mapped", drop_caches(), "run as root"),
     ];
     table.into_iter().map(Capability::from).collect()
@@ -107,6 +112,13 @@ fn own_file() -> io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("prony", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.write_all(b"dirty")?;
     Ok(file)
+}
+
+fn profiles(directory: &Path) -> State {
+    match Scratch::create(directory) {
+        Ok(scratch) => perf::usable(scratch.path()).into(),
+        Err(error) => State::No(error.to_string()),
+    }
 }
 
 fn drop_caches() -> State {

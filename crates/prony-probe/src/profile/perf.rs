@@ -16,8 +16,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::Taken;
 use crate::why::why;
 
-/// Bytes of each stack that are copied for unwinding: most programs are built without frame pointers.
-const STACK: &str = "dwarf,16384";
+/// Bytes of each stack that are copied for unwinding: most programs are built without frame pointers. Half of it cuts off
+/// the callers of functions with large buffers, and near 64 KiB the kernel cuts the copy itself.
+const STACK: &str = "dwarf,32768";
 /// What `perf script` is asked for; `prony_core::profile` reads it.
 const FIELDS: &str = "comm,pid,tid,time,period,event,ip,sym,dso";
 /// How long `perf` may take to attach itself.

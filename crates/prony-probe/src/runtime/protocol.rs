@@ -153,7 +153,7 @@ pub enum ProbeEvent {
         /// Lines that could not be sent.
         lost: u64,
     },
-    /// An orderly end of the thread or process.
+    /// An orderly end of the thread or process; of a worker thread also what its parent says, once it is gone.
     Bye {},
     /// Death by the heap's own limit. Never on the channel: see [`super::Prepared::deaths`].
     #[serde(skip)]

@@ -6,11 +6,12 @@ use prony_core::search::{GrowSettings, Range};
 use prony_core::units::{Fraction, parse_fraction};
 
 use super::choice::DatabaseArg;
-use super::run::{OverrideArguments, observer, scratch};
+use super::run::{OverrideArguments, observer};
 use super::{Answer, Output};
 use crate::error::Error;
 use crate::results::{Database, RunId, RunStatus};
 use crate::runner::interrupt::Interrupt;
+use crate::runner::scratch;
 use crate::search::Means;
 use crate::search::grow::{self, Wanted};
 

@@ -6,12 +6,17 @@ use std::path::PathBuf;
 
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
+use crate::profiles;
 use crate::report::export::document::document;
 use crate::report::export::{Csv, Json, Rows, groups, readings, series};
+use crate::report::profile::markdown;
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
 use crate::report::{Options, build, html};
 use crate::results::{Database, RunData};
+
+/// Functions and packages of each profiled phase in a document.
+const ROWS: usize = 10;
 
 /// Write a run as a document or as data
 #[derive(Clone, Debug, clap::Args)]
@@ -88,10 +93,15 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
 fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
     match (args.format(), args.what) {
         (ReportFormat::Html, _) => html::write_loaded(database, data, out),
-        (ReportFormat::Markdown, _) => Markdown
-            .render(&build(data, &Options::default()), out)
-            .and_then(|()| out.flush())
-            .map_err(|source| Error::Write { what: "the report".to_owned(), source }),
+        (ReportFormat::Markdown, _) => {
+            let profiles = profiles::load(database, data, |_| true)?;
+            let profiles: String = profiles.iter().map(|of| markdown(of, ROWS)).collect();
+            Markdown
+                .render(&build(data, &Options::default()), out)
+                .and_then(|()| out.write_all(profiles.as_bytes()))
+                .and_then(|()| out.flush())
+                .map_err(|source| Error::Write { what: "the report".to_owned(), source })
+        }
         (ReportFormat::Json, What::Results) => document(data, &build(data, &Options::default()), out),
         (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
         (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),

@@ -1,6 +1,6 @@
 //! `prony run`: from a file to tables.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
@@ -99,6 +99,7 @@ impl OverrideArguments {
             only: pairs("--only", &self.only)?,
             blocks: self.blocks,
             seed: self.seed,
+            ..Overrides::default()
         })
     }
 }
@@ -121,6 +122,10 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
 /// Where the file has problems or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
+    if let Some(file) = &arguments.summary {
+        // Hours later would be late to learn that it cannot be written.
+        open_summary(file)?;
+    }
     let mut observer: Box<dyn Observer> =
         if arguments.json { Box::new(JsonLines::new(io::stdout())) } else { observer(arguments.quiet) };
     let (run, summary) = match arguments.resume {
@@ -177,8 +182,12 @@ fn append_summary(arguments: &Arguments, run: RunId, gates: &[Outcome], file: &P
     let unwritten = |source| Error::Write { what: format!("`{}`", file.display()), source };
     Markdown.render(&report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
     gates.iter().for_each(|gate| text.extend(format!("\n{gate}\n").bytes()));
-    let mut out = OpenOptions::new().create(true).append(true).open(file).map_err(unwritten)?;
-    out.write_all(&text).map_err(unwritten)
+    open_summary(file)?.write_all(&text).map_err(unwritten)
+}
+
+fn open_summary(file: &Path) -> Result<File, Error> {
+    let opened = OpenOptions::new().create(true).append(true).open(file);
+    opened.map_err(|source| Error::Write { what: format!("`{}`", file.display()), source })
 }
 
 /// Tells people, on the standard error stream.
@@ -194,8 +203,7 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let experiment = planned(file, arguments)?;
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
-    let near = scratch(arguments.scratch.as_deref(), path);
-    runner::begin(&experiment, path, &near, interrupt, observer)
+    runner::begin(&experiment, path, arguments.scratch.as_deref(), interrupt, observer)
 }
 
 /// The experiment; with a budget, in as many blocks as fit by the estimate.
@@ -225,7 +233,7 @@ fn resume(
     let plan = plan::plan(&experiment);
     let done = database.finished_positions(head.id)?;
     database.reopen_run(head.id, u32::try_from(plan.len()).unwrap_or(u32::MAX))?;
-    let near = scratch(arguments.scratch.as_deref(), path);
+    let near = runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let lab = Lab::new(&experiment, &near, interrupt, observer)?;
     let campaign = Campaign { database: &mut database, run: head.id, plan: &plan, done };
     Ok((head.id, runner::run(campaign, &lab, observer)?))
@@ -266,10 +274,4 @@ fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: 
         message: format!("`{}` is not the experiment of run {}", file.display(), head.id),
         hint: "leave the file out to go on with the run as it was, or begin a new run without --resume".to_owned(),
     })
-}
-
-/// Scratch is put on the file system of the results unless told (METHOD 5.4).
-pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
-    let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
-    asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
 }

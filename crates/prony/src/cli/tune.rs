@@ -9,10 +9,11 @@ use prony_core::stats::MIN_BLOCKS;
 use prony_core::units::{Fraction, Nanos, parse_fraction, parse_time};
 
 use super::grow::{SearchArguments, interrupted};
-use super::run::{OverrideArguments, observer, scratch};
+use super::run::{OverrideArguments, observer};
 use super::{Answer, Output};
 use crate::error::Error;
 use crate::runner::interrupt::Interrupt;
+use crate::runner::scratch;
 use crate::search::Means;
 use crate::search::found::TuneWanted;
 use crate::search::tune;

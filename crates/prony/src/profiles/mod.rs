@@ -3,9 +3,11 @@
 mod overhead;
 
 use prony_core::experiment::design::{Experiment, Variant};
-use prony_core::profile::{Damaged, Profile, ProfileRecord, Selection, Span};
+use prony_core::metric::{Metric, MetricKey};
+use prony_core::profile::{Damaged, Profile, ProfileRecord, Profiler, Selection, Span};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::TrialRecord;
+use prony_core::units::Nanos;
 
 use crate::error::Error;
 use crate::results::{Database, RunData};
@@ -35,12 +37,33 @@ pub struct PhaseProfile {
     pub span: Span,
     /// What profiling cost.
     pub overhead: Overhead,
+    /// CPU time of the profiled trial, where it was measured: what the samples of `perf` must come to.
+    pub cpu: Option<Nanos>,
 }
 
 impl VariantProfile {
     /// The samples of a phase; none where there is no profile.
     pub fn samples_of(&self, phase: &PhaseProfile) -> Option<Selection<'_>> {
         Some(self.profile.measured()?.during(Some(&phase.span)))
+    }
+
+    /// How much stands behind the shares of a phase.
+    pub fn amount(&self, phase: &PhaseProfile, selection: &Selection<'_>) -> String {
+        let plural = |n: u64, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
+        if selection.samples == 0 {
+            return "no sample: it was too short, or nothing ran in it".to_owned();
+        }
+        let threads = plural(selection.threads().len() as u64, "thread");
+        let mut text = format!("{} of {threads}: {}", plural(selection.samples, "sample"), selection.busy);
+        // V8's time is that of the clock on the wall.
+        if let (Profiler::Perf, Some(cpu)) = (self.record.profiler, phase.cpu.filter(|cpu| *cpu > Nanos::ZERO)) {
+            let share = 100.0 * selection.busy.as_secs_f64() / cpu.as_secs_f64();
+            text += &format!(", which is {share:.0} % of its CPU time");
+        }
+        if selection.idle > Nanos::ZERO {
+            text += &format!("; {} in which threads waited are not counted", selection.idle);
+        }
+        text
     }
 
     /// How long a sample stands for, as asked.
@@ -79,7 +102,9 @@ fn of_record(database: &Database, data: &RunData, record: ProfileRecord) -> Resu
 fn phases(data: &RunData, profiled: &TrialRecord) -> Vec<PhaseProfile> {
     let phase = |phase: &prony_core::record::PhaseRecord| {
         let span = phase.begin?..phase.end?;
-        Some(PhaseProfile { name: phase.name.clone(), span, overhead: Overhead::of(data, profiled, phase) })
+        let cpu = phase.reading(MetricKey::amount(Metric::Cpu)).and_then(Reading::measured);
+        let cpu = cpu.map(|nanos| Nanos::from_nanos(*nanos as u64));
+        Some(PhaseProfile { name: phase.name.clone(), span, overhead: Overhead::of(data, profiled, phase), cpu })
     };
     profiled.phases.iter().filter_map(phase).collect()
 }

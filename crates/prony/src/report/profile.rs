@@ -6,7 +6,7 @@ use prony_core::profile::{Profile, Selection, Share};
 use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 
-use super::escape::terminal;
+use super::escape::{self, terminal};
 use crate::profiles::{PhaseProfile, VariantProfile};
 
 /// Names of functions may be whole signatures.
@@ -33,7 +33,7 @@ pub fn text(of: &VariantProfile, wanted: impl Fn(&str) -> bool, top: usize) -> S
     }
     for phase in of.phases.iter().filter(|phase| wanted(&phase.name)) {
         if let Some(selection) = of.samples_of(phase) {
-            out += &one_phase(phase, &selection, top);
+            out += &one_phase(of, phase, &selection, top);
         }
     }
     out
@@ -46,8 +46,9 @@ fn clock(profile: &Profile) -> String {
     }
 }
 
-fn one_phase(phase: &PhaseProfile, selection: &Selection<'_>, top: usize) -> String {
-    let mut out = format!("\n  phase {}\n  {}\n  {}\n", terminal(&phase.name), phase.overhead, amount(selection));
+fn one_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>, top: usize) -> String {
+    let mut out =
+        format!("\n  phase {}\n  {}\n  {}\n", terminal(&phase.name), phase.overhead, of.amount(phase, selection));
     if selection.samples == 0 {
         return out;
     }
@@ -63,26 +64,61 @@ fn one_phase(phase: &PhaseProfile, selection: &Selection<'_>, top: usize) -> Str
     out
 }
 
-/// How much stands behind the shares.
-pub(super) fn amount(selection: &Selection<'_>) -> String {
-    let plural = |n: u64, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
-    let threads = plural(selection.threads().len() as u64, "thread");
-    match selection.samples {
-        0 => "no sample: it was too short, or nothing ran in it".to_owned(),
-        n if selection.idle == Nanos::ZERO => format!("{} of {threads}: {}", plural(n, "sample"), selection.busy),
-        n => format!(
-            "{} of {threads}: {}; {} in which threads waited are not counted",
-            plural(n, "sample"),
-            selection.busy,
-            selection.idle
-        ),
+/// The same in Markdown, as a section of a report.
+pub fn markdown(of: &VariantProfile, top: usize) -> String {
+    let mut out = format!("\n## Where the time goes: {}\n", escape::markdown(&of.name));
+    let profiler = of.record.profiler;
+    let about = match &of.profile {
+        Reading::Missing(why) => format!("no profile: {why}"),
+        Reading::Measured(_) => format!("{}{}: {}", profiler.name(), of.interval(), profiler.about()),
+    };
+    for line in std::iter::once(&about).chain(&of.record.notes) {
+        let _ = writeln!(out, "\n{}", escape::markdown(line));
+    }
+    for phase in &of.phases {
+        let Some(selection) = of.samples_of(phase) else { continue };
+        let (name, amount) = (escape::markdown(&phase.name), of.amount(phase, &selection));
+        let _ = writeln!(out, "\n### {name}\n\n{}. {amount}.", phase.overhead);
+        let (times, profile) = (selection.times(), selection.profile);
+        let package = |share: &Share| cut(&profile.packages[profile.functions[share.of].package]);
+        let function = |share: &Share| [cut(&profile.functions[share.of].label()), package(share)];
+        rows(&mut out, &["function", "package"], &times.functions, top, selection.busy, function);
+        rows(&mut out, &["package"], &times.packages, top, selection.busy, |share| [cut(&profile.packages[share.of])]);
+    }
+    out
+}
+
+fn rows<const N: usize>(
+    out: &mut String,
+    heads: &[&str; N],
+    shares: &[Share],
+    top: usize,
+    busy: Nanos,
+    texts: impl Fn(&Share) -> [String; N],
+) {
+    if shares.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\n| self | | total | | {} |\n| --: | --: | --: | --: |{}",
+        heads.join(" | "),
+        " :-- |".repeat(N)
+    );
+    for share in shares.iter().take(top) {
+        let texts = texts(share).map(|text| escape::markdown(&text)).join(" | ");
+        let (own, total) = (percent(share.own, busy), percent(share.total, busy));
+        let _ = writeln!(out, "| {} | {own} | {} | {total} | {texts} |", share.own, share.total);
     }
 }
 
+fn percent(time: Nanos, busy: Nanos) -> String {
+    format!("{:.1} %", 100.0 * time.as_secs_f64() / busy.as_secs_f64())
+}
+
 fn table(out: &mut String, shares: &[Share], top: usize, busy: Nanos, name: impl Fn(&Share) -> String) {
-    let percent = |time: Nanos| format!("{:.1} %", 100.0 * time.as_secs_f64() / busy.as_secs_f64());
     for share in shares.iter().take(top) {
-        let (own, total) = (percent(share.own), percent(share.total));
+        let (own, total) = (percent(share.own, busy), percent(share.total, busy));
         // Widths count for texts, not for what implements `Display` by hand.
         let times = [share.own.to_string(), share.total.to_string()];
         let _ = writeln!(out, "{:>12} {own:>7} {:>12} {total:>7}  {}", times[0], times[1], name(share));

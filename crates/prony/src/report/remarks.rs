@@ -16,8 +16,8 @@ pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
 }
 
 fn interplay(found: &Interactions) -> Remarks {
-    let lines = found.found.iter().map(interactions::Interaction::sentence).collect();
-    Remarks { title: "Interactions", lines: cut(lines), note: found.note() }
+    let lines = found.found.iter().map(|interaction| sentence(&interaction.sentence())).collect();
+    Remarks { title: "Interactions", lines: cut(lines), note: sentence(&found.note()) }
 }
 
 /// Of the metrics that verdicts rest on, and of the memory that a limit holds down.
@@ -30,9 +30,15 @@ fn growths(data: &RunData) -> Remarks {
     Remarks {
         title: "Growth",
         lines: cut(sentences.flatten().collect()),
-        note: "power laws fitted to all trials, with the 95 % interval of the exponent; no verdict rests on them"
+        note: "Power laws fitted to all trials, with the 95 % interval of the exponent; no verdict rests on them"
             .to_owned(),
     }
+}
+
+/// With a capital at the front.
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
 fn cut(mut lines: Vec<String>) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! The file: created, opened, brought to the newest schema.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -38,7 +39,31 @@ impl Database {
         if !path.exists() {
             return Err(Error::NoDatabase { path: path.to_owned() });
         }
-        Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE)
+        Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE).or_else(|error| match &error {
+            Error::Database { source, .. } if cannot_write(source) => Self::read_only(path),
+            _ => Err(error),
+        })
+    }
+
+    /// Opens a database that cannot be written, such as one in a folder or on a disk that is read-only. Where nothing
+    /// is left in its write-ahead log, the file alone is read as it stands; SQLite's own way needs to write beside it.
+    fn read_only(path: &Path) -> Result<Self, Error> {
+        let log = PathBuf::from(format!("{}-wal", path.display()));
+        let logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let opened = if logged {
+            Connection::open_with_flags(path, flags)
+        } else {
+            Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
+        };
+        opened
+            .map_err(Fault::Sql)
+            .and_then(|connection| {
+                schema::newest(&connection)?;
+                connection.set_prepared_statement_cache_capacity(64);
+                Ok(Self { path: path.to_owned(), connection, patience: Duration::ZERO, synced: Instant::now() })
+            })
+            .map_err(|fault| refused(path, fault))
     }
 
     /// Where it lies.
@@ -124,6 +149,20 @@ impl Database {
     }
 }
 
+fn cannot_write(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen))
+}
+
+/// The path as SQLite's URI for a file that nobody changes.
+fn immutable(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(byte);
+    let encoded = path.as_os_str().as_bytes().iter().map(|byte| match byte {
+        byte if plain(byte) => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    format!("file:{}?immutable=1", encoded.collect::<String>())
+}
+
 /// Settings of a connection; the first one also lays out an empty file.
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
@@ -155,9 +194,51 @@ fn refused(path: &Path, fault: Fault) -> Error {
     match fault {
         Fault::Foreign => Error::NotADatabase { path, source: None },
         Fault::Newer(found) => Error::NewerDatabase { path, found, known: VERSION },
+        Fault::Older(found) => Error::OlderDatabase { path, found, known: VERSION },
         Fault::Sql(source) if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
             Error::NotADatabase { path, source: Some(source) }
         }
         Fault::Sql(source) => Error::Database { path, doing: "open the results", source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_keep_their_meaning_as_uris() {
+        assert_eq!(immutable(Path::new("/a b/50%?#.db")), "file:/a%20b/50%25%3F%23.db?immutable=1");
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_stands_and_never_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r\u{e9}sult?.db");
+        drop(Database::create(&path).unwrap());
+        let mut database = Database::read_only(&path).unwrap();
+        assert!(database.runs().unwrap().is_empty());
+        let written = database.write("write", |tx| tx.execute("DELETE FROM runs", []));
+        assert!(matches!(written, Err(Error::Database { source, .. }) if cannot_write(&source)));
+    }
+
+    #[test]
+    fn what_lies_in_the_log_is_read_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.db");
+        let writer = Database::create(&path).unwrap();
+        writer.connection.execute("CREATE TABLE more (x)", []).unwrap();
+        let reader = Database::read_only(&path).unwrap();
+        assert!(reader.connection.prepare("SELECT x FROM more").is_ok());
+    }
+
+    #[test]
+    fn an_older_file_that_cannot_be_written_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.db");
+        let writer = Database::create(&path).unwrap();
+        writer.connection.pragma_update(None, "user_version", 1).unwrap();
+        drop(writer);
+        assert!(matches!(Database::read_only(&path), Err(Error::OlderDatabase { found: 1, .. })));
     }
 }

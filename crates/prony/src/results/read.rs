@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as StdError;
+use std::path::PathBuf;
 
 use prony_core::guard::Finding;
 use prony_core::metric::MetricKey;
@@ -20,7 +21,7 @@ use crate::error::Error;
 const HEAD: &str =
     "SELECT id, title, hash, seed, host, limits, version, started_unix_ms, ended_unix_ms, status, planned,
     (SELECT count(*) FROM trials WHERE run = runs.id),
-    (SELECT count(*) FROM trials WHERE run = runs.id AND outcome = 'ok')
+    (SELECT count(*) FROM trials WHERE run = runs.id AND outcome = 'ok'), scratch
     FROM runs";
 
 impl Database {
@@ -100,6 +101,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<RunHead> {
         planned: row.get(10)?,
         finished: row.get(11)?,
         ok: row.get(12)?,
+        scratch: row.get::<_, Option<String>>(13)?.map(PathBuf::from),
     })
 }
 

@@ -1,6 +1,7 @@
 //! What a run is, in and out of the database.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use prony_core::experiment::design::Experiment;
 use prony_core::record::TrialRecord;
@@ -33,6 +34,8 @@ pub struct RunStart<'a> {
     pub started_unix_ms: u64,
     /// Trials planned at first; looks may add some.
     pub planned: u32,
+    /// Where scratch was asked to be; `None` for beside the database.
+    pub scratch: Option<&'a Path>,
 }
 
 /// Where a run stands.
@@ -89,6 +92,8 @@ pub struct RunHead {
     pub finished: u32,
     /// Of these, the ones that ended well.
     pub ok: u32,
+    /// Where scratch was asked to be; `None` for beside the database.
+    pub scratch: Option<PathBuf>,
 }
 
 /// A run with its experiment and trials. The trials are light: without series, groups, histograms

@@ -3,7 +3,12 @@
 use rusqlite::{Connection, TransactionBehavior};
 
 /// Schema `n` is what the first `n` of these make. Never edit one that was released; add another.
-const MIGRATIONS: &[&str] = &[include_str!("schema1.sql"), include_str!("schema2.sql"), include_str!("schema3.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema1.sql"),
+    include_str!("schema2.sql"),
+    include_str!("schema3.sql"),
+    include_str!("schema4.sql"),
+];
 
 /// The newest schema.
 pub const VERSION: i64 = MIGRATIONS.len() as i64;
@@ -18,6 +23,8 @@ pub(super) enum Fault {
     Foreign,
     /// A later prony wrote it.
     Newer(i64),
+    /// An earlier prony wrote it, and it cannot be written.
+    Older(i64),
     /// SQLite refused.
     Sql(rusqlite::Error),
 }
@@ -33,6 +40,14 @@ pub(super) fn check(connection: &Connection) -> Result<(), Fault> {
     // One state of the file: another process may be making its tables right now.
     let snapshot = connection.unchecked_transaction()?;
     standing(&snapshot, MIGRATIONS.len()).map(|_| ())
+}
+
+/// Whether the file is ours and of the newest schema: what is only read cannot be brought to it.
+pub(super) fn newest(connection: &Connection) -> Result<(), Fault> {
+    match standing(connection, MIGRATIONS.len())? {
+        found if found == MIGRATIONS.len() => Ok(()),
+        found => Err(Fault::Older(found as i64)),
+    }
 }
 
 /// Brings a file to the newest schema; several processes may try at once.

@@ -25,8 +25,8 @@ impl Database {
             let experiment = json(start.experiment)?;
             tx.prepare_cached(
                 "INSERT INTO runs (title, source, experiment, hash, seed, host, limits, version, started_unix_ms,
-                                   status, planned)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                                   status, planned, scratch)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
             )?
             .execute(params![
                 start.experiment.title(),
@@ -40,6 +40,7 @@ impl Database {
                 start.started_unix_ms as i64,
                 RunStatus::Unfinished.name(),
                 start.planned,
+                start.scratch.map(|path| path.to_string_lossy().into_owned()),
             ])?;
             let run = RunId(tx.last_insert_rowid());
             start.experiment.variants().iter().try_for_each(|v| insert_variant(tx, run, start.experiment, v))?;
@@ -450,6 +451,7 @@ mod tests {
             version: "0",
             started_unix_ms: 1,
             planned: 2,
+            scratch: None,
         };
         let run = database.begin_run(&start).unwrap();
         database.append_trial(run, &record(0, "small")).unwrap();

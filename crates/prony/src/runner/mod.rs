@@ -12,11 +12,12 @@ mod profile;
 pub mod program;
 pub mod recorder;
 pub mod session;
+mod standing;
 pub mod terminal;
 pub mod trial;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
@@ -62,20 +63,24 @@ pub struct Campaign<'a> {
     pub done: BTreeSet<u32>,
 }
 
-/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+/// Begins a run of a checked experiment and runs it to its end; `asked` is where scratch goes,
+/// beside the database unless told.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub fn begin(
     experiment: &Experiment,
     database: &Path,
-    near: &Path,
+    asked: Option<&Path>,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
+    let near = scratch(asked, database);
     let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, near, interrupt, observer)?;
+    let lab = Lab::new(experiment, &near, interrupt, observer)?;
+    // It is resumed from anywhere.
+    let asked = asked.and_then(|path| std::path::absolute(path).ok());
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
@@ -84,9 +89,16 @@ pub fn begin(
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: unix_ms(),
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
+        scratch: asked.as_deref(),
     })?;
     let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
     Ok((run, self::run(campaign, &lab, observer)?))
+}
+
+/// Scratch is put on the file system of the results unless told (METHOD 5.4).
+pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
+    let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
+    asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
 }
 
 /// Runs what is left of the plan; each trial is on disk when its event says so.

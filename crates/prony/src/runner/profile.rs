@@ -21,8 +21,6 @@ use super::recorder::Recorder;
 use super::{Campaign, count, trial, variant_text};
 use crate::error::Error;
 
-/// About so many samples of a thread: more make files large and no share much surer.
-const SAMPLES: u64 = 10_000;
 /// What is assumed of variants none of whose trials ended well.
 const TYPICAL: Nanos = Nanos::from_secs(10);
 
@@ -91,14 +89,14 @@ fn typical(campaign: &Campaign<'_>) -> Result<BTreeMap<usize, Nanos>, Error> {
     Ok(took.into_iter().filter_map(middle).collect())
 }
 
-/// Short enough for many samples, long enough that a sample costs little beside it. Copying a stack for `perf` costs more
-/// than walking one does V8.
+/// Short enough for many samples, long enough that a sample costs little beside it. More than some thousand samples of a
+/// thread make no share much surer; one of `perf` takes 32 KiB of the disk while the trial runs.
 fn interval(profiler: Profiler, took: Nanos) -> Nanos {
-    let (shortest, longest) = match profiler {
-        Profiler::V8 => (Nanos::from_micros(250), Nanos::from_millis(10)),
-        Profiler::Perf => (Nanos::from_millis(1), Nanos::from_millis(50)),
+    let (samples, shortest, longest) = match profiler {
+        Profiler::V8 => (10_000, Nanos::from_micros(250), Nanos::from_millis(10)),
+        Profiler::Perf => (4_000, Nanos::from_millis(1), Nanos::from_secs(1)),
     };
-    Nanos::from_nanos(took.as_nanos() / SAMPLES).clamp(shortest, longest)
+    Nanos::from_nanos(took.as_nanos() / samples).clamp(shortest, longest)
 }
 
 /// Why `perf` cannot be used here, where it cannot.
@@ -184,6 +182,6 @@ mod tests {
         assert_eq!(of(Profiler::V8, 10_000), Nanos::from_millis(1));
         assert_eq!(of(Profiler::V8, 3_600_000), Nanos::from_millis(10));
         assert_eq!(of(Profiler::Perf, 20), Nanos::from_millis(1));
-        assert_eq!(of(Profiler::Perf, 60_000), Nanos::from_millis(6));
+        assert_eq!(of(Profiler::Perf, 60_000), Nanos::from_millis(15));
     }
 }

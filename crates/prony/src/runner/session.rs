@@ -22,6 +22,7 @@ use super::channel::{Channel, Received};
 use super::lab::Lab;
 use super::observer::Observer;
 use super::recorder::Recorder;
+use super::standing::counts_cpu;
 use crate::error::Error;
 
 /// How often a wait looks whether the user asked to stop.
@@ -304,11 +305,6 @@ impl<'a> Session<'a> {
         let lingered = kindly && killed;
         Ok(Closed { visits: self.visits, effective: self.effective, sampled, end, finished, lingered })
     }
-}
-
-/// Whether a control group's directory counts CPU time: children whose parent never waits are in no other count.
-pub(super) fn counts_cpu(dir: &Path) -> bool {
-    dir.join("cpuacct.usage").exists() || dir.join("cpu.stat").exists()
 }
 
 fn worker_spec(socket: OwnedFd, dir: &Path, group: Group) -> LaunchSpec {

@@ -61,11 +61,21 @@ impl<W: Write> Terminal<W> {
         let _ = writeln!(self.out, "{text}");
     }
 
-    fn profiled(&mut self, place: &str, ending: Option<&Ending>, samples: &Reading<u64>, notes: &[String]) {
-        let well = ending.is_some_and(|ending| ending.outcome.is_ok()) && samples.measured().is_some();
-        if !self.manner.quiet || !well {
-            self.line(&format!("{place}: {}", profile_line(ending, samples)));
-            notes.iter().for_each(|note| self.line(&format!("  {note}")));
+    fn profile(&mut self, event: &Event) {
+        match event {
+            Event::ProfileBegan { variant, .. } => {
+                self.current = format!("profile of {variant}");
+                self.live("", true);
+            }
+            Event::ProfileEnded { variant, ending, samples, notes, done, profiles } => {
+                let well = ending.as_ref().is_some_and(|ending| ending.outcome.is_ok()) && samples.measured().is_some();
+                if !self.manner.quiet || !well {
+                    let what = profile_line(ending.as_ref(), samples);
+                    self.line(&format!("[profile {done}/{profiles}] {variant}: {what}"));
+                    notes.iter().for_each(|note| self.line(&format!("  {note}")));
+                }
+            }
+            _ => {}
         }
     }
 
@@ -134,14 +144,7 @@ impl<W: Write> Observer for Terminal<W> {
                     self.line(&format!("[{done}/{trials}] {text}"));
                 }
             }
-            Event::ProfileBegan { variant, .. } => {
-                self.current = format!("profile of {variant}");
-                self.live("", true);
-            }
-            Event::ProfileEnded { variant, ending, samples, notes, done, profiles } => {
-                let place = format!("[profile {done}/{profiles}] {variant}");
-                self.profiled(&place, ending.as_ref(), samples, notes);
-            }
+            Event::ProfileBegan { .. } | Event::ProfileEnded { .. } => self.profile(event),
             Event::Notice { text, hint } => {
                 self.line(text);
                 if let Some(hint) = hint {
@@ -251,7 +254,10 @@ mod tests {
             profiles: 2,
         };
         let there = event(Some(ending), Reading::Measured(812));
-        assert_eq!(said(PLAIN, &[there.clone()]), "[profile 1/2] engine=lmdb: 812 samples\n  something is not seen\n");
+        assert_eq!(
+            said(PLAIN, std::slice::from_ref(&there)),
+            "[profile 1/2] engine=lmdb: 812 samples\n  something is not seen\n"
+        );
         let quiet = Manner { quiet: true, ..PLAIN };
         assert_eq!(said(quiet, &[there]), "");
         let missing = event(None, Reading::Missing(Why::NotSupported("`perf` is not installed".into())));

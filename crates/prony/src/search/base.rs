@@ -37,6 +37,7 @@ impl Base {
             pins.push((factor.name.clone(), label));
         }
         source.pin(&pins);
+        source.free(ranges.iter().map(|range| range.name.as_str()));
         let experiment = source.plain()?;
         let Some(variant) = experiment.variants().first() else { return Err(unknown(&experiment, "the experiment")) };
         let mut default = Vec::new();

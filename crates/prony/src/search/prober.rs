@@ -80,6 +80,7 @@ impl<'a> Prober<'a> {
             version: env!("CARGO_PKG_VERSION"),
             started_unix_ms: unix_ms(),
             planned: 0,
+            scratch: None,
         })?;
         Self::ready(shelf, lab, database, run, experiment, means)
     }

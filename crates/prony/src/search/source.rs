@@ -32,6 +32,11 @@ impl Source {
         Ok(Self { raw, overrides })
     }
 
+    /// These names are searched: what `[design]` says of their factors does not hold from now on.
+    pub fn free<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+        self.overrides.free = names.map(|name| name.split('.').next().unwrap_or(name).to_owned()).collect();
+    }
+
     /// Of the factors' levels, only these from now on.
     pub fn pin(&mut self, levels: &[(String, String)]) {
         self.overrides.only.extend(levels.iter().map(|(factor, label)| (factor.clone(), vec![label.clone()])));

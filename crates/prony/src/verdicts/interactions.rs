@@ -61,8 +61,8 @@ impl Interaction {
             effects.map(|(label, effect)| format!("{} at `{}={label}`", times(*effect), self.on)).collect();
         let Self { factor, level, reference, on, metric, .. } = self;
         format!(
-            "what `{factor}` does depends on `{on}` in `{metric}`{at}: `{level}` is {} what `{reference}` is; from \
-             `{}` to `{}` that changes by a factor of {} ({})",
+            "what `{factor}` does depends on `{on}` in `{metric}`{at}: beside `{reference}`, `{level}` is {}; from `{}` \
+             to `{}` that changes by a factor of {} ({})",
             effects.join(", "),
             self.between.0,
             self.between.1,

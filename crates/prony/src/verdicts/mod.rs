@@ -9,7 +9,7 @@ pub mod names;
 pub mod observe;
 mod sentence;
 
-use prony_core::experiment::design::Experiment;
+use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::reading::Reading;
 use prony_core::stats::{Comparison, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
@@ -97,6 +97,21 @@ pub fn beside_of(data: &RunData, metric: &MetricName, baseline: &[(String, Strin
     pairs.into_iter().map(|pair| index.beside_in_block(pair)).collect()
 }
 
+/// Each baseline's second label beside its first in one metric (A/A), where it runs twice a block and has the metric's
+/// phase: what equal arms look like. The pair names the baseline twice.
+pub fn itself(data: &RunData, metric: &MetricName) -> Vec<Beside> {
+    let index = Index::new(data);
+    let variants = data.experiment.variants().iter();
+    let has = |variant: &Variant| variant.spec.phases.iter().any(|phase| phase.name == metric.phase);
+    let baselines = variants.filter(|variant| variant.baseline && has(variant));
+    let pair = |id: usize| {
+        let names = Names::of(&data.experiment, id, id);
+        Pair { metric: metric.clone(), variant: id, baseline: id, names }
+    };
+    let all = baselines.map(|variant| index.itself(pair(variant.id)));
+    all.filter(|beside| beside.ratio.measured().is_some()).collect()
+}
+
 fn pairs_with(experiment: &Experiment, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Pair> {
     let variants = experiment.variants();
     let factor = |name: &str| experiment.factors().iter().position(|factor| factor.name == name);
@@ -163,6 +178,8 @@ fn silence(experiment: &Experiment) -> &'static str {
         "a search chose these variants by their own figures, which are therefore biased"
     } else if experiment.variants().len() < 2 {
         "there is one variant, and nothing to compare it with"
+    } else if !experiment.compare().baseline.is_empty() && !experiment.variants().iter().any(|v| v.baseline) {
+        "the baseline is not among the variants that run"
     } else if !experiment.variants().iter().any(|v| v.baseline) {
         "no baseline is declared: `[compare] baseline = { ... }` names one"
     } else {

@@ -27,6 +27,7 @@ const BESIDE: f64 = 0.05;
 pub(super) struct Index<'a> {
     experiment: &'a Experiment,
     all: &'a [TrialRecord],
+    by_block: HashMap<(u32, u32), Vec<&'a TrialRecord>>,
     trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
     blocks: BTreeSet<(u32, u32)>,
 }
@@ -47,9 +48,12 @@ pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> Looks {
 impl<'a> Index<'a> {
     pub(super) fn new(data: &'a RunData) -> Self {
         let key = |t: &TrialRecord| (t.trial.block, t.trial.sub_block, t.trial.variant, t.trial.label);
+        let mut by_block: HashMap<(u32, u32), Vec<&TrialRecord>> = HashMap::new();
+        data.trials.iter().for_each(|t| by_block.entry((t.trial.block, t.trial.sub_block)).or_default().push(t));
         Self {
             experiment: &data.experiment,
             all: &data.trials,
+            by_block,
             trials: data.trials.iter().map(|t| (key(t), t)).collect(),
             blocks: data.trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect(),
         }
@@ -86,6 +90,17 @@ impl<'a> Index<'a> {
         beside(pair, &blocks)
     }
 
+    /// The second label of a baseline beside its first, in every sub-block that has both; `pair` names it twice.
+    pub(super) fn itself(&self, pair: Pair) -> Beside {
+        let trial = |(block, sub): (u32, u32), label| self.trials.get(&(block, sub, pair.baseline, label)).copied();
+        let block = |at: &(u32, u32)| {
+            let block = Block { baseline: trial(*at, Label::A)?, baseline2: None, variant: trial(*at, Label::A2)? };
+            self.in_one_go(*at, &block).then_some(block)
+        };
+        let blocks: Vec<Block<'_>> = self.blocks.iter().filter_map(block).collect();
+        beside(pair, &blocks)
+    }
+
     /// The blocks in which every trial of the pair has ended, in the order in which they ran (METHOD 4.11).
     fn blocks_of(&self, pair: &Pair) -> Vec<Block<'a>> {
         let twice = self.experiment.compare().twice;
@@ -108,8 +123,8 @@ impl<'a> Index<'a> {
         let ours = [Some(block.baseline), block.baseline2, Some(block.variant)].into_iter().flatten();
         let positions: BTreeSet<u32> = ours.map(|t| t.trial.position).collect();
         let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return true };
-        let of_block = |t: &&TrialRecord| (t.trial.block, t.trial.sub_block) == (number, sub);
-        let between = self.all.iter().filter(of_block).filter(|t| (*first..=*last).contains(&t.trial.position));
+        let ran = self.by_block.get(&(number, sub)).into_iter().flatten().copied();
+        let between = ran.filter(|t| (*first..=*last).contains(&t.trial.position));
         in_one_go(&between.collect::<Vec<_>>())
     }
 }

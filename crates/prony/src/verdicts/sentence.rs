@@ -94,9 +94,16 @@ fn more(blocks: &Reading<u32>) -> String {
     }
 }
 
+/// `0 of 3 trials finished (0 to 71 %), of the baseline 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
 fn outcomes(comparison: &Comparison) -> String {
-    let counts = |c: Counts| format!("{} of {}", c.finished, c.trials);
-    format!("{} trials finished, of the baseline {}", counts(comparison.variant), counts(comparison.baseline))
+    let counts = |c: Counts| (format!("{} of {}", c.finished, c.trials), shares(c.interval(0.95)));
+    let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
+    format!("{variant} trials finished ({share}), of the baseline {baseline} ({of_baseline})")
+}
+
+/// Whole percents, rounded outwards.
+fn shares((low, high): (f64, f64)) -> String {
+    format!("{:.0} to {:.0} %", (100.0 * low + 1e-9).floor(), (100.0 * high - 1e-9).ceil())
 }
 
 /// Three significant digits: `0.0123`, `1.00`, `12.3`, `1840`.
@@ -135,6 +142,15 @@ mod tests {
         let texts: Vec<String> = [1.0, 1.8367, 12.345, 184.2, 0.5432, 0.98765, 0.99999, 0.0123, 0.1].map(digits).into();
         assert_eq!(texts, ["1.00", "1.84", "12.3", "184", "0.543", "0.988", "1.00", "0.0123", "0.100"]);
         assert_eq!((digits(0.0), digits(2.5e-9)), ("0".to_owned(), "2.5e-9".to_owned()));
+    }
+
+    #[test]
+    fn shares_of_few_trials_are_wide() {
+        let of = |finished, trials| shares(Counts { finished, trials }.interval(0.95));
+        assert_eq!(
+            [of(0, 3), of(6, 6), of(0, 30), of(15, 30)],
+            ["0 to 71 %", "54 to 100 %", "0 to 12 %", "31 to 69 %"]
+        );
     }
 
     #[test]

@@ -51,6 +51,20 @@ fn what_does_not_finish_is_marked() {
     assert!(svg.contains("grows as documents to the power of"));
     let memory = Options { metric: Some("source.rss.peak".parse().unwrap()), ..Options::default() };
     assert!(draw(&database, run, Figure::Growth, &memory).unwrap().contains("source.rss.peak against documents"));
+    let limited = Options { metric: Some("source.anon.max".parse().unwrap()), ..Options::default() };
+    let svg = draw(&database, run, Figure::Growth, &limited).unwrap();
+    std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots/limited.svg"), &svg).unwrap();
+    let told = svg.replace("</text>", " ");
+    assert!(told.contains("limit 16 GB") && told.contains("extrapolated"), "{svg}");
+    assert!(svg.contains("stroke-dasharray=\"1 5\""), "beyond what was measured it is dotted");
+}
+
+#[test]
+fn the_baseline_beside_itself_is_drawn() {
+    let (experiment, trials) = pages::cache(50);
+    let (database, run) = pages::stored("plots-itself", &experiment, &trials);
+    let svg = draw(&database, run, Figure::Effects, &Options::default()).unwrap();
+    assert_eq!(svg.matches("the baseline beside itself (A/A)").count(), 2);
 }
 
 #[test]

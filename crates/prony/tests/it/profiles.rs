@@ -149,6 +149,11 @@ fn hot_functions_are_found_in_their_phases_and_count_in_no_figure() {
     assert!(at("three (hot.js:4)") < at("one (index.js:1)"), "{text}");
     assert!(at("[the program]") < at("[busy]") && text.contains("by the median of 2 trials"), "{text}");
     assert!(!text.contains("n=1") && !text.contains("phase A"), "{text}");
+    let document = bench.says(&["report"]);
+    assert!(
+        document.contains("## Where the time goes: n=2") && document.contains("| three (hot.js:4) | the program |"),
+        "{document}"
+    );
     formats(&bench);
     bench.says(&["rm", "1", "--yes"]);
     assert!(bench.database().profiles(data.head.id).unwrap().is_empty());

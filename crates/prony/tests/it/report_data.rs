@@ -118,7 +118,7 @@ fn csv_has_a_row_for_each_reading() {
         lines.next().unwrap(),
         "run,block,position,variant,label,factor.engine,outcome,phase,action,timed,completion,instance,metric,value,unit,missing"
     );
-    assert_eq!(lines.next().unwrap(), "1,0,0,0,a2,a,ok,write,put,true,complete,,time,1500000000,nanos,");
+    assert_eq!(lines.next().unwrap(), "1,1,1,0,a2,a,ok,write,put,true,complete,,time,1500000000,nanos,");
     assert_eq!(csv.lines().filter(|l| l.contains(",fsyncs,,count,not permitted: no tracefs")).count(), 4);
     assert_eq!(csv.lines().count(), 1 + 4 * 5);
 }
@@ -128,12 +128,12 @@ fn groups_and_series_are_rows_too() {
     let fixture = Fixture::new();
     let samples = fixture.run("report 1 --format csv --what samples");
     assert_eq!(samples.lines().count(), 1 + 4 * 3);
-    assert_eq!(samples.lines().nth(1).unwrap(), "1,0,0,0,a2,a,ok,write,0,10,5,18446744073709551615");
+    assert_eq!(samples.lines().nth(1).unwrap(), "1,1,1,0,a2,a,ok,write,0,10,5,18446744073709551615");
     let series: Value = serde_json::from_str(&fixture.run("report 1 --format json --what series")).unwrap();
     let series = series.as_array().unwrap();
     assert_eq!(series.len(), 4 * 43);
     assert_eq!(series[0]["at_ns"], json!(series[0]["at_ns"].as_u64().unwrap()));
-    assert_eq!(series.iter().filter(|s| s["phase"] == "write" && s["position"] == 0).count(), 10);
+    assert_eq!(series.iter().filter(|s| s["phase"] == "write" && s["position"] == 1).count(), 10);
     assert!(series.iter().any(|s| s["cpu_wait_ns"].is_null()) && series.iter().any(|s| s["cpu_wait_ns"].is_u64()));
 }
 

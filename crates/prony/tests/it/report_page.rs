@@ -51,7 +51,11 @@ fn the_page_holds_verdicts_tables_and_data_for_every_figure() {
     assert_eq!(panels, ["fast", "slow"], "what is six times as fast lies apart");
     assert!(!data["timelines"]["trials"].as_array().unwrap().is_empty());
     let time = data["metrics"].as_array().unwrap().iter().find(|m| m["name"] == "write.time").unwrap();
-    assert_eq!(time["effects"]["rows"].as_array().unwrap().len(), 8);
+    let rows = time["effects"]["rows"].as_array().unwrap();
+    let itself: Vec<bool> = rows.iter().map(|row| row["itself"].as_bool().unwrap()).collect();
+    assert_eq!(itself.iter().filter(|itself| **itself).count(), 2, "one for each stratum's baseline");
+    assert_eq!(rows.len(), 10);
+    assert!((rows[0]["center"].as_f64().unwrap() - 1.0).abs() < 0.02, "equal arms come out equal");
     assert!(time["effects"]["declared"].as_bool().unwrap());
 }
 
@@ -65,6 +69,25 @@ fn growth_has_its_fits_and_latency_both_kinds() {
     assert!(kinds.contains(&"intended") && kinds.contains(&"actual"));
     let outcomes = data["trials"]["outcomes"].as_array().unwrap();
     assert!(outcomes.iter().any(|o| o == "out of memory (limit)"));
+    assert_eq!(data["limited"], "source.anon.max");
+    let memory = &data["growth"][0]["fits"]["source.anon.max"][0];
+    assert_eq!(memory["limit"], 16e9);
+    assert!((9e6..1.1e7).contains(&memory["reach"]["x"].as_f64().unwrap()), "{memory}");
+}
+
+#[test]
+fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
+    let text = page("many", &pages::many());
+    let (open, folded) = text.split_once("<details class=\"more\">").unwrap();
+    assert!(open.contains("<p>12 comparisons: "), "{:.3000}", &open[open.find("id=\"verdicts\"").unwrap()..]);
+    let claimed = open.matches("<span class=\"mark\"").count();
+    assert!(claimed >= 6 && open.matches("is slower than <code>").count() >= 6, "what claims something stands open");
+    let folded = folded.split_once("</details></section>").map_or(folded, |(folded, _)| folded);
+    let summary = folded.split_once("</summary>").unwrap().0;
+    assert!(summary.starts_with(&format!("<summary>{} more: ", 12 - claimed)), "{summary}");
+    assert_eq!(folded.matches("What <code>engine</code> does depends on <code>batch</code>").count(), 6);
+    assert!(folded.contains("No verdicts: interactions are not declared"));
+    assert!(!page("cache", &pages::cache(200)).contains("<details class=\"more\">"), "a short one is not folded");
 }
 
 #[test]

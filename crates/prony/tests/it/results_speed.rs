@@ -7,8 +7,10 @@ use prony::report::render::Render;
 use prony::report::render::terminal::Terminal;
 use prony::report::{Options, build};
 use prony::results::Database;
+use prony_core::plan::Label;
 use serde_json::json;
 
+use crate::compared::against;
 use crate::synthetic::{every_figure, experiment, numbers, phase, series, start, texts, trial};
 
 /// Wall and CPU time of a piece of work: on a busy machine only the second means anything.
@@ -32,11 +34,16 @@ fn speed_of_append_and_load() {
     let factors =
         [numbers("documents", &["1000", "10000", "100000", "1000000"]), texts("engine", &["a", "b", "c", "d", "e"])];
     let phases = [("load", true), ("read", true), ("scan", true)];
-    let experiment = experiment("Speed", &factors, &phases, 500);
+    let experiment = against(&experiment("Speed", &factors, &phases, 400), "engine", "a");
     let run = database.begin_run(&start(&experiment, &json!({}), 10_000)).unwrap();
     let began = Instant::now();
+    // Twenty variants, of which the four baselines run twice.
+    let order: Vec<usize> = (0..20).chain((0..20).step_by(5)).collect();
     for position in 0..10_000u32 {
-        let mut record = trial(position, position / 20, position as usize % 20);
+        let (block, place) = (position / 24, position as usize % 24);
+        let mut record = trial(position, block, order[place]);
+        record.trial.sub_block = experiment.variants()[order[place]].stratum as u32;
+        record.trial.label = if place < 20 { Label::A } else { Label::A2 };
         for (i, name) in ["load", "read", "scan"].into_iter().enumerate() {
             let mut phase = phase(name, &[]);
             phase.readings.insert(String::new(), every_figure(u64::from(position) * 3 + i as u64));
@@ -52,7 +59,10 @@ fn speed_of_append_and_load() {
     println!("file: {} MB", std::fs::metadata(&path).unwrap().len() / 1_000_000);
     let data = timed("load_run of 10,000 trials, 243 readings each", || database.load_run(run).unwrap());
     assert_eq!(data.trials.len(), 10_000);
-    timed("build and render", || {
+    let verdicts = timed("16 comparisons", || prony::verdicts::of(&data));
+    assert_eq!(verdicts.lines.len(), 16);
+    timed("interactions", || prony::verdicts::interactions::of(&data, &verdicts));
+    timed("build and render, verdicts and guards among it", || {
         let report = build(&data, &Options::default());
         Terminal { width: Some(120), colour: false }.render(&report, &mut Vec::new()).unwrap();
     });

@@ -270,6 +270,34 @@ fn an_interrupt_ends_cleanly_and_keeps_what_is_done() {
 }
 
 #[test]
+fn a_resumed_run_goes_on_where_its_scratch_was() {
+    let bench = Bench::new(&long());
+    let elsewhere = bench.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json", "--scratch", "elsewhere"]);
+    until_phase(&mut lines, "rest", 1);
+    assert!(std::fs::read_dir(&elsewhere).unwrap().count() > 0, "the store lies there");
+    send(&child, Signal::INT);
+    child.wait().unwrap();
+    std::fs::remove_dir_all(&elsewhere).unwrap();
+    let output = bench.prony(&["run", "--resume"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("elsewhere"), "{said}");
+    std::fs::create_dir(&elsewhere).unwrap();
+    goes_on_to_the_end(&bench, 1);
+    assert_eq!(bench.run().head.scratch, Some(elsewhere));
+}
+
+#[test]
+fn a_summary_that_cannot_be_written_is_noticed_before_anything_runs() {
+    let bench = Bench::new(SMALL);
+    let output = bench.prony(&["run", "x.toml", "--summary", "nowhere/summary.md"]);
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(2) && said.contains("`nowhere/summary.md`"), "{said}");
+    assert!(!bench.path().join("prony.db").exists(), "nothing is begun");
+}
+
+#[test]
 fn resume_refuses_another_experiment() {
     let bench = Bench::new(&long());
     let (mut child, mut lines) = start(&bench, &["run", "x.toml", "--json"]);

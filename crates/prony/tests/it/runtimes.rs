@@ -137,6 +137,26 @@ const WORK: &str = "
     exports.fails = async () => { throw new Error('no'); };
 ";
 
+/// Phases of functions that are called once, often, very often, and in vain.
+const CALLED: &str = "
+    [[phase]]
+    name = \"load it\"
+    call = \"lib/work.js#load\"
+    at_end = { collect = true, wait = \"50 ms\" }
+    [[phase]]
+    name = \"slow\"
+    call = \"work.js#slow\"
+    [[phase]]
+    name = \"hot\"
+    call = \"work.js#hot\"
+    [[phase]]
+    name = \"fails\"
+    call = \"work.js#fails\"
+    [[phase]]
+    name = \"whole\"
+    end = { line = 'never said' }
+";
+
 #[test]
 fn functions_of_common_js_are_phases() {
     let Some(_) = version("node") else { return };
@@ -151,48 +171,9 @@ fn functions_of_common_js_are_phases() {
         })();
     ";
     let site = Site::new(&[("lib/work.js", WORK), ("main.js", main)]);
-    let phases = "
-        [[phase]]
-        name = \"load it\"
-        call = \"lib/work.js#load\"
-        at_end = { collect = true, wait = \"50 ms\" }
-        [[phase]]
-        name = \"slow\"
-        call = \"work.js#slow\"
-        [[phase]]
-        name = \"hot\"
-        call = \"work.js#hot\"
-        [[phase]]
-        name = \"fails\"
-        call = \"work.js#fails\"
-        [[phase]]
-        name = \"whole\"
-        end = { line = 'never said' }
-    ";
-    let trial = site.trial("node", "node main.js", phases);
+    let trial = site.trial("node", "node main.js", CALLED);
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
-    // Held, collected, read and let go.
-    let (before, after) = (
-        gauge(&trial, "load it", Metric::HeapUsed, Stat::Before),
-        gauge(&trial, "load it", Metric::HeapUsed, Stat::End),
-    );
-    assert!(before > 8e6 && after < before - 4e6, "{before} before the collection, {after} after it");
-    assert!(gauge(&trial, "load it", Metric::HeapUsed, Stat::Max) >= before);
-    assert!(
-        gauge(&trial, "load it", Metric::Anon, Stat::End) > 0.0
-            && gauge(&trial, "load it", Metric::Rss, Stat::Before) > 0.0
-    );
-    let (held, wall) = (amount(&trial, "load it", Metric::Held), amount(&trial, "load it", Metric::Wall));
-    assert!(held >= 50e6, "{held}");
-    let hold = &trial.conditions["probe"]["holds"][0];
-    assert!(hold["held_ns"].as_u64().unwrap() >= 50_000_000 && hold["collected_ns"].as_u64().unwrap() > 0, "{hold}");
-    assert_eq!((hold["went_on"].as_str(), hold["phase"].as_str()), (Some("told to go on"), Some("load it")));
-    assert_eq!(amount(&trial, "load it", Metric::Operations), 1.0);
-    // The time of a phase around it is without the hold.
-    let (whole, open) = (phase(&trial, "whole"), amount(&trial, "whole", Metric::Wall));
-    assert_eq!(whole.completion, Completion::Partial);
-    let real = whole.end.unwrap().since(whole.begin.unwrap()).as_nanos() as f64;
-    assert!((real - open - held).abs() < 1e6 && open > wall, "{real} is {open} and {held}");
+    held_and_collected(&trial);
     // Several calls: how many, how long, how spread; at once they count once.
     assert_eq!(amount(&trial, "slow", Metric::Operations), 27.0);
     let (time, median) = (amount(&trial, "slow", Metric::Time), amount(&trial, "slow", Metric::LatencyP50));
@@ -203,11 +184,31 @@ fn functions_of_common_js_are_phases() {
     let kept: Vec<(usize, &str)> = histograms.iter().map(|(phase, kept)| (*phase, kept.operation.as_str())).collect();
     assert_eq!(kept, [(0, "call"), (1, "call"), (2, "call"), (3, "call")]);
     // A hot function is counted.
-    let hot = amount(&trial, "hot", Metric::Operations);
-    assert_eq!(hot, 5000.0);
+    assert_eq!(amount(&trial, "hot", Metric::Operations), 5000.0);
     assert!(amount(&trial, "hot", Metric::LatencyP99) > 0.0 && amount(&trial, "hot", Metric::Time) > 0.0);
     assert_eq!((amount(&trial, "fails", Metric::Errors), amount(&trial, "fails", Metric::Operations)), (3.0, 0.0));
     assert_eq!(guards(&trial).iter().filter(|guard| **guard == "phase_never_ended").count(), 1, "{:?}", trial.findings);
+}
+
+/// The program was held at the end of the first phase, collected, read and let go.
+fn held_and_collected(trial: &TrialRecord) {
+    let heap = |stat| gauge(trial, "load it", Metric::HeapUsed, stat);
+    let (before, after) = (heap(Stat::Before), heap(Stat::End));
+    assert!(before > 8e6 && after < before - 4e6, "{before} before the collection, {after} after it");
+    assert!(heap(Stat::Max) >= before);
+    assert!(gauge(trial, "load it", Metric::Anon, Stat::End) > 0.0);
+    assert!(gauge(trial, "load it", Metric::Rss, Stat::Before) > 0.0);
+    let (held, wall) = (amount(trial, "load it", Metric::Held), amount(trial, "load it", Metric::Wall));
+    assert!(held >= 50e6, "{held}");
+    let hold = &trial.conditions["probe"]["holds"][0];
+    assert!(hold["held_ns"].as_u64().unwrap() >= 50_000_000 && hold["collected_ns"].as_u64().unwrap() > 0, "{hold}");
+    assert_eq!((hold["went_on"].as_str(), hold["phase"].as_str()), (Some("told to go on"), Some("load it")));
+    assert_eq!(amount(trial, "load it", Metric::Operations), 1.0);
+    // The time of a phase around it is without the hold.
+    let (whole, running) = (phase(trial, "whole"), amount(trial, "whole", Metric::Wall));
+    assert_eq!(whole.completion, Completion::Partial);
+    let real = whole.end.unwrap().since(whole.begin.unwrap()).as_nanos() as f64;
+    assert!((real - running - held).abs() < 1e6 && running > wall, "{real} is {running} and {held}");
 }
 
 #[test]

@@ -232,7 +232,16 @@ pub(crate) fn every_figure(seed: u64) -> BTreeMap<MetricKeyText, Reading<f64>> {
 
 /// What begins a run of the experiment.
 pub(crate) fn start<'a>(experiment: &'a Experiment, host: &'a Value, planned: u32) -> RunStart<'a> {
-    RunStart { experiment, seed: 42, host, limits: &Value::Null, version: "0.1.0", started_unix_ms: NOON, planned }
+    RunStart {
+        experiment,
+        seed: 42,
+        host,
+        limits: &Value::Null,
+        version: "0.1.0",
+        started_unix_ms: NOON,
+        planned,
+        scratch: None,
+    }
 }
 
 /// A run that was never in a database.
@@ -259,6 +268,7 @@ pub(crate) fn run_data(experiment: Experiment, planned: u32, trials: Vec<TrialRe
         planned,
         finished: trials.len() as u32,
         ok,
+        scratch: None,
     };
     RunData { head, experiment, trials }
 }

@@ -126,7 +126,7 @@ fn a_variant_that_never_finishes_does_not_finish() {
     assert_eq!(
         only(&verdicts).sentence,
         "`store=redb` does not finish where `store=lmdb` does in `write.time`: \
-         0 of 6 trials finished, of the baseline 12 of 12"
+         0 of 6 trials finished (0 to 46 %), of the baseline 12 of 12 (73 to 100 %)"
     );
 }
 
@@ -217,4 +217,36 @@ fn without_a_baseline_it_is_said_why_nothing_is() {
     assert!(verdicts.lines.is_empty() && verdicts.silent.unwrap().starts_with("no baseline is declared"));
     let single = experiment("one", &[texts("store", &["a"])], &[("write", true)], 6);
     assert!(judged(&single, 6, |t| write(t, 1.0)).silent.unwrap().starts_with("there is one variant"));
+}
+
+#[test]
+fn a_baseline_that_does_not_run_is_not_called_undeclared() {
+    let only = edited(&two_stores(6), |json| {
+        let variants = json["variants"].as_array_mut().unwrap();
+        variants.iter_mut().for_each(|variant| variant["baseline"] = json!(false));
+    });
+    let verdicts = judged(&only, 6, |t| write(t, 1.0));
+    assert_eq!(verdicts.silent, Some("the baseline is not among the variants that run"));
+}
+
+#[test]
+fn comparisons_without_any_checked_answer_say_so() {
+    use prony_core::guard::gather::of_run;
+    let experiment = two_stores(6);
+    let found = |fill: &dyn Fn(&mut TrialRecord)| {
+        let data = data(&experiment, 6, |t| {
+            write(t, 1.0);
+            fill(t);
+        });
+        let findings = of_run(&experiment, &data.trials, None);
+        findings.into_iter().find(|f| f.guard == "answers_unchecked").map(|f| (f.severity, f.message))
+    };
+    let answer = |comparable| Some(Answer { rows: 3, digest: "lines:a".to_owned(), comparable });
+    let none = found(&|_| ()).unwrap();
+    assert_eq!(none, (Severity::Note, "in 18 of 18 trials that ended well no answer was checked".to_owned()));
+    assert!(found(&|t| t.phases[0].answer = answer(false)).is_some(), "bounded by time: nothing to agree on");
+    assert_eq!(found(&|t| t.phases[0].answer = answer(true)), None);
+    let some = found(&|t| t.phases[0].answer = answer(true).filter(|_| t.trial.variant == 0)).unwrap();
+    assert!(some.1.starts_with("in 6 of 18"), "{some:?}");
+    assert_eq!(found(&|t| t.ending.outcome = Outcome::TimedOut), None);
 }

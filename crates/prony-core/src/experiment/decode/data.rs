@@ -25,7 +25,33 @@ pub(crate) fn data(node: &Node, problems: &mut Problems<'_>) -> Option<DataSpec>
         Some(node) => value(node, problems)?,
         None => ValueSpec { bytes: Size::Fixed(DEFAULT_VALUE), compressible: Fraction::default(), prefix: Vec::new() },
     };
-    Some(DataSpec { records, key, value })
+    let data = DataSpec { records, key, value };
+    if let Some(message) = too_large(&data) {
+        problems.add(Problem::new(view.get("records")?.span.clone(), message).hint("take fewer records"));
+    }
+    Some(data)
+}
+
+/// What the records take at least is more than a file can hold: offsets are 63 bits.
+fn too_large(data: &DataSpec) -> Option<String> {
+    let key = match &data.key {
+        KeySpec::Integer { bytes } => u64::from(*bytes),
+        KeySpec::Hashed { bytes, .. } => u64::from(*bytes),
+        KeySpec::Template { parts, pad } => parts.iter().map(String::len).sum::<usize>() as u64 + u64::from(*pad),
+    };
+    let value = match data.value.bytes {
+        Size::Fixed(bytes) | Size::Uniform { min: bytes, .. } | Size::Zipfian { min: bytes, .. } => bytes.as_bytes(),
+        Size::LogNormal { .. } => 0,
+    };
+    let each = key.saturating_add(value).max(1);
+    let all = u128::from(data.records) * u128::from(each);
+    (all > i64::MAX as u128).then(|| {
+        let exabytes = all as f64 / 1e18;
+        format!(
+            "{} records of {each} bytes or more make {exabytes:.1} EB, and no file holds more than 9.2 EB",
+            data.records
+        )
+    })
 }
 
 fn key(node: &Node, records: u64, problems: &mut Problems<'_>) -> Option<KeySpec> {

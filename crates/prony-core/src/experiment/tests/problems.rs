@@ -362,3 +362,26 @@ fn the_command_line_is_checked_like_the_file() {
     insta::assert_snapshot!(only("size", "3"), @"2:1 --only size=3: factor `size` has no level `3` | known: `1`, `2`");
     assert_eq!(set("size", "5_000"), "no faults");
 }
+
+#[test]
+fn a_baseline_that_the_command_line_takes_out_is_named() {
+    let text = around(
+        "[factors]\nsize = [1, 2]\n[compare]\nbaseline = { size = 2 }\n[store]\nengine = \"lmdb\"\n[data]\nrecords = \"{size}\"\n",
+    );
+    let pair = |levels: &[&str]| vec![("size".to_owned(), levels.iter().map(|l| (*l).to_owned()).collect())];
+    let set = |levels: &[&str]| faults_with(&text, &Overrides { set: pair(levels), ..Overrides::default() });
+    insta::assert_snapshot!(set(&["1", "7"]), @"4:21 --set size=1,7 takes out `2`, the baseline: nothing would be compared | write `--set size=2,1,7`, or `--only` for a run without a comparison");
+    assert_eq!(set(&["1", "2", "7"]), "no faults");
+    let only = Overrides { only: pair(&["1"]), ..Overrides::default() };
+    assert_eq!(faults_with(&text, &only), "no faults", "a part of the variants, without a comparison");
+}
+
+#[test]
+fn records_that_no_file_can_hold_are_refused() {
+    let data = |data: &str| {
+        faults_around(&format!("[store]\nengine = \"lmdb\"\n[data]\n{data}\n[[phase]]\nname = \"p\"\nput = {{}}\n"))
+    };
+    insta::assert_snapshot!(data("records = 9_000_000_000_000_000_000\nvalue = { bytes = 100 }"), @"4:11 9000000000000000000 records of 100 bytes or more make 900.0 EB, and no file holds more than 9.2 EB | take fewer records");
+    insta::assert_snapshot!(data("records = 100_000_000_000_000_000\nkey = { integer = 8 }\nvalue = { bytes = 100 }"), @"4:11 100000000000000000 records of 108 bytes or more make 10.8 EB, and no file holds more than 9.2 EB | take fewer records");
+    assert_eq!(data("records = 10_000_000_000\nvalue = { bytes = 100 }"), "no faults");
+}

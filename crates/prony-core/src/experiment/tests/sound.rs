@@ -159,10 +159,15 @@ fn strata_share_the_levels_that_the_baseline_does_not_name() {
 
 #[test]
 fn the_command_line_changes_levels_blocks_and_seed() {
-    let text = small(&format!("{TWO}[compare]\nbaseline = {{ a = 2 }}\nblocks = {{ default = 9, a.3 = 2 }}"), PUT);
+    let text = small(&format!("{TWO}[compare]\nbaseline = {{ a = 3 }}\nblocks = {{ default = 9, a.3 = 2 }}"), PUT);
     let pair = |factor: &str, levels: &[&str]| (factor.to_owned(), levels.iter().map(|l| (*l).to_owned()).collect());
-    let overrides =
-        Overrides { set: vec![pair("a", &["3", "7"])], only: vec![pair("b", &["y"])], blocks: Some(4), seed: Some(99) };
+    let overrides = Overrides {
+        set: vec![pair("a", &["3", "7"])],
+        only: vec![pair("b", &["y"])],
+        blocks: Some(4),
+        seed: Some(99),
+        free: Vec::new(),
+    };
     let experiment = sound_with(&text, &overrides);
     let labels: Vec<&str> = experiment.factors()[0].levels.iter().map(|level| level.label.as_str()).collect();
     assert_eq!((labels, experiment.factors()[1].levels.len()), (vec!["3", "7"], 1));
@@ -293,4 +298,22 @@ fn a_key_of_the_levels_takes_values_from_the_command_line() {
     assert_eq!(both.len(), 2, "each level that runs");
     let wrong = faults_with(&text, &over(vec![pair("a.q", &["7"])], vec![pair("a", &["l"])]));
     assert!(wrong.contains("--set a.q: level `l` of `a` has no key `q`"), "{wrong}");
+}
+
+#[test]
+fn a_search_lays_out_its_own_values_whatever_the_design_says_of_them() {
+    let runs = |head: &str, free: &[&str]| {
+        let set = vec![("a".to_owned(), vec!["7".to_owned()])];
+        let free = free.iter().map(|name| (*name).to_owned()).collect();
+        let text = small(&format!("{TWO}{head}"), PUT);
+        let raw = parse(&text, "test.toml").unwrap();
+        let checked = check(&raw, &Engines, &Overrides { set, free, ..Overrides::default() });
+        checked.map(|experiment| experiment.variants().len()).unwrap_or(0)
+    };
+    let grid = "[[design.grid]]\na = [1, 2]\nb = \"x\"\n";
+    assert_eq!((runs(grid, &[]), runs(grid, &["a"])), (0, 1), "the grid still chooses among the other factor's levels");
+    let star = "[design]\nvary = \"one at a time\"\n[compare]\nbaseline = { a = 1, b = \"x\" }\n";
+    assert_eq!((runs(star, &[]), runs(star, &["a"])), (1, 2));
+    let skip = "[design]\nskip = [{ a = [1, 2, 3], b = \"x\" }, { b = \"y\" }]\n";
+    assert_eq!(runs(skip, &["a"]), 1, "a skip of the other factor alone holds");
 }

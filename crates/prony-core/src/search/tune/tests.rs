@@ -77,16 +77,19 @@ fn without_noise_the_optimum_is_found_to_the_resolution() {
 
 #[test]
 fn with_noise_the_winner_is_nearly_as_good_as_the_best_and_trials_are_bounded() {
-    let mut regrets = Vec::new();
+    let (mut regrets, mut trials) = (Vec::new(), 0);
     for seed in 0..60 {
         let settings = Settings { seed, ..settings(&["chunk=10..10000,log", "pause=0..10"], &[10_000.0, 0.0]) };
         let found = search(settings, noisy(0.1, seed * 31));
         regrets.push(bowl(found.winner()) / 10.0);
+        trials += found.found.trials;
         assert!(found.found.trials <= 250, "{}", found.found.trials);
         assert!(found.blocks.iter().all(|block| block.order.contains(&0)), "the default is in each block");
     }
     regrets.sort_by(f64::total_cmp);
-    assert!(regrets[30] < 1.1 && regrets[56] < 1.3, "{regrets:?}");
+    // What docs/search.md says: nine of ten within 10 %.
+    assert!(regrets[30] < 1.05 && regrets[54] < 1.1, "{regrets:?}");
+    assert!((60..130).contains(&(trials / 60)), "{trials}");
 }
 
 #[test]

@@ -48,8 +48,10 @@ function write(text) {
 }
 
 /** Sends one line; `rest` is the inside of a JSON object that begins with a comma. False where nobody listens. */
-function line(kind, at, rest) {
-  const text = `{"probe":"${kind}","at":${at},"pid":${pid},"thread":${threadId}${rest}}\n`;
+const line = (kind, at, rest) => lineOf(threadId, kind, at, rest);
+
+function lineOf(thread, kind, at, rest) {
+  const text = `{"probe":"${kind}","at":${at},"pid":${pid},"thread":${thread}${rest}}\n`;
   try {
     if (text.length > LINE_MAX) throw new RangeError('too long for one write');
     write(text);
@@ -93,7 +95,10 @@ function bye() {
   line('bye', now(), '');
 }
 
+/** A thread that this one had started is gone, whether or not it could say so. */
+const gone = (thread) => lineOf(thread, 'bye', now(), '');
+
 /** Adds to what the probe has cost. */
 const spend = (nanoseconds) => (spent += nanoseconds);
 
-module.exports = { spec, now, sleep, line, open, hello, started, bye, spend, thread: threadId, pid };
+module.exports = { spec, now, sleep, line, open, hello, started, bye, gone, spend, thread: threadId, pid };

@@ -1,6 +1,7 @@
 'use strict';
 // Children whose environment the program made itself are probed too: only what loads the probe is added to it.
 const { ChildProcess } = require('child_process');
+const { gone } = require('./channel.cjs');
 
 /** The environment with the probe in NODE_OPTIONS, appended to what stands there. */
 function withProbe(pairs, option) {
@@ -17,6 +18,11 @@ function install() {
     if (options && Array.isArray(options.envPairs)) options.envPairs = withProbe(options.envPairs, option);
     return spawn.call(this, options, ...rest);
   };
+  // A worker that is terminated says nothing any more. The event is there from Node 16.2.
+  process.on('worker', (worker) => {
+    const { threadId } = worker;
+    worker.once('exit', () => gone(threadId));
+  });
 }
 
 module.exports = { install, withProbe };

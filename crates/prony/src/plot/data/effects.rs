@@ -1,6 +1,9 @@
 //! Every trial as a dot with the interval beside it, ordered by effect.
 
+use std::collections::BTreeMap;
+
 use prony_core::metric::MetricName;
+use prony_core::plan::Label;
 use prony_core::stats::{Comparison, median_interval, summary};
 use serde::Serialize;
 
@@ -14,7 +17,7 @@ pub struct Effects {
     pub relative: bool,
     /// Whether verdicts rest on it.
     pub declared: bool,
-    /// In the experiment's order.
+    /// In the experiment's order, after the baselines beside themselves.
     pub rows: Vec<Row>,
 }
 
@@ -25,6 +28,8 @@ pub struct Row {
     pub variant: usize,
     /// Index of its baseline, where rows are ratios.
     pub baseline: Option<usize>,
+    /// Whether it is a baseline beside itself (A/A): its second label divided by its first.
+    pub itself: bool,
     /// The estimate: the median of within-block ratios, or the median.
     pub center: Option<f64>,
     /// Lower end of the interval; `None` where it is open or unknown.
@@ -46,6 +51,8 @@ pub fn effects(source: Source<'_>, verdicts: &Verdicts, metric: &MetricName) -> 
         declared.iter().map(|line| judged(line.pair.variant, line.pair.baseline, metric, line, verdicts)).collect()
     };
     if rows.iter().any(|row| row.center.is_some()) || !declared.is_empty() {
+        let itself = verdicts::itself(source.data, metric).into_iter().map(itself);
+        let rows = itself.chain(rows).collect();
         return Some(Effects { relative: true, declared: !declared.is_empty(), rows });
     }
     let rows: Vec<Row> = source.variants().into_iter().map(|v| median(source, metric, v)).collect();
@@ -62,6 +69,7 @@ fn judged(variant: usize, baseline: usize, metric: &MetricName, line: &verdicts:
         low: interval.map(|i| i.low).filter(|low| *low > 0.0),
         high: interval.and_then(|i| i.high),
         words: Some(verdict.words(metric.key.metric, all.margin)),
+        itself: false,
         aa: aa.measured().map(|e| [Some(e.ratio), Some(e.interval.low).filter(|l| *l > 0.0), e.interval.high]),
     }
 }
@@ -76,6 +84,10 @@ fn beside(beside: Beside) -> Row {
         high: interval.and_then(|i| i.high),
         ..Row::default()
     }
+}
+
+fn itself(of: Beside) -> Row {
+    Row { itself: true, words: Some("the baseline beside itself (A/A)".to_owned()), ..beside(of) }
 }
 
 fn median(source: Source<'_>, metric: &MetricName, variant: usize) -> Row {
@@ -97,6 +109,9 @@ pub fn values(source: Source<'_>, metric: &MetricName, variant: usize) -> Vec<f6
 
 /// A trial's figure beside those of its sub-block's baseline: divided by their geometric mean.
 pub fn ratios(source: Source<'_>, metric: &MetricName, variant: usize, baseline: usize) -> Vec<f64> {
+    if variant == baseline {
+        return against_itself(source, metric, baseline);
+    }
     let trials = &source.data.trials;
     let place = |at: usize| (trials[at].trial.block, trials[at].trial.sub_block);
     let in_block = |block: (u32, u32)| {
@@ -106,6 +121,20 @@ pub fn ratios(source: Source<'_>, metric: &MetricName, variant: usize, baseline:
     };
     let ratio = |at: usize| Some(figure(&trials[at], metric)? / in_block(place(at))?);
     source.trials_of(variant).filter_map(ratio).filter(|r| r.is_finite() && *r > 0.0).collect()
+}
+
+/// The figure of a baseline's second label divided by that of its first, in each sub-block.
+fn against_itself(source: Source<'_>, metric: &MetricName, baseline: usize) -> Vec<f64> {
+    let trials = &source.data.trials;
+    let place = |at: usize| (trials[at].trial.block, trials[at].trial.sub_block);
+    let first: BTreeMap<(u32, u32), f64> = source
+        .trials_of(baseline)
+        .filter(|at| trials[*at].trial.label == Label::A)
+        .filter_map(|at| Some((place(at), figure(&trials[at], metric)?)))
+        .collect();
+    let seconds = source.trials_of(baseline).filter(|at| trials[*at].trial.label == Label::A2);
+    let ratio = |at: usize| Some(figure(&trials[at], metric)? / first.get(&place(at))?);
+    seconds.filter_map(ratio).filter(|r| r.is_finite() && *r > 0.0).collect()
 }
 
 /// Trials of a variant that ended before they had the figure.

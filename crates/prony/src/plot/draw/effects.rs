@@ -80,8 +80,9 @@ fn lanes(canvas: Canvas<'_>, effects: &Effects, metric: &MetricName) -> Vec<Lane
         look,
     };
     let mut lanes: Vec<Lane> = effects.rows.iter().zip(looks).map(lane).collect();
+    // What equal arms look like stands below the effects.
     let key = |lane: &Lane| lane.row.center.unwrap_or(f64::INFINITY);
-    lanes.sort_by(|a, b| key(a).total_cmp(&key(b)));
+    lanes.sort_by(|a, b| a.row.itself.cmp(&b.row.itself).then(key(a).total_cmp(&key(b))));
     lanes
 }
 

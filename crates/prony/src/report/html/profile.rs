@@ -10,10 +10,9 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::plot::data::Source;
 use crate::profiles::{PhaseProfile, VariantProfile, load};
-use crate::report::profile::amount;
 
 /// Rows of the tables.
-const ROWS: usize = 40;
+const ROWS: usize = 25;
 /// Calls below this share of a phase are left out of the picture.
 const SMALLEST: f64 = 0.001;
 /// Calls of one picture, at most: a page stays small.
@@ -85,11 +84,11 @@ fn of_variant(of: &VariantProfile) -> ProfileOf {
         about: format!("{}{}: {}{accuracy}", profiler.name(), of.interval(), profiler.about()),
         missing,
         notes: ending.into_iter().chain(of.record.notes.iter().cloned()).collect(),
-        phases: of.phases.iter().filter_map(|phase| Some(of_phase(phase, &of.samples_of(phase)?))).collect(),
+        phases: of.phases.iter().filter_map(|phase| Some(of_phase(of, phase, &of.samples_of(phase)?))).collect(),
     }
 }
 
-fn of_phase(phase: &PhaseProfile, selection: &Selection<'_>) -> PhaseOf {
+fn of_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>) -> PhaseOf {
     let times = selection.times();
     let (flame, smallest) = flame(selection);
     let mut names = Names::new(selection.profile);
@@ -110,7 +109,7 @@ fn of_phase(phase: &PhaseProfile, selection: &Selection<'_>) -> PhaseOf {
     PhaseOf {
         phase: phase.name.clone(),
         overhead: phase.overhead.to_string(),
-        amount: amount(selection),
+        amount: of.amount(phase, selection),
         busy: selection.busy.as_secs_f64(),
         names: names.names,
         packages: names.packages,

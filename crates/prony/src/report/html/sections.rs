@@ -8,19 +8,76 @@ use crate::verdicts::{Line, Verdicts};
 use prony_core::reading::Reading;
 use prony_core::stats::Verdict;
 
+/// Longer lists are folded: what claims something stands open, up to so many.
+const OPEN: usize = 10;
+
 /// The verdicts, each as a sentence with what stands behind it.
 pub(super) fn verdicts(verdicts: &Verdicts) -> String {
     if let Some(silent) = verdicts.silent {
         return format!("<p class=\"silent\">No verdict: {}.</p>", sentence(silent));
     }
-    let lines: String = verdicts.lines.iter().map(line).collect();
+    let (open, folded) = folded(verdicts);
+    let list = |lines: &[&Line]| lines.iter().map(|l| line(l)).collect::<String>();
+    let summary = if folded.is_empty() {
+        String::new()
+    } else {
+        let all: Vec<&Line> = verdicts.lines.iter().collect();
+        format!("<p>{}: {}.</p>", counted(all.len(), "comparison"), html(&tally(&all, verdicts.margin)))
+    };
+    let rest = if folded.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<details class=\"more\"><summary>{} more: {}</summary><ul class=\"verdicts\">{}</ul></details>",
+            folded.len(),
+            html(&tally(&folded, verdicts.margin)),
+            list(&folded)
+        )
+    };
     format!(
-        "<ul class=\"verdicts\">{lines}</ul><p class=\"fine\">All verdicts hold together with probability {}; \
+        "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold together with probability {}; \
          differences below {} count as none. Intervals are corrected for looks and for the {} here.</p>",
+        list(&open),
         html(&percent(1.0 - verdicts.alpha)),
         html(&percent(verdicts.margin)),
         counted(verdicts.lines.len(), "comparison"),
     )
+}
+
+/// The lines that stand open and those that are folded, each in their order.
+fn folded(verdicts: &Verdicts) -> (Vec<&Line>, Vec<&Line>) {
+    if verdicts.lines.len() <= OPEN {
+        return (verdicts.lines.iter().collect(), Vec::new());
+    }
+    let quiet = |line: &Line| {
+        matches!(line.comparison.verdict, Verdict::NoDifference | Verdict::CantTell { .. } | Verdict::NeitherFinishes)
+    };
+    let mut loud = verdicts.lines.iter().filter(|line| !quiet(line)).count().min(OPEN);
+    // Where nothing is claimed the first few stand open.
+    let mut any = if loud == 0 { OPEN } else { 0 };
+    verdicts.lines.iter().partition(|line| {
+        let left = if quiet(line) { &mut any } else { &mut loud };
+        let open = *left > 0;
+        *left -= usize::from(open);
+        open
+    })
+}
+
+/// `5 slower, 2 can't tell`, in the order in which they first come.
+fn tally(lines: &[&Line], margin: f64) -> String {
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        let words = match &line.comparison.verdict {
+            Verdict::CantTell { .. } => "can't tell".to_owned(),
+            Verdict::Refused { .. } => "not compared".to_owned(),
+            verdict => verdict.words(line.pair.metric.key.metric, margin),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, n)) => *n += 1,
+            None => kinds.push((words, 1)),
+        }
+    }
+    kinds.iter().map(|(words, n)| format!("{n} {words}")).collect::<Vec<_>>().join("; ")
 }
 
 fn line(line: &Line) -> String {

@@ -20,13 +20,18 @@ use super::tracker::Tracked;
 use super::watch::Watched;
 use crate::runner::assemble::{Readings, not_reached, set};
 
-/// Every phase of the variant. `silent` is why no probe spoke, where none did.
-pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<PhaseRecord> {
+/// When the program was held.
+pub fn held_times(watched: &Watched) -> HeldTimes {
     let ended = |hold: &Hold| {
         let thread = watched.threads.all().iter().rev().find(|thread| thread.source == hold.source);
         hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(watched.ended.at)
     };
-    let held = HeldTimes::new(watched.holds.iter().map(|hold| (hold.from, ended(hold))).collect());
+    HeldTimes::new(watched.holds.iter().map(|hold| (hold.from, ended(hold))).collect())
+}
+
+/// Every phase of the variant. `silent` is why no probe spoke, where none did.
+pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<PhaseRecord> {
+    let held = held_times(watched);
     let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
     let trial = Trial { watched, series: &running, held: &held, silent };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()

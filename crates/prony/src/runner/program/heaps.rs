@@ -72,6 +72,18 @@ pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<Str
     found
 }
 
+/// The longest time of a span in which the main thread's heap was not read, holds apart.
+/// `None` where no probe spoke.
+pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, held: &HeldTimes) -> Option<Nanos> {
+    let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
+    let end = end.min(threads.end_of_main()?);
+    let inside = |at: &Nanos| begin <= *at && *at <= end;
+    let read = main.iter().flat_map(|thread| &thread.samples).map(|sample| sample.at).filter(inside);
+    let mut instants: Vec<Nanos> = read.chain([begin, end]).map(|at| held.running(at)).collect();
+    instants.sort_unstable();
+    instants.windows(2).map(|pair| pair[1].since(pair[0])).max()
+}
+
 /// Every figure missing for one reason.
 fn missing(why: &Why) -> Readings {
     let gauges = GAUGES[..3].iter().map(|(metric, _)| MetricKey::gauge(*metric, Stat::End));
@@ -242,7 +254,7 @@ fn of_thread(thread: &Thread, span: Span<'_>) -> Reading<GcFigures> {
 fn counted_at(thread: &Thread, at: Nanos, fresh: Nanos) -> Reading<GcFigures> {
     let told = || thread.samples.iter().filter_map(|sample| sample.heap.gc.measured());
     let after = told().find(|gc| gc.until >= at && gc.until.since(at) <= fresh);
-    let before = told().filter(|gc| gc.until <= at).last();
+    let before = told().rfind(|gc| gc.until <= at);
     let last_reason = || {
         thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
             Reading::Missing(why) => Some(why.clone()),
@@ -337,6 +349,16 @@ mod tests {
         let Reading::Missing(Why::Failed(why)) = of(&all, "", "heap.used.end") else { panic!("{all:?}") };
         assert!(why.contains("1.995 s before") || why.contains("2.0"), "{why}");
         assert_eq!(of(&all, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
+    }
+
+    #[test]
+    fn the_longest_time_without_a_reading_is_known() {
+        let lines = [hello(1, 0, 0), heap(1, 0, 100, "sample", 9), heap(1, 0, 1_400, "sample", 9), bye(1, 0, 1_500)];
+        let threads = finished(&lines, 1_600);
+        let held = HeldTimes::new(vec![(ms(500), ms(600))]);
+        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &held), Some(ms(1_200)), "it was held meanwhile");
+        assert_eq!(longest_gap(&threads, ms(200), ms(300), &held), Some(ms(100)));
+        assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &held), None);
     }
 
     #[test]

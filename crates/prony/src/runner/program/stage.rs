@@ -4,9 +4,8 @@
 //! group of the trial's own, a trial takes over what the one before left, once its tree was seen to be gone: making
 //! and removing these things takes many times as long as a short program runs.
 
-use std::cell::{OnceCell, RefCell};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use prony_core::experiment::program::{Care, ProgramSpec};
 use prony_core::experiment::spec::{Limits, TrialSpec};
@@ -17,38 +16,16 @@ use prony_probe::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
 use prony_probe::limits::Group;
 use prony_probe::sample::counters::Counters;
 use prony_probe::sample::edge::EdgeProcess;
-use prony_probe::sample::{Edge, Root, Sampler, Samplers, Settings, Stranger, SyncCounters};
+use prony_probe::sample::{Edge, Root, Sampler, Samplers, Settings};
 
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::Place;
 use crate::runner::recorder::Recorder;
+use crate::runner::standing::{Common, Standing, counting};
 
 /// After how long a lean trial's first sample is taken: what ends sooner is left alone.
 const FIRST: Nanos = Nanos::from_millis(2);
-
-/// What one trial leaves for the next, and a thread that samples them all.
-#[derive(Debug, Default)]
-pub struct Stages {
-    left: RefCell<Option<Standing>>,
-    samplers: OnceCell<Samplers>,
-}
-
-/// What several trials share, one after another.
-#[derive(Debug)]
-struct Standing {
-    kept: Kept,
-    common: Common,
-    scratch: Scratch,
-}
-
-#[derive(Debug)]
-struct Common {
-    /// Where CPU time is counted.
-    counting: Option<PathBuf>,
-    stranger: Stranger,
-    syncs: SyncCounters,
-}
 
 /// What one trial stands on.
 pub struct Stage {
@@ -76,7 +53,8 @@ impl Stage {
             return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None });
         }
         let left = lab.stages.left.borrow_mut().take();
-        let Standing { kept, common, scratch } = left.map_or_else(|| Standing::make(lab), Ok)?;
+        let Standing { kept, common, scratch } =
+            left.map_or_else(|| Standing::make(&lab.near, &lab.launcher, &lab.tracepoints), Ok)?;
         Ok(Self { scratch, kept: Some(kept), common: Some(common) })
     }
 
@@ -164,25 +142,9 @@ impl Stage {
     }
 }
 
-impl Standing {
-    fn make(lab: &Lab<'_>) -> Result<Self, Error> {
-        let scratch = Scratch::create(&lab.near)?;
-        let group = Group::for_counting();
-        let counting = counting(&group);
-        let kept = lab.launcher.keep(Some(group), &lab.tracepoints.held())?;
-        let stranger = Stranger::new(kept.nursery());
-        let syncs = lab.tracepoints.follow(kept.nursery());
-        Ok(Self { kept, common: Common { counting, stranger, syncs }, scratch })
-    }
-}
-
 /// Whether limits need a group of the trial's own.
 const fn is_confined(limits: &Limits) -> bool {
     limits.memory.is_some() || limits.cpus.is_some() || limits.pids.is_some()
-}
-
-fn counting(group: &Group) -> Option<PathBuf> {
-    group.directories().into_iter().find(|dir| super::super::session::counts_cpu(dir)).map(Path::to_path_buf)
 }
 
 /// Removes all that a trial left in its scratch directory but the FIFO for marks, which nobody has open, and the

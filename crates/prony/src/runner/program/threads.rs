@@ -194,7 +194,8 @@ impl Thread {
             ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
                 self.cost = Some(Cost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
             }
-            ProbeEvent::Bye {} => self.bye = Some(line.at),
+            // Its parent says it again.
+            ProbeEvent::Bye {} => drop(self.bye.get_or_insert(line.at)),
             _ => {}
         }
         None

@@ -5,6 +5,8 @@ use prony_core::reading::Why;
 use prony_probe::runtime::{ProbeEvent, ProbeLine};
 use serde_json::{Map, Value, json};
 
+use super::figures::held_times;
+use super::heaps::longest_gap;
 use super::probe::{Probing, observed};
 use super::watch::Watched;
 
@@ -54,6 +56,14 @@ pub fn probe(phases: &[PhaseSpec], watched: &Watched, probing: &Probing, deaths:
         _ => None,
     };
     told["holds"] = Value::Array(holds);
+    let held = held_times(watched);
+    let tracked = phases.iter().zip(&watched.tracker.phases);
+    let gaps = tracked.filter_map(|(phase, tracked)| {
+        let end = tracked.ended.filter(|_| tracked.is_complete()).unwrap_or(watched.ended.at);
+        let gap = longest_gap(&watched.threads, tracked.began?, end, &held)?;
+        Some((phase.name.clone(), Value::from(gap.as_nanos())))
+    });
+    told["unread_ns"] = Value::Object(gaps.collect());
     told["deaths"] = Value::Array(deaths.iter().filter_map(dead).collect());
     told
 }
