@@ -1,11 +1,11 @@
 //! Where a search stands at first: the default setting, and one level of every other factor.
 
-use prony_core::experiment::design::{Experiment, Factor};
+use prony_core::experiment::design::{Experiment, Factor, Level};
 use prony_core::search::Range;
 use prony_core::search::grid::Point;
 use serde_json::Value;
 
-use super::source::{Source, own_value, unknown};
+use super::source::{Source, text_of, unknown};
 use crate::error::Error;
 
 /// What is varied around which setting.
@@ -30,24 +30,25 @@ impl Base {
     ) -> Result<Self, Error> {
         closed(&ranges)?;
         let experiment = source.plain()?;
-        let mut pins = Vec::new();
+        let (mut pins, mut default) = (Vec::new(), Vec::new());
         for factor in experiment.factors() {
-            let range = ranges.iter().find(|range| range.name.split('.').next() == Some(&factor.name));
-            let label = level(&experiment, factor, range.is_some())?;
-            pins.push((factor.name.clone(), label));
+            let of = |range: &&Range| range.name.split('.').next() == Some(&factor.name);
+            let varied = ranges.iter().find(of).map(|range| range.name == factor.name);
+            let level = level(&experiment, factor, varied.is_some())?;
+            // A factor whose levels are replaced is not held at one of them.
+            if varied != Some(true) {
+                pins.push((factor.name.clone(), level.label.clone()));
+            }
         }
-        source.pin(&pins);
-        source.free(ranges.iter().map(|range| range.name.as_str()));
-        let experiment = source.plain()?;
-        let Some(variant) = experiment.variants().first() else { return Err(unknown(&experiment, "the experiment")) };
-        let mut default = Vec::new();
         for range in &mut ranges {
             let given = defaults.iter().find(|(name, _)| *name == range.name).map(|(_, value)| value.clone());
-            let own = own_value(&experiment, variant, &range.name);
+            let own = own(&experiment, &range.name)?;
             let text = given.or(own).ok_or_else(|| unknown(&experiment, &range.name))?;
             range.adopt_unit(&text);
             default.push(range.number(&text).ok_or_else(|| not_in_unit(range, &text))?);
         }
+        source.pin(&pins);
+        source.free(ranges.iter().map(|range| range.name.as_str()));
         if let Some((name, _)) = defaults.iter().find(|(name, _)| !ranges.iter().any(|range| range.name == *name)) {
             let message = format!("`--default {name}` names nothing that `--over` varies");
             return Err(Error::Arguments { message, hint: format!("write `--over {name}=FROM..TO`, too") });
@@ -115,13 +116,18 @@ fn closed(ranges: &[Range]) -> Result<(), Error> {
 }
 
 /// The level that a search stays at, or for a factor that is varied, the one it begins with.
-fn level(experiment: &Experiment, factor: &Factor, varied: bool) -> Result<String, Error> {
+fn level<'e>(experiment: &Experiment, factor: &'e Factor, varied: bool) -> Result<&'e Level, Error> {
     let named = experiment.compare().baseline.get(&factor.name);
-    let named = named.filter(|label| factor.levels.iter().any(|level| level.label == **label));
-    match (named, factor.levels.as_slice()) {
-        (Some(label), _) => Ok(label.clone()),
-        (None, [only]) => Ok(only.label.clone()),
-        (None, [first, ..]) if varied => Ok(first.label.clone()),
+    let at = experiment.factors().iter().position(|known| known.name == factor.name);
+    let runs =
+        |level: usize| experiment.variants().iter().any(|variant| at.map(|at| variant.levels[at]) == Some(level));
+    let levels: Vec<&Level> =
+        factor.levels.iter().enumerate().filter(|(at, _)| runs(*at)).map(|(_, level)| level).collect();
+    let named = named.and_then(|label| levels.iter().find(|level| level.label == *label).copied());
+    match (named, levels.as_slice()) {
+        (Some(level), _) => Ok(level),
+        (None, [only]) => Ok(only),
+        (None, [first, ..]) if varied => Ok(first),
         (None, levels) => Err(Error::Arguments {
             message: format!("factor `{}` has {} levels, and a search stays at one", factor.name, levels.len()),
             hint: format!(
@@ -131,6 +137,13 @@ fn level(experiment: &Experiment, factor: &Factor, varied: bool) -> Result<Strin
             ),
         }),
     }
+}
+
+/// The file's value of what is varied.
+fn own(experiment: &Experiment, name: &str) -> Result<Option<String>, Error> {
+    let (factor, key) = name.split_once('.').map_or((name, None), |(factor, key)| (factor, Some(key)));
+    let Some(factor) = experiment.factors().iter().find(|known| known.name == factor) else { return Ok(None) };
+    Ok(text_of(level(experiment, factor, true)?, key))
 }
 
 fn not_in_unit(range: &Range, text: &str) -> Error {

@@ -55,8 +55,8 @@ impl Found {
 /// Where the file or the range is at fault, or the machine refuses.
 pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Found, Error> {
     let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
-    source.free(std::iter::once(wanted.settings.range.name.as_str()));
     source.complete(&mut wanted.settings.range)?;
+    source.free(std::iter::once(wanted.settings.range.name.as_str()));
     let mut stages = Stages { source, wanted: wanted.clone(), known: BTreeMap::new() };
     let first = stages.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;

@@ -32,8 +32,10 @@ impl Source {
         Ok(Self { raw, overrides })
     }
 
-    /// These names are searched: what `[design]` says of their factors does not hold from now on.
-    pub fn free<'n>(&mut self, names: impl Iterator<Item = &'n str>) {
+    /// These names are searched: what `[design]` says of their factors does not hold from now on, nor what chose among
+    /// levels that are replaced.
+    pub fn free<'n>(&mut self, names: impl Iterator<Item = &'n str> + Clone) {
+        self.overrides.only.retain(|(factor, _)| names.clone().all(|name| name != factor));
         self.overrides.free = names.map(|name| name.split('.').next().unwrap_or(name).to_owned()).collect();
     }
 
@@ -92,15 +94,15 @@ impl Source {
 }
 
 /// What a variant has for a factor, or for a key of its level, as text.
-pub(super) fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Option<String> {
+fn own_value(experiment: &Experiment, variant: &Variant, name: &str) -> Option<String> {
     let (factor, key) = name.split_once('.').map_or((name, None), |(factor, key)| (factor, Some(key)));
     let at = experiment.factors().iter().position(|known| known.name == factor)?;
-    let level: &Level = experiment.level_of(variant, at);
-    let value = match key {
-        None => &level.value,
-        Some(key) => level.value.get(key)?,
-    };
-    match value {
+    text_of(experiment.level_of(variant, at), key)
+}
+
+/// A level, or a key of it, as the text that the file has; `None` where it is no number and no text.
+pub(super) fn text_of(level: &Level, key: Option<&str>) -> Option<String> {
+    match key.map_or(Some(&level.value), |key| level.value.get(key))? {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,

@@ -339,6 +339,18 @@ fn the_default_stands_where_nothing_is_better() {
 }
 
 #[test]
+fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
+    let bench = Bench::new(&BOWL.replace("[compare]", "[[design.grid]]\nsize = 2\nchunking = \"small\"\n[compare]"));
+    let arguments = ["tune", "x.toml", "--minimize", "work.time", "--over", "size=3..9", "--only", "size=2", "-q"];
+    let (code, said, errors) = bench.prony(&arguments);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("the default stands: nothing better was found than size=2"), "{said}");
+    let (code, said, errors) = bench.prony(&[&arguments[..], &["--default", "size=8", "--confirm", "6"]].concat());
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("winner: size=3\ndefault: size=8\n") && said.contains("is faster than"), "{said}");
+}
+
+#[test]
 fn mistakes_of_a_search_are_told_before_anything_runs() {
     let bench = Bench::new(BOWL);
     let cases: [(&[&str], &str); 9] = [
