@@ -147,7 +147,9 @@ fn baseline_set_aside(
     let entries = raw.root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
     for (name, levels) in &overrides.set {
         let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == *name);
-        let Some((factor, level)) = named.filter(|(factor, level)| !factor.levels[*level].selected) else { continue };
+        // A search compares nothing until it has found something.
+        let aside = |(factor, level): &(&FactorDef, usize)| !factor.free && !factor.levels[*level].selected;
+        let Some((factor, level)) = named.filter(aside) else { continue };
         let span =
             entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| entry.node.span.clone());
         let label = &factor.levels[level].label;

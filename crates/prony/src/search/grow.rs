@@ -80,9 +80,11 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
     }
     let run = prober.run();
-    let said = words::grown(&wanted.settings, &grown);
+    let mut said = words::grown(&wanted.settings, &grown);
     if grown.len() == first.variants().len() {
         prober.note(&json!({ "said": said }))?;
+    } else {
+        said += &format!("interrupted; what is done is kept\nhint: `prony grow --resume {run}` goes on\n");
     }
     let summary = prober.end()?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
