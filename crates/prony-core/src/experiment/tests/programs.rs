@@ -312,3 +312,15 @@ fn what_cannot_run_is_named() {
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
     assert!(pty.contains("output that is thrown away needs no terminal"), "{pty}");
 }
+
+#[test]
+fn figures_of_a_runtime_may_be_those_of_a_role() {
+    let of = |runtime: &str, metric: &str| {
+        let body = format!("[program.x]\ncommand = \"a\"\n{runtime}[compare]\nmetric = \"run.{metric}\"\n");
+        faults(&body)
+    };
+    assert_eq!(of("runtime = \"node\"\n", "main.heap.used"), "no faults");
+    let unknown = of("runtime = \"node\"\n", "mian.heap.used");
+    assert!(unknown.contains("no instance `mian` | those of a program with a `runtime`: `main`, `child`"), "{unknown}");
+    assert!(of("", "main.heap.used").contains("there is no instance `main`"));
+}
