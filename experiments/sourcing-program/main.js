@@ -1,4 +1,5 @@
-// node main.js NODES TEXT CHUNK PAUSE     with STORE=heap or STORE=lmdb in the environment
+// node main.js NODES TEXT CHUNK PAUSE     with STORE=heap or STORE=lmdb in the environment; AWAIT=1 waits for each chunk
+// to be written instead of pausing
 'use strict';
 
 const fs = require('fs');
@@ -15,7 +16,7 @@ async function main() {
   if (!Number.isFinite(pause)) throw new Error('usage: node main.js NODES TEXT CHUNK PAUSE');
   const folder = process.env.TMPDIR || '.';
   const store = nodes.open(process.env.STORE, folder);
-  await nodes.store(store, { nodes: count, text, chunk, pause });
+  await nodes.store(store, { nodes: count, text, chunk, pause, awaits: process.env.AWAIT === '1' });
   mark('check', 'begin');
   const { rows, digest, ofType } = nodes.check(store);
   if (ofType !== rows || rows !== count) throw new Error(`${rows} nodes, ${ofType} of the type, ${count} created`);

@@ -25,6 +25,8 @@ class HeapStore {
     ids.add(node.id);
   }
 
+  async written() {}
+
   async persist() {
     const all = [...this.nodes];
     const one = all.length ? v8.serialize(all[0]).length : 1;
@@ -63,6 +65,11 @@ class LmdbStore {
     this.last = this.byType.put(node.internal.type, node.id);
   }
 
+  // When everything that was put is in a transaction that has ended.
+  async written() {
+    await this.last;
+  }
+
   async persist() {
     await this.last;
     await this.root.flushed;
@@ -98,15 +105,15 @@ function texts(bytes) {
   };
 }
 
-// Creates every node, and lets the event loop turn after each chunk.
-async function sourceNodes(store, { nodes, text, chunk, pause }) {
+// Creates every node, and lets the event loop turn after each chunk; or waits until the chunk is written.
+async function sourceNodes(store, { nodes, text, chunk, pause, awaits }) {
   const textOf = texts(text);
   for (let step = 0; step < nodes; step += 1) {
     const node = { id: `/path/${step}/`, step, internal: { type: 'Test', contentDigest: String(step) } };
     const body = textOf(step);
     if (body !== undefined) node.text = body;
     store.create(node);
-    if (step % chunk === chunk - 1) await new Promise((resolve) => setTimeout(resolve, pause));
+    if (step % chunk === chunk - 1) await (awaits ? store.written() : new Promise((resolve) => setTimeout(resolve, pause)));
   }
 }
 

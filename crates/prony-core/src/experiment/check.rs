@@ -164,17 +164,19 @@ fn baseline_set_aside(
 
 /// Every phase's name, in the order of the file, over all variants.
 fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination]) -> PhaseNames {
-    let mut names = PhaseNames::new();
+    let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+    let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
+    let mut names = PhaseNames { roles, ..PhaseNames::default() };
     for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
         for name in context.names_of(phase, combinations) {
-            if !names.iter().any(|(known, _)| *known == name.0) {
-                names.push(name);
+            if !names.list.iter().any(|(known, _)| *known == name.0) {
+                names.list.push(name);
             }
         }
     }
     let nodes = root.get("phase").and_then(Node::list).unwrap_or_default();
     if root.get("program").is_some() && !nodes.iter().any(is_observed) {
-        names.push((WHOLE.to_owned(), true));
+        names.list.push((WHOLE.to_owned(), true));
     }
     names
 }

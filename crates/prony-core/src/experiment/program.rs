@@ -286,6 +286,10 @@ pub enum Trigger {
     Call(String),
 }
 
+/// The roles of a runtime's threads, as instances of figures have them: the program's first process, other processes of
+/// the same runtime, and threads beside a process's main one.
+pub const ROLES: [&str; 3] = ["main", "child", "worker"];
+
 /// The named group of `read` that is no reading: a digest of what the program answered, as text. Programs that are
 /// compared must agree on it, and on the group `rows`.
 pub const DIGEST_GROUP: &str = "digest";

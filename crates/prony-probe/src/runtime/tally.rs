@@ -163,6 +163,11 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn roles_are_the_instances_that_experiments_may_name() {
+        assert_eq!(Role::ALL.map(Role::name), prony_core::experiment::program::ROLES);
+    }
+
     fn line(pid: u32, event: ProbeEvent) -> ProbeLine {
         ProbeLine { at: Nanos::ZERO, source: Source { pid, thread: 0 }, event }
     }

@@ -10,7 +10,7 @@ use crate::experiment::factors::{FactorDef, by_key, level_fault, level_hint};
 use crate::experiment::grammar;
 use crate::experiment::node::{Entry, Node};
 use crate::experiment::problem::{Problem, Problems, known_hint};
-use crate::experiment::program::{Care, ProfileOf};
+use crate::experiment::program::{Care, ProfileOf, ROLES};
 use crate::metric::{Metric, MetricKey, MetricName};
 use crate::units::Fraction;
 
@@ -18,7 +18,12 @@ use crate::units::Fraction;
 const DEFAULT_BLOCKS: u32 = crate::stats::MIN_BLOCKS;
 
 /// Phases by name, in order, and whether they are timed.
-pub(crate) type PhaseNames = Vec<(String, bool)>;
+#[derive(Default)]
+pub(crate) struct PhaseNames {
+    pub(crate) list: Vec<(String, bool)>,
+    /// Whether a program has a runtime, whose figures stand by role too.
+    pub(crate) roles: bool,
+}
 
 /// `[compare]` but for the baseline, which the design has read already.
 pub(crate) fn compare(
@@ -67,22 +72,31 @@ fn metric(node: &Node, phases: &PhaseNames, problems: &mut Problems<'_>) -> Opti
 
 /// What is wrong with the phase of a metric's name, and a hint.
 pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(String, Option<String>)> {
-    match phases.iter().find(|(phase, _)| *phase == name.phase) {
-        None if phases.is_empty() => None,
+    match phases.list.iter().find(|(phase, _)| *phase == name.phase) {
+        None if phases.list.is_empty() => None,
         None => {
-            let hint = known_hint(&name.phase, phases.iter().map(|(phase, _)| phase.as_str()));
+            let hint = known_hint(&name.phase, phases.list.iter().map(|(phase, _)| phase.as_str()));
             Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
         }
-        Some((_, true)) => name.instance.as_ref().map(|instance| {
-            let message = format!("`{name}`: a store runs in one process, so there is no instance `{instance}`");
-            let minus = "put spaces around `-` where it is meant as minus".to_owned();
-            (message, instance.contains('-').then_some(minus))
-        }),
+        Some((_, true)) => name.instance.as_ref().and_then(|instance| instance_fault(name, instance, phases.roles)),
         Some((phase, false)) => Some((
             format!("`{name}`: phase `{phase}` has `timed = false`, which keeps it out of every figure"),
             Some("take `timed = false` out of the phase".to_owned()),
         )),
     }
+}
+
+/// What is wrong with an instance, and a hint.
+fn instance_fault(name: &MetricName, instance: &str, roles: bool) -> Option<(String, Option<String>)> {
+    if roles && ROLES.contains(&instance) {
+        return None;
+    }
+    let minus = instance.contains('-').then(|| "put spaces around `-` where it is meant as minus".to_owned());
+    if roles {
+        let hint = format!("those of a program with a `runtime`: `{}`", ROLES.join("`, `"));
+        return Some((format!("`{name}`: there is no instance `{instance}`"), minus.or(Some(hint))));
+    }
+    Some((format!("`{name}`: a store runs in one process, so there is no instance `{instance}`"), minus))
 }
 
 fn default_blocks(view: &View<'_>, problems: &mut Problems<'_>) -> Blocks {

@@ -382,3 +382,15 @@ fn programs_are_told_their_directory_and_variables() {
     let elsewhere = faults("[program.x]\ncommand = \"a\"\ndirectory = \"{dir}\"\n");
     assert!(elsewhere.contains("`{dir}` has no meaning here"), "{elsewhere}");
 }
+
+#[test]
+fn figures_of_a_runtime_may_be_those_of_a_role() {
+    let of = |runtime: &str, metric: &str| {
+        let body = format!("[program.x]\ncommand = \"a\"\n{runtime}[compare]\nmetric = \"run.{metric}\"\n");
+        faults(&body)
+    };
+    assert_eq!(of("runtime = \"node\"\n", "main.heap.used"), "no faults");
+    let unknown = of("runtime = \"node\"\n", "mian.heap.used");
+    assert!(unknown.contains("no instance `mian` | those of a program with a `runtime`: `main`, `child`"), "{unknown}");
+    assert!(of("", "main.heap.used").contains("there is no instance `main`"));
+}
