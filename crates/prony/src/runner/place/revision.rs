@@ -28,7 +28,7 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<(PathBuf, Str
     if there != commit {
         return Err(format!("git checked out {there}, not {commit}"));
     }
-    let directory = copy.join(&prefix);
+    let directory = if prefix.is_empty() { copy.to_path_buf() } else { copy.join(&prefix) };
     if !directory.is_dir() {
         return Err(format!("revision `{of}` has no directory `{prefix}`"));
     }
