@@ -19,7 +19,7 @@ use super::interrupt::Interrupt;
 use super::observer::Observer;
 use super::place::startable::startable;
 use super::place::{Means, Places};
-use super::program::stage::Stages;
+use super::standing::Stages;
 use crate::error::Error;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.

@@ -10,6 +10,7 @@ pub mod observer;
 pub mod place;
 pub mod program;
 pub mod session;
+pub mod standing;
 pub mod terminal;
 pub mod trial;
 

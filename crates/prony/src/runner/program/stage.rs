@@ -4,10 +4,8 @@
 //! group of the trial's own, a trial takes over what the one before left, once its tree was seen to be gone: making
 //! and removing these things takes many times as long as a short program runs.
 
-use std::cell::{OnceCell, RefCell};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,38 +18,15 @@ use prony_probe::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
 use prony_probe::limits::Group;
 use prony_probe::sample::counters::Counters;
 use prony_probe::sample::edge::EdgeProcess;
-use prony_probe::sample::{Edge, GroupFiles, Root, Sampler, Samplers, Settings, Stranger, SyncCounters};
+use prony_probe::sample::{Edge, GroupFiles, Root, Sampler, Settings, Stranger};
 
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::Place;
+use crate::runner::standing::{Common, Standing};
 
 /// After how long a lean trial's first sample is taken: what ends sooner is left alone.
 const FIRST: Nanos = Nanos::from_millis(2);
-
-/// What one trial leaves for the next, and a thread that samples them all.
-#[derive(Debug, Default)]
-pub struct Stages {
-    left: RefCell<Option<Standing>>,
-    samplers: OnceCell<Rc<Samplers>>,
-}
-
-/// What several trials share, one after another.
-#[derive(Debug)]
-struct Standing {
-    kept: Kept,
-    common: Common,
-    scratch: Scratch,
-}
-
-#[derive(Debug)]
-struct Common {
-    /// Where CPU time is counted.
-    counting: Option<PathBuf>,
-    files: Option<Arc<GroupFiles>>,
-    stranger: Stranger,
-    syncs: SyncCounters,
-}
 
 /// What one trial stands on.
 pub struct Stage {
@@ -59,16 +34,6 @@ pub struct Stage {
     /// The supervisor that it takes over, until the program is held.
     kept: Option<Kept>,
     common: Option<Common>,
-}
-
-impl Stages {
-    fn samplers(&self) -> Result<Rc<Samplers>, Error> {
-        if let Some(samplers) = self.samplers.get() {
-            return Ok(Rc::clone(samplers));
-        }
-        let started = Samplers::start().map_err(|source| Error::Setup { doing: "start the sampler", source })?;
-        Ok(Rc::clone(self.samplers.get_or_init(|| Rc::new(started))))
-    }
 }
 
 impl Stage {
@@ -82,7 +47,7 @@ impl Stage {
             return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None });
         }
         let left = lab.stages.left.borrow_mut().take();
-        let Standing { kept, common, scratch } = left.map_or_else(|| Standing::make(lab), Ok)?;
+        let Standing { kept, common, scratch } = left.map_or_else(|| make(lab), Ok)?;
         Ok(Self { scratch, kept: Some(kept), common: Some(common) })
     }
 
@@ -164,17 +129,16 @@ impl Stage {
     }
 }
 
-impl Standing {
-    fn make(lab: &Lab<'_>) -> Result<Self, Error> {
-        let scratch = Scratch::create(&lab.near)?;
-        let group = Group::for_counting();
-        let counting = counting(&group);
-        let kept = lab.launcher.keep(Some(group), &lab.tracepoints.held())?;
-        let stranger = Stranger::new(kept.nursery());
-        let syncs = lab.tracepoints.follow(kept.nursery());
-        let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
-        Ok(Self { kept, common: Common { counting, files, stranger, syncs }, scratch })
-    }
+/// Makes what the next trials will take over from one another.
+fn make(lab: &Lab<'_>) -> Result<Standing, Error> {
+    let scratch = Scratch::create(&lab.near)?;
+    let group = Group::for_counting();
+    let counting = counting(&group);
+    let kept = lab.launcher.keep(Some(group), &lab.tracepoints.held())?;
+    let stranger = Stranger::new(kept.nursery());
+    let syncs = lab.tracepoints.follow(kept.nursery());
+    let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
+    Ok(Standing { kept, common: Common { counting, files, stranger, syncs }, scratch })
 }
 
 /// Whether limits need a group of the trial's own.
