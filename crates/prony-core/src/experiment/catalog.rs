@@ -1,5 +1,7 @@
 //! What the checker must know from outside: the engines of this build, and what the command line asks.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::spec::{Durability, StoreSpec};
@@ -66,4 +68,6 @@ pub struct Overrides {
     /// Factors whose values a search lays out: what `[design]` says of their levels does not hold.
     #[serde(default)]
     pub free: Vec<String>,
+    /// Variables that `{env.NAME}` of a program may ask for.
+    pub variables: BTreeMap<String, String>,
 }

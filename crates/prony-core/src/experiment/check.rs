@@ -11,6 +11,7 @@ use super::design::{Blocks, Experiment, Variant};
 use super::factors::{self, FactorDef};
 use super::grammar;
 use super::node::{Node, RawExperiment};
+use super::outside;
 use super::problem::{Problem, Problems};
 use super::program::WHOLE;
 use super::shape::Shape;
@@ -34,6 +35,7 @@ pub fn check(
     overrides: &Overrides,
 ) -> Result<Experiment, Vec<Problem>> {
     let mut problems = Problems::new(&raw.text);
+    let raw = &outside::fill(raw, &overrides.variables, &mut problems);
     let factors = factors::read(&raw.root, overrides, &mut problems);
     let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
     form(raw, &names, &mut problems);

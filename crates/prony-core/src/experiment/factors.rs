@@ -72,6 +72,9 @@ pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'
     let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
     let mut factors: Vec<FactorDef> = entries.iter().map(|entry| factor(entry, problems)).collect();
     factors.iter_mut().for_each(|factor| factor.free = overrides.free.contains(&factor.name));
+    if let Some(wanted) = root.get("design").and_then(|design| design.get("leave_one_out")) {
+        leave_one_out(&mut factors, wanted, problems);
+    }
     let (keys, whole): (Vec<_>, Vec<_>) = overrides.set.iter().partition(|(name, _)| name.contains('.'));
     for (name, levels) in whole {
         set(&mut factors, name, levels, problems);
@@ -109,6 +112,35 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
     }
     let labelled = entry.node.table().is_some();
     FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, free: false }
+}
+
+/// Makes levels of all changes together, of all but one each, and of none.
+fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Problems<'_>) {
+    let name = wanted.text().unwrap_or_default();
+    let known = known_hint(name, factors.iter().map(|factor| factor.name.as_str()));
+    let Some(factor) = factors.iter_mut().find(|factor| factor.name == name) else {
+        return problems.add(Problem::new(wanted.span.clone(), format!("unknown factor `{name}`")).maybe_hint(known));
+    };
+    let changes = factor.levels.iter().all(|level| level.node.table().is_some() || level.node.list().is_some());
+    if factor.levels.len() < 2 || !changes || !factor.labelled {
+        let problem =
+            Problem::new(wanted.span.clone(), format!("factor `{name}` has no changes that could be left out"));
+        return problems.add(problem.hint("give it a table of two changes or more, each under its name"));
+    }
+    let of = |label: String, left_out: Option<usize>| {
+        let kept = factor.levels.iter().enumerate().filter(|(at, _)| Some(*at) != left_out);
+        let all = kept.flat_map(|(_, level)| level.node.list().unwrap_or(std::slice::from_ref(&level.node)));
+        list(label, factor.span.clone(), all.cloned().collect())
+    };
+    let each = factor.levels.iter().enumerate().map(|(at, level)| of(format!("without {}", level.label), Some(at)));
+    let mut levels = vec![of("all".to_owned(), None)];
+    levels.extend(each);
+    levels.push(list("none".to_owned(), factor.span.clone(), Vec::new()));
+    factor.levels = levels;
+}
+
+fn list(label: String, span: Range<usize>, items: Vec<Node>) -> LevelDef {
+    LevelDef { label, node: Node { span, via: None, value: Value::List(items) }, selected: true }
 }
 
 fn name_fault(entry: &Entry) -> Option<Problem> {

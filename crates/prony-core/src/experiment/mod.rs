@@ -16,6 +16,7 @@ pub mod format;
 mod grammar;
 mod join;
 mod node;
+mod outside;
 mod placeholder;
 mod problem;
 pub mod program;

@@ -124,6 +124,10 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
             format!("`{{{hole}}}` has no meaning here"),
             Some("`{i}`, the record's number, stands in the keys and values of `[data]`".to_owned()),
         )),
+        "env" | "dir" => Some((
+            format!("`{{{hole}}}` has no meaning here"),
+            Some("`{env.NAME}` stands in `[program.NAME]`, and `{dir}` in its commands and variables".to_owned()),
+        )),
         _ if NAMESPACES.contains(&name) => Some((
             format!("`{{{hole}}}` has no meaning here"),
             Some("documents and services, which it belongs to, are not in this version of prony".to_owned()),

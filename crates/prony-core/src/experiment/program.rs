@@ -181,6 +181,52 @@ pub enum Change {
         /// The patch's file.
         file: String,
     },
+    /// A package that is installed in the copy.
+    Dependency {
+        /// The package.
+        name: String,
+        /// Which version of it, as its manager understands it.
+        version: String,
+        /// Who installs it; `None` where the copy tells.
+        manager: Option<Manager>,
+    },
+    /// Another revision of the git repository that holds the directory.
+    Revision {
+        /// A tag, a branch, a commit: whatever git understands.
+        of: String,
+    },
+}
+
+/// Who installs packages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Manager {
+    /// npm, into the copy's `node_modules`.
+    Npm,
+    /// pip, into a directory of the copy that stands first in `PYTHONPATH`.
+    Pip,
+}
+
+impl Manager {
+    /// The name as written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Npm => "npm",
+            Self::Pip => "pip",
+        }
+    }
+}
+
+/// What stands in the place of `{dir}` in a command or a variable until the trial's directory is known: no argument and
+/// no variable can hold a zero byte.
+pub const DIR: &str = "\0dir\0";
+
+/// A package and its version as written: `lmdb@3.1.2`, `@scope/name@^1`; `None` where one of them is missing.
+pub fn package(text: &str) -> Option<(&str, &str)> {
+    let at = text.rfind('@').filter(|at| *at > 0)?;
+    let (name, version) = (&text[..at], &text[at + 1..]);
+    let plain = |text: &str| !text.is_empty() && !text.starts_with('-') && !text.contains(char::is_whitespace);
+    (plain(name) && plain(version)).then_some((name, version))
 }
 
 /// A phase of a program: from one event to another.
@@ -361,6 +407,15 @@ mod tests {
             ["", "file.js", "#default", "file.js#", "file.js#a..b", "file.js#a b", "a.js#1x", ":f", "m:", "m:a:b."]
         {
             assert!(Runtime::ALL.into_iter().all(|runtime| !runtime.is_call(bad)), "{bad}");
+        }
+    }
+
+    #[test]
+    fn packages_have_a_name_and_a_version() {
+        assert_eq!(package("lmdb@3.1.2"), Some(("lmdb", "3.1.2")));
+        assert_eq!(package("@scope/name@^1"), Some(("@scope/name", "^1")));
+        for wrong in ["lmdb", "lmdb@", "@scope/name", "@1.2", "", "--save@1", "a b@1", "a@-1"] {
+            assert_eq!(package(wrong), None, "{wrong}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! What the machine was like beside a trial, read from its record; and which trials it disturbed (METHOD 4.10).
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, percent};
@@ -73,16 +75,22 @@ fn signs(weather: &Weather, usual: &[(String, f64)]) -> Vec<String> {
     signs
 }
 
-/// Trials beside which the machine was not as usual. They are marked and stay: the verdict uses all trials.
-pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
+/// The trials beside which the machine was not as usual, by position in the plan, each with why.
+fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
     let weathers: Vec<Weather> = trials.iter().map(|t| Weather::of(&t.conditions)).collect();
     let usual = usual(&weathers);
-    let marked: Vec<(u32, Vec<String>)> = trials
-        .iter()
-        .zip(&weathers)
-        .map(|(t, weather)| (t.trial.position, signs(weather, &usual)))
-        .filter(|(_, signs)| !signs.is_empty())
-        .collect();
+    let signed = trials.iter().zip(&weathers).map(|(t, weather)| (t.trial.position, signs(weather, &usual)));
+    signed.filter(|(_, signs)| !signs.is_empty()).collect()
+}
+
+/// Positions of the trials that are marked as disturbed.
+pub fn disturbed(trials: &[&TrialRecord]) -> BTreeSet<u32> {
+    marked(trials).into_iter().map(|(position, _)| position).collect()
+}
+
+/// Trials beside which the machine was not as usual. They are marked and stay: the verdict uses all trials.
+pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
+    let marked = marked(trials);
     let (first, why) = marked.first()?;
     let message = format!(
         "{} of {} trials were disturbed; the first, trial {}: {}",
@@ -91,7 +99,7 @@ pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
         first + 1,
         why.join(", ")
     );
-    let hint = "look at the figures without them beside those with them; run on a quieter machine where they disagree";
+    let hint = "beside each verdict stands its figure without them; run on a quieter machine where the two disagree";
     let data: Vec<Value> =
         marked.iter().map(|(position, signs)| json!({ "trial": position + 1, "signs": signs })).collect();
     Some(Finding::of("disturbed_trials", Severity::Note, message, hint).with(json!(data)))

@@ -54,6 +54,11 @@ impl Builder {
         if stack.is_empty() {
             stack.push(("(unknown)", ""));
         }
+        let stack_is_deep = stack.len() > 1;
+        // The copy of the stack was too short, or its tables did not lead on: no function, and not nothing either.
+        if let Some(outermost @ ("[unknown]", "[unknown]")) = stack.last_mut().filter(|_| stack_is_deep) {
+            *outermost = ("(callers not known)", "");
+        }
         let mut frame = None;
         for (symbol, library) in stack.drain(..).rev() {
             let package = self.package(&package::of_library(symbol, library));

@@ -193,6 +193,16 @@ fn the_text_of_perf_becomes_stacks() {
 }
 
 #[test]
+fn callers_that_perf_could_not_follow_are_said_to_be_unknown() {
+    let cut = "a 8/8 1.000000000:  1000000 cpu-clock:\n\t 10 put (/usr/bin/a)\n\tffffffffffffffff [unknown] ([unknown])\n\n\
+               a 8/8 1.001000000:  1000000 cpu-clock:\n\t 10 [unknown] ([unknown])\n";
+    let mut builder = Builder::default();
+    builder.add_perf_script(cut).unwrap();
+    let profile = builder.finish();
+    assert_eq!(folded(&profile.during(None), ""), "(callers not known);put (a) 1000\n[unknown] ([unknown]) 1000\n");
+}
+
+#[test]
 fn speedscope_gets_a_profile_for_each_thread() {
     let mut builder = Builder::default();
     builder.add_perf_script(PERF).unwrap();

@@ -51,8 +51,16 @@ impl Channel {
 
     /// Sends a message; the descriptors go with its first byte.
     pub(super) fn send(&self, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let mut line = serde_json::to_vec(message)?;
-        line.push(b'\n');
+        self.send_all(&[message], fds)
+    }
+
+    /// Sends messages at once: who waits for one of them wakes once.
+    pub(super) fn send_all(&self, messages: &[&impl Serialize], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut line = Vec::new();
+        for message in messages {
+            serde_json::to_writer(&mut line, message)?;
+            line.push(b'\n');
+        }
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FDS))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {

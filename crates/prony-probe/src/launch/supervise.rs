@@ -87,6 +87,8 @@ struct Supervisor {
     /// SIGTERM came: somebody wants this over.
     terminate: Arc<AtomicBool>,
     stage: Stage,
+    /// What can be said together with the subject's end.
+    unsaid: Option<FromSupervisor>,
     nursery: Nursery,
     /// Subjects are born into the group, one after another.
     kept: bool,
@@ -133,6 +135,7 @@ impl Supervisor {
             wake,
             terminate,
             stage: Stage::Idle,
+            unsaid: None,
             nursery,
             kept: false,
             held_open: Vec::new(),
@@ -208,6 +211,9 @@ impl Supervisor {
         self.reap_all();
         self.look_at_memory();
         self.tell_end();
+        if let Some(message) = self.unsaid.take() {
+            self.say(&message);
+        }
         if self.terminate.load(Ordering::Relaxed) {
             return self.finish();
         }
@@ -320,7 +326,7 @@ impl Supervisor {
                 child.pid = Some(pid);
                 self.hold(pid);
             }
-            Report::Closed if self.stage == Stage::Released => self.runs(),
+            Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
             // Neither ready nor failed: it was killed on its way, or the nursery was.
             Report::Closed if self.stage == Stage::Preparing => {
                 self.refuse(Unprepared("prepare it: it is gone".into(), libc::ESRCH));
@@ -333,13 +339,13 @@ impl Supervisor {
         }
     }
 
-    fn runs(&mut self) {
-        let Some(pid) = self.subject() else { return };
+    fn runs(&mut self) -> FromSupervisor {
+        let pid = self.subject().map_or(0, number);
         self.stage = Stage::Running;
         let birth = self.nursery.birth.get();
         let released = birth.map_or(self.released, |birth| birth.at);
         let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
-        self.say(&FromSupervisor::Running { pid: number(pid), at: monotonic(), released, before });
+        FromSupervisor::Running { pid, at: monotonic(), released, before }
     }
 
     /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
@@ -366,13 +372,18 @@ impl Supervisor {
             }
             self.cpu.add(&CpuTime::from(reaped.counts));
             self.usage.add(&Usage::from(reaped.counts));
-            // What it reported was written before the exit that we have just seen.
-            self.look_at_report();
+            self.unwatched = None;
+            if self.subject().is_none() {
+                // What ended may be what was on its way: it said that it was ready before it could end.
+                self.look_at_report();
+            }
             let ours = self.subject().is_some_and(|pid| number(pid) == reaped.pid);
             if ours && self.is_alive() {
+                // The report of a failed exec was written before the exit that we have just seen.
+                self.look_at_report();
                 if self.stage == Stage::Released && self.nursery.birth.get().is_some() {
                     // It executed its program, though the nursery has not yet closed its end of the report.
-                    self.runs();
+                    self.unsaid = Some(self.runs());
                 }
                 if self.is_alive() {
                     self.status = Some((status(reaped.status), at));
@@ -385,7 +396,8 @@ impl Supervisor {
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
         (self.stage, self.unwatched) = (Stage::Ended, None);
-        let leftover = tree::living(self.nursery.pid).count() as u64;
+        let places = tree::descendants(self.nursery.pid);
+        let leftover = places.iter().filter(|place| !place.zombie).count() as u64;
         let Some(child) = &mut self.child else { return };
         child.drain();
         let [stdout, stderr] = child.captured();
@@ -398,13 +410,17 @@ impl Supervisor {
         let killed = self.killed;
         let end = End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None };
         let end = Box::new(end);
-        let ready = self.kept && leftover == 0 && self.left().is_empty();
+        let ready = self.kept && places.is_empty() && self.members().is_empty();
         if ready {
             self.stage = Stage::Idle;
             (self.child, self.killed) = (None, None);
             (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
         }
-        self.say(&FromSupervisor::Ended { end, ready });
+        let ended = FromSupervisor::Ended { end, ready };
+        let all: Vec<&FromSupervisor> = self.unsaid.iter().chain([&ended]).collect();
+        // A runner that is gone shows as the end of the socket in the next turn.
+        let _ = self.channel.send_all(&all, &[]);
+        self.unsaid = None;
     }
 
     /// Kills the tree and tells the subject's end.
@@ -441,10 +457,16 @@ impl Supervisor {
     /// Processes of the tree and of the group, ended ones that nobody reaped included; not the nursery.
     fn left(&self) -> Vec<i32> {
         let mut pids: Vec<i32> = tree::descendants(self.nursery.pid).into_iter().map(|place| place.id.pid).collect();
-        pids.extend(self.group.iter().flat_map(Group::members));
-        pids.retain(|pid| *pid != number(self.nursery.pid));
+        pids.extend(self.members());
         pids.sort_unstable();
         pids.dedup();
+        pids
+    }
+
+    /// Processes of the group; not the nursery.
+    fn members(&self) -> Vec<i32> {
+        let mut pids: Vec<i32> = self.group.iter().flat_map(Group::members).collect();
+        pids.retain(|pid| *pid != number(self.nursery.pid));
         pids
     }
 

@@ -1,7 +1,8 @@
 //! Everything known at the border between two phases.
 
 use std::collections::BTreeMap;
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use prony_core::reading::{Reading, Why};
@@ -129,17 +130,41 @@ pub fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
     parse_with(read_text(&path), &format!("`{}`", path.display()), parse::cpu_stat_v2)
 }
 
+/// The files of [`group_cpu`] of version 1, kept open: opening them costs more than a short trial can bear.
+#[derive(Debug)]
+pub struct GroupFiles([File; 3]);
+
+/// The figures of version 1: in all, in user mode, in the kernel.
+const V1: [&str; 3] = ["cpuacct.usage", "cpuacct.usage_user", "cpuacct.usage_sys"];
+
+impl GroupFiles {
+    /// Opens them; `None` where there are none.
+    pub fn open(directory: &Path) -> Option<Self> {
+        let [total, user, system] = V1.map(|name| File::open(directory.join(name)).ok());
+        Some(Self([total?, user?, system?]))
+    }
+
+    /// CPU time of the group now.
+    pub(crate) fn read(&self) -> Reading<GroupCpu> {
+        let one = |file: &File| {
+            let mut text = [0; 24];
+            let length = file.read_at(&mut text, 0).ok()?;
+            std::str::from_utf8(text.get(..length)?).ok()?.trim().parse().ok().map(Nanos::from_nanos)
+        };
+        let [total, user, system] = self.0.each_ref().map(one);
+        let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
+        crate::why::parsed(parts(), "a control group's CPU time")
+    }
+}
+
 fn group_cpu_v1(directory: &Path) -> Reading<GroupCpu> {
     let one = |name: &str| {
         let text = fs::read_to_string(directory.join(name)).ok();
         text.and_then(|text| text.trim().parse().ok()).map(Nanos::from_nanos)
     };
-    let all = (one("cpuacct.usage"), one("cpuacct.usage_user"), one("cpuacct.usage_sys"));
-    let parts = match all {
-        (Some(total), Some(user), Some(system)) => Some(GroupCpu { total, user, system }),
-        _ => None,
-    };
-    crate::why::parsed(parts, &format!("`{}`", directory.display()))
+    let [total, user, system] = V1.map(one);
+    let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
+    crate::why::parsed(parts(), &format!("`{}`", directory.display()))
 }
 
 #[cfg(test)]
@@ -150,7 +175,7 @@ mod tests {
     fn both_versions_of_groups_read() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        assert!(matches!(group_cpu(dir.path()), Reading::Missing(_)));
+        assert!(matches!(group_cpu(dir.path()), Reading::Missing(_)) && GroupFiles::open(dir.path()).is_none());
         write("cpu.stat", "usage_usec 5\nuser_usec 3\nsystem_usec 2\n");
         let micros = |total, user, system| GroupCpu {
             total: Nanos::from_micros(total),
@@ -164,6 +189,11 @@ mod tests {
         write("cpuacct.usage_user", "7000\n");
         write("cpuacct.usage_sys", "2000\n");
         assert_eq!(group_cpu(dir.path()), Reading::Measured(micros(9, 7, 2)));
+        let open = GroupFiles::open(dir.path()).unwrap();
+        write("cpuacct.usage", "12000\n");
+        assert_eq!(open.read(), Reading::Measured(micros(12, 7, 2)), "as it is now");
+        write("cpuacct.usage", "\n");
+        assert!(matches!(open.read(), Reading::Missing(_)));
     }
 
     fn missing<T>() -> Reading<T> {

@@ -25,7 +25,7 @@ use prony_core::reading::Reading;
 use prony_core::record::ProcessSeries;
 use prony_core::units::Nanos;
 
-pub use edge::Edge;
+pub use edge::{Edge, GroupFiles};
 pub use readings::{Readings, phase_readings};
 pub use state::{Settings, Stranger};
 pub use sync::{SyncCounters, Tracepoints};
@@ -43,7 +43,7 @@ pub struct Sampler {
     thread: Option<JoinHandle<()>>,
 }
 
-/// A thread that samples one tree after another: starting a thread for each costs more than a short trial.
+/// A thread that samples one tree after another: starting a thread for each costs as much as a short trial.
 #[derive(Debug)]
 pub struct Samplers {
     jobs: Sender<(Arc<Shared>, Nanos)>,
@@ -61,19 +61,16 @@ impl Samplers {
         Ok(Self { jobs })
     }
 
-    /// As [`Sampler::start`], on the thread of this.
-    pub fn sample(&self, roots: Vec<Root>, settings: Settings) -> Sampler {
-        let (shared, period) = prepare(roots, settings);
+    /// Begins to sample on the thread of this.
+    pub fn begin(&self, sampler: &Sampler) {
+        let period = period(sampler.shared.lock().settings.hertz);
         // A thread that is gone samples nothing, and the sampler says that it took no round.
-        let _ = self.jobs.send((Arc::clone(&shared), period));
-        Sampler { shared, thread: None }
+        let _ = self.jobs.send((Arc::clone(&sampler.shared), period));
     }
 }
 
-fn prepare(roots: Vec<Root>, settings: Settings) -> (Arc<Shared>, Nanos) {
-    let period = Nanos::from_nanos(1_000_000_000 / u64::from(settings.hertz.clamp(1, 100)));
-    let state = Mutex::new(State::new(roots, settings));
-    (Arc::new(Shared { state, wake: Condvar::new() }), period)
+fn period(hertz: u32) -> Nanos {
+    Nanos::from_nanos(1_000_000_000 / u64::from(hertz.clamp(1, 100)))
 }
 
 #[derive(Debug)]
@@ -110,10 +107,18 @@ impl Sampler {
     /// # Errors
     /// Where no thread can be started.
     pub fn start(roots: Vec<Root>, settings: Settings) -> std::io::Result<Self> {
-        let (shared, period) = prepare(roots, settings);
-        let of_thread = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("prony-sampler".into()).spawn(move || run(&of_thread, period))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let period = period(settings.hertz);
+        let mut sampler = Self::idle(roots, settings);
+        let shared = Arc::clone(&sampler.shared);
+        let thread = std::thread::Builder::new().name("prony-sampler".into()).spawn(move || run(&shared, period))?;
+        sampler.thread = Some(thread);
+        Ok(sampler)
+    }
+
+    /// One that takes edges, and no sample before [`Samplers::begin`].
+    pub fn idle(roots: Vec<Root>, settings: Settings) -> Self {
+        let state = Mutex::new(State::new(roots, settings));
+        Self { shared: Arc::new(Shared { state, wake: Condvar::new() }), thread: None }
     }
 
     /// Takes in another root: a service that starts later.

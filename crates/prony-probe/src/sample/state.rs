@@ -1,14 +1,15 @@
 //! What the sampler knows, and one round of looking.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prony_core::reading::{Reading, Why};
 use prony_core::units::Nanos;
 
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
-use super::edge::{Edge, EdgeProcess, Pressure, group_cpu};
+use super::edge::{Edge, EdgeProcess, GroupFiles, Pressure, group_cpu};
 use super::parse::GroupCpu;
 use super::proc_file::ended;
 use super::process::{Ask, Observation, Process};
@@ -29,6 +30,8 @@ pub struct Settings {
     pub cap: usize,
     /// Directory of the trial's control group that accounts CPU time (`cpuacct` in v1).
     pub group: Option<PathBuf>,
+    /// Files of that group that are open already.
+    pub group_files: Option<Arc<GroupFiles>>,
     /// Directory of the store: its size, page cache and device are read at edges.
     pub store: Option<PathBuf>,
     /// Whether each edge makes the kernel's peaks of resident memory begin anew.
@@ -69,6 +72,7 @@ impl Default for Settings {
             hertz: 10,
             cap: 60_000,
             group: None,
+            group_files: None,
             store: None,
             reset_peaks: true,
             stranger: None,
@@ -220,10 +224,7 @@ impl State {
     /// and the peaks begin anew at the very end.
     pub(crate) fn edge(&mut self) -> Edge {
         let cpu = thread_cpu();
-        let at = match self.bare.then(|| std::mem::replace(&mut self.bare, false)) {
-            Some(_) => monotonic(),
-            None => self.round(Look::Edge),
-        };
+        let at = if self.is_bare() { self.nothing_seen() } else { self.round(Look::Edge) };
         let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = if self.settings.lean { Pressure::not_read() } else { Pressure::now() };
@@ -239,11 +240,27 @@ impl State {
         Edge { at, took, processes, totals, group, syncs, pressure, device, disk, cached }
     }
 
+    /// Whether a lean trial has nothing to look at: its program is not begun, or ended before anyone looked.
+    fn is_bare(&mut self) -> bool {
+        let first = std::mem::replace(&mut self.bare, false);
+        let gone = |root: &Root| !Path::new(&format!("/proc/{}", root.pid)).exists();
+        first || (self.settings.lean && self.processes.is_empty() && self.roots.iter().all(gone))
+    }
+
+    fn nothing_seen(&mut self) -> Nanos {
+        self.ledgers.entry(String::new()).or_default();
+        monotonic()
+    }
+
     fn group(&self) -> Reading<GroupCpu> {
-        let Some(directory) = &self.settings.group else { return Reading::Missing(Why::NotApplicable) };
+        let all = match (&self.settings.group_files, &self.settings.group) {
+            (Some(files), _) => files.read(),
+            (None, Some(directory)) => group_cpu(directory),
+            (None, None) => return Reading::Missing(Why::NotApplicable),
+        };
         match self.settings.stranger {
-            None => group_cpu(directory),
-            Some(stranger) => group_cpu(directory).and(stranger.since_entry(), GroupCpu::without),
+            None => all,
+            Some(stranger) => all.and(stranger.since_entry(), GroupCpu::without),
         }
     }
 

@@ -95,7 +95,7 @@ impl Tracepoints {
             },
             missing => missing,
         });
-        Self { ids, held: held }
+        Self { ids, held }
     }
 
     /// What keeps them registered: whoever has a copy of these bears the cost of closing the last.

@@ -1,4 +1,5 @@
 //! V8's profiler and `perf` on real processes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -44,11 +45,13 @@ fn own(profile: &Profile, times: &Times, name: &str) -> f64 {
 #[test]
 fn hot_functions_of_node_are_found_with_their_shares_and_instants() {
     let dir = tempfile::tempdir().unwrap();
-    // The functions call nothing, so that their time is their own.
-    let hot = |name: &str, ms: u32| {
-        format!("function {name}() {{ const end = Date.now() + {ms}; while (Date.now() < end); }}\n")
+    // The functions call nothing, so that their time is their own; they do work, whose share no busy machine changes.
+    let hot = |name: &str, millions: u32| {
+        format!(
+            "function {name}() {{ let x = 0; for (let i = 0; i < {millions}e6; i++) x += Math.sqrt(i); return x; }}\n"
+        )
     };
-    let script = format!("{}{}for (let i = 0; i < 12; i++) {{ three(); one(); }}", hot("three", 30), hot("one", 10));
+    let script = format!("{}{}for (let i = 0; i < 12; i++) {{ three(); one(); }}", hot("three", 24), hot("one", 8));
     let begin = monotonic();
     let Some(mut child) = node(dir.path(), &script) else { return };
     assert!(child.wait().unwrap().success());
@@ -57,7 +60,7 @@ fn hot_functions_of_node_are_found_with_their_shares_and_instants() {
     assert_eq!((taken.files.len(), taken.notes), (1, vec![]));
     let times = profile.during(None).times();
     let ratio = own(&profile, &times, "three") / own(&profile, &times, "one");
-    assert!((2.0..4.5).contains(&ratio), "{ratio}");
+    assert!((1.8..5.0).contains(&ratio), "{ratio}");
     assert_eq!(profile.functions[times.functions[0].of].name, "three");
     assert_eq!(profile.packages[times.packages[0].of], "the program");
     let inside = profile.samples.iter().filter(|sample| begin <= sample.at && sample.at <= end).count();

@@ -16,7 +16,7 @@ pub struct PlotArgs {
     /// Run by number; `-2` is the one before the latest
     #[arg(value_name = "RUN", default_value = "latest", allow_negative_numbers = true)]
     pub run: RunChoice,
-    /// What to draw: effects, growth, timeline, latency, samples, throughput; lists what the run offers unless told
+    /// What to draw: effects, growth, timeline, latency, samples, throughput, flame; lists what the run offers unless told
     #[arg(value_name = "FIGURE")]
     pub figure: Option<Figure>,
     /// Where the results are

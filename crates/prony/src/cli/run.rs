@@ -1,5 +1,6 @@
 //! `prony run`: from a file to tables.
 
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
-use crate::runner::{self, Campaign, Summary};
+use crate::runner::{self, Campaign, Gathered, Summary};
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
 
@@ -99,9 +100,15 @@ impl OverrideArguments {
             only: pairs("--only", &self.only)?,
             blocks: self.blocks,
             seed: self.seed,
+            variables: std::env::vars_os().filter_map(text_pair).collect(),
             ..Overrides::default()
         })
     }
+}
+
+/// A variable whose name and value are UTF-8: no other can stand in a file.
+fn text_pair((name, value): (OsString, OsString)) -> Option<(String, String)> {
+    Some((name.into_string().ok()?, value.into_string().ok()?))
 }
 
 fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
@@ -203,7 +210,8 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let experiment = planned(file, arguments)?;
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
-    runner::begin(&experiment, path, arguments.scratch.as_deref(), interrupt, observer)
+    let near = runner::scratch(arguments.scratch.as_deref(), path);
+    runner::begin(&experiment, path, &near, interrupt, observer)
 }
 
 /// The experiment; with a budget, in as many blocks as fit by the estimate.
@@ -235,7 +243,7 @@ fn resume(
     database.reopen_run(head.id, u32::try_from(plan.len()).unwrap_or(u32::MAX))?;
     let near = runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let lab = Lab::new(&experiment, &near, interrupt, observer)?;
-    let campaign = Campaign { database: &mut database, run: head.id, plan: &plan, done };
+    let campaign = Campaign { database: &mut database, run: head.id, plan: &plan, done, gathered: Gathered::default() };
     Ok((head.id, runner::run(campaign, &lab, observer)?))
 }
 

@@ -27,12 +27,14 @@ pub enum Figure {
     Samples,
     /// Operations per second over the time of a phase.
     Throughput,
+    /// Calls of profiled variants by the time spent below them.
+    Flame,
 }
 
 impl Figure {
     /// Every kind, in the order of the report.
-    pub const ALL: [Self; 6] =
-        [Self::Effects, Self::Growth, Self::Timeline, Self::Latency, Self::Samples, Self::Throughput];
+    pub const ALL: [Self; 7] =
+        [Self::Effects, Self::Growth, Self::Timeline, Self::Latency, Self::Samples, Self::Throughput, Self::Flame];
 
     /// The name on the command line.
     pub const fn name(self) -> &'static str {
@@ -43,6 +45,7 @@ impl Figure {
             Self::Latency => "latency",
             Self::Samples => "samples",
             Self::Throughput => "throughput",
+            Self::Flame => "flame",
         }
     }
 
@@ -55,6 +58,7 @@ impl Figure {
             Self::Latency => "latency percentile curves",
             Self::Samples => "frequency curves of sampled operations, as ratio to the baseline",
             Self::Throughput => "operations per second over time",
+            Self::Flame => "calls of profiled variants by the time spent below them",
         }
     }
 }
@@ -128,5 +132,6 @@ fn picture(database: &Database, data: &RunData, figure: Figure, options: &Option
         (Figure::Latency, _) => draw::latency::draw(canvas),
         (Figure::Samples, _) => draw::samples::draw(canvas),
         (Figure::Throughput, _) => draw::throughput::draw(canvas),
+        (Figure::Flame, _) => draw::flame::draw(canvas),
     }
 }

@@ -81,18 +81,28 @@ impl Database {
     /// # Errors
     /// [`Error::TrialExists`], [`Error::NoRun`], [`Error::Database`] (also where the disk is full).
     pub fn append_trial(&mut self, run: RunId, record: &TrialRecord) -> Result<(), Error> {
-        let position = record.trial.position;
-        let state = self.write("keep a trial", |tx| {
-            let state = standing(tx, run, position)?;
-            if state == Standing::Free {
-                insert_record(tx, run, record)?;
+        self.append_trials(run, std::slice::from_ref(record))
+    }
+
+    /// Keeps finished trials: all of them, or on any error none.
+    ///
+    /// # Errors
+    /// As [`Database::append_trial`].
+    pub fn append_trials(&mut self, run: RunId, records: &[TrialRecord]) -> Result<(), Error> {
+        let refused = self.write("keep a trial", |tx| {
+            for record in records {
+                match standing(tx, run, record.trial.position)? {
+                    Standing::Free => {}
+                    standing => return Ok(Some((standing, record.trial.position))),
+                }
             }
-            Ok(state)
+            records.iter().try_for_each(|record| insert_record(tx, run, record))?;
+            Ok(None)
         })?;
-        match state {
-            Standing::Free => Ok(()),
-            Standing::Taken => Err(Error::TrialExists { run: run.0, position }),
-            Standing::NoRun => self.must_have_run(run, 0),
+        match refused {
+            None => Ok(()),
+            Some((Standing::NoRun, _)) => self.must_have_run(run, 0),
+            Some((_, position)) => Err(Error::TrialExists { run: run.0, position }),
         }
     }
 

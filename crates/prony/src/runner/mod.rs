@@ -18,7 +18,7 @@ pub mod trial;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
 use prony_core::experiment::design::{Experiment, Variant};
@@ -36,6 +36,12 @@ use crate::verdicts;
 use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
+
+/// Trials that are shorter are kept several at once where care is light.
+const SHORT: Nanos = Nanos::from_millis(5);
+
+/// After how long the first of them is kept at the latest, unless a longer trial follows.
+const GATHERED: Duration = Duration::from_millis(20);
 
 /// How often trials of milliseconds are synced.
 const LAZY: Duration = Duration::from_secs(1);
@@ -61,26 +67,48 @@ pub struct Campaign<'a> {
     pub plan: &'a [PlannedTrial],
     /// Positions that an earlier session finished.
     pub done: BTreeSet<u32>,
+    /// Short trials that wait to be kept together.
+    pub gathered: Gathered,
 }
 
-/// Begins a run of a checked experiment and runs it to its end; `asked` is where scratch goes,
-/// beside the database unless told.
+/// Short trials that wait to be kept together, which costs a fraction of keeping each by itself.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    records: Vec<TrialRecord>,
+    since: Option<Instant>,
+}
+
+impl Campaign<'_> {
+    /// Keeps a finished trial, at once or together with those that follow within milliseconds.
+    fn keep(&mut self, record: TrialRecord, light: bool) -> Result<(), Error> {
+        let short = light && record.took < SHORT;
+        self.gathered.records.push(record);
+        let since = *self.gathered.since.get_or_insert_with(Instant::now);
+        if short && since.elapsed() < GATHERED { Ok(()) } else { self.keep_gathered() }
+    }
+
+    fn keep_gathered(&mut self) -> Result<(), Error> {
+        self.gathered.since = None;
+        let records = std::mem::take(&mut self.gathered.records);
+        if records.is_empty() { Ok(()) } else { self.database.append_trials(self.run, &records) }
+    }
+}
+
+/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
 pub fn begin(
     experiment: &Experiment,
     database: &Path,
-    asked: Option<&Path>,
+    near: &Path,
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
-    let near = scratch(asked, database);
+    let elsewhere = elsewhere(near, database);
     let mut database = Database::create(database)?;
-    let lab = Lab::new(experiment, &near, interrupt, observer)?;
-    // It is resumed from anywhere.
-    let asked = asked.and_then(|path| std::path::absolute(path).ok());
+    let lab = Lab::new(experiment, near, interrupt, observer)?;
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
@@ -89,9 +117,10 @@ pub fn begin(
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: unix_ms(),
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
-        scratch: asked.as_deref(),
+        scratch: elsewhere.as_deref(),
     })?;
-    let campaign = Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new() };
+    let campaign =
+        Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
     Ok((run, self::run(campaign, &lab, observer)?))
 }
 
@@ -101,7 +130,15 @@ pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
     asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
 }
 
-/// Runs what is left of the plan; each trial is on disk when its event says so.
+/// Where scratch goes, as an absolute path, unless it is the database's folder: a run is resumed from anywhere.
+pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
+    let near = std::path::absolute(near).ok()?;
+    let beside = std::path::absolute(database).ok()?.parent().map(Path::to_path_buf);
+    (Some(&near) != beside.as_ref()).then_some(near)
+}
+
+/// Runs what is left of the plan; each trial is on disk when its event says so, or some milliseconds later where care is
+/// light and trials are shorter than that.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
@@ -113,12 +150,14 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
         campaign.database.sync_every(LAZY)?;
     }
     let ran = blocks(&mut campaign, lab, &looks, &mut summary, observer)
+        .and_then(|()| campaign.keep_gathered())
         .and_then(|()| {
             summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
             Ok(())
         })
         .and_then(|()| trial::clean_up(lab));
-    if let Err(error) = ran {
+    let kept = campaign.keep_gathered();
+    if let Err(error) = ran.and(kept) {
         // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
         let _ = campaign.database.sync_every(Duration::ZERO);
         let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
@@ -146,6 +185,9 @@ fn blocks(
             break;
         }
         let blocks = block.first().map_or(0, |trial| trial.block + 1);
+        if looks.contains(&blocks) {
+            campaign.keep_gathered()?;
+        }
         if looks.contains(&blocks) && settled(campaign, observer, blocks)? {
             break;
         }
@@ -208,13 +250,14 @@ fn one(
     if record.ending.outcome == Outcome::Interrupted {
         return Ok(false);
     }
-    campaign.database.append_trial(campaign.run, &record)?;
     campaign.done.insert(trial.position);
     match record.ending.outcome {
         Outcome::Ok => summary.ok += 1,
         _ => summary.failed += 1,
     }
-    observer.event(&ended(campaign, record, variant));
+    let event = ended(campaign, &record, variant);
+    campaign.keep(record, lab.experiment.observe().care == Care::Light)?;
+    observer.event(&event);
     Ok(true)
 }
 
@@ -229,13 +272,13 @@ fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
     }
 }
 
-fn ended(campaign: &Campaign<'_>, record: TrialRecord, variant: String) -> Event {
+fn ended(campaign: &Campaign<'_>, record: &TrialRecord, variant: String) -> Event {
     Event::TrialEnded {
         trial: record.trial,
         variant,
         took: record.took,
         phases: phase_times(&record),
-        ending: record.ending,
+        ending: record.ending.clone(),
         done: count(campaign.done.len()),
         trials: count(campaign.plan.len()),
     }

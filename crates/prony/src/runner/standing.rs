@@ -2,10 +2,12 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
 
 use prony_probe::launch::{Kept, Launcher, Scratch};
 use prony_probe::limits::Group;
-use prony_probe::sample::{Samplers, Stranger, SyncCounters, Tracepoints};
+use prony_probe::sample::{GroupFiles, Samplers, Stranger, SyncCounters, Tracepoints};
 
 use crate::error::Error;
 
@@ -15,7 +17,7 @@ pub struct Stages {
     /// What the trial before left, until it is taken over.
     pub left: RefCell<Option<Standing>>,
     /// Started by the first trial that needs it.
-    pub samplers: OnceCell<Samplers>,
+    pub samplers: OnceCell<Rc<Samplers>>,
 }
 
 /// What several trials share, one after another.
@@ -34,10 +36,26 @@ pub struct Standing {
 pub struct Common {
     /// Where CPU time is counted.
     pub counting: Option<PathBuf>,
+    /// Its files, kept open.
+    pub files: Option<Arc<GroupFiles>>,
     /// The process that children are born from, which is no part of them.
     pub stranger: Stranger,
     /// Counts their syncs.
     pub syncs: SyncCounters,
+}
+
+impl Stages {
+    /// The thread that samples them, started when first asked for.
+    ///
+    /// # Errors
+    /// Where the machine refuses it.
+    pub fn samplers(&self) -> Result<Rc<Samplers>, Error> {
+        if let Some(samplers) = self.samplers.get() {
+            return Ok(Rc::clone(samplers));
+        }
+        let started = Samplers::start().map_err(|source| Error::Setup { doing: "start the sampler", source })?;
+        Ok(Rc::clone(self.samplers.get_or_init(|| Rc::new(started))))
+    }
 }
 
 impl Standing {
@@ -52,7 +70,8 @@ impl Standing {
         let kept = launcher.keep(Some(group), &tracepoints.held())?;
         let stranger = Stranger::new(kept.nursery());
         let syncs = tracepoints.follow(kept.nursery());
-        Ok(Self { kept, common: Common { counting, stranger, syncs }, scratch })
+        let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
+        Ok(Self { kept, common: Common { counting, files, stranger, syncs }, scratch })
     }
 }
 

@@ -20,7 +20,7 @@ use crate::results::{Database, RunId, RunStart, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::Observer;
-use crate::runner::{Summary, trial, unix_ms, variant_text};
+use crate::runner::{Summary, elsewhere, trial, unix_ms, variant_text};
 
 /// What every search needs beside its file.
 pub struct Means<'a> {
@@ -72,6 +72,7 @@ impl<'a> Prober<'a> {
         let mut database = Database::create(means.database)?;
         let kept = shelf.put(experiment.clone());
         let lab = Lab::new(kept, means.near, means.interrupt.clone(), means.observer)?;
+        let asked = elsewhere(means.near, means.database);
         let run = database.begin_run(&RunStart {
             experiment: kept,
             seed: kept.seed(),
@@ -80,7 +81,7 @@ impl<'a> Prober<'a> {
             version: env!("CARGO_PKG_VERSION"),
             started_unix_ms: unix_ms(),
             planned: 0,
-            scratch: None,
+            scratch: asked.as_deref(),
         })?;
         Self::ready(shelf, lab, database, run, experiment, means)
     }
@@ -94,7 +95,10 @@ impl<'a> Prober<'a> {
         let data = database.load_run(run)?;
         database.reopen_run(run, data.head.finished)?;
         let kept = shelf.put(data.experiment.clone());
-        let lab = Lab::new(kept, means.near, means.interrupt.clone(), means.observer)?;
+        // Where it was, unless told otherwise now.
+        let told = elsewhere(means.near, means.database).is_some();
+        let near = data.head.scratch.as_deref().filter(|_| !told).unwrap_or(means.near);
+        let lab = Lab::new(kept, near, means.interrupt.clone(), means.observer)?;
         let mut prober = Self::ready(shelf, lab, database, run, data.experiment, means)?;
         prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
         prober.known = prober.database.journal(run)?.len();

@@ -161,7 +161,7 @@ fn duelled(duel: &Experiment, wanted: &TuneWanted, means: Means<'_>) -> Result<C
     let Means { database, near, interrupt, observer, .. } = means;
     let text = "the winner meets the default in fresh blocks".to_owned();
     observer.event(&Event::Notice { text, hint: None });
-    let (run, summary) = runner::begin(duel, database, Some(near), interrupt, observer)?;
+    let (run, summary) = runner::begin(duel, database, near, interrupt, observer)?;
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
     let keeps = data.trials.iter().filter(|trial| trial.trial.variant == 1).all(|trial| keeps(wanted, trial));

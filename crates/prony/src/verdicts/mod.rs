@@ -10,14 +10,16 @@ pub mod observe;
 mod sentence;
 
 use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::guard::weather;
 use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::reading::Reading;
-use prony_core::stats::{Comparison, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
+use prony_core::stats::{Comparison, Estimate, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
 
 use crate::results::RunData;
 use names::Names;
 use observe::Index;
 pub use observe::figure;
+pub(crate) use sentence::without;
 
 /// What a run's comparisons say.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -43,6 +45,19 @@ pub struct Line {
     pub sentence: String,
     /// What it rests on: blocks, the smallest effect it would have seen, the baseline beside itself.
     pub detail: String,
+    /// What is left without disturbed trials, where there were any: no verdict rests on it.
+    pub undisturbed: Option<Undisturbed>,
+}
+
+/// A comparison without the blocks in which a trial was disturbed (METHOD 4.10).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Undisturbed {
+    /// Blocks that are left.
+    pub blocks: usize,
+    /// Of so many.
+    pub of: usize,
+    /// Their ratio and its interval, at 95 % and uncorrected; missing where too few are left.
+    pub estimate: Reading<Estimate>,
 }
 
 /// A variant and its baseline in one metric.
@@ -200,12 +215,12 @@ fn judged(data: &RunData, pairs: Vec<Pair>, alpha: f64, margin: f64) -> Vec<Line
     let (mut with, mut without) = (compared(true), compared(false));
     let comparisons: Vec<Comparison> =
         able.iter().filter_map(|able| if *able { with.next() } else { without.next() }).collect();
-    let lines = pairs.into_iter().zip(comparisons);
-    lines
-        .map(|(pair, comparison)| {
-            let sentence = sentence::of(&pair, &comparison, margin);
-            let detail = sentence::detail(&comparison);
-            Line { pair, comparison, sentence, detail }
-        })
-        .collect()
+    let disturbed = weather::disturbed(&data.trials.iter().collect::<Vec<_>>());
+    let line = |(pair, comparison): (Pair, Comparison)| {
+        let undisturbed = index.without(&pair, &disturbed);
+        let sentence = sentence::of(&pair, &comparison, margin);
+        let detail = sentence::detail(&comparison, undisturbed.as_ref());
+        Line { pair, comparison, sentence, detail, undisturbed }
+    };
+    pairs.into_iter().zip(comparisons).map(line).collect()
 }

@@ -4,7 +4,7 @@ use prony_core::reading::Reading;
 use prony_core::stats::verdict::directions;
 use prony_core::stats::{Comparison, Counts, RatioInterval, Verdict};
 
-use super::Pair;
+use super::{Pair, Undisturbed};
 
 /// `` `store=redb` is slower than `store=lmdb` in `write.time`: 1.84 times (1.71 to 1.98) ``
 pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
@@ -40,7 +40,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
 }
 
 /// `12 blocks; it would have seen 4.1 %; the baseline beside itself: 1.01 times (0.97 to 1.05)`
-pub(super) fn detail(comparison: &Comparison) -> String {
+pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let mut parts = vec![format!("{} blocks", comparison.blocks)];
     match &comparison.smallest_effect {
         Reading::Measured(effect) => parts.push(format!("it would have seen {}", percent(*effect))),
@@ -50,8 +50,19 @@ pub(super) fn detail(comparison: &Comparison) -> String {
         let interval = interval_text(aa.interval);
         parts.push(format!("the baseline beside itself (A/A): {:.3} times ({interval})", aa.ratio));
     }
+    parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
     parts.join("; ")
+}
+
+/// `without disturbed trials (9 of 12 blocks are left): 1.82 times (1.61 to 2.02)`
+pub(crate) fn without(undisturbed: &Undisturbed) -> String {
+    let Undisturbed { blocks, of, estimate } = undisturbed;
+    let figure = match estimate {
+        Reading::Measured(e) => format!("{} times ({})", digits(e.ratio), interval_text(e.interval)),
+        Reading::Missing(why) => format!("- ({why})"),
+    };
+    format!("without disturbed trials ({blocks} of {of} blocks are left): {figure}")
 }
 
 /// `` `a` is slower than `b` ``, `` `a` takes more memory than `b` ``

@@ -65,15 +65,18 @@ fn has_node() -> bool {
     there
 }
 
-/// Two phases with functions of their own; in the second, one takes three times the time of the other.
+/// Two phases with functions of their own; in the second, one does three times the work of the other: work and not time,
+/// which a busy machine takes from the shorter one too.
 const HOT: &str = "
 const lib = require('./node_modules/busy/index.js');
-function early() { const end = Date.now() + 60; while (Date.now() < end); }
-function three() { const end = Date.now() + 30; while (Date.now() < end); }
+function early() { let x = 0; for (let i = 0; i < 60e6; i++) x += Math.sqrt(i); return x; }
+function three() { let x = 0; for (let i = 0; i < 24e6; i++) x += Math.sqrt(i); return x; }
 console.log('A begins'); early(); console.log('A ends');
-console.log('B begins'); for (let i = 0; i < 6; i++) { three(); lib.one(); } console.log('B ends');
+// Lines are read a little late: nothing else runs meanwhile.
+setTimeout(() => { console.log('B begins'); for (let i = 0; i < 6; i++) { three(); lib.one(); } console.log('B ends'); }, 300);
 ";
-const BUSY: &str = "exports.one = function one() { const end = Date.now() + 10; while (Date.now() < end); };";
+const BUSY: &str =
+    "exports.one = function one() { let x = 0; for (let i = 0; i < 8e6; i++) x += Math.sqrt(i); return x; };";
 
 const EXPERIMENT: &str = "
 [factors]
@@ -134,7 +137,7 @@ fn hot_functions_are_found_in_their_phases_and_count_in_no_figure() {
     assert!(records.iter().all(|record| record.profiler == Profiler::V8 && record.interval.measured().is_some()));
     let times = seconds(&bench, 1, "B");
     let ratio = times["three"].0 / times["one"].0;
-    assert!((2.0..4.5).contains(&ratio), "{ratio}");
+    assert!((1.8..5.0).contains(&ratio), "{ratio}");
     assert!(!times.contains_key("early"), "it belongs to the other phase");
     let times = seconds(&bench, 1, "A");
     let share = times["early"].0 / times.values().map(|(own, _)| own).sum::<f64>();

@@ -1,5 +1,6 @@
 //! Profiles on the page: what the picture holds, what is left out, and that names do nothing.
 
+use prony::plot::{Figure, Options, draw, figures};
 use prony::results::{Database, RunId};
 use prony_core::profile::{Format, ProfileFile, ProfileRecord, Profiler};
 use prony_core::reading::{Reading, Why};
@@ -60,9 +61,9 @@ fn cpuprofile(thread: u32, begin: Nanos, end: Nanos) -> Vec<u8> {
     .into_bytes()
 }
 
-fn stored() -> (Database, RunId, Vec<TrialRecord>) {
+fn stored(name: &str) -> (Database, RunId, Vec<TrialRecord>) {
     let (experiment, trials) = pages::cache(8);
-    let (mut database, run) = pages::stored("profile", &experiment, &trials);
+    let (mut database, run) = pages::stored(name, &experiment, &trials);
     let profiled = trials.iter().find(|trial| trial.trial.variant == 0).unwrap().clone();
     let begin = profiled.phases.iter().filter_map(|phase| phase.begin).min().unwrap();
     let end = profiled.phases.iter().filter_map(|phase| phase.end).max().unwrap();
@@ -89,7 +90,7 @@ fn stored() -> (Database, RunId, Vec<TrialRecord>) {
 
 #[test]
 fn the_page_has_the_functions_and_calls_of_each_profiled_phase() {
-    let (database, run, trials) = stored();
+    let (database, run, trials) = stored("profile");
     let text = report_page::of_stored("profile", &database, run);
     let outside_script = text.replace(include_str!("../../src/report/html/assets/app.js"), "");
     assert!(!outside_script.contains("<img") && !outside_script.contains("\u{202e}"));
@@ -113,4 +114,14 @@ fn the_page_has_the_functions_and_calls_of_each_profiled_phase() {
     assert_eq!(roots, ["build.js [42]", "build.js [42, thread 1]"], "each thread has a root");
     assert_eq!(phase["packages"].as_array().unwrap().len(), 4);
     assert!(phase["overhead"].as_str().unwrap().starts_with("profiled, it took "), "{}", phase["overhead"]);
+}
+
+#[test]
+fn the_flame_graph_is_a_picture_too_and_its_names_are_text() {
+    let (database, run, _) = stored("profile-picture");
+    assert!(figures(&database, run).unwrap().contains(&Figure::Flame));
+    let svg = draw(&database, run, Figure::Flame, &Options::default()).unwrap();
+    assert!(svg.contains(">transform</text>") && svg.contains(">writeBatch</text>"), "{svg:.2000}");
+    assert!(svg.contains("&lt;/s") && !svg.contains("<img") && !svg.contains('\u{202e}'));
+    assert!(!svg.contains("NaN") && !svg.contains("inf\""));
 }

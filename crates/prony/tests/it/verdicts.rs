@@ -250,3 +250,23 @@ fn comparisons_without_any_checked_answer_say_so() {
     assert!(some.1.starts_with("in 6 of 18"), "{some:?}");
     assert_eq!(found(&|t| t.ending.outcome = Outcome::TimedOut), None);
 }
+
+#[test]
+fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
+    let experiment = two_stores(12);
+    // In three blocks the machine was slow, and the variant more so.
+    let storm = |t: &TrialRecord| t.trial.block % 4 == 1;
+    let mut data = data(&experiment, 12, |t| {
+        let slow = if storm(t) && t.trial.variant == 1 { 4.0 } else { 1.0 };
+        write(t, if t.trial.variant == 1 { 2.0 * slow } else { 1.0 });
+        t.conditions = json!({ "change": { "steal": if storm(t) { 0.3 } else { 0.0 } } });
+    });
+    let line = only(&verdicts::of(&data)).clone();
+    let left = line.undisturbed.as_ref().unwrap();
+    assert_eq!((left.blocks, left.of, line.comparison.blocks), (9, 12, 12), "the verdict uses all");
+    let estimate = *left.estimate.measured().unwrap();
+    assert!((estimate.ratio - 2.0).abs() < 0.02 && estimate.interval.high.unwrap() < 2.1, "{estimate:?}");
+    assert!(line.detail.contains("without disturbed trials (9 of 12 blocks are left): "), "{}", line.detail);
+    data.trials.iter_mut().for_each(|t| t.conditions = json!(null));
+    assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
+}

@@ -12,8 +12,8 @@ use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
-    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime,
-    Trigger, WHOLE, group_meaning, words,
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec,
+    Runtime, Trigger, WHOLE, group_meaning, package, words,
 };
 use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
@@ -54,7 +54,13 @@ pub(crate) fn program(
         changes: Vec::new(),
     };
     for node in view.get("change").into_iter().chain(changes).flat_map(items) {
-        place.change(node, &mut spec);
+        place.change(node, &mut spec, problems);
+    }
+    // It makes the copy that the others change.
+    spec.changes.sort_by_key(|change| !matches!(change, Change::Revision { .. }));
+    if let [Change::Revision { of: first }, Change::Revision { of: second }, ..] = spec.changes.as_slice() {
+        let message = format!("program `{name}` cannot be at `{first}` and at `{second}`");
+        problems.add(Problem::new(node.span.clone(), message).hint("name one `revision` in each variant"));
     }
     names_of_variables(&view, &spec, problems);
     let copied = spec.directory.is_some() && spec.copy != CopyOf::None;
@@ -172,9 +178,24 @@ impl Place<'_> {
         }
     }
 
-    fn change(&self, node: &Node, spec: &mut ProgramSpec) {
+    fn change(&self, node: &Node, spec: &mut ProgramSpec, problems: &mut Problems<'_>) {
         let view = View::new(Some(node), &grammar::CHANGE);
         spec.env.extend(view.get("env").map(env).unwrap_or_default());
+        spec.changes.extend(view.text("revision").map(|of| Change::Revision { of }));
+        let manager = [Manager::Npm, Manager::Pip].into_iter().find(|one| view.plain("manager") == Some(one.name()));
+        for node in view.get("dependency").into_iter().flat_map(items) {
+            let Some(text) = unescaped(node) else { continue };
+            match package(&text) {
+                Some((name, version)) => {
+                    let (name, version) = (name.to_owned(), version.to_owned());
+                    spec.changes.push(Change::Dependency { name, version, manager });
+                }
+                None => {
+                    let problem = Problem::new(node.span.clone(), format!("`{text}` names no package and version"));
+                    problems.add(via(node, problem.hint("write `name@version`")));
+                }
+            }
+        }
         for node in view.get("replace").into_iter().flat_map(items) {
             let view = View::new(Some(node), &grammar::REPLACE);
             let (Some(file), Some(find), Some(with)) = (view.text("file"), view.plain("find"), view.plain("with"))

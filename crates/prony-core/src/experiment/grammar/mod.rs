@@ -115,6 +115,13 @@ pub(crate) static DESIGN: TableShape = TableShape {
             "all factors together",
             "Makes a star around the baseline instead of the full cross.",
         ),
+        optional(
+            "leave_one_out",
+            Shape::Plain,
+            "none",
+            "A factor whose levels are changes. Its levels become `all` of them together, `without X` for each one, and \
+             `none`: against the baseline `all` they show what each change does where the others are there.",
+        ),
     ]],
     rest: None,
     later: &[],

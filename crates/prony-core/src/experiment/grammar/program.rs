@@ -12,7 +12,8 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         required(
             "command",
             COMMAND_SHAPE,
-            "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected.",
+            "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected. \
+             `{dir}` is the directory it works in, `{env.NAME}` a variable as prony found it, which is recorded.",
         ),
         optional(
             "directory",
@@ -115,6 +116,9 @@ pub(crate) static PROGRAM: TableShape = TableShape {
 /// A word may be a number, as factors are.
 const COMMAND_SHAPE: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Scalar)]);
 
+/// One text or several.
+const TEXTS: Shape = Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]);
+
 /// `input = { ... }`.
 pub(crate) static INPUT: TableShape = TableShape {
     name: "input",
@@ -136,15 +140,29 @@ pub(crate) static CHANGE: TableShape = TableShape {
             "none",
             "Texts of files that are replaced in the copy.",
         ),
+        optional("patch", TEXTS, "none", "Files with patches for the copy, as `git diff` writes them."),
         optional(
-            "patch",
-            Shape::Either(&[Shape::Text, Shape::List(&Shape::Text)]),
+            "dependency",
+            TEXTS,
             "none",
-            "Files with patches for the copy, as `git diff` writes them.",
+            "Packages that are installed in the copy, as `lmdb@3.1.2`; the version that is there afterwards is recorded.",
+        ),
+        optional(
+            "manager",
+            Shape::Word(&[("npm", "into `node_modules`"), ("pip", "into a directory that stands first in PYTHONPATH")]),
+            "npm where the copy has a `package.json`, pip where it has `pyproject.toml`, `setup.py` or `requirements.txt`",
+            "Who installs `dependency`.",
+        ),
+        optional(
+            "revision",
+            Shape::Text,
+            "the directory as it is",
+            "A tag, branch or commit of the git repository that holds `directory`: the copy is that instead. What is not \
+             committed is not in it.",
         ),
     ]],
     rest: None,
-    later: &["dependency", "revision"],
+    later: &[],
 };
 
 /// `replace = { ... }`.

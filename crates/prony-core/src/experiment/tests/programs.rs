@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::experiment::program::{
-    AtEndSpec, Care, Change, CommandLine, CopyOf, InputSpec, ObserveSpec, OutputTo, ProgramSpec, Runtime, Trigger,
+    AtEndSpec, Care, Change, CommandLine, CopyOf, DIR, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec, Runtime,
+    Trigger,
 };
 use crate::experiment::spec::{Action, PhaseSpec, Subject};
 
@@ -311,6 +312,75 @@ fn what_cannot_run_is_named() {
     assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
     assert!(pty.contains("output that is thrown away needs no terminal"), "{pty}");
+}
+
+const SITE: &str = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\nchange = \"{code}\"\n";
+
+#[test]
+fn code_has_revisions_and_packages() {
+    let levels = "[factors.code]\n\
+        a = [{ dependency = [\"@s/lmdb@3.1\", \"b@^2\"], manager = \"npm\" }, { revision = \"v1\" }]\n\
+        b = { dependency = \"c@1\" }\n";
+    let found = programs(&format!("{levels}{SITE}"));
+    let package = |name: &str, version: &str, manager| Change::Dependency {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        manager,
+    };
+    let npm = Some(Manager::Npm);
+    let revision = Change::Revision { of: "v1".to_owned() };
+    assert_eq!(
+        found[0].changes,
+        [revision, package("@s/lmdb", "3.1", npm), package("b", "^2", npm)],
+        "copies come first"
+    );
+    assert_eq!(found[1].changes, [package("c", "1", None)]);
+    let wrong = "[factors.code]\na = { dependency = \"lmdb\" }\nb = [{ revision = \"x\" }, { revision = \"y\" }]\n";
+    let said = faults(&format!("{wrong}{SITE}"));
+    assert!(said.contains("2:20 `lmdb` names no package and version | write `name@version`"), "{said}");
+    assert!(said.contains("program `x` cannot be at `x` and at `y`"), "{said}");
+}
+
+#[test]
+fn changes_are_left_out_one_by_one() {
+    let code = "[factors.code]\na = { revision = \"1\" }\nb = [{ dependency = \"b@1\" }, { env = { B = 1 } }]\n\
+                c = { dependency = \"c@1\" }\n";
+    let text = format!("{code}{SITE}[design]\nleave_one_out = \"code\"\n[compare]\nbaseline = {{ code = \"all\" }}\n");
+    let experiment = sound(&text);
+    let labels: Vec<&str> = experiment.factors()[0].levels.iter().map(|level| level.label.as_str()).collect();
+    assert_eq!(labels, ["all", "without a", "without b", "without c", "none"]);
+    let counts: Vec<(usize, bool)> =
+        programs(&text).iter().map(|one| (one.changes.len(), one.env.contains_key("B"))).collect();
+    assert_eq!(counts, [(3, true), (2, true), (2, false), (2, true), (0, false)]);
+    let baseline = experiment.variants().iter().position(|variant| variant.baseline);
+    assert_eq!(baseline, Some(0));
+    let wrong =
+        |factor: &str| faults(&text.replace("leave_one_out = \"code\"", &format!("leave_one_out = \"{factor}\"")));
+    assert!(wrong("kode").contains("unknown factor `kode` | did you mean `code`?"), "{}", wrong("kode"));
+    let one = faults("[factors]\nn = [1, 2]\n[program.x]\ncommand = \"a {n}\"\n[design]\nleave_one_out = \"n\"\n");
+    assert!(one.contains("factor `n` has no changes that could be left out"), "{one}");
+}
+
+#[test]
+fn programs_are_told_their_directory_and_variables() {
+    let text = "[program.x]\ncommand = [\"a\", \"--in={dir}/x\", \"{{dir}}\"]\ndirectory = \"{env.PLACE}\"\n\
+                env = { TOKEN = \"<{env.TOKEN}>\" }\n";
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let variables = [pair("PLACE", "site"), pair("TOKEN", "a{b}"), pair("OTHER", "secret")].into();
+    let raw = crate::experiment::parse(text, "x.toml").unwrap();
+    let overrides = Overrides { variables, ..Overrides::default() };
+    let experiment = crate::experiment::check(&raw, &Engines, &overrides).unwrap();
+    let program = experiment.variants()[0].spec.subject.program().unwrap();
+    assert_eq!(program.command, words(&["a", &format!("--in={DIR}/x"), "{dir}"]));
+    assert_eq!((program.directory.as_deref(), program.env["TOKEN"].as_str()), (Some("site"), "<a{b}>"));
+    assert!(!serde_json::to_string(&experiment).unwrap().contains("secret"));
+    let unset = faults(text);
+    assert!(
+        unset.contains("3:14 the variable `PLACE` is not set where prony runs | `PLACE=... prony ...` sets it"),
+        "{unset}"
+    );
+    let elsewhere = faults("[program.x]\ncommand = \"a\"\ndirectory = \"{dir}\"\n");
+    assert!(elsewhere.contains("`{dir}` has no meaning here"), "{elsewhere}");
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn the_command_line_changes_levels_blocks_and_seed() {
         only: vec![pair("b", &["y"])],
         blocks: Some(4),
         seed: Some(99),
-        free: Vec::new(),
+        ..Overrides::default()
     };
     let experiment = sound_with(&text, &overrides);
     let labels: Vec<&str> = experiment.factors()[0].levels.iter().map(|level| level.label.as_str()).collect();

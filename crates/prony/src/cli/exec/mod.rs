@@ -130,7 +130,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let database = &arguments.database.database;
-    let (id, summary) = runner::begin(&experiment, database, Some(&near), interrupt, &mut *observer)?;
+    let (id, summary) = runner::begin(&experiment, database, &near, interrupt, &mut *observer)?;
     drop(observer);
     let database = Database::open(database)?;
     let data = database.load_run(id)?;

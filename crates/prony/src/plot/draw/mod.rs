@@ -1,6 +1,7 @@
 //! Static pictures: light, legible when scaled, the same data as the page.
 
 pub(super) mod effects;
+pub(super) mod flame;
 mod format;
 pub(super) mod growing;
 pub(super) mod latency;

@@ -26,6 +26,7 @@ pub(super) struct ComparisonOut {
     smallest_effect: Option<f64>,
     blocks: u32,
     aa: Option<EstimateOut>,
+    undisturbed: Option<UndisturbedOut>,
     finished: CountsOut,
     baseline_finished: CountsOut,
     method: String,
@@ -38,6 +39,14 @@ struct EstimateOut {
     ratio: f64,
     low: Option<f64>,
     high: Option<f64>,
+}
+
+/// Without the blocks in which a trial was disturbed.
+#[derive(Serialize)]
+struct UndisturbedOut {
+    blocks: usize,
+    of: usize,
+    estimate: Option<EstimateOut>,
 }
 
 /// Trials that finished, of how many, and the exact 95 % interval of the share.
@@ -102,6 +111,11 @@ fn comparison(line: &Line, margin: f64) -> ComparisonOut {
         smallest_effect: number(&c.smallest_effect),
         blocks: c.blocks,
         aa: c.aa.measured().copied().map(estimate),
+        undisturbed: line.undisturbed.as_ref().map(|left| UndisturbedOut {
+            blocks: left.blocks,
+            of: left.of,
+            estimate: left.estimate.measured().copied().map(estimate),
+        }),
         finished: counts(c.variant),
         baseline_finished: counts(c.baseline),
         method: c.method.clone(),

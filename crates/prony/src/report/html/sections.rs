@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::text::{html, sentence};
 use crate::report::model::{Cell, Column, FindingLine, Label, Remarks, Report, Table};
-use crate::verdicts::{Line, Verdicts};
+use crate::verdicts::{Line, Verdicts, without};
 use prony_core::reading::Reading;
 use prony_core::stats::Verdict;
 
@@ -99,6 +99,7 @@ fn line(line: &Line) -> String {
     if let Reading::Measured(p) = comparison.p_adjusted {
         details.push(format!("Corrected p: {p:.2e}."));
     }
+    details.extend(line.undisturbed.as_ref().map(|left| format!("{}.", without(left))));
     details.extend(comparison.notes.iter().map(|note| format!("{note}.")));
     let details: String = details.iter().map(|d| format!("<li>{}</li>", sentence(d))).collect();
     let (class, mark) = mark(&comparison.verdict);

@@ -6,19 +6,24 @@ use std::path::{Component, Path, PathBuf};
 use prony_core::experiment::program::{Change, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::dependency::{Run, install};
 use crate::error::Error;
 
 /// Makes the program's changes in its copy; what each did, with the hash of what came out.
 ///
 /// # Errors
 /// [`Error::Step`] where one does not apply as declared, or changes nothing.
-pub fn apply(program: &ProgramSpec, copy: &Path) -> Result<Vec<String>, Error> {
+pub fn apply(program: &ProgramSpec, copy: &Path, run: &Run<'_>) -> Result<Vec<String>, Error> {
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
     let one = |change: &Change| match change {
         Change::Replace { file, find, with, count } => replace(copy, file, find, with, *count),
         Change::Patch { file } => patch(copy, file),
+        Change::Dependency { name, version, manager } => install(copy, name, version, *manager, run),
+        // The copy was made of it.
+        Change::Revision { .. } => Ok(String::new()),
     };
-    program.changes.iter().map(|change| one(change).map_err(failed)).collect()
+    let made = |change: &&Change| !matches!(change, Change::Revision { .. });
+    program.changes.iter().filter(made).map(|change| one(change).map_err(failed)).collect()
 }
 
 /// A path of the copy, which it may not leave.

@@ -1,7 +1,10 @@
 //! Where a variant's program works: its copy, changed and built once, and warmed up.
 
+pub mod cache;
 pub mod change;
 pub mod copy;
+pub mod dependency;
+pub mod revision;
 pub mod setting;
 pub mod startable;
 
@@ -11,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use prony_core::experiment::program::{CommandLine, CopyOf, ProgramSpec};
+use prony_core::experiment::program::{Change, CommandLine, CopyOf, ProgramSpec};
 use prony_core::experiment::spec::{Limits, TrialSpec};
 use prony_probe::launch::{LaunchSpec, Launcher, Scratch, Status};
 use prony_probe::limits::Group;
@@ -67,10 +70,11 @@ impl Places {
         if let Some(place) = self.made.borrow().get(&variant) {
             return Ok(Rc::clone(place));
         }
-        let place = Rc::new(Place::make(means, program)?);
+        let mut place = Place::make(means, program)?;
         if let Some(build) = &program.build {
-            place.step(means, program, "build", build)?;
+            place.build(means, program, build)?;
         }
+        let place = Rc::new(place);
         for _ in 0..program.warmup {
             place.warm_up(means, program, &spec.limits)?;
         }
@@ -110,9 +114,36 @@ impl Place {
         }
         let scratch = Scratch::create(means.near)?;
         let copy = scratch.path().join("copy");
-        copy_tree(&original, &copy)?;
-        let changed = change::apply(program, &copy)?;
+        let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
+        let (copy, mut changed) = match program.changes.first() {
+            Some(Change::Revision { of }) => {
+                let (inside, said) = revision::check_out(&original, of, &copy).map_err(failed)?;
+                (inside, vec![said])
+            }
+            _ => {
+                copy_tree(&original, &copy)?;
+                (copy, Vec::new())
+            }
+        };
+        let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
+        changed.extend(change::apply(program, &copy, &run)?);
         Ok(Self { copy: Some(scratch), directory: Some(copy), changed })
+    }
+
+    /// Builds it, or takes what was built of the same before.
+    fn build(&mut self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
+        let builds = cache::Builds::of_user().filter(|_| self.copy.is_some());
+        let (Some(builds), Some(copy)) = (builds, self.directory.clone()) else {
+            return self.step(means, program, "build", line);
+        };
+        let key = cache::key(program, &line.words(), &copy)?;
+        if builds.take(&key, &copy)? {
+            self.changed.push(format!("its build {key} was made before"));
+            return Ok(());
+        }
+        self.step(means, program, "build", line)?;
+        builds.put(&key, &copy);
+        Ok(())
     }
 
     /// Whether trials work in the place itself, and make nothing of it in their scratch.
@@ -164,6 +195,28 @@ impl Place {
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
         launch(means, spec, deadline).map(drop)
+    }
+}
+
+/// Runs a tool in a copy; what it printed, or what failed.
+fn tool(
+    means: Means<'_>,
+    program: &ProgramSpec,
+    scratch: &Path,
+    copy: &Path,
+    words: &[String],
+) -> Result<String, String> {
+    let setting = Setting { program, scratch, directory: copy.to_path_buf() };
+    let ran = setting.beside(words).and_then(|mut spec| {
+        // The place outlives it.
+        spec.scratch.clear();
+        launch(means, spec, None)
+    });
+    let line = words.join(" ");
+    match ran.map_err(|error| error.text().trim().to_owned())? {
+        Some((Status::Exited(0), said)) => Ok(said.trim_start_matches(": ").to_owned()),
+        Some((status, said)) => Err(format!("`{line}` ended with {status:?}{said}")),
+        None => Err(format!("`{line}` was interrupted")),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::{BASE_ENV, InputSpec, OutputTo, ProgramSpec};
+use prony_core::experiment::program::{BASE_ENV, DIR, InputSpec, OutputTo, ProgramSpec};
 use prony_core::units::Bytes;
 use prony_probe::launch::{Input, LaunchSpec, Output};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
@@ -13,6 +13,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
+use super::dependency::PACKAGES;
 use crate::error::Error;
 
 /// Where marks are read, seen from the trial's scratch.
@@ -85,7 +86,7 @@ impl Setting<'_> {
     }
 
     fn command(&self, spec: &mut LaunchSpec, words: &[String]) {
-        let mut words = words.iter().map(OsString::from);
+        let mut words = words.iter().map(|word| self.with_directory(word));
         spec.command = words.next().unwrap_or_default();
         spec.args = words.collect();
     }
@@ -96,12 +97,35 @@ impl Setting<'_> {
         let inherited = self.program.inherit.iter().map(String::as_str);
         let names = BASE_ENV.into_iter().chain(inherited).filter(|name| !self.program.env.contains_key(*name));
         let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
-        env.extend(self.program.env.iter().map(|(name, value)| (name.into(), value.into())));
+        env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.with_directory(value))));
+        self.add_packages(&mut env);
         let temporary = self.scratch.join("tmp");
         fs::create_dir_all(&temporary).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
         env.push(("TMPDIR".into(), temporary.into()));
         env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         Ok(env)
+    }
+
+    /// A text in which the directory is told.
+    fn with_directory(&self, text: &str) -> OsString {
+        let mut parts = text.split(DIR);
+        let mut told = OsString::from(parts.next().unwrap_or_default());
+        for part in parts {
+            told.push(&self.directory);
+            told.push(part);
+        }
+        told
+    }
+
+    /// Packages of the copy's own stand before others.
+    fn add_packages(&self, env: &mut Vec<(OsString, OsString)>) {
+        let packages = self.directory.join(PACKAGES);
+        if packages.is_dir() {
+            let before = env.iter().position(|(name, _)| name == "PYTHONPATH").map(|at| env.remove(at).1);
+            let paths = [packages].into_iter().chain(before.iter().flat_map(std::env::split_paths));
+            // Only a path with a colon cannot be joined: then packages are where nobody looks, and the program says so.
+            env.push(("PYTHONPATH".into(), std::env::join_paths(paths).unwrap_or_default()));
+        }
     }
 
     /// What it reads, opened.

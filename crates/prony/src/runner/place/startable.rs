@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::{CommandLine, ProgramSpec};
+use prony_core::experiment::program::{DIR, ProgramSpec};
 
 use crate::error::Error;
 
@@ -20,7 +20,9 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub fn startable(experiment: &Experiment) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
-        let Some(command) = program.command.words().into_iter().next() else { continue };
+        let Some(command) = program.command.words().into_iter().next().filter(|word| !word.contains(DIR)) else {
+            continue;
+        };
         if seen.insert((command.clone(), program.env.get("PATH").cloned())) && !is_brought(program) {
             found(program, &command)?;
         }
@@ -37,7 +39,7 @@ fn found(program: &ProgramSpec, command: &str) -> Result<(), Error> {
     let directory = program.directory.as_deref().map(Path::new);
     if command.contains('/') {
         let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
-        return is_program(&path).then_some(()).ok_or_else(|| missing(program, command, &of_path(&path)));
+        return is_program(&path).then_some(()).ok_or_else(|| missing(command, of_path(&path)));
     }
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
     let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
@@ -46,16 +48,15 @@ fn found(program: &ProgramSpec, command: &str) -> Result<(), Error> {
         return Ok(());
     }
     let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
-    Err(missing(program, command, &hint(program, command, here.is_some())))
+    Err(missing(command, hint(command, here.is_some())))
 }
 
 fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 
-fn missing(program: &ProgramSpec, command: &str, hint: &str) -> Error {
-    let of = if program.name == command { String::new() } else { format!(" of program `{}`", program.name) };
-    Error::Arguments { message: format!("cannot find the command `{command}`{of}"), hint: hint.to_owned() }
+fn missing(command: &str, hint: String) -> Error {
+    Error::Arguments { message: format!("cannot find the command `{command}`"), hint }
 }
 
 fn of_path(path: &Path) -> String {
@@ -65,12 +66,9 @@ fn of_path(path: &Path) -> String {
     format!("there is no file `{}`", path.display())
 }
 
-fn hint(program: &ProgramSpec, command: &str, here: bool) -> String {
-    let shell = command.contains(char::is_whitespace) && matches!(program.command, CommandLine::Words(_));
+fn hint(command: &str, here: bool) -> String {
     if here {
         format!("write `./{command}` for the file in its directory")
-    } else if shell {
-        "it is one word: leave the quotes away, or give it to a shell with `shell = true` (`prony exec --shell`)".into()
     } else {
         "it is in no directory of PATH; what a shell knows by itself needs `shell = true` (`prony exec --shell`)".into()
     }

@@ -215,12 +215,22 @@ impl Span<'_> {
     }
 
     /// A group's total holds children that nobody waited for; its parts are counted in ticks, those of `wait4` are not.
+    /// Where neither is there, samples know less than was used.
     fn cpu(&self, before: &Before, readings: &mut Readings) {
-        let Reading::Measured(all) = self.watched.ended.cpu.clone() else { return };
+        let grouped = [self.first, self.until].iter().all(|edge| self.watched.edges[*edge].group.measured().is_some());
+        let all = match self.watched.ended.cpu.clone() {
+            Reading::Measured(all) => all,
+            Reading::Missing(_) if grouped => return,
+            Reading::Missing(why) => {
+                let metrics = [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem];
+                metrics.into_iter().for_each(|metric| set(readings, metric, Reading::Missing(why.clone())));
+                return;
+            }
+        };
         let (user, system) = (nanos(all.user.since(before.cpu.0)), nanos(all.system.since(before.cpu.1)));
         set(readings, Metric::CpuUser, Reading::Measured(user));
         set(readings, Metric::CpuSystem, Reading::Measured(system));
-        if [self.first, self.until].iter().any(|edge| self.watched.edges[*edge].group.measured().is_none()) {
+        if !grouped {
             set(readings, Metric::Cpu, Reading::Measured(user + system));
         }
     }

@@ -249,3 +249,130 @@ impl Holds {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+
+    use prony_core::experiment::spec::SettleSpec;
+    use prony_core::reading::Reading;
+    use prony_core::units::{Bytes, Fraction};
+    use prony_probe::settle::Activity;
+
+    use super::super::threads::tests::{heap, line};
+    use super::*;
+
+    /// A tree at rest.
+    struct Idle;
+
+    impl Probe for Idle {
+        fn look(&mut self) -> Activity {
+            let nothing = || Reading::Measured(Bytes::default());
+            Activity { cpu: Reading::Measured(Nanos::ZERO), written: nothing(), store: nothing(), unwritten: nothing() }
+        }
+    }
+
+    struct Scene {
+        dir: tempfile::TempDir,
+        holds: Holds,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let holds = Holds::new(dir.path().to_path_buf());
+            Self { dir, holds }
+        }
+
+        /// A thread comes to stand, for the `number`-th time.
+        fn stands(&mut self, number: u64, plan: AtEndSpec, stop: bool) {
+            let held =
+                line(7, 0, 11, &format!(r#""probe":"held","call":"p","n":1,"hold":{number},"heap":{{"used":9}}"#));
+            let asked = Asked { phase: 0, ended: Nanos::from_millis(10), edge: 3, plan, stop };
+            self.holds.begin(&held, number, asked, &mut Idle);
+        }
+
+        /// What it has been told since.
+        fn told(&self, number: u64) -> String {
+            let mut buffer = [0; 100];
+            let n = File::open(self.dir.path().join(format!("7-0-{number}"))).unwrap().read(&mut buffer).unwrap();
+            String::from_utf8_lossy(&buffer[..n]).into_owned()
+        }
+
+        fn says(&mut self, line: &ProbeLine) {
+            self.holds.heard(line, &mut Idle, &mut || 4);
+        }
+    }
+
+    fn resumed(because: &str) -> ProbeLine {
+        line(7, 0, 40, &format!(r#""probe":"resumed","because":"{because}""#))
+    }
+
+    #[test]
+    fn one_thing_after_the_other_and_then_it_goes_on() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, false);
+        assert!(scene.holds.any());
+        assert_eq!(scene.told(1), "collect\n");
+        scene.says(&heap(7, 0, 12, "read", 5));
+        scene.says(&line(7, 0, 15, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        assert_eq!(scene.told(1), "read\n", "what was not asked for yet moved nothing");
+        scene.says(&heap(7, 0, 20, "read", 5));
+        assert_eq!(scene.told(1), "go\n");
+        scene.says(&resumed("go"));
+        let hold = &scene.holds.all[0];
+        assert_eq!((hold.edge, hold.rest, hold.read), (3, Some(4), Some(Nanos::from_millis(20))));
+        assert_eq!((hold.from, hold.until), (Nanos::from_millis(10), Some(Nanos::from_millis(40))));
+        assert!(!scene.holds.any());
+        let told = hold.told("p");
+        assert_eq!((told["held_ns"].as_u64(), told["collected_ns"].as_u64()), (Some(30_000_000), Some(5)));
+        assert_eq!(told["by_itself"], false);
+    }
+
+    #[test]
+    fn a_wait_and_a_settling_end_in_a_reading() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() }, false);
+        assert!(scene.holds.next().is_some_and(|at| at > Instant::now()));
+        scene.holds.due(&mut Idle);
+        scene.says(&resumed("gone"));
+        assert_eq!(scene.holds.all[0].told("p")["by_itself"], true);
+        let quiet = Nanos::from_nanos(1);
+        let settle =
+            SettleSpec { quiet, within: Nanos::from_secs(600), cpu: Fraction::default(), bytes: Bytes::default() };
+        scene.stands(2, AtEndSpec { settle: Some(settle), ..AtEndSpec::default() }, true);
+        while scene.holds.all[1].settled.is_none() {
+            let next = scene.holds.next().unwrap();
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            scene.holds.due(&mut Idle);
+        }
+        assert_eq!(scene.told(2), "read\n");
+        scene.says(&heap(7, 0, 30, "read", 5));
+        assert_eq!(scene.told(2), "stop\n", "the phase ends the program");
+    }
+
+    #[test]
+    fn after_many_holds_it_is_not_held_any_more() {
+        let mut scene = Scene::new();
+        for number in 1..=MOST_HOLDS as u64 {
+            scene.stands(number, AtEndSpec::default(), false);
+            scene.says(&heap(7, 0, 20, "read", 5));
+            let last = if number < MOST_HOLDS as u64 { "go" } else { "release" };
+            assert_eq!(scene.told(number), format!("read\n{last}\n"));
+            scene.says(&resumed(last));
+        }
+        assert_eq!(scene.holds.all.len(), MOST_HOLDS);
+    }
+
+    #[test]
+    fn one_that_cannot_be_answered_goes_on_by_itself() {
+        let mut scene = Scene::new();
+        scene.holds = Holds::new("/nowhere".into());
+        scene.stands(1, AtEndSpec::default(), false);
+        assert!(!scene.holds.any() && scene.holds.next().is_none());
+        scene.says(&resumed("unanswered"));
+        let told = scene.holds.all[0].told("p");
+        assert!(told["by_itself"] == true && told["fault"].as_str().unwrap().contains("/nowhere"), "{told}");
+    }
+}

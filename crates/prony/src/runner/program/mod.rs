@@ -19,7 +19,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use prony_core::experiment::program::{CommandLine, ProgramSpec};
+use prony_core::experiment::program::{CommandLine, DIR, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
 use prony_core::outcome::{Ending, Outcome};
@@ -147,7 +147,7 @@ fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
 fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
     json!({
         "program": program.name,
-        "command": program.command.words(),
+        "command": program.command.words().iter().map(|word| word.replace(DIR, &directory.to_string_lossy())).collect::<Vec<_>>(),
         "shell": matches!(program.command, CommandLine::Shell { .. }),
         "directory": directory,
         "copy": program.copy,

@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use prony_core::experiment::program::{Care, ProgramSpec};
 use prony_core::experiment::spec::{Limits, TrialSpec};
@@ -16,7 +17,7 @@ use prony_probe::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
 use prony_probe::limits::Group;
 use prony_probe::sample::counters::Counters;
 use prony_probe::sample::edge::EdgeProcess;
-use prony_probe::sample::{Edge, Root, Sampler, Samplers, Settings};
+use prony_probe::sample::{Edge, Root, Sampler, Settings};
 
 use crate::error::Error;
 use crate::runner::lab::Lab;
@@ -76,7 +77,6 @@ impl Stage {
         mut launch: LaunchSpec,
         recorder: Option<&mut Recorder>,
     ) -> Result<(Release, Sampler), Error> {
-        let failed = |source| Error::Setup { doing: "start the sampler", source };
         let settings = Settings { hertz: lab.experiment.observe().hertz, ..Settings::default() };
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
@@ -87,6 +87,7 @@ impl Stage {
                 recorder.attach(held.pid());
             }
             let root = Root::subject(held.pid(), &program.name);
+            let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
             sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
             let release = |_: &Sampler, edge: &mut Edge| {
@@ -96,21 +97,19 @@ impl Stage {
             };
             return Ok((Box::new(release), sampler));
         };
-        let (group, stranger) = (common.counting.clone(), Some(common.stranger));
-        let settings = Settings { group, stranger, first: FIRST, lean: true, ..settings };
-        let samplers = match lab.stages.samplers.get() {
-            Some(samplers) => samplers,
-            None => {
-                let started = Samplers::start().map_err(failed)?;
-                lab.stages.samplers.get_or_init(|| started)
-            }
-        };
-        let sampler = samplers.sample(Vec::new(), settings);
+        let (group, group_files) = (common.counting.clone(), common.files.clone());
+        let stranger = Some(common.stranger);
+        let settings = Settings { group, group_files, stranger, first: FIRST, lean: true, ..settings };
+        let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(&program.name, common.syncs.clone());
-        let role = program.name.clone();
+        let (role, samplers) = (program.name.clone(), lab.stages.samplers()?);
         let release = move |sampler: &Sampler, edge: &mut Edge| {
-            let running = kept.launch(launch)?;
+            let mut running = kept.launch(launch)?;
             sampler.watch(Root::subject(running.pid(), role));
+            // What has ended already is not looked at.
+            if running.wait(Some(Duration::ZERO))?.is_none() {
+                samplers.begin(sampler);
+            }
             tell_held(edge, &running);
             tell_preparation(edge, &running);
             Ok(running)

@@ -1,0 +1,84 @@
+//! Placeholders of programs that ask for what is outside of the file: `{env.NAME}`, `{dir}`.
+
+use std::collections::BTreeMap;
+
+use super::node::{Entry, Node, RawExperiment, Value};
+use super::placeholder::{Part, span_in, split};
+use super::problem::{Problem, Problems};
+use super::program::DIR;
+
+/// Keys of a program whose texts are told the directory in which it works.
+const WITH_DIR: [&str; 5] = ["command", "env", "build", "prepare", "cleanup"];
+
+/// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, which is known in a trial only. The
+/// variables are prony's own: what came of them is part of the checked experiment, and so of its record.
+pub(crate) fn fill(
+    raw: &RawExperiment,
+    variables: &BTreeMap<String, String>,
+    problems: &mut Problems<'_>,
+) -> RawExperiment {
+    let mut filled = raw.clone();
+    let Value::Table(sections) = &mut filled.root.value else { return filled };
+    for program in sections.iter_mut().filter(|entry| entry.key == "program").flat_map(|entry| entries(&mut entry.node))
+    {
+        for key in entries(&mut program.node) {
+            let dir = WITH_DIR.contains(&key.key.as_str());
+            Filling { variables, file: &raw.text, dir }.node(&mut key.node, problems);
+        }
+    }
+    filled
+}
+
+fn entries(node: &mut Node) -> &mut [Entry] {
+    match &mut node.value {
+        Value::Table(entries) => entries,
+        _ => &mut [],
+    }
+}
+
+struct Filling<'a> {
+    variables: &'a BTreeMap<String, String>,
+    file: &'a str,
+    dir: bool,
+}
+
+impl Filling<'_> {
+    fn node(&self, node: &mut Node, problems: &mut Problems<'_>) {
+        match &mut node.value {
+            Value::Text(_) => self.text(node, problems),
+            Value::List(items) => items.iter_mut().for_each(|item| self.node(item, problems)),
+            Value::Table(entries) => entries.iter_mut().for_each(|entry| self.node(&mut entry.node, problems)),
+            _ => {}
+        }
+    }
+
+    fn text(&self, node: &mut Node, problems: &mut Problems<'_>) {
+        // Faults of the braces are said by the validator, which sees the text as it stands.
+        let Some(Ok(parts)) = node.text().map(split) else { return };
+        let ours = |part: &Part| matches!(part, Part::Hole(name, _) if name == "dir" || name.starts_with("env."));
+        if !parts.iter().any(ours) {
+            return;
+        }
+        let mut filled = String::new();
+        for part in parts {
+            match part {
+                Part::Text(text) => filled += &escaped(&text),
+                Part::Hole(name, _) if name == "dir" && self.dir => filled += DIR,
+                Part::Hole(name, at) => match name.strip_prefix("env.").map(|name| (name, self.variables.get(name))) {
+                    Some((_, Some(value))) => filled += &escaped(value),
+                    Some((variable, None)) => {
+                        let message = format!("the variable `{variable}` is not set where prony runs");
+                        let problem = Problem::new(span_in(node, self.file, &at), message);
+                        problems.add(problem.hint(format!("`{variable}=... prony ...` sets it")));
+                    }
+                    None => filled += &format!("{{{name}}}"),
+                },
+            }
+        }
+        node.value = Value::Text(filled);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
+}
