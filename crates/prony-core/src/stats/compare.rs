@@ -219,7 +219,7 @@ impl Evidence {
                 Reading::Missing(self.too_few(pairing))
             },
             verdict,
-            smallest_effect: self.smallest_effect(),
+            smallest_effect: self.smallest_effect(pairing),
             aa: against_itself(pairing),
             variant,
             baseline,
@@ -237,11 +237,11 @@ impl Evidence {
         }
     }
 
-    fn smallest_effect(&self) -> Reading<f64> {
+    fn smallest_effect(&self, pairing: &Pairing) -> Reading<f64> {
         match self.half_width {
             Some(width) => Reading::Measured(smallest_effect(width, self.spent, self.at)),
             None if self.at > 0 => Reading::Missing(Why::NotReached),
-            None => Reading::Missing(Why::TooFew { have: self.brackets.len() as u64, need: super::MIN_BLOCKS.into() }),
+            None => Reading::Missing(self.too_few(pairing)),
         }
     }
 
@@ -255,7 +255,7 @@ impl Evidence {
             (Some(estimate), Some(width)) => more_blocks(estimate, width, self.at, margin),
             _ => Reading::Missing(Why::NotReached),
         };
-        let blind = self.smallest_effect().measured().is_none_or(|effect| *effect > margin);
+        let blind = self.smallest_effect(pairing).measured().is_none_or(|effect| *effect > margin);
         match judge(interval, differs, margin, more.clone()) {
             Verdict::NoDifference if blind => Verdict::CantTell { more_blocks: more },
             verdict => verdict,
@@ -270,7 +270,9 @@ impl Evidence {
     fn method(&self, pairing: &Pairing, family: &Family) -> String {
         let looks = pairing.looks.at();
         let Some(look) = looks.iter().position(|at| *at == self.at) else {
-            return format!("none: {} complete blocks, the first look is at {:?}", self.brackets.len(), looks.first());
+            let first =
+                looks.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
+            return format!("none: {} complete blocks, {first}", self.brackets.len());
         };
         let twice = pairing.blocks.iter().all(|b| b.baseline2.is_some());
         let unimodal = gap_needed(self.at, self.spent) > 0.0;
