@@ -15,7 +15,8 @@ use super::timeline::Course;
 /// Figures of one metric over trials, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 enum Figure {
-    Known(Summary),
+    /// With the number of trials that have none of it.
+    Known(Summary, usize),
     Unknown(String),
 }
 
@@ -26,6 +27,12 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
         let _ = writeln!(out, "  {name:<10} {text}");
     };
     line("outcome", outcomes(trials));
+    if trials.len() > 1 {
+        line(
+            "",
+            "figures are medians over trials (lowest to highest); memory is the largest sample of each".to_owned(),
+        );
+    }
     let figure = |key: MetricKey| figure(trials, key);
     let amount = |metric| MetricKey::amount(metric);
     line("wall", with_range(&figure(amount(Metric::Wall)), Unit::Nanos));
@@ -37,7 +44,7 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
     let largest = |metric| figure(MetricKey::gauge(metric, Stat::Max));
     line("anonymous", with_range(&largest(Metric::Anon), Unit::Bytes));
     line("mapped", with_range(&largest(Metric::File), Unit::Bytes));
-    line("peak", with_range(&figure(MetricKey::gauge(Metric::Rss, Stat::Peak)), Unit::Bytes));
+    line("peak", peak(trials));
     let io = [Metric::Read, Metric::Written].map(|metric| short(&figure(amount(metric)), Unit::Bytes));
     line(
         "disk",
@@ -56,6 +63,20 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
     out
 }
 
+/// The kernel's own peak of resident memory; where several processes ran it keeps one for each, so that samples must do.
+fn peak(trials: &[&TrialRecord]) -> String {
+    let of = |stat| figure(trials, MetricKey::gauge(Metric::Rss, stat));
+    match (of(Stat::Peak), of(Stat::Max)) {
+        (Figure::Unknown(why), sampled @ Figure::Known(..)) => {
+            let sampled = with_range(&sampled, Unit::Bytes);
+            format!(
+                "{sampled} resident by samples, where pages that processes share count in each; none of the kernel's ({why})"
+            )
+        }
+        (exact, _) => with_range(&exact, Unit::Bytes),
+    }
+}
+
 /// What the runtime tells of its heaps, and what asking it took.
 fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
     let gauge = |metric, stat| figure(trials, MetricKey::gauge(metric, stat));
@@ -65,7 +86,7 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
         [(Metric::HeapUsed, Stat::End), (Metric::HeapTotal, Stat::Max), (Metric::External, Stat::Max)]
             .map(|(metric, stat)| short(&gauge(metric, stat), Unit::Bytes));
     let heap = match (&largest, &blocks) {
-        (Figure::Unknown(_), Figure::Known(_)) => format!("{} blocks", with_range(&blocks, Unit::Count)),
+        (Figure::Unknown(_), Figure::Known(..)) => format!("{} blocks", with_range(&blocks, Unit::Count)),
         (Figure::Unknown(_), _) => with_range(&gauge(Metric::HeapUsed, Stat::End), Unit::Bytes),
         _ => format!("{}, at the end {end}, total {total}, external {external}", with_range(&largest, Unit::Bytes)),
     };
@@ -129,7 +150,7 @@ fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
         Reading::Measured(_) => None,
     });
     match summary(&values) {
-        Some(summary) => Figure::Known(summary),
+        Some(summary) => Figure::Known(summary, trials.len() - values.len()),
         None => Figure::Unknown(why.unwrap_or_else(|| "no trial has it".to_owned())),
     }
 }
@@ -138,10 +159,12 @@ fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
 fn with_range(figure: &Figure, unit: Unit) -> String {
     match figure {
         Figure::Unknown(why) => format!("- ({why})"),
-        Figure::Known(found) if found.n == 1 => amount(found.median, unit),
-        Figure::Known(found) => {
+        Figure::Known(found, 0) if found.n == 1 => amount(found.median, unit),
+        Figure::Known(found, without) => {
             let [median, min, max] = [found.median, found.min, found.max].map(|value| amount(value, unit));
-            format!("{median} ({min} to {max})")
+            let part =
+                if *without > 0 { format!(", of {} of {} trials", found.n, found.n + without) } else { String::new() };
+            format!("{median} ({min} to {max}{part})")
         }
     }
 }
@@ -149,7 +172,7 @@ fn with_range(figure: &Figure, unit: Unit) -> String {
 fn short(figure: &Figure, unit: Unit) -> String {
     match figure {
         Figure::Unknown(_) => "-".to_owned(),
-        Figure::Known(found) => amount(found.median, unit),
+        Figure::Known(found, _) => amount(found.median, unit),
     }
 }
 
