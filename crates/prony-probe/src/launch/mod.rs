@@ -10,6 +10,7 @@ mod child;
 pub mod classify;
 mod handle;
 mod nursery;
+mod reaped;
 mod scratch;
 mod spec;
 mod supervise;

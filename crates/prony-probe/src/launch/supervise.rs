@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use prony_core::reading::{Reading, Why};
-use prony_core::units::{Bytes, Nanos};
+use prony_core::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, setsid, waitpid,
@@ -22,15 +22,15 @@ use signal_hook::low_level::pipe::register;
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared};
 use super::nursery::Nursery;
+use super::reaped::{errno_of, number, status};
 use super::scratch::remove_tree;
 use super::tree;
 use super::wire::{
     CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, Usage, WireSpec,
 };
 use crate::clock::monotonic;
-use crate::error::Error;
 use crate::limits::{Group, OomWatch};
-use crate::sys::process::{Counts, Ended, reap};
+use crate::sys::process::reap;
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
@@ -495,60 +495,5 @@ impl Supervisor {
     fn say(&self, message: &FromSupervisor) {
         // A runner that is gone shows as the end of the socket in the next turn.
         let _ = self.channel.send(message, &[]);
-    }
-}
-
-fn errno_of(error: &Error) -> i32 {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.and_then(io::Error::raw_os_error).unwrap_or(libc::EIO)
-}
-
-impl CpuTime {
-    fn add(&mut self, other: &Self) {
-        self.user += other.user;
-        self.system += other.system;
-    }
-}
-
-impl From<Counts> for CpuTime {
-    fn from(counts: Counts) -> Self {
-        Self { user: counts.user, system: counts.system }
-    }
-}
-
-impl Usage {
-    fn add(&mut self, other: &Self) {
-        self.minor_faults += other.minor_faults;
-        self.major_faults += other.major_faults;
-        self.read = self.read + other.read;
-        self.written = self.written + other.written;
-        self.switches_voluntary += other.switches_voluntary;
-        self.switches_forced += other.switches_forced;
-        self.peak = self.peak.max(other.peak);
-    }
-}
-
-impl From<Counts> for Usage {
-    fn from(counts: Counts) -> Self {
-        Self {
-            minor_faults: counts.minor_faults,
-            major_faults: counts.major_faults,
-            read: Bytes::from_bytes(512 * counts.blocks_read),
-            written: Bytes::from_bytes(512 * counts.blocks_written),
-            switches_voluntary: counts.switches_voluntary,
-            switches_forced: counts.switches_forced,
-            peak: Bytes::from_kib(counts.max_rss),
-        }
-    }
-}
-
-fn number(pid: Pid) -> i32 {
-    pid.as_raw_nonzero().get()
-}
-
-const fn status(ended: Ended) -> Status {
-    match ended {
-        Ended::Exited(code) => Status::Exited(code),
-        Ended::Signalled(signal) => Status::Signalled(signal),
     }
 }

@@ -16,8 +16,7 @@ use crate::error::Error;
 pub struct Stages {
     /// What the trial before left, until it is taken over.
     pub left: RefCell<Option<Standing>>,
-    /// Started by the first trial that needs it.
-    pub samplers: OnceCell<Rc<Samplers>>,
+    samplers: OnceCell<Rc<Samplers>>,
 }
 
 /// What several trials share, one after another.

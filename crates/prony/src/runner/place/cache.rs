@@ -14,7 +14,7 @@ use super::copy::copy_tree;
 use crate::error::Error;
 
 /// What was not taken for so long is removed when something is added.
-const KEPT: Duration = Duration::from_hours(30 * 24);
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Where builds are kept.
 #[derive(Debug)]
@@ -84,7 +84,7 @@ pub fn key(program: &ProgramSpec, build: &[String], copy: &Path) -> Result<Strin
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     let tool = std::env::split_paths(&path).map(|dir| dir.join(build.first().map_or("", String::as_str)));
     let tool = tool.filter_map(|path| path.metadata().ok()).map(|about| (about.size(), about.mtime())).next();
-    let inherited: Vec<_> = program.inherit.iter().map(|name| std::env::var_os(name)).collect();
+    let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
     hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?}", program.env).as_bytes());
     tree(copy, &mut hash)?;
     Ok(format!("{:032x}", hash.digest128()))
