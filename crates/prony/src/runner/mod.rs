@@ -277,7 +277,7 @@ fn ended(campaign: &Campaign<'_>, record: &TrialRecord, variant: String) -> Even
         trial: record.trial,
         variant,
         took: record.took,
-        phases: phase_times(&record),
+        phases: phase_times(record),
         ending: record.ending.clone(),
         done: count(campaign.done.len()),
         trials: count(campaign.plan.len()),
