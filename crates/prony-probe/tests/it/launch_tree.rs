@@ -81,7 +81,8 @@ fn a_killed_supervisor_takes_the_subject_along() {
     let mut running = launch("sleep", dir.path());
     let pid = left_pid(dir.path(), "sleep");
     kill(parent_of(pid));
-    let error = running.wait(None).unwrap_err();
-    assert!(error.to_string().contains("ended unexpectedly"), "{error}");
+    let end = running.wait(None).unwrap().expect("a lost supervisor is an end");
+    assert!(end.lost.as_deref().is_some_and(|how| how.contains("SIGKILL")), "{end:?}");
+    assert!(end.cpu.measured().is_none() && end.usage.measured().is_none(), "nobody told: {end:?}");
     eventually("the subject is gone", || !runs(pid));
 }

@@ -16,7 +16,7 @@ use super::timeline::Course;
 #[derive(Clone, Debug, PartialEq)]
 enum Figure {
     /// With the number of trials that have none of it.
-    Known(Summary, usize),
+    Known(Summary, u32),
     Unknown(String),
 }
 
@@ -150,7 +150,7 @@ fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
         Reading::Measured(_) => None,
     });
     match summary(&values) {
-        Some(summary) => Figure::Known(summary, trials.len() - values.len()),
+        Some(summary) => Figure::Known(summary, u32::try_from(trials.len() - values.len()).unwrap_or(u32::MAX)),
         None => Figure::Unknown(why.unwrap_or_else(|| "no trial has it".to_owned())),
     }
 }
