@@ -401,7 +401,7 @@ fn not_begun<T: Timing>(feed: &mut impl Feed<T>, timing: &mut T) {
 }
 
 /// Operations, `size` to a write transaction. Where one fails, or the commit, its transaction is discarded and all its
-/// operations count as failed; the next one begins afresh.
+/// operations count as failed, so that what they read is no answer of the phase; the next one begins afresh.
 ///
 /// # Errors
 /// As [`each`].
@@ -422,13 +422,13 @@ pub fn batched_writes<S: Session, T: Timing>(
                 continue;
             }
         };
-        let read = tally.reads.bytes;
+        let read = tally.reads;
         let (ran, stopped) = span::<Writing, _, _>(&mut txn, feed, timing, &mut tally.reads, size);
         if let Some(error) = stopped {
             discard(txn);
             timing.discarded(feed.at());
             feed.undone();
-            tally.reads.bytes = read;
+            tally.reads = read;
             tally.failed(ran + 1, error)?;
             continue;
         }
@@ -438,7 +438,7 @@ pub fn batched_writes<S: Session, T: Timing>(
             Ok(()) => tally.succeeded(ran, 1),
             Err(error) => {
                 feed.undone();
-                tally.reads.bytes = read;
+                tally.reads = read;
                 tally.failed(ran, error)?;
             }
         }

@@ -1,6 +1,8 @@
 //! What fails counts as failed everywhere: in the counts, the histograms, the bytes and the series (METHOD 1.4).
 
-use prony_core::experiment::spec::{Action, Amount, Arrivals, Grouping, Ops, OptionValue, Order, Sampling};
+use prony_core::experiment::spec::{
+    Action, Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, Sampling, ScanLength,
+};
 use prony_core::latency::Recorder;
 use prony_core::protocol::PhaseReport;
 use prony_core::record::LatencyKind;
@@ -106,4 +108,29 @@ fn what_compute_stores_counts_where_it_is_stored() {
         let [compute, get] = reports(&option(plan, "fail_every", OptionValue::Int(20))).try_into().unwrap();
         assert_eq!((compute.operations, compute.user_bytes), (get.rows.unwrap(), get.user_bytes));
     }
+}
+
+#[test]
+fn what_undone_transactions_read_is_no_answer() {
+    // The put has committed and put a thousand times; of the mix the 7th transaction fails, or its 5th operation.
+    for (fault, every, lost) in [("fail_commit_every", 1007, 10), ("fail_every", 1005, 5)] {
+        let mix = MixSpec {
+            ops: Ops { transaction: Grouping::Batch(10), ..ops(Order::Record) },
+            weights: MixWeights { read_modify_write: 1.0, ..MixWeights::default() },
+            scan_length: ScanLength::Fixed(1),
+        };
+        let plan = plan(1000, [Action::Put(ops(Order::Record)), Action::Mix(mix)]);
+        let [_, mixed] = reports(&option(plan, fault, OptionValue::Int(every))).try_into().unwrap();
+        assert_eq!((mixed.operations, mixed.errors), (1000 - lost, lost), "{fault}");
+        assert_eq!((mixed.rows, mixed.misses), (Some(mixed.operations), Some(0)), "{fault}");
+        assert_eq!(mixed.answer.unwrap().rows, mixed.operations, "{fault}");
+    }
+}
+
+#[test]
+fn misses_of_undone_transactions_are_no_answer_either() {
+    let delete = Ops { transaction: Grouping::Batch(10), ..ops(Order::Record) };
+    let plan = plan(1000, [Action::Delete(delete)]);
+    let [deleted] = reports(&option(plan, "fail_commit_every", OptionValue::Int(4))).try_into().unwrap();
+    assert_eq!((deleted.operations, deleted.errors, deleted.misses), (750, 250, Some(750)));
 }
