@@ -1,5 +1,7 @@
 //! The flame graph: calls by the time spent below them, without those too small to be seen.
 
+use std::collections::BTreeMap;
+
 use super::select::Selection;
 use crate::units::Nanos;
 
@@ -33,6 +35,8 @@ pub struct FlameNode {
 pub enum What {
     /// Everything in a thread, where there are several.
     Thread(usize),
+    /// Everything in so many threads, each too small to be seen by itself: their calls are those of all of them.
+    Others(usize),
     /// A call of a function.
     Function(usize),
 }
@@ -44,21 +48,37 @@ struct Sum {
     total: u64,
 }
 
+/// Own and total time of the frames that were seen, by number. Of a thread these are few of the profile's.
+type Sums = BTreeMap<usize, Sum>;
+
 impl Flame {
-    /// Of a selection, without calls below a share (0 to 1) of its time.
+    /// Of a selection, without calls below a share (0 to 1) of its time. Threads below it are one root together.
     pub fn of(selection: &Selection<'_>, smallest: f64) -> Self {
         let least = (selection.busy.as_nanos() as f64 * smallest) as u64;
+        let threads: Vec<(usize, u64)> = selection.threads().into_iter().map(|t| (t, time_of(selection, t))).collect();
         let mut flame = Self::default();
-        let threads = selection.threads();
-        for thread in &threads {
-            let sums = sums(selection, *thread);
-            let root = (threads.len() > 1).then(|| {
-                let all = sums.iter().map(|sum| sum.own).sum();
-                flame.push(None, What::Thread(*thread), Sum { own: 0, total: all })
-            });
-            flame.grow(selection, &sums, root, least);
+        if let [(only, _)] = threads.as_slice() {
+            flame.grow(selection, &sums(selection, &[*only]), None, least);
+            return flame;
+        }
+        let (seen, small): (Vec<_>, Vec<_>) = threads.into_iter().partition(|(_, time)| *time > 0 && *time >= least);
+        for (thread, time) in seen {
+            flame.add(selection, What::Thread(thread), &[thread], (time, least));
+        }
+        let time = small.iter().map(|(_, time)| time).sum();
+        let small: Vec<usize> = small.into_iter().map(|(thread, _)| thread).collect();
+        match small.as_slice() {
+            [] => {}
+            [one] => flame.add(selection, What::Thread(*one), &small, (time, least)),
+            all => flame.add(selection, What::Others(all.len()), all, (time, least)),
         }
         flame
+    }
+
+    /// A root and what its threads called; `time` is theirs and the least that is shown.
+    fn add(&mut self, selection: &Selection<'_>, what: What, threads: &[usize], (time, least): (u64, u64)) {
+        let root = self.push(None, what, Sum { own: 0, total: time });
+        self.grow(selection, &sums(selection, threads), Some(root), least);
     }
 
     fn push(&mut self, parent: Option<usize>, what: What, sum: Sum) -> usize {
@@ -68,34 +88,36 @@ impl Flame {
     }
 
     /// Parents stand before children among the frames, so one pass finds each call's place.
-    fn grow(&mut self, selection: &Selection<'_>, sums: &[Sum], root: Option<usize>, least: u64) {
+    fn grow(&mut self, selection: &Selection<'_>, sums: &Sums, root: Option<usize>, least: u64) {
         let frames = &selection.profile.frames;
-        let mut placed: Vec<Option<(usize, usize)>> = vec![None; frames.len()];
-        for (at, sum) in sums.iter().enumerate().filter(|(_, sum)| sum.total > 0) {
-            let above = match frames[at].parent {
+        let mut placed: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        for (at, sum) in sums.iter().filter(|(_, sum)| sum.total > 0) {
+            let above = match frames[*at].parent {
                 None => Some((root, 0)),
-                Some(parent) => placed[parent].map(|(node, depth)| (Some(node), depth + 1)),
+                Some(parent) => placed.get(&parent).map(|(node, depth)| (Some(*node), depth + 1)),
             };
             match above.filter(|(_, depth)| sum.total >= least && *depth < DEEPEST) {
                 None => self.left_out += 1,
                 Some((parent, depth)) => {
-                    placed[at] = Some((self.push(parent, What::Function(frames[at].function), *sum), depth));
+                    placed.insert(*at, (self.push(parent, What::Function(frames[*at].function), *sum), depth));
                 }
             }
         }
     }
 }
 
-/// Own and total time of each frame in a thread.
-fn sums(selection: &Selection<'_>, thread: usize) -> Vec<Sum> {
-    let frames = &selection.profile.frames;
-    let mut sums = vec![Sum::default(); frames.len()];
-    for (frame, time) in selection.own_of(thread) {
-        sums[frame] = Sum { own: time, total: time };
-    }
-    for at in (0..frames.len()).rev() {
-        if let Some(parent) = frames[at].parent {
-            sums[parent].total += sums[at].total;
+fn time_of(selection: &Selection<'_>, thread: usize) -> u64 {
+    selection.own_of(thread).map(|(_, time)| time).sum()
+}
+
+/// Own and total time of each frame in these threads together.
+fn sums(selection: &Selection<'_>, threads: &[usize]) -> Sums {
+    let mut sums = Sums::new();
+    for (innermost, time) in threads.iter().flat_map(|thread| selection.own_of(*thread)) {
+        for (depth, frame) in selection.profile.outwards(innermost).enumerate() {
+            let sum = sums.entry(frame).or_default();
+            sum.total += time;
+            sum.own += if depth == 0 { time } else { 0 };
         }
     }
     sums

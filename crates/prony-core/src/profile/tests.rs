@@ -249,6 +249,44 @@ fn a_flame_graph_of_endless_recursion_has_an_end() {
     assert_eq!(profile.during(None).times().functions[0].total, Nanos::from_micros(10));
 }
 
+/// What perf says of so many threads that each ran once, every second one deeper by a call.
+fn many_threads(threads: u32) -> Profile {
+    let one = |tid: u32| {
+        let deeper = if tid.is_multiple_of(2) { "\t 10 step (/usr/bin/prony)\n" } else { "" };
+        format!("worker 1/{tid} 10.000000001:    1000000 cpu-clock: \n{deeper}\t 11 main (/usr/bin/prony)\n\n")
+    };
+    let mut builder = Builder::default();
+    builder.add_perf_script(&(2..2 + threads).map(one).collect::<String>()).unwrap();
+    builder.finish()
+}
+
+#[test]
+fn small_threads_are_one_root_together() {
+    let profile = many_threads(5_000);
+    let selection = profile.during(None);
+    let flame = Flame::of(&selection, 0.001);
+    let whole = Nanos::from_secs(5);
+    assert_eq!(flame.nodes.len(), 3, "a root, `main` and `step`: {:?}", &flame.nodes[..3]);
+    assert_eq!((flame.nodes[0].what, flame.nodes[0].total, selection.busy), (What::Others(5_000), whole, whole));
+    assert_eq!(flame.nodes[1..].iter().map(|n| n.total.as_nanos() / 1_000_000).collect::<Vec<_>>(), [5_000, 2_500]);
+    assert_eq!(Flame::of(&selection, 0.0).nodes.len(), 5_000 + 5_000 + 2_500, "all of it where nothing is too small");
+    assert_eq!(Flame::of(&selection, 2.0).nodes.len(), 1);
+}
+
+#[test]
+fn one_small_thread_among_large_ones_keeps_its_name() {
+    let profile = many_threads(3);
+    let flame = Flame::of(&profile.during(None), 0.4);
+    let roots: Vec<What> = flame.nodes.iter().filter(|n| n.parent.is_none()).map(|n| n.what).collect();
+    assert_eq!(roots, [What::Others(3)], "each has a third");
+    let mut builder = Builder::default();
+    builder.add_perf_script(PERF).unwrap();
+    let profile = builder.finish();
+    let flame = Flame::of(&profile.during(None), 0.5);
+    let roots: Vec<What> = flame.nodes.iter().filter(|n| n.parent.is_none()).map(|n| n.what).collect();
+    assert_eq!(roots, [What::Thread(1), What::Thread(0)]);
+}
+
 /// Stacks of a few names, so that recursion and common callers are frequent.
 fn stacks() -> impl Strategy<Value = Vec<(Vec<&'static str>, u64)>> {
     let name =

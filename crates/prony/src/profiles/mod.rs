@@ -72,6 +72,11 @@ impl VariantProfile {
     }
 }
 
+/// What threads are called that are too small to be seen one by one.
+pub(crate) fn others(threads: usize) -> String {
+    format!("{threads} small threads")
+}
+
 /// The profiles of the variants that `wanted` accepts, in the experiment's order.
 ///
 /// # Errors

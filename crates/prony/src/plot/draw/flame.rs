@@ -8,7 +8,7 @@ use super::Canvas;
 use super::look::nth;
 use super::svg::{SOFT, Svg, Type, fitted};
 use crate::error::Error;
-use crate::profiles::{VariantProfile, load};
+use crate::profiles::{VariantProfile, load, others};
 
 const MARGIN: f64 = 16.0;
 const ROW: f64 = 17.0;
@@ -60,6 +60,7 @@ fn one(svg: &mut Svg, width: f64, top: f64, title: &str, of: &VariantProfile, se
         let wide = node.total.as_nanos() as f64 * scale;
         let (text, colour) = match node.what {
             What::Thread(thread) => (selection.profile.thread_name(thread), SOFT),
+            What::Others(threads) => (others(threads), SOFT),
             What::Function(function) => {
                 let function = &selection.profile.functions[function];
                 let rank = packages.iter().position(|share| share.of == function.package);

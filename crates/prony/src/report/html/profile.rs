@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::Error;
 use crate::plot::data::Source;
-use crate::profiles::{PhaseProfile, VariantProfile, load};
+use crate::profiles::{PhaseProfile, VariantProfile, load, others};
 
 /// Rows of the tables.
 const ROWS: usize = 25;
@@ -99,7 +99,8 @@ fn of_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>
     let mut by_package: Vec<(usize, f64, f64)> = times.packages.iter().take(ROWS).map(row).collect();
     let call = |node: &FlameNode| {
         let name = match node.what {
-            What::Thread(thread) => names.thread(thread),
+            What::Thread(thread) => names.alone(&selection.profile.thread_name(thread)),
+            What::Others(threads) => names.alone(&others(threads)),
             What::Function(function) => names.function(function),
         };
         (node.parent.map_or(-1, |at| at as i64), name, share(node.own), share(node.total))
@@ -122,7 +123,8 @@ fn of_phase(of: &VariantProfile, phase: &PhaseProfile, selection: &Selection<'_>
     }
 }
 
-/// The picture; where a tenth of a percent still makes too many calls, more is left out.
+/// The picture; where a tenth of a percent still makes too many calls, more is left out. This ends: what is smaller than
+/// the whole is left out in the end, and small threads are one root.
 fn flame(selection: &Selection<'_>) -> (Flame, f64) {
     let mut smallest = SMALLEST;
     loop {
@@ -168,9 +170,9 @@ impl<'p> Names<'p> {
         self.names.len() - 1
     }
 
-    fn thread(&mut self, thread: usize) -> usize {
-        let text = cut(&self.profile.thread_name(thread));
-        self.names.push(Name { text, package: None, place: String::new() });
+    /// A name without a package: of threads.
+    fn alone(&mut self, text: &str) -> usize {
+        self.names.push(Name { text: cut(text), package: None, place: String::new() });
         self.names.len() - 1
     }
 }
@@ -178,4 +180,24 @@ impl<'p> Names<'p> {
 fn cut(text: &str) -> String {
     let short: String = text.chars().take(LONGEST).collect();
     if short.len() < text.len() { format!("{short}...") } else { short }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::profile::Builder;
+
+    use super::*;
+
+    #[test]
+    fn a_picture_of_more_threads_than_calls_is_small() {
+        let one = |tid: usize| {
+            format!("worker 1/{tid} 10.000000001: 1000000 cpu-clock: \n\t {tid:x} call{tid} (/usr/bin/prony)\n\n")
+        };
+        let mut builder = Builder::default();
+        builder.add_perf_script(&(2..CALLS + 1_002).map(one).collect::<String>()).unwrap();
+        let profile = builder.finish();
+        let (flame, smallest) = flame(&profile.during(None));
+        assert_eq!((flame.nodes.len(), flame.left_out), (1, CALLS + 1_000), "at {smallest}");
+        assert_eq!(flame.nodes[0].what, What::Others(CALLS + 1_000));
+    }
 }
