@@ -338,13 +338,25 @@ fn by_outcomes(variant: Counts, baseline: Counts) -> Option<Verdict> {
 /// The second label of the baseline beside the first.
 fn against_itself(pairing: &Pairing) -> Reading<Estimate> {
     let brackets: Vec<Bracket> = pairing.blocks.iter().filter_map(|b| b.aa(pairing.better)).collect();
+    estimate(&SignTest::new(&brackets), pairing.better)
+}
+
+/// Blocks that say something, and their ratio with its interval at 95 %, for one look and one comparison: no verdict.
+/// A trial that did not finish counts as in verdicts, as worse than any value.
+pub fn uncorrected(blocks: &[BlockValues], better: Better) -> (u32, Reading<Estimate>) {
+    let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| b.bracket(better)).collect();
     let test = SignTest::new(&brackets);
+    (test.blocks(), estimate(&test, better))
+}
+
+fn estimate(test: &SignTest, better: Better) -> Reading<Estimate> {
     match test.estimate() {
-        Some(log) if test.blocks() >= 2 => Reading::Measured(Estimate {
-            ratio: if pairing.better == Better::Higher { (-log).exp() } else { log.exp() },
-            interval: RatioInterval::from_log_cost(test.interval(0.05), pairing.better),
+        _ if test.blocks() < 2 => Reading::Missing(Why::TooFew { have: test.blocks().into(), need: 2 }),
+        None => Reading::Missing(Why::NotReached),
+        Some(log) => Reading::Measured(Estimate {
+            ratio: if better == Better::Higher { (-log).exp() } else { log.exp() },
+            interval: RatioInterval::from_log_cost(test.interval(0.05), better),
         }),
-        _ => Reading::Missing(Why::TooFew { have: brackets.len() as u64, need: 2 }),
     }
 }
 

@@ -19,7 +19,7 @@ pub mod summary;
 pub mod verdict;
 
 pub use binomial::binomial_interval;
-pub use compare::{Comparison, Estimate, Family, Pairing, compare_family, settled};
+pub use compare::{Comparison, Estimate, Family, Pairing, compare_family, settled, uncorrected};
 pub use growth::{Growth, growth};
 pub use interaction::{Cross, interaction};
 pub use looks::{Looks, MIN_BLOCKS, blocks_before_any_verdict};

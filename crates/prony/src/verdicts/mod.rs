@@ -52,11 +52,12 @@ pub struct Line {
 /// A comparison without the blocks in which a trial was disturbed (METHOD 4.10).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undisturbed {
-    /// Blocks that are left.
-    pub blocks: usize,
-    /// Of so many.
-    pub of: usize,
-    /// Their ratio and its interval, at 95 % and uncorrected; missing where too few are left.
+    /// Blocks that are left and say something.
+    pub blocks: u32,
+    /// Of so many that do.
+    pub of: u32,
+    /// Their ratio and its interval, at 95 % and uncorrected, in which a trial that did not finish is worse than any that
+    /// did, as in the verdict; missing where too few are left, or in half of them a trial did not finish.
     pub estimate: Reading<Estimate>,
 }
 

@@ -10,7 +10,7 @@ use prony_core::plan::Label;
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, MetricKeyText, TrialRecord};
 use prony_core::stats::sign::{Bracket, SignTest};
-use prony_core::stats::{BlockValues, Estimate, Looks, Observation, Pairing, RatioInterval};
+use prony_core::stats::{BlockValues, Looks, Observation, Pairing, RatioInterval, uncorrected};
 
 use super::{Beside, Pair, Undisturbed};
 use crate::results::RunData;
@@ -90,24 +90,19 @@ impl<'a> Index<'a> {
         beside(pair, &blocks)
     }
 
-    /// The pair without the blocks in which one of its trials is among these; `None` where there is no such block.
+    /// The pair without the blocks in which one of its trials is among these; `None` where no block that says something
+    /// is lost by that.
     pub(super) fn without(&self, pair: &Pair, disturbed: &BTreeSet<u32>) -> Option<Undisturbed> {
         let blocks = self.blocks_of(pair);
-        let of = blocks.len();
-        let quiet = |block: &Block<'_>| {
+        let quiet = |block: &&Block<'_>| {
             let mut ours = [Some(block.variant), Some(block.baseline), block.baseline2].into_iter().flatten();
             !ours.any(|t| disturbed.contains(&t.trial.position))
         };
-        let left: Vec<Block<'_>> = blocks.into_iter().filter(quiet).collect();
-        if left.len() == of {
-            return None;
-        }
-        let Beside { ratio, interval, .. } = beside(pair.clone(), &left);
-        let estimate = match (ratio, interval) {
-            (Reading::Measured(ratio), Reading::Measured(interval)) => Reading::Measured(Estimate { ratio, interval }),
-            (Reading::Missing(why), _) | (_, Reading::Missing(why)) => Reading::Missing(why),
-        };
-        Some(Undisturbed { blocks: left.len(), of, estimate })
+        let better = pair.metric.key.metric.better();
+        let all: Vec<BlockValues> = blocks.iter().map(|block| values(block, &pair.metric)).collect();
+        let left: Vec<BlockValues> = blocks.iter().filter(quiet).map(|block| values(block, &pair.metric)).collect();
+        let ((of, _), (blocks, estimate)) = (uncorrected(&all, better), uncorrected(&left, better));
+        (blocks < of).then_some(Undisturbed { blocks, of, estimate })
     }
 
     /// The second label of a baseline beside its first, in every sub-block that has both; `pair` names it twice.

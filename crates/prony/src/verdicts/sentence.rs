@@ -1,6 +1,6 @@
 //! A comparison as a sentence.
 
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::stats::verdict::directions;
 use prony_core::stats::{Comparison, Counts, RatioInterval, Verdict};
 
@@ -60,6 +60,7 @@ pub(crate) fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
         Reading::Measured(e) => format!("{} times ({})", digits(e.ratio), interval_text(e.interval)),
+        Reading::Missing(Why::NotReached) => "- (in half of them a trial did not finish)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
     format!("without disturbed trials ({blocks} of {of} blocks are left): {figure}")

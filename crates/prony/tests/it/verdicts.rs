@@ -270,3 +270,36 @@ fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
     data.trials.iter_mut().for_each(|t| t.conditions = json!(null));
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
 }
+
+#[test]
+fn without_disturbed_trials_those_that_did_not_finish_still_count() {
+    let steal = |t: &TrialRecord| json!({ "change": { "steal": if t.trial.block == 1 { 0.3 } else { 0.0 } } });
+    let died = |t: &mut TrialRecord| {
+        t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
+        t.phases = vec![not_reached("write")];
+    };
+    // The variant is as fast where it lives; it dies in so many of twelve blocks, and the machine took one trial.
+    let run = |deaths: u32, host: bool| {
+        data(&two_stores(12), 12, |t| {
+            write(t, 1.0);
+            t.conditions = steal(t);
+            if t.trial.variant == 1 && t.trial.block >= 12 - deaths {
+                died(t);
+            }
+            if host && t.trial.variant == 1 && t.trial.block == 2 {
+                died(t);
+                t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Host };
+            }
+        })
+    };
+    let left = |data: &RunData| only(&verdicts::of(data)).undisturbed.clone().unwrap();
+    let some = left(&run(4, true));
+    assert_eq!((some.blocks, some.of), (10, 11), "what the host killed says nothing, disturbed or not");
+    let interval = some.estimate.measured().unwrap().interval;
+    assert_eq!(interval.high, None, "4 of 10 are worse than any number: {interval:?}");
+    let half = run(8, false);
+    assert_eq!(left(&half).estimate, Reading::Missing(prony_core::reading::Why::NotReached));
+    let detail = only(&verdicts::of(&half)).detail.clone();
+    let told = "without disturbed trials (11 of 12 blocks are left): - (in half of them a trial did not finish)";
+    assert!(detail.contains(told), "{detail}");
+}

@@ -44,8 +44,8 @@ struct EstimateOut {
 /// Without the blocks in which a trial was disturbed.
 #[derive(Serialize)]
 struct UndisturbedOut {
-    blocks: usize,
-    of: usize,
+    blocks: u32,
+    of: u32,
     estimate: Option<EstimateOut>,
 }
 
