@@ -82,6 +82,9 @@ export interface Fit {
   interval: [number, number];
   scale: number;
   last: number;
+  /** Trials of the series, and those of them without a figure, which are not in the fit. */
+  trials: number;
+  without: number;
   /** The limit on memory, bytes, where the figure is what it holds down. */
   limit: number | null;
   /** Where the line would meet it: extrapolated, not measured. */

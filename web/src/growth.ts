@@ -76,11 +76,12 @@ function legendOf(state: State, of: Growth): HTMLElement {
   return h("ul", { class: "legend", "aria-label": "Series" }, ...shown.map(item));
 }
 
-function gather(state: State, metric: Metric, of: Growth): { points: Point[]; ends: End[] } {
+function gather(state: State, metric: Metric, of: Growth): { points: Point[]; ends: End[]; zeros: number } {
   const { trials, factors, variants } = state.data;
   const numbers = factors[of.factor]!.numbers!;
   const figures = values(metric);
   const points: Point[] = [];
+  let zeros = 0;
   const counts = new Map<string, { x: number; series: number; outcome: string; n: number }>();
   of.series.forEach(([, members], series) => {
     const member = new Set(members.filter((v) => state.shows(v)));
@@ -90,6 +91,7 @@ function gather(state: State, metric: Metric, of: Growth): { points: Point[]; en
       const y = figures[trial] ?? NaN;
       const outcome = trials.outcomes[trials.outcome[trial]!]!;
       if (y > 0) points.push({ x, y, trial, series });
+      else if (!Number.isNaN(y)) zeros++;
       else if (outcome !== "ok") {
         const key = `${series} ${x} ${outcome}`;
         const so_far = counts.get(key) ?? { x, series, outcome, n: 0 };
@@ -99,11 +101,11 @@ function gather(state: State, metric: Metric, of: Growth): { points: Point[]; en
     });
   });
   const ends = [...counts.values()].map(({ x, series, outcome, n }) => ({ x, series, text: `${n} ${outcome}` }));
-  return { points, ends };
+  return { points, ends, zeros };
 }
 
 function chart(state: State, metric: Metric, of: Growth): Chart | null {
-  const { points, ends } = gather(state, metric, of);
+  const { points, ends, zeros } = gather(state, metric, of);
   if (points.length === 0) return null;
   const factor = state.data.factors[of.factor]!.name;
   const fits = of.fits[metric.name]!.map((fit, series) => ({ fit, series })).filter(
@@ -112,13 +114,15 @@ function chart(state: State, metric: Metric, of: Growth): Chart | null {
   const name = (series: number) => of.series[series]![0] || metric.name;
   const say = ({ fit, series }: { fit: Fit; series: number }) =>
     `${name(series)} grows as ${factor} to the power of ${digits(fit.slope)} (${digits(fit.interval[0])} to ` +
-    `${digits(fit.interval[1])}; ${digits(fit.last)} between the two largest)`;
+    `${digits(fit.interval[1])}; ${digits(fit.last)} between the two largest)` +
+    (fit.without > 0 ? `, without ${fit.without} of ${fit.trials} trials that have no figure` : "");
   const reached = fits.flatMap((f) => (f.fit.reach && f.fit.limit ? [`${name(f.series)}: ${reach(f.fit, factor)}`] : []));
   const dots = reached.length ? ` Dots go on beyond what was measured. ${reached.join(". ")}.` : "";
   const marks = ends.length ? " Crosses at the top are trials that did not finish." : "";
+  const none = zeros ? ` Not drawn: ${zeros} figures that are not above 0; their series have no power law.` : "";
   return {
     title: `${metric.name} against ${factor}`,
-    caption: `Both axes are logarithmic. Lines join medians; dashes are the fitted power law.${marks} ${fits.map(say).join(". ")}.${dots}`,
+    caption: `Both axes are logarithmic. Lines join medians; dashes are the fitted power law.${marks}${none} ${fits.map(say).join(". ")}.${dots}`,
     alternative: [...fits.map(say), ...reached].join("; "),
     draw: (width) => draw(state, metric, of, points, ends, fits, width),
     table: () => ({
@@ -138,13 +142,16 @@ function chart(state: State, metric: Metric, of: Growth): Chart | null {
   };
 }
 
+/** No bound farther than so many times the largest measured value is stated: as in the text report. */
+const FARTHEST = 100;
+
 /** Where the fit would meet the limit, in words that say that nothing of it was measured. */
 function reach(fit: Fit, factor: string): string {
   const { x, low, high, beyond } = fit.reach!;
   const about = (n: number) => quantity(Number(n.toPrecision(2)), "count");
   return (
     `extrapolated, not measured: it would meet the limit of ${quantity(fit.limit!, "bytes")} at about ${about(x)} ${factor} ` +
-    `(${about(low)} to ${high === null ? "any number" : about(high)}), ${digits(Number(beyond.toPrecision(2)))} times the largest measured`
+    `(${about(low)} to ${high === null ? `beyond ${FARTHEST} times the largest measured` : about(high)}), ${digits(Number(beyond.toPrecision(2)))} times the largest measured`
   );
 }
 

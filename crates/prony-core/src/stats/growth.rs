@@ -7,7 +7,7 @@ use super::summary::median;
 use crate::reading::{Reading, Why};
 
 /// Beyond so many times the largest measured value of the factor nothing is said.
-const FARTHEST: f64 = 100.0;
+pub const FARTHEST: f64 = 100.0;
 
 /// A power law `y = scale * x^slope`, fitted on logarithms.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -35,7 +35,8 @@ pub struct Reach {
     pub x: f64,
     /// The nearest `x`, over the interval of the slope and the slope between the last two levels.
     pub low: f64,
-    /// The farthest `x`; `None` where one of these slopes never gets there.
+    /// The farthest `x`; `None` where one of these slopes never gets there, or only beyond [`FARTHEST`] times the largest
+    /// measured.
     pub high: Option<f64>,
     /// `x` as a multiple of the largest measured.
     pub beyond: f64,
@@ -94,7 +95,8 @@ impl Growth {
         if beyond > FARTHEST {
             return Reading::Missing(Why::NotSupported(format!("beyond {FARTHEST} times the largest measured")));
         }
-        Reading::Measured(Reach { x: at(self.slope), low, high: high.is_finite().then_some(high), beyond })
+        let high = (high <= FARTHEST * self.largest).then_some(high);
+        Reading::Measured(Reach { x: at(self.slope), low, high, beyond })
     }
 }
 
@@ -177,6 +179,18 @@ mod tests {
         assert!(g.last_slope > g.slope + 0.3);
         let reach = g.reach(40.0).measured().copied().unwrap();
         assert!(reach.low < reach.x);
+    }
+
+    #[test]
+    fn what_lies_too_far_for_the_line_is_no_bound_either() {
+        // The line meets the limit at 3 times the largest; its last slope, of 0.1, only at 40 thousand times that.
+        let points = [(1.0, 1.0), (10.0, 10.0), (100.0, 100.0), (1000.0, 126.0)];
+        let g = fitted(&points.map(|p| [p; 3]).concat());
+        let reach = g.reach(g.at(3000.0)).measured().copied().unwrap();
+        assert!((reach.beyond - 3.0).abs() < 1e-9 && g.last_slope > 0.0 && reach.low > g.largest);
+        assert_eq!(reach.high, None);
+        let near = g.reach(g.at(1100.0)).measured().copied().unwrap();
+        assert!(near.high.unwrap() <= FARTHEST * g.largest && near.high.unwrap() > near.x, "{near:?}");
     }
 
     #[test]

@@ -30,7 +30,8 @@ fn growths(data: &RunData) -> Remarks {
     Remarks {
         title: "Growth",
         lines: cut(sentences.flatten().collect()),
-        note: "Power laws fitted to all trials, with the 95 % interval of the exponent; no verdict rests on them"
+        note: "Power laws fitted to the trials that have a figure, with the 95 % interval of the exponent; no verdict \
+               rests on them"
             .to_owned(),
     }
 }

@@ -1,11 +1,11 @@
 //! How a figure grows with a numeric factor, on log axes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::experiment::design::Experiment;
 use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_core::outcome::Outcome;
-use prony_core::stats::growth::Reach;
+use prony_core::outcome::{OutOfMemory, Outcome};
+use prony_core::stats::growth::{FARTHEST, Reach};
 use prony_core::stats::{Growth as Fit, growth};
 use prony_core::units::Bytes;
 use serde::Serialize;
@@ -27,15 +27,20 @@ pub struct Growth {
 pub struct Series {
     /// Levels of the other factors that vary; empty where none does.
     pub name: String,
-    /// The factor's value and the index of the trial, with its figure where it has one.
+    /// The factor's value and the index of the trial, with its figure where it has one that log axes can show.
     pub points: Vec<(f64, usize, Option<f64>)>,
+    /// Trials without a figure: these are in no fit.
+    pub without: usize,
+    /// Trials whose figure is not above 0: where there are any, there is no fit.
+    pub zeros: usize,
     /// The power law through the points, where there are three levels.
     pub fit: Option<Fit>,
     /// The limit on memory, bytes, where the figure is what it holds down and all variants have the same.
     pub limit: Option<f64>,
     /// Where the fit would meet that limit: an extrapolation.
     pub reach: Option<Reach>,
-    /// Values of the factor at which a trial ran out of memory, rising.
+    /// Values of the factor at which a trial ran out of the memory that it was allowed, rising: what the host lacked says
+    /// nothing of the subject.
     pub ran_out: Vec<f64>,
 }
 
@@ -50,6 +55,10 @@ pub struct Line {
     pub scale: f64,
     /// Exponent between the two largest levels.
     pub last: f64,
+    /// Trials of the series.
+    pub trials: usize,
+    /// Those of them without a figure, which are not in the fit.
+    pub without: usize,
     /// The limit on memory, bytes.
     pub limit: Option<f64>,
     /// Where the fit would meet it: an extrapolation.
@@ -59,9 +68,9 @@ pub struct Line {
 impl Line {
     /// Of a series that has a fit.
     pub fn of(series: &Series) -> Option<Self> {
-        let (limit, reach) = (series.limit, series.reach);
+        let Series { limit, reach, without, .. } = *series;
         let Fit { slope, interval, scale, last_slope, .. } = series.fit?;
-        Some(Self { slope, interval, scale, last: last_slope, limit, reach })
+        Some(Self { slope, interval, scale, last: last_slope, trials: series.points.len(), without, limit, reach })
     }
 }
 
@@ -130,29 +139,41 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
     for variant in variants {
         let Some(x) = number(*variant) else { continue };
         for (at, trial) in data.trials.iter().enumerate().filter(|(_, t)| t.trial.variant == *variant) {
-            points.push((x, at, figure(trial, metric).filter(|y| *y > 0.0)));
+            points.push((x, at, figure(trial, metric)));
         }
     }
-    let finished: Vec<(f64, f64)> = points.iter().filter_map(|(x, _, y)| Some((*x, (*y)?))).collect();
-    let fit = growth(&finished).measured().copied();
+    let measured: Vec<(f64, f64)> = points.iter().filter_map(|(x, _, y)| Some((*x, (*y)?))).collect();
+    // Refused where a figure is not above 0: a law fitted to the others would be of those that are.
+    let fit = growth(&measured).measured().copied();
+    let zeros = measured.iter().filter(|(_, y)| *y <= 0.0).count();
+    let without = points.len() - measured.len();
     let limit = limit(experiment, metric, variants);
     let reach = fit.zip(limit).and_then(|(fit, limit)| fit.reach(limit).measured().copied());
-    let out = |at: usize| matches!(data.trials[at].ending.outcome, Outcome::OutOfMemory { .. });
+    let out = |at: usize| {
+        matches!(data.trials[at].ending.outcome, Outcome::OutOfMemory { by: OutOfMemory::Limit | OutOfMemory::Runtime })
+    };
     let mut ran_out: Vec<f64> = points.iter().filter(|(_, at, y)| y.is_none() && out(*at)).map(|p| p.0).collect();
     ran_out.sort_by(f64::total_cmp);
     ran_out.dedup();
-    Series { name, points, fit, limit, reach, ran_out }
+    points.iter_mut().for_each(|point| point.2 = point.2.filter(|y| *y > 0.0));
+    Series { name, points, without, zeros, fit, limit, reach, ran_out }
 }
 
 impl Growth {
-    /// How each series that has a fit grows, as sentences without a full stop; names stand in backticks.
+    /// How each series that has a fit grows, as sentences without a full stop, and where figures that are not above 0
+    /// forbid one; names stand in backticks.
     pub fn sentences(&self, metric: &MetricName) -> Vec<String> {
         self.series.iter().filter_map(|series| self.sentence(metric, series)).collect()
     }
 
     fn sentence(&self, metric: &MetricName, series: &Series) -> Option<String> {
-        let fit = series.fit?;
         let of = if series.name.is_empty() { String::new() } else { format!(" of `{}`", series.name) };
+        let Some(fit) = series.fit else {
+            let trials = series.points.len();
+            let why = format!("in {} of {trials} trials the figure is not above 0", series.zeros);
+            let several = series.levels() >= 3 && series.zeros > 0;
+            return several.then(|| format!("`{metric}`{of} has no power law with `{}`: {why}", self.factor));
+        };
         let (low, high) = fit.interval;
         let mut text = format!(
             "`{metric}`{of} grows as `{}` to the power of {:.2} ({low:.2} to {high:.2})",
@@ -167,15 +188,24 @@ impl Growth {
         if let [first, ..] = series.ran_out.as_slice() {
             text += &format!("; at {} it did run out of memory", about(*first));
         }
+        if series.without > 0 {
+            let trials = series.points.len();
+            text += &format!("; left out for want of a figure: {} of {trials} trials", series.without);
+        }
         Some(text)
     }
 }
 
 impl Series {
+    /// Different values of the factor.
+    fn levels(&self) -> usize {
+        self.points.iter().map(|(x, ..)| x.to_bits()).collect::<BTreeSet<u64>>().len()
+    }
+
     /// Where the fit would meet the limit, in words that say that nothing of it was measured.
     pub fn reach_words(&self, factor: &str) -> Option<String> {
         let (reach, limit) = (self.reach?, self.limit?);
-        let high = reach.high.map_or_else(|| "any number".to_owned(), about);
+        let high = reach.high.map_or_else(|| format!("beyond {FARTHEST} times the largest measured"), about);
         Some(format!(
             "extrapolated, not measured: it would meet the limit of {} at about {} `{factor}` ({} to {high}), {} times \
              the largest measured",
