@@ -5,6 +5,7 @@ mod cross;
 
 use prony_core::metric::MetricName;
 use prony_core::reading::Reading;
+use prony_core::stats::sign::gap_needed;
 use prony_core::stats::verdict::RatioInterval;
 use prony_core::stats::{Cross, Estimate, MIN_BLOCKS, Verdict, interaction};
 
@@ -21,8 +22,10 @@ pub struct Interactions {
     pub found: Vec<Interaction>,
     /// Pairs of effects that were compared; the intervals of [`Interaction::change`] are corrected for so many.
     pub looked_at: usize,
-    /// How certain all of these intervals are together.
+    /// How certain all of these intervals are together, where the run was looked at once.
     pub confidence: f64,
+    /// How often the run may have looked at its verdicts, and so may have ended because of what it saw.
+    pub looks: usize,
 }
 
 /// The effect of one factor at several levels of another.
@@ -46,6 +49,12 @@ pub struct Interaction {
     pub between: (String, String),
     /// The effect at the second of them as a multiple of that at the first.
     pub change: Estimate,
+    /// Blocks in which all four variants have a figure: the change is of these.
+    pub blocks: u32,
+    /// Blocks in which any of the four ran.
+    pub of: u32,
+    /// Whether the interval of the change supposes unimodal noise, as few blocks make it.
+    pub unimodal: bool,
 }
 
 /// More levels than this are not listed in a sentence.
@@ -62,13 +71,24 @@ impl Interaction {
         let Self { factor, level, reference, on, metric, .. } = self;
         format!(
             "what `{factor}` does depends on `{on}` in `{metric}`{at}: beside `{reference}`, `{level}` is {}; from `{}` \
-             to `{}` that changes by a factor of {} ({})",
+             to `{}` that changes by a factor of {} ({}{}; {})",
             effects.join(", "),
             self.between.0,
             self.between.1,
             digits(self.change.ratio),
             interval_text(self.change.interval),
+            if self.unimodal { ", for unimodal noise" } else { "" },
+            self.basis(),
         )
+    }
+
+    /// `12 blocks`, `9 of 12 blocks, those in which all four have a figure`
+    fn basis(&self) -> String {
+        let Self { blocks, of, .. } = self;
+        if blocks == of {
+            return format!("{blocks} blocks");
+        }
+        format!("{blocks} of {of} blocks, those in which all four have a figure")
     }
 }
 
@@ -77,10 +97,14 @@ impl Interactions {
     pub fn note(&self) -> String {
         let pairs =
             if self.looked_at == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.looked_at) };
+        let (hold, looks) = match self.looks {
+            0 | 1 => ("hold", String::new()),
+            n => ("would at one look hold", format!(" (this run looked up to {n} times)")),
+        };
         format!(
             "no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
-             hold together with probability {:.0} % over {pairs} of effects looked at, not corrected for looks, those \
-             of single effects with 95 % each",
+             {hold} together with probability {:.0} % over {pairs} of effects looked at{looks}, those of single effects \
+             with 95 % each",
             100.0 * self.confidence
         )
     }
@@ -115,8 +139,15 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
             found.push((candidate, change));
         }
     }
-    let found = strongest(found).into_iter().map(|(c, change)| told(data, &cells[c.cells], &c, change)).collect();
-    Interactions { found, looked_at, confidence: 1.0 - verdicts.alpha }
+    let tell = |(c, change): (Candidate<'_>, Estimate)| told(data, &cells[c.cells], &c, (change, error));
+    let found = strongest(found).into_iter().map(tell).collect();
+    Interactions { found, looked_at, confidence: 1.0 - verdicts.alpha, looks: looks(data, verdicts) }
+}
+
+/// The most looks of any comparison; where there is none, nothing ends a run but its plan.
+fn looks(data: &RunData, verdicts: &Verdicts) -> usize {
+    let looks = verdicts.lines.iter().map(|line| super::observe::looks(&data.experiment, &line.pair).at().len());
+    looks.max().unwrap_or_default().max(1)
 }
 
 /// Variants whose comparison in the metric is refused.
@@ -164,7 +195,8 @@ fn strongest(mut found: Vec<(Candidate<'_>, Estimate)>) -> Vec<(Candidate<'_>, E
     kept
 }
 
-fn told(data: &RunData, cells: &Cells, candidate: &Candidate<'_>, change: Estimate) -> Interaction {
+/// With the change, and the error at which its interval is.
+fn told(data: &RunData, cells: &Cells, candidate: &Candidate<'_>, (change, error): (Estimate, f64)) -> Interaction {
     let experiment = &data.experiment;
     let Candidate { roles, corners, .. } = candidate;
     let label = |variant: usize, factor: usize| {
@@ -186,5 +218,8 @@ fn told(data: &RunData, cells: &Cells, candidate: &Candidate<'_>, change: Estima
         effects: effects.collect(),
         between: (label(corners[0], on), label(corners[2], on)),
         change,
+        blocks: candidate.blocks.len() as u32,
+        of: cells.ran(*corners),
+        unimodal: gap_needed(candidate.blocks.len() as u32, error) > 0.0,
     }
 }

@@ -1,16 +1,19 @@
 //! Interactions of factors and growth: found where they are, and not where they are not.
 
+use prony::plot::data::growth::{self, Growth};
 use prony::report::{Options, build, export};
 use prony::results::RunData;
 use prony::verdicts;
 use prony::verdicts::interactions::{self, Interactions};
 use prony_core::experiment::design::Experiment;
+use prony_core::outcome::{OutOfMemory, Outcome};
+use prony_core::reading::Reading;
 use prony_core::record::{Answer, TrialRecord};
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
 use crate::pages;
-use crate::synthetic::{experiment, noise, numbers, phase, run_data, texts};
+use crate::synthetic::{experiment, key, noise, not_reached, numbers, phase, run_data, texts};
 
 const BLOCKS: u32 = 12;
 
@@ -95,6 +98,56 @@ fn other_factors_are_held_and_named() {
 }
 
 #[test]
+fn what_an_interaction_rests_on_is_said() {
+    let engines = engines(&["each", "batch"]);
+    let mut data = run(&engines, |e, w| [[1.0, 1.0], [6.0, 3.0]][e][w]);
+    let basis = |data: &RunData| {
+        let found = found(data);
+        let [one] = found.found.as_slice() else { panic!("{found:?}") };
+        (one.blocks, one.of, one.sentence().rsplit_once("; ").unwrap().1.to_owned())
+    };
+    assert_eq!(basis(&data), (12, 12, "12 blocks)".to_owned()));
+    // One of the four dies in three blocks: what is left is of those in which it lived.
+    for t in data.trials.iter_mut().filter(|t| t.trial.variant == 3 && t.trial.block % 4 == 1) {
+        t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
+        t.phases = vec![not_reached("write")];
+    }
+    assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four have a figure)".to_owned()));
+    let mut text = Vec::new();
+    export::document::document(&data, &build(&data, &Options::default()), &mut text).unwrap();
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    let told = &document["interactions"][0];
+    assert_eq!((&told["blocks"], &told["of_blocks"], &told["unimodal"]), (&json!(9), &json!(12), &json!(false)));
+}
+
+#[test]
+fn the_promise_of_all_intervals_together_is_for_one_look() {
+    let time = |e: usize, w: usize| [[1.0; 3], [6.0, 5.9, 1.0]][e][w];
+    let once = engines(&["each", "ten", "hundred"]);
+    let note = found(&run(&once, time)).note();
+    assert!(note.contains("the changes hold together with probability 95 % over all 2 pairs"), "{note}");
+    let often = edited(&once, |json| {
+        let blocks = json!({ "min": 6, "max": 30 });
+        json["variants"].as_array_mut().unwrap().iter_mut().for_each(|v| v["blocks"] = blocks.clone());
+    });
+    let found_often = found(&run(&often, time));
+    assert_eq!(found_often.looks, 4);
+    let note = found_often.note();
+    assert!(note.contains("would at one look hold together") && note.contains("looked up to 4 times"), "{note}");
+}
+
+#[test]
+fn few_blocks_suppose_unimodal_noise_and_say_so() {
+    let time = |e: usize, w: usize| [[1.0; 3], [6.0, 5.9, 1.0]][e][w];
+    let mut data = run(&engines(&["each", "ten", "hundred"]), time);
+    let sentence = |data: &RunData| found(data).found[0].sentence();
+    assert!(!sentence(&data).contains("unimodal"), "{}", sentence(&data));
+    // Of two pairs each interval is at 2.5 %; six blocks alone give 3.1 %.
+    data.trials.retain(|t| t.trial.block < 6);
+    assert!(sentence(&data).ends_with(", for unimodal noise; 6 blocks)"), "{}", sentence(&data));
+}
+
+#[test]
 fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     let engines = engines(&["each", "batch"]);
     let time = |e: usize, w: usize| [[1.0, 1.0], [6.0, 3.0]][e][w];
@@ -108,7 +161,7 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     let answer = |digest: &str| Some(Answer { rows: 1, digest: digest.to_owned(), comparable: true });
     let lmdb = |t: &TrialRecord| t.trial.variant >= 2;
     wrong.trials.iter_mut().for_each(|t| t.phases[0].answer = answer(if lmdb(t) { "b" } else { "a" }));
-    assert_eq!(found(&wrong), Interactions { confidence: 0.95, ..Interactions::default() });
+    assert_eq!(found(&wrong), Interactions { confidence: 0.95, looks: 1, ..Interactions::default() });
 }
 
 #[test]
@@ -137,12 +190,14 @@ fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
     let growth = document["growth"].as_array().unwrap();
     let memory = growth.iter().find(|g| g["metric"] == "source.anon.max" && g["series"] == "engine=memory").unwrap();
     assert_eq!(memory["ran_out_at"], json!([1e7]));
+    assert_eq!((&memory["line"]["trials"], &memory["line"]["without"]), (&json!(80), &json!(16)));
     let reach = memory["line"]["reach"]["x"].as_f64().unwrap();
     assert!((9e6..1.1e7).contains(&reach), "{reach}");
     let sentences: Vec<&String> = report.remarks.iter().flat_map(|r| &r.lines).collect();
     let told = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
     assert_eq!(told("extrapolated, not measured: it would meet the limit of 16.00 GB at about "), 2, "{sentences:#?}");
-    assert_eq!(told("; at 10,000,000 it did run out of memory"), 2, "time and memory: {sentences:#?}");
+    let ran_out = "; at 10,000,000 it did run out of memory; left out for want of a figure: 16 of 80 trials";
+    assert_eq!(told(ran_out), 2, "time and memory: {sentences:#?}");
     let first = &document["comparisons"][0];
     assert_eq!((&first["verdict"], &first["metric"]), (&json!("worse"), &json!("source.time")));
     assert!(first["low"].as_f64().unwrap() > 1.2 && first["finished"]["trials"] == 8);
@@ -157,7 +212,56 @@ fn memory_without_a_limit_and_resident_memory_meet_nothing() {
         }
     });
     for data in [run_data(free, 1, records.clone()), run_data(of_pages, 1, records)] {
-        let growth = prony::plot::data::growth::of(&data, &"source.rss.peak".parse().unwrap(), 1).unwrap();
+        let growth = growth::of(&data, &"source.rss.peak".parse().unwrap(), 1).unwrap();
         assert!(growth.series.iter().all(|s| s.limit.is_none() && s.reach.is_none()));
     }
+}
+
+fn growth_of_time(of: &(Experiment, Vec<TrialRecord>)) -> (Growth, Vec<String>) {
+    let (experiment, trials) = of.clone();
+    let name = "source.time".parse().unwrap();
+    let growth = growth::of(&run_data(experiment, 1, trials), &name, 1).unwrap();
+    let sentences = growth.sentences(&name);
+    (growth, sentences)
+}
+
+#[test]
+fn memory_that_the_host_lacked_is_not_the_subjects() {
+    let mut sourcing = pages::sourcing();
+    let (limited, _) = growth_of_time(&sourcing);
+    assert_eq!((limited.series[0].ran_out.as_slice(), limited.series[0].without), ([1e7].as_slice(), 16));
+    for trial in sourcing.1.iter_mut().filter(|t| !t.ending.outcome.is_ok()) {
+        trial.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Host };
+    }
+    let (growth, sentences) = growth_of_time(&sourcing);
+    assert!(growth.series[0].ran_out.is_empty());
+    assert!(sentences[0].ends_with("; left out for want of a figure: 16 of 80 trials"), "{sentences:?}");
+    assert!(!sentences[0].contains("run out") && !sentences[1].contains("left out"), "{sentences:?}");
+}
+
+#[test]
+fn a_measured_nought_forbids_a_power_law_and_is_told() {
+    let mut sourcing = pages::sourcing();
+    let nought = sourcing.1.iter_mut().find(|t| t.trial.variant == 0).unwrap();
+    nought.phases[0].readings.get_mut("").unwrap().insert(key("time"), Reading::Measured(0.0));
+    let (growth, sentences) = growth_of_time(&sourcing);
+    let [first, second] = growth.series.as_slice() else { panic!("{growth:?}") };
+    assert!(first.fit.is_none() && first.zeros == 1 && second.fit.is_some() && second.zeros == 0);
+    assert!(first.points.iter().all(|(.., y)| y.is_none_or(|y| y > 0.0)), "log axes have no nought");
+    let told = "`source.time` of `engine=memory` has no power law with `documents`: in 1 of 80 trials the figure is not \
+                above 0";
+    assert_eq!((sentences.len(), sentences[0].as_str()), (2, told));
+}
+
+#[test]
+fn the_far_end_of_an_extrapolation_has_a_bound_or_is_said_to_have_none() {
+    let (experiment, mut trials) = pages::sourcing();
+    // Memory that hardly grows any more between the last two levels that fit.
+    for t in trials.iter_mut().filter(|t| t.trial.variant < 5) {
+        let memory = [8e6, 8e7, 8e8, 9.5e8, 1e9][t.trial.variant];
+        t.phases[0].readings.get_mut("").unwrap().insert(key("anon.max"), Reading::Measured(memory));
+    }
+    let growth = growth::of(&run_data(experiment, 1, trials), &"source.anon.max".parse().unwrap(), 1).unwrap();
+    let words = growth.series[0].reach_words("documents").unwrap();
+    assert!(words.contains(" to beyond 100 times the largest measured), "), "{words}");
 }

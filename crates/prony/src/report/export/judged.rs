@@ -70,7 +70,11 @@ pub(super) struct InteractionOut {
     from: String,
     to: String,
     change: EstimateOut,
+    blocks: u32,
+    of_blocks: u32,
+    unimodal: bool,
     looked_at: usize,
+    looks: usize,
 }
 
 #[derive(Serialize)]
@@ -154,7 +158,11 @@ pub(super) fn interactions(data: &RunData, verdicts: &Verdicts) -> Vec<Interacti
         from: i.between.0,
         to: i.between.1,
         change: estimate(i.change),
+        blocks: i.blocks,
+        of_blocks: i.of,
+        unimodal: i.unimodal,
         looked_at: all.looked_at,
+        looks: all.looks,
     };
     all.found.into_iter().map(one).collect()
 }

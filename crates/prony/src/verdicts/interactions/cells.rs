@@ -1,6 +1,6 @@
 //! The figures of variants block by block, as logarithms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::metric::{Better, MetricName};
 use prony_core::record::TrialRecord;
@@ -14,7 +14,8 @@ use crate::verdicts::observe::{figure, in_one_go};
 /// Error of an effect's interval.
 const EFFECT: f64 = 0.05;
 
-/// What a variant's trials of one block say: the logarithms as they are, and beside their sub-block's baseline.
+/// What a variant's trials of one block say: the logarithms as they are, and beside their sub-block's baseline. Empty
+/// where it ran and has no figure.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     plain: Vec<f64>,
@@ -32,12 +33,12 @@ impl Cells {
         let mut by_block: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
         data.trials.iter().for_each(|trial| by_block.entry(trial.trial.block).or_default().push(trial));
         for (block, trials) in by_block.into_iter().filter(|(_, trials)| in_one_go(trials)) {
-            let logs: Vec<(&TrialRecord, f64)> =
-                trials.into_iter().filter_map(|t| Some((t, log(t, metric)?))).collect();
+            let logs: Vec<(&TrialRecord, f64)> = trials.iter().filter_map(|t| Some((*t, log(t, metric)?))).collect();
             let baselines = baselines(data, &logs);
-            for (trial, log) in logs.iter().filter(|(t, _)| !without.contains(&t.trial.variant)) {
+            for trial in trials.iter().filter(|t| !without.contains(&t.trial.variant)) {
                 let cell = cells.entry((trial.trial.variant, block)).or_default();
-                cell.plain.push(*log);
+                let Some(log) = log(trial, metric) else { continue };
+                cell.plain.push(log);
                 cell.relative.extend(baselines.get(&place(data, trial)).map(|baseline| log - baseline));
             }
         }
@@ -65,6 +66,11 @@ impl Cells {
             Some(Cross { neither: at(0)?, first: at(1)?, second: at(2)?, both: at(3)? })
         };
         self.blocks_of(corners[3]).filter_map(cross).collect()
+    }
+
+    /// The blocks in which any of the corners ran.
+    pub(super) fn ran(&self, corners: [usize; 4]) -> u32 {
+        corners.iter().flat_map(|corner| self.blocks_of(*corner)).collect::<BTreeSet<u32>>().len() as u32
     }
 
     /// A variant as a multiple of another; `None` below the least number of blocks.
