@@ -3,6 +3,9 @@
 /// The program's own files, in Node.
 pub(super) const OWN: &str = "the program";
 
+/// What observes it from inside.
+const PROBE: &str = "prony's probe";
+
 /// Names in brackets that are parts of a process; the others are the kernel and its modules.
 const OF_PROCESSES: [&str; 5] = ["[unknown]", "[vdso]", "[vsyscall]", "[heap]", "[stack]"];
 
@@ -19,8 +22,15 @@ pub(super) fn of_url<'a>(name: &'a str, url: &'a str) -> &'a str {
         _ if url.starts_with("wasm:") => "wasm",
         // Before version 16, Node's own modules had bare names: `internal/timers.js`, `fs.js`.
         _ if !url.contains("://") && !url.starts_with('/') => "node",
+        _ if is_ours(url) => PROBE,
         _ => OWN,
     }
+}
+
+/// Whether a file is one that prony put into the program, from the trial's scratch directory.
+fn is_ours(url: &str) -> bool {
+    let inside = url.split_once("/.prony-").and_then(|(_, scratch)| scratch.split_once('/'));
+    inside.is_some_and(|(_, path)| path.starts_with("probe/") || path.starts_with("profile/"))
 }
 
 /// `express/lib/router.js` is of `express`, `@scope/name/x.js` of `@scope/name`.
@@ -65,6 +75,9 @@ mod tests {
             ("get", "/site/node_modules/single.js", "single.js"),
             ("build", "file:///site/build.js", OWN),
             ("build", "/site/build.js", OWN),
+            ("tick", "/tmp/.prony-9-16-8/probe/node/heap.cjs", PROBE),
+            ("write", "file:///tmp/.prony-9-16-8/profile/prony-profile.cjs", PROBE),
+            ("build", "/tmp/.prony-9-16-8/site/probe/build.js", OWN),
             ("readSync", "node:fs", "node"),
             ("load", "internal/modules/cjs/loader.js", "node"),
             ("f", "wasm://wasm/1234", "wasm"),

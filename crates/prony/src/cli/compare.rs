@@ -7,7 +7,7 @@ use prony_core::metric::MetricName;
 use prony_core::reading::Reading;
 use prony_core::stats::summary;
 use prony_core::stats::verdict::RatioInterval;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::choice::{DatabaseArg, RunChoice};
 use super::{Answer, Output, table};
@@ -16,7 +16,7 @@ use crate::report::facts_lines;
 use crate::results::{Database, RunData};
 use crate::verdicts::names;
 use crate::verdicts::observe::figure;
-use crate::verdicts::{self, Beside};
+use crate::verdicts::{self, Beside, Line, Pair};
 
 /// Which runs, and in what.
 #[derive(Debug, clap::Args)]
@@ -35,6 +35,9 @@ pub struct Arguments {
     /// The metric; may be given several times
     #[arg(long, value_name = "PHASE.METRIC")]
     metric: Vec<MetricName>,
+    /// Print JSON: verdicts as declared are those of `prony report --format json`
+    #[arg(long)]
+    json: bool,
 }
 
 /// Prints the comparison.
@@ -44,11 +47,11 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let database = Database::open(&arguments.database.database)?;
     let data = database.load_run(arguments.run.find(&database)?)?;
-    let text = match arguments.other {
-        Some(other) => {
-            let other = database.load_run(other.find(&database)?)?;
-            side_by_side(&data, &other, &arguments.metric, output.width)
-        }
+    let other = arguments.other.as_ref().map(|other| database.load_run(other.find(&database)?)).transpose()?;
+    let text = match other {
+        Some(other) if arguments.json => pretty(&both(&data, &other, &arguments.metric)),
+        Some(other) => side_by_side(&data, &other, &arguments.metric, output.width),
+        None if arguments.json => pretty(&judged_again(&data, arguments)?),
         None => again(&data, arguments)?,
     };
     output.print(&text)?;
@@ -80,6 +83,75 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
         text = format!("{why}\n");
     }
     Ok(text)
+}
+
+/// The same as a document: what was declared with its verdict, the rest with `verdict` null.
+fn judged_again(data: &RunData, arguments: &Arguments) -> Result<Value, Error> {
+    let declared = verdicts::declared(&data.experiment);
+    let metrics = if arguments.metric.is_empty() { &declared } else { &arguments.metric };
+    let baseline = levels(data, &arguments.baseline)?;
+    let same: BTreeMap<String, String> = baseline.iter().cloned().collect();
+    let as_declared = baseline.is_empty() || same == data.experiment.compare().baseline;
+    let judged = verdicts::of(data);
+    let mut rows = Vec::new();
+    for metric in metrics {
+        if as_declared && declared.contains(metric) {
+            let ours = judged.lines.iter().filter(|line| line.pair.metric == *metric);
+            rows.extend(
+                ours.map(|line| row(&line.pair, &line.comparison.ratio, &line.comparison.interval, Some(line))),
+            );
+        } else {
+            let beside =
+                if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
+            rows.extend(beside.iter().map(|beside| row(&beside.pair, &beside.ratio, &beside.interval, None)));
+        }
+    }
+    Ok(json!({ "run": data.head.id.0, "comparisons": rows, "silent": judged.silent }))
+}
+
+fn row(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>, line: Option<&Line>) -> Value {
+    let interval = interval.measured();
+    let missing = match ratio {
+        Reading::Measured(_) => None,
+        Reading::Missing(why) => Some(why.to_string()),
+    };
+    let verdict = line.and_then(|line| serde_json::to_value(&line.comparison.verdict).ok());
+    json!({
+        "metric": pair.metric.to_string(),
+        "variant": pair.names.variant,
+        "baseline": pair.names.baseline,
+        "at": pair.names.at,
+        "ratio": ratio.measured(),
+        "missing": missing,
+        "low": interval.map(|interval| interval.low),
+        "high": interval.and_then(|interval| interval.high),
+        "verdict": verdict.map(|verdict| verdict["verdict"].clone()),
+        "sentence": line.map(|line| line.sentence.clone()),
+    })
+}
+
+/// Two runs as a document: medians of each variant that is in the first, and what differs; no verdict.
+fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
+    let declared = verdicts::declared(&a.experiment);
+    let metrics = if metrics.is_empty() { &declared } else { metrics };
+    let mut rows = Vec::new();
+    for variant in a.experiment.variants() {
+        let name = names::variant(&a.experiment, variant.id);
+        let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
+        for metric in metrics {
+            let found = [Some((a, variant.id)), other.map(|other| (b, other.id))].map(|of| {
+                let all = summary(&values(of?.0, of?.1, metric))?;
+                Some(json!({ "median": all.median, "min": all.min, "max": all.max, "n": all.n }))
+            });
+            rows.push(json!({ "variant": name, "metric": metric.to_string(), "runs": found }));
+        }
+    }
+    let differences: Vec<String> = differences(a, b).lines().map(str::to_owned).collect();
+    json!({ "runs": [a.head.id.0, b.head.id.0], "verdict": null, "figures": rows, "differences": differences })
+}
+
+fn pretty(document: &Value) -> String {
+    format!("{document:#}\n")
 }
 
 fn levels(data: &RunData, texts: &[String]) -> Result<Vec<(String, String)>, Error> {
@@ -142,15 +214,28 @@ fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<
     text + &differences(a, b)
 }
 
-fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
+fn values(data: &RunData, variant: usize, metric: &MetricName) -> Vec<f64> {
     let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
-    let values: Vec<f64> = trials.filter_map(|trial| figure(trial, metric)).collect();
+    trials.filter_map(|trial| figure(trial, metric)).collect()
+}
+
+fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
+    let values = values(data, variant, metric);
     let unit = metric.key.metric.unit();
     let text = |value: f64| format_value(value, unit, None);
     match summary(&values) {
         Some(all) => format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()),
-        None => "-".to_owned(),
+        None => unfinished(data, variant),
     }
+}
+
+/// How the trials ended that have no figure (METHOD 1.3).
+fn unfinished(data: &RunData, variant: usize) -> String {
+    let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant && !trial.ending.outcome.is_ok());
+    let mut ways: BTreeMap<String, usize> = BTreeMap::new();
+    trials.for_each(|trial| *ways.entry(trial.ending.outcome.to_string()).or_default() += 1);
+    let said: Vec<String> = ways.iter().map(|(way, count)| format!("{count} {way}")).collect();
+    if said.is_empty() { "-".to_owned() } else { said.join(", ") }
 }
 
 /// Everything about host, versions and experiment that is not the same in both.

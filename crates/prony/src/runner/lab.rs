@@ -31,10 +31,11 @@ pub struct Lab<'a> {
     pub experiment: &'a Experiment,
     /// Starts supervisors.
     pub launcher: Launcher,
-    /// What one trial of a program leaves for the next, with light care.
-    pub stages: Stages,
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
     pub tracepoints: Tracepoints,
+    /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
+    /// holds them too, is to be the last, so that nobody waits for their closing.
+    pub stages: Stages,
     /// Small fixed pieces of work beside each trial.
     canaries: Canaries,
     /// What they took last, and when.

@@ -22,12 +22,12 @@ pub struct Stages {
 /// What several trials share, one after another.
 #[derive(Debug)]
 pub struct Standing {
-    /// The supervisor.
-    pub kept: Kept,
     /// What observes its children.
     pub common: Common,
     /// The scratch directory, emptied after each trial.
     pub scratch: Scratch,
+    /// The supervisor. Last: counters are closed before it goes, which holds them open for us.
+    pub kept: Kept,
 }
 
 /// What observes the children of a supervisor that is kept.

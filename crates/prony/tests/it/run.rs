@@ -132,6 +132,30 @@ fn what_names_nothing_is_refused_and_a_rate_not_kept_stands_beside_its_figures()
     assert!(text(&output.stderr).contains("`x.toml` exists already\nhint: "), "{}", text(&output.stderr));
 }
 
+/// Verdicts as declared, a metric that was not declared, and two runs, as documents for other programs.
+#[test]
+fn comparisons_are_documents_too() {
+    let two = SMALL.replace(r#"["memory", "lmdb", "sqlite", "redb", "fjall"]"#, r#"["memory", "redb"]"#);
+    let bench = Bench::new(&two);
+    for _ in 0..2 {
+        assert_eq!(bench.prony(&["run", "x.toml"]).status.code(), Some(0));
+    }
+    let document = |arguments: &[&str]| -> serde_json::Value {
+        let output = bench.prony(&[&["compare", "--json"], arguments].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let one = document(&["1", "--metric", "write.time", "--metric", "write.cpu"]);
+    let rows = one["comparisons"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{one:#}");
+    assert_eq!(rows[0]["variant"], "engine=redb");
+    assert!(rows[0]["verdict"].is_string() && rows[0]["ratio"].is_number(), "{one:#}");
+    assert!(rows[1]["verdict"].is_null() && rows[1]["sentence"].is_null(), "not declared: {one:#}");
+    let both = document(&["1", "2", "--metric", "write.time"]);
+    assert!(both["verdict"].is_null() && both["figures"][1]["runs"][1]["median"].is_number(), "{both:#}");
+    assert_eq!(both["runs"], serde_json::json!([1, 2]));
+}
+
 #[test]
 fn every_engine_does_the_same_work_and_gives_the_same_answers() {
     let bench = Bench::new(SMALL);

@@ -12,6 +12,10 @@ use serde_json::Value;
 
 use super::timeline::Course;
 
+/// Nanoseconds of CPU below which user and system are not told apart: by default the kernel divides the exact sum by what
+/// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
+const SPLIT: f64 = 50e6;
+
 /// Figures of one metric over trials, or why there is none.
 #[derive(Clone, Debug, PartialEq)]
 enum Figure {
@@ -36,11 +40,7 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
     let figure = |key: MetricKey| figure(trials, key);
     let amount = |metric| MetricKey::amount(metric);
     line("wall", with_range(&figure(amount(Metric::Wall)), Unit::Nanos));
-    let parts = [Metric::CpuUser, Metric::CpuSystem].map(|metric| short(&figure(amount(metric)), Unit::Nanos));
-    line(
-        "cpu",
-        format!("{}, user {}, system {}", with_range(&figure(amount(Metric::Cpu)), Unit::Nanos), parts[0], parts[1]),
-    );
+    line("cpu", cpu(trials));
     let largest = |metric| figure(MetricKey::gauge(metric, Stat::Max));
     line("anonymous", with_range(&largest(Metric::Anon), Unit::Bytes));
     line("mapped", with_range(&largest(Metric::File), Unit::Bytes));
@@ -61,6 +61,20 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
         line("note", finding);
     }
     out
+}
+
+/// CPU time, split where that says something.
+fn cpu(trials: &[&TrialRecord]) -> String {
+    let of = |metric| figure(trials, MetricKey::amount(metric));
+    let all = of(Metric::Cpu);
+    let text = with_range(&all, Unit::Nanos);
+    match all {
+        Figure::Known(found, _) if found.median < SPLIT => format!("{text}, too short to tell user from system"),
+        _ => {
+            let [user, system] = [Metric::CpuUser, Metric::CpuSystem].map(|metric| short(&of(metric), Unit::Nanos));
+            format!("{text}, user {user}, system {system}")
+        }
+    }
 }
 
 /// The kernel's own peak of resident memory; where several processes ran it keeps one for each, so that samples must do.
