@@ -56,6 +56,12 @@ pub struct TuneWanted {
     pub confirm: Option<Blocks>,
 }
 
+impl AsMut<Overrides> for TuneWanted {
+    fn as_mut(&mut self) -> &mut Overrides {
+        &mut self.overrides
+    }
+}
+
 /// A setting that was tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {

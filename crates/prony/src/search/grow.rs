@@ -29,6 +29,12 @@ pub struct Wanted {
     pub settings: GrowSettings,
 }
 
+impl AsMut<Overrides> for Wanted {
+    fn as_mut(&mut self) -> &mut Overrides {
+        &mut self.overrides
+    }
+}
+
 /// What a search found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {

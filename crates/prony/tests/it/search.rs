@@ -27,7 +27,26 @@ impl Bench {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
         command.args(arguments).current_dir(self.dir.path()).env_clear().env("PATH", "/usr/bin:/bin");
+        command.env("EDGE", "20").env("TOKEN", SECRET);
         command
+    }
+
+    /// What the environment holds and no experiment asks for is in no file that a search leaves behind.
+    fn has_kept_no_secret(&self) {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.dir.path()).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                assert!(!bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()), "{:?}", entry.path());
+                names.push(entry.file_name().into_string().unwrap());
+            }
+        }
+        for name in ["prony.db", "j.jsonl"] {
+            assert!(names.iter().any(|known| known == name), "{names:?}");
+        }
+        let runs = Database::open(&self.path("prony.db")).unwrap().runs().unwrap();
+        let journals = runs.iter().flat_map(|head| self.journal(head.id.0));
+        assert!(journals.map(|entry| entry.to_string()).all(|entry| !entry.contains(SECRET)));
     }
 
     fn prony(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -42,6 +61,9 @@ impl Bench {
         Database::open(&self.path("prony.db")).unwrap().journal(RunId(number)).unwrap()
     }
 }
+
+/// A variable of every command's environment.
+const SECRET: &str = "c0ffee-that-nobody-asked-for";
 
 fn told(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -166,7 +188,7 @@ fn an_interrupted_search_goes_on_where_it_was() {
         bench.path("x.toml"),
         format!(
             "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\n\
-             command = 'if test {{n}} -eq 8 -a ! -e {go}; then echo > {reached}; read x < {fifo}; fi; test {{n}} -le 20'\n",
+             command = 'if test {{n}} -eq 8 -a ! -e {go}; then echo > {reached}; read x < {fifo}; fi; test {{n}} -le {{env.EDGE}}'\n",
             go = at("go"),
             reached = at("reached"),
             fifo = at("fifo")
@@ -174,7 +196,7 @@ fn an_interrupted_search_goes_on_where_it_was() {
     )
     .unwrap();
     assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
-    let mut child = bench.command(&["grow", "x.toml", "--raise", "n=1..100", "-q"]).spawn().unwrap();
+    let mut child = bench.command(&["grow", "x.toml", "--raise", "n=1..100", "-q", "--journal", "first.jsonl"]).spawn().unwrap();
     while !bench.path("reached").exists() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before the trial that waits");
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -196,6 +218,7 @@ fn an_interrupted_search_goes_on_where_it_was() {
     assert_eq!(lines(&bench.path("j.jsonl")), bench.journal(1), "the journal has each entry once");
     let (code, _, errors) = bench.prony(&["grow", "--resume"]);
     assert!(code == Some(2) && errors.contains("no interrupted search"), "{errors}");
+    bench.has_kept_no_secret();
 }
 
 /// A subject that tells its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the pause.
@@ -296,7 +319,7 @@ fn an_interrupted_race_ends_as_it_would_have() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert_eq!(bench.run(1).head.status, RunStatus::Interrupted);
     std::fs::write(bench.path("go"), "").unwrap();
-    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q"]);
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q", "--journal", "j.jsonl"]);
     assert_eq!(code, Some(0), "{errors}");
     let (code, whole, errors) = bench.prony(&arguments);
     assert_eq!(code, Some(0), "{errors}");
@@ -307,6 +330,7 @@ fn an_interrupted_race_ends_as_it_would_have() {
     assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
     let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
     assert_eq!(trials(1), trials(3));
+    bench.has_kept_no_secret();
 }
 
 #[test]
