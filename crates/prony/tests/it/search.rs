@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use prony_core::record::TrialRecord;
 use prony::results::{Database, RunData, RunId, RunStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -146,17 +147,29 @@ fn a_search_without_an_end_needs_a_limit() {
         ("n=1..", "no limit of memory or time"),
         ("n=0..9", "begins at 0"),
         ("m=1..9", "`m` is no factor"),
-        ("kind.edge=1..9", "`kind`"),
+        ("kind.edge=1..9", "`kind` has 2 levels"),
     ] {
-        let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", range]);
-        if range.starts_with("kind") {
-            assert_eq!(code, Some(0), "a key of the levels grows too: {errors}");
-            assert!(said.contains("lives to the end"), "{said}");
-            continue;
-        }
+        let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", range]);
         assert_eq!(code, Some(2), "{range}");
         assert!(errors.contains(wanted) && errors.contains("hint: "), "{errors}");
     }
+    assert!(!bench.path("prony.db").exists(), "all of it is known before anything runs");
+}
+
+#[test]
+fn a_key_grows_at_one_level_of_its_factor() {
+    let bench = Bench::new(EDGES);
+    let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9"]);
+    assert!(code == Some(2) && errors.contains("`--only kind=narrow`"), "{errors}");
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9", "--only", "kind=wide"]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("lives to the end"), "{said}");
+    let run = bench.run(1);
+    let edges = |trial: &TrialRecord| {
+        let variant = &run.experiment.variants()[trial.trial.variant];
+        run.experiment.level_of(variant, 1).value["edge"].as_f64().unwrap()
+    };
+    assert_eq!(run.trials.iter().map(edges).collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0, 9.0, 9.0, 9.0]);
 }
 
 #[test]
@@ -349,6 +362,23 @@ fn a_search_that_finds_nothing_says_why() {
     );
     let (code, said, _) = tune(&["--max-trials", "3"]);
     assert!(code == Some(1) && said.contains("the budget does not hold one block"), "{said}");
+}
+
+#[test]
+fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
+    // Below a size of 4 nothing is left; above it grows. The trials of one setting differ, so that medians lie between.
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\nshell = true\n\
+         command = 'if test {size} -lt 4; then echo 0; else echo $(( {size} * 1000 )); fi'\n\
+         [[phase]]\nname = \"work\"\nread = '(?<disk_bytes>\\d+)'\n",
+    );
+    let arguments = ["tune", "x.toml", "--minimize", "work.disk", "--over", "size=1..9", "--confirm", "6", "-q"];
+    let (_, said, errors) = bench.prony(&arguments);
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.contains(" settings reached 0 in `work.disk`: nothing is better"), "{said}{errors}");
+    assert!(first.ends_with("the first: size=1") || first.contains("the first: size="), "{said}");
+    assert!(said.contains("winner: size=4") && !said.contains("not read"), "{said}");
+    assert!(said.contains("in fresh blocks: `work.disk` 4.00 kB, the default 9.00 kB (medians)"), "{said}");
 }
 
 #[test]
