@@ -301,7 +301,7 @@ mod tests {
         let (growth, asked) = grown(settings("n=1.."), never_again);
         assert_eq!((growth.end, growth.given_up), (End::Disturbed, Some(11.0)));
         assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().value), (1, 12.0), "what is known is told");
-        assert_eq!(asked[asked.len() - 4..], [11.0; 4][..], "{asked:?}");
+        assert_eq!(asked[asked.len() - 4..], [12.0, 11.0, 11.0, 11.0], "{asked:?}");
         // Three in all, but never in a row, end nothing.
         let now_and_then = |value: f64, before: u32| match value {
             11.0 if before % 2 == 1 => Fate::Disturbed,

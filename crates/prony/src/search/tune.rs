@@ -43,7 +43,9 @@ impl Tuned {
     /// Whether a setting came out that keeps the constraints and is not worse than the default.
     pub fn is_good(&self) -> bool {
         let worse = |verdicts: &Verdicts| verdicts.lines.iter().any(|line| line.comparison.verdict.is_worse());
-        let stands = |confirmed: &Confirmed| confirmed.kept.holds() == Holds::Yes && !confirmed.interrupted && !worse(&confirmed.verdicts);
+        let stands = |confirmed: &Confirmed| {
+            confirmed.kept.holds() == Holds::Yes && !confirmed.interrupted && !worse(&confirmed.verdicts)
+        };
         self.found.as_ref().is_some_and(|found| found.winner.is_some()) && self.confirmed.as_ref().is_none_or(stands)
     }
 }

@@ -63,7 +63,9 @@ impl Told<'_> {
         Some(if self.wanted.maximize {
             format!("in {many} `{objective}` was 0, of which no ratio can be stated: {first}")
         } else {
-            format!("{many} reached 0 in `{objective}`: nothing is better, and no ratio can be stated; the first: {first}")
+            format!(
+                "{many} reached 0 in `{objective}`: nothing is better, and no ratio can be stated; the first: {first}"
+            )
         })
     }
 }
@@ -140,7 +142,9 @@ fn kept(constraint: &Constraint, bound: &Bound) -> String {
     let mut text = match bound.holds() {
         Holds::Yes => format!("`{constraint}` holds: in {held} of {told} fresh trials"),
         Holds::No => format!("`{constraint}` DOES NOT HOLD: in {held} of {told} fresh trials"),
-        Holds::Unknown => format!("whether `{constraint}` holds is not known: it held in {held} of {told} fresh trials"),
+        Holds::Unknown => {
+            format!("whether `{constraint}` holds is not known: it held in {held} of {told} fresh trials")
+        }
     };
     if let Some(why) = why {
         text += &format!(", {silent} more {} nothing ({why})", if *silent == 1 { "says" } else { "say" });

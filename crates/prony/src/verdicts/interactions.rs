@@ -102,6 +102,11 @@ struct Candidate<'a> {
 
 /// What a run says of interactions in the metrics that verdicts rest on. Variants that are not compared are left out.
 pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
+    let confidence = 1.0 - verdicts.alpha;
+    if data.experiment.explores() {
+        // A search keeps on asking what did well: its figures are biased, and differently at each level.
+        return Interactions { confidence, ..Interactions::default() };
+    }
     let metrics = declared(&data.experiment);
     let cells: Vec<Cells> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
     let candidates = candidates(data, &metrics, &cells);
@@ -116,7 +121,7 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
         }
     }
     let found = strongest(found).into_iter().map(|(c, change)| told(data, &cells[c.cells], &c, change)).collect();
-    Interactions { found, looked_at, confidence: 1.0 - verdicts.alpha }
+    Interactions { found, looked_at, confidence }
 }
 
 /// Variants whose comparison in the metric is refused.

@@ -52,7 +52,7 @@ pub struct Line {
 /// A comparison without the blocks in which a trial was disturbed (METHOD 4.10).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Undisturbed {
-    /// Blocks that are left.
+    /// Blocks that are left and give a ratio.
     pub blocks: usize,
     /// Of so many.
     pub of: usize,

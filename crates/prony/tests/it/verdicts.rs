@@ -7,7 +7,7 @@ use prony_core::guard::{Finding, Severity};
 use prony_core::metric::MetricName;
 use prony_core::outcome::{OutOfMemory, Outcome};
 use prony_core::plan::Label;
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{Answer, Completion, TrialRecord};
 use prony_core::stats::Verdict;
 use serde_json::json;
@@ -269,4 +269,29 @@ fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
     assert!(line.detail.contains("without disturbed trials (9 of 12 blocks are left): "), "{}", line.detail);
     data.trials.iter_mut().for_each(|t| t.conditions = json!(null));
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
+}
+
+#[test]
+fn the_figure_without_disturbed_trials_counts_what_did_not_finish() {
+    let experiment = two_stores(12);
+    let storm = |block: u32| block % 4 == 1;
+    // Of the nine quiet blocks the variant runs out of its memory in four, and the host of its in one.
+    let data = data(&experiment, 12, |t| {
+        write(t, if t.trial.variant == 1 { 2.0 } else { 1.0 });
+        t.conditions = json!({ "change": { "steal": if storm(t.trial.block) { 0.3 } else { 0.0 } } });
+        let by = match t.trial.block {
+            0 | 2 | 3 | 4 => OutOfMemory::Limit,
+            6 => OutOfMemory::Host,
+            _ => return,
+        };
+        if t.trial.variant == 1 {
+            t.ending.outcome = Outcome::OutOfMemory { by };
+            t.phases[0].completion = Completion::Partial;
+        }
+    });
+    let line = only(&verdicts::of(&data)).clone();
+    let left = line.undisturbed.as_ref().unwrap();
+    assert_eq!((left.blocks, left.of), (8, 12), "the host's lack of memory gives no ratio");
+    let Reading::Missing(why) = &left.estimate else { panic!("half of them have no finite ratio: {left:?}") };
+    assert_eq!(*why, Why::NotReached);
 }
