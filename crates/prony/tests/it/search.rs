@@ -374,7 +374,7 @@ fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
         "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\nshell = true\n\
          command = 'echo >> count.{size}; n=$(wc -l < count.{size}); if test {size} -lt 4; then echo 0; \
          else echo $(( {size} * 100 + n % 6 * 2 )); fi'\n\
-         [[phase]]\nname = \"work\"\nread = '(?<disk_bytes>\\d+)'\n",
+         [[phase]]\nname = \"work\"\nread = '(?<disk_b>\\d+)'\n",
     );
     let file = std::fs::read_to_string(bench.path("x.toml")).unwrap();
     let count = bench.path("count.").display().to_string();
