@@ -68,6 +68,8 @@ pub struct Overrides {
     /// Factors whose values a search lays out: what `[design]` says of their levels does not hold.
     #[serde(default)]
     pub free: Vec<String>,
-    /// Variables that `{env.NAME}` of a program may ask for.
+    /// Variables that `{env.NAME}` of a program may ask for. Never kept with the rest: among them are secrets that no
+    /// experiment names, and whoever reads overrides back fills in those of the day.
+    #[serde(skip)]
     pub variables: BTreeMap<String, String>,
 }

@@ -12,7 +12,8 @@ pub type Point = Vec<f64>;
 /// More candidates of one grid than this are thinned out by chance.
 const MOST: usize = 32;
 
-/// Points on each axis of the coarse grid, by the number of axes, so that the grid has about as many whatever that is.
+/// Points on each axis of the coarse grid, by the number of axes: 7 settings in all on one, 16 on two, 27 on three, and
+/// on more a draw of 32.
 pub fn per_axis(axes: usize) -> u32 {
     match axes {
         0 | 1 => 7,
@@ -92,6 +93,13 @@ mod tests {
         assert_eq!(chunks, [10.0, 100.0, 1000.0, 10_000.0]);
         assert_eq!(distinct(grid.iter().map(|point| point[1])), [0.0, 1.0, 2.0], "four places, three whole values");
         assert_eq!(grid.len(), 12);
+    }
+
+    #[test]
+    fn coarse_grids_are_as_large_as_the_documentation_says() {
+        let axes = ["a=0..1000", "b=0..1000", "c=0..1000", "d=0..1000"];
+        let sizes = [1, 2, 3, 4].map(|n| coarse(&ranges(&axes[..n]), per_axis(n), 1).len());
+        assert_eq!(sizes, [7, 16, 27, 32]);
     }
 
     #[test]

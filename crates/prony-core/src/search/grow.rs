@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::fate::Fate;
 use super::range::Range;
 
-/// Disturbed trials of one value in a row of which nothing was learned, at most.
+/// Disturbed trials of one value in a row, at most.
 const PATIENCE: u32 = 3;
 
 /// What is grown and how finely.
@@ -71,6 +71,9 @@ pub struct Growth {
     pub dies: Option<Tried>,
     /// Values above the smallest that died of which every trial lived: survival is not monotone in the factor.
     pub lives_above: Vec<f64>,
+    /// The value that was given up, since its trials were disturbed too often in a row.
+    #[serde(default)]
+    pub given_up: Option<f64>,
     /// Every value tried, ascending.
     pub tried: Vec<Tried>,
 }
@@ -85,7 +88,7 @@ pub enum End {
     NothingLives,
     /// Even the last value of the range lives.
     AllLive,
-    /// Something outside ended every trial of a value.
+    /// Something outside ended too many trials of a value in a row.
     Disturbed,
 }
 
@@ -99,12 +102,14 @@ pub struct Grow {
     first_death: Option<f64>,
     /// Whether one look was taken above it.
     looked: bool,
+    /// The value whose last trials were disturbed, and how many of them in a row: it is asked until they are too many.
+    row: Option<(f64, u32)>,
 }
 
 impl Grow {
     /// A search that has tried nothing yet.
     pub const fn new(settings: Settings) -> Self {
-        Self { settings, tried: Vec::new(), first_death: None, looked: false }
+        Self { settings, tried: Vec::new(), first_death: None, looked: false, row: None }
     }
 
     /// How many trials of a value have been told: the block of its next one.
@@ -114,8 +119,10 @@ impl Grow {
 
     /// What to try now.
     pub fn ask(&self) -> Ask {
-        if self.tried.iter().any(|tried| tried.disturbed >= PATIENCE && tried.told() == 0) {
-            return self.done(End::Disturbed);
+        if let Some(value) = self.given_up() {
+            // The look above the first death comes last, when both sides of the edge are known: no more than it is lost.
+            let look = self.first_death.is_some_and(|first| value > first);
+            return self.done(if look { End::Edge } else { End::Disturbed });
         }
         // A disturbed trial is repeated before anything is concluded.
         if let Some(tried) = self.tried.iter().find(|tried| tried.told() == 0) {
@@ -142,10 +149,17 @@ impl Grow {
             Fate::Died => tried.died += 1,
             Fate::Disturbed => tried.disturbed += 1,
         }
+        let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
+        self.row = (fate == Fate::Disturbed).then_some((value, before + 1));
         self.looked |= self.first_death.is_some_and(|first| value > first);
         if fate == Fate::Died && self.first_death.is_none() {
             self.first_death = Some(value);
         }
+    }
+
+    /// The value that was disturbed too often in a row, however it went before.
+    fn given_up(&self) -> Option<f64> {
+        self.row.filter(|(_, times)| *times >= PATIENCE).map(|(value, _)| value)
     }
 
     /// The smallest value that died.
@@ -205,7 +219,7 @@ impl Grow {
         let (lives, dies) = (self.lives(), self.dies());
         let above = |tried: &&Tried| tried.lives() && dies.is_some_and(|dies| tried.value > dies.value);
         let lives_above = self.tried.iter().filter(above).map(|tried| tried.value).collect();
-        Ask::Done(Growth { end, lives, dies, lives_above, tried: self.tried.clone() })
+        Ask::Done(Growth { end, lives, dies, lives_above, given_up: self.given_up(), tried: self.tried.clone() })
     }
 }
 
@@ -273,7 +287,43 @@ mod tests {
         let (growth, asked) =
             grown(settings("n=1.."), |value, _| if value < 8.0 { Fate::Lived } else { Fate::Disturbed });
         assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies), (End::Disturbed, 4.0, None));
-        assert_eq!(asked.len(), 3 + 3);
+        assert_eq!((asked.len(), growth.given_up), (3 + 3, Some(8.0)));
+    }
+
+    #[test]
+    fn what_lived_once_is_given_up_after_three_disturbances_in_a_row_too() {
+        // 11 lives at its first trial; those that should confirm it are all ended from outside.
+        let never_again = |value: f64, before: u32| match value {
+            11.0 if before > 0 => Fate::Disturbed,
+            value if value <= 11.0 => Fate::Lived,
+            _ => Fate::Died,
+        };
+        let (growth, asked) = grown(settings("n=1.."), never_again);
+        assert_eq!((growth.end, growth.given_up), (End::Disturbed, Some(11.0)));
+        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().value), (1, 12.0), "what is known is told");
+        assert_eq!(asked[asked.len() - 4..], [12.0, 11.0, 11.0, 11.0], "{asked:?}");
+        // Three in all, but never in a row, end nothing.
+        let now_and_then = |value: f64, before: u32| match value {
+            11.0 if before % 2 == 1 => Fate::Disturbed,
+            value if value <= 11.0 => Fate::Lived,
+            _ => Fate::Died,
+        };
+        let (growth, _) = grown(Settings { confirm: 5, ..settings("n=1..") }, now_and_then);
+        let lives = growth.lives.unwrap();
+        assert_eq!((growth.end, lives.lived, lives.disturbed, growth.given_up), (End::Edge, 5, 4, None));
+    }
+
+    #[test]
+    fn a_disturbed_look_above_costs_nothing_but_itself() {
+        let fate = |value: f64, _| match value {
+            value if value <= 11.0 => Fate::Lived,
+            value if value <= 16.0 => Fate::Died,
+            _ => Fate::Disturbed,
+        };
+        let (growth, asked) = grown(settings("n=1.."), fate);
+        assert_eq!((growth.end, growth.given_up), (End::Edge, Some(32.0)));
+        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().died), (3, 3));
+        assert_eq!(asked[asked.len() - 3..], [32.0; 3]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Tuning: settings race against each other in interleaved blocks, losers leave, and a finer grid around the best
 //! follows, until the steps are as fine as asked, drown in noise, or the budget is spent.
 //!
-//! Every block has the default setting in it. A setting stays in only while each of its trials ended well and kept the
+//! Every block has the default setting in it, unless two of its trials failed. A setting stays in only while each of its trials ended well and kept the
 //! constraints. What wins has also been lucky: its figures here are no effect, and a verdict takes fresh trials.
 
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Settings {
     pub ranges: Vec<Range>,
     /// The present setting: a value for each range, which may lie outside of it.
     pub default: Point,
-    /// Values on each axis of the first grid; `None` for about 16 settings in all.
+    /// Values on each axis of the first grid; `None` for as many as [`grid::per_axis`] says.
     pub grid: Option<u32>,
     /// Steps are halved until they are as fine, as a share of each range.
     pub resolution: f64,
@@ -50,7 +50,7 @@ pub struct Settings {
 /// What a trial of a setting showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seen {
-    /// It ended well, kept every constraint, and the objective is this, above zero.
+    /// It ended well, kept every constraint, and the objective is this: of 0 no ratio can be stated.
     Good(f64),
     /// It ended well and broke a constraint.
     Broke(f64),
@@ -74,6 +74,8 @@ pub enum Out {
     Disturbed,
     /// What is searched for could not be read.
     Unread,
+    /// What is searched for was 0 in a trial: read, but nothing that the race could set beside others.
+    Zero,
 }
 
 /// A setting in the search. The first is the default.
@@ -231,6 +233,14 @@ impl Tune {
         Some(if self.settings.maximize { -log } else { log }.exp())
     }
 
+    /// Trials that the time left holds, at the mean of those so far; `None` without a budget or a trial.
+    pub fn trials_left(&self) -> Option<u32> {
+        let budget = self.settings.budget.filter(|_| self.ran_in_all() > 0)?;
+        let each = self.spent.as_secs_f64() / f64::from(self.ran_in_all());
+        // Without a cost of its own a trial fits any number of times: the cast saturates.
+        Some(((budget.as_secs_f64() - self.spent.as_secs_f64()).max(0.0) / each) as u32)
+    }
+
     /// How a trial of a block went, and what it cost.
     pub fn tell(&mut self, candidate: usize, seen: Seen, cost: Nanos) {
         self.spent += cost;
@@ -244,6 +254,7 @@ impl Tune {
                 matches!(seen, Seen::Broke(_)).then_some(Out::Broke)
             }
             // The logarithm of nothing: no ratio can be stated.
+            Seen::Good(0.0) => Some(Out::Zero),
             Seen::Good(_) | Seen::Unread => Some(Out::Unread),
             Seen::Broke(_) => Some(Out::Broke),
             Seen::Died => Some(Out::Died),
@@ -252,7 +263,7 @@ impl Tune {
                 (this.disturbed >= PATIENCE).then_some(Out::Disturbed)
             }
         };
-        this.failed += u32::from(matches!(seen, Seen::Died | Seen::Disturbed | Seen::Unread));
+        this.failed += u32::from(matches!(seen, Seen::Died | Seen::Disturbed | Seen::Unread | Seen::Good(0.0)));
         this.out = this.out.or(out);
     }
 
@@ -384,8 +395,13 @@ impl Tune {
         self.ranking.iter().copied().find(|id| self.candidates[*id].out.is_none())
     }
 
+    /// Trials of all settings.
+    fn ran_in_all(&self) -> u32 {
+        self.candidates.iter().map(|candidate| candidate.trials).sum()
+    }
+
     fn affordable(&self, trials: usize) -> bool {
-        let run: u32 = self.candidates.iter().map(|candidate| candidate.trials).sum();
+        let run = self.ran_in_all();
         let more = u32::try_from(trials).unwrap_or(u32::MAX);
         if self.settings.max_trials.is_some_and(|most| run.saturating_add(more) > most) {
             return false;
@@ -397,8 +413,7 @@ impl Tune {
     }
 
     fn done(&self, end: End) -> Step {
-        let trials = self.candidates.iter().map(|candidate| candidate.trials).sum();
-        Step::Done(Found { winner: self.best(), end, blocks: self.blocks, trials })
+        Step::Done(Found { winner: self.best(), end, blocks: self.blocks, trials: self.ran_in_all() })
     }
 }
 

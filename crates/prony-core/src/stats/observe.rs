@@ -67,8 +67,9 @@ pub struct BlockValues {
 }
 
 impl BlockValues {
-    /// The bracket of the block; `None` where a trial of it says nothing.
-    pub(crate) fn bracket(&self, better: Better) -> Option<Bracket> {
+    /// The bracket of the block in logarithms of cost (a rate's is turned round, what did not finish is worse than any);
+    /// `None` where a trial of it says nothing.
+    pub fn bracket(&self, better: Better) -> Option<Bracket> {
         let variant = self.variant.log_cost(better)?;
         let first = self.baseline.log_cost(better)?;
         match self.baseline2 {

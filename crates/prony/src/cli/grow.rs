@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use prony_core::experiment::Overrides;
 use prony_core::search::{GrowSettings, Range};
 use prony_core::units::{Fraction, parse_fraction};
 
 use super::choice::DatabaseArg;
-use super::run::{OverrideArguments, observer};
+use super::run::{OverrideArguments, observer, variables};
 use super::{Answer, Output};
 use crate::error::Error;
 use crate::results::{Database, RunId, RunStatus};
@@ -107,11 +108,12 @@ fn asked(arguments: &Arguments) -> Result<Wanted, Error> {
     Ok(Wanted { file: file.clone(), overrides: arguments.overrides.read()?, settings })
 }
 
-/// The search that was asked for, or the latest that is not done, and its settings.
+/// The search that was asked for, or the latest that is not done, and its settings; with the variables of now, since
+/// none are kept.
 ///
 /// # Errors
 /// Where there is none, or the run is of another kind.
-pub fn interrupted<T: serde::de::DeserializeOwned>(
+pub fn interrupted<T: serde::de::DeserializeOwned + AsMut<Overrides>>(
     database: &DatabaseArg,
     which: i64,
     kind: &str,
@@ -134,5 +136,7 @@ pub fn interrupted<T: serde::de::DeserializeOwned>(
         return Err(none());
     }
     let broken = |source| Error::Json { what: "the search's settings", source };
-    Ok((serde_json::from_value(settings).map_err(broken)?, Some(run)))
+    let mut wanted: T = serde_json::from_value(settings).map_err(broken)?;
+    wanted.as_mut().variables = variables();
+    Ok((wanted, Some(run)))
 }

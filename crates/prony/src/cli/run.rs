@@ -1,5 +1,6 @@
 //! `prony run`: from a file to tables.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Write};
@@ -100,10 +101,15 @@ impl OverrideArguments {
             only: pairs("--only", &self.only)?,
             blocks: self.blocks,
             seed: self.seed,
-            variables: std::env::vars_os().filter_map(text_pair).collect(),
+            variables: variables(),
             ..Overrides::default()
         })
     }
+}
+
+/// What `{env.NAME}` may ask for now.
+pub fn variables() -> BTreeMap<String, String> {
+    std::env::vars_os().filter_map(text_pair).collect()
 }
 
 /// A variable whose name and value are UTF-8: no other can stand in a file.

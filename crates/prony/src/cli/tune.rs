@@ -30,7 +30,7 @@ The default is the baseline's setting in the file, else the first level; `--defa
 interleaved blocks over a grid that becomes finer around the best; the winner then meets the default in fresh blocks,
 and the verdict is on those alone.
 Exit code 1: nothing keeps the constraints, the winner does not keep them in fresh trials or is worse than the default,
-or the search was interrupted.";
+most fresh trials say nothing of a constraint, or the search was interrupted.";
 
 /// What to search.
 #[derive(Debug, clap::Args)]
@@ -54,13 +54,13 @@ pub struct Arguments {
     /// The present value, where it is not the file's
     #[arg(long, value_name = "FACTOR=VALUE")]
     default: Vec<String>,
-    /// Values on each axis of the first grid [default: about 16 settings in all]
+    /// Values on each axis of the first grid [default: 7 for one range, 4 for two, 3 for more]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=32))]
     grid: Option<u32>,
     /// How fine the steps become, as a share of each range
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
     resolution: Fraction,
-    /// Time for all trials, as `20 min`; the fresh blocks are part of it
+    /// Time for all trials, as `20 min`; the fresh blocks get what the search leaves, but never less than their least number
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     budget: Option<Nanos>,
     /// Trials of the search at most; the fresh blocks come on top

@@ -12,7 +12,11 @@ const MOST: usize = 8;
 /// Interactions and growth, where there is any.
 pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
     let found = interactions::of(data, verdicts);
-    [interplay(&found), growths(data)].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
+    let mut growths = growths(data);
+    if growth::grew(data) {
+        growths.note += "; a search chose the values by how their trials ended, and has most of them near its edge";
+    }
+    [interplay(&found), growths].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
 }
 
 fn interplay(found: &Interactions) -> Remarks {

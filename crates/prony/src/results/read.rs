@@ -21,7 +21,8 @@ use crate::error::Error;
 const HEAD: &str =
     "SELECT id, title, hash, seed, host, limits, version, started_unix_ms, ended_unix_ms, status, planned,
     (SELECT count(*) FROM trials WHERE run = runs.id),
-    (SELECT count(*) FROM trials WHERE run = runs.id AND outcome = 'ok'), scratch
+    (SELECT count(*) FROM trials WHERE run = runs.id AND outcome = 'ok'), scratch,
+    (SELECT entry ->> '$.search' FROM journal WHERE run = runs.id AND ord = 0)
     FROM runs";
 
 impl Database {
@@ -102,6 +103,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<RunHead> {
         finished: row.get(11)?,
         ok: row.get(12)?,
         scratch: row.get::<_, Option<String>>(13)?.map(PathBuf::from),
+        search: row.get(14)?,
     })
 }
 

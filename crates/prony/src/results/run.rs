@@ -94,6 +94,8 @@ pub struct RunHead {
     pub ok: u32,
     /// Where scratch was asked to be; `None` for beside the database.
     pub scratch: Option<PathBuf>,
+    /// Which search chose its variants as it went: `grow`, `tune`; `None` for a run of a plan.
+    pub search: Option<String>,
 }
 
 /// A run with its experiment and trials. The trials are light: without series, groups, histograms

@@ -118,24 +118,42 @@ fn closed(ranges: &[Range]) -> Result<(), Error> {
 /// The level that a search stays at, or for a factor that is varied, the one it begins with.
 fn level<'e>(experiment: &Experiment, factor: &'e Factor, varied: bool) -> Result<&'e Level, Error> {
     let named = experiment.compare().baseline.get(&factor.name);
-    let at = experiment.factors().iter().position(|known| known.name == factor.name);
-    let runs =
-        |level: usize| experiment.variants().iter().any(|variant| at.map(|at| variant.levels[at]) == Some(level));
-    let levels: Vec<&Level> =
-        factor.levels.iter().enumerate().filter(|(at, _)| runs(*at)).map(|(_, level)| level).collect();
+    let levels = running(experiment, factor);
     let named = named.and_then(|label| levels.iter().find(|level| level.label == *label).copied());
     match (named, levels.as_slice()) {
         (Some(level), _) => Ok(level),
         (None, [only]) => Ok(only),
         (None, [first, ..]) if varied => Ok(first),
-        (None, levels) => Err(Error::Arguments {
-            message: format!("factor `{}` has {} levels, and a search stays at one", factor.name, levels.len()),
-            hint: format!(
-                "choose it: `--only {}={}`, or name it in `[compare] baseline`",
-                factor.name,
-                levels.first().map_or("", |level| level.label.as_str())
-            ),
-        }),
+        (None, levels) => Err(several(factor, levels, ", or name it in `[compare] baseline`")),
+    }
+}
+
+/// The levels of a factor that variants have.
+fn running<'e>(experiment: &Experiment, factor: &'e Factor) -> Vec<&'e Level> {
+    let at = experiment.factors().iter().position(|known| known.name == factor.name);
+    let runs =
+        |level: usize| experiment.variants().iter().any(|variant| at.map(|at| variant.levels[at]) == Some(level));
+    factor.levels.iter().enumerate().filter(|(at, _)| runs(*at)).map(|(_, level)| level).collect()
+}
+
+fn several(factor: &Factor, levels: &[&Level], or: &str) -> Error {
+    let first = levels.first().map_or("", |level| level.label.as_str());
+    Error::Arguments {
+        message: format!("factor `{}` has {} levels, and a search stays at one", factor.name, levels.len()),
+        hint: format!("choose it: `--only {}={first}`{or}", factor.name),
+    }
+}
+
+/// Where a key of a factor's levels is raised: of several levels only one could be told from what the search tried.
+///
+/// # Errors
+/// Where the factor runs at several.
+pub(super) fn one_level(experiment: &Experiment, name: &str) -> Result<(), Error> {
+    let Some((factor, _)) = name.split_once('.') else { return Ok(()) };
+    let Some(factor) = experiment.factors().iter().find(|known| known.name == factor) else { return Ok(()) };
+    match running(experiment, factor).as_slice() {
+        levels @ [_, _, ..] => Err(several(factor, levels, "")),
+        _ => Ok(()),
     }
 }
 

@@ -11,6 +11,7 @@ use prony_core::search::{Constraint, Growth, Range};
 use prony_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
+use super::kept::Kept;
 use crate::results::RunData;
 use crate::verdicts::Verdicts;
 
@@ -56,6 +57,12 @@ pub struct TuneWanted {
     pub confirm: Option<Blocks>,
 }
 
+impl AsMut<Overrides> for TuneWanted {
+    fn as_mut(&mut self) -> &mut Overrides {
+        &mut self.overrides
+    }
+}
+
 /// A setting that was tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
@@ -72,8 +79,8 @@ pub struct Confirmed {
     pub data: RunData,
     /// What it says.
     pub verdicts: Verdicts,
-    /// Whether every trial of the winner ended well and kept every constraint.
-    pub keeps: bool,
+    /// What the winner's trials say of the constraints.
+    pub kept: Kept,
     /// Whether the user interrupted it.
     pub interrupted: bool,
 }

@@ -10,6 +10,7 @@ use prony_core::search::{Ask, Fate, Grow, GrowSettings};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::base::one_level;
 use super::found::Grown;
 use super::prober::{Means, Prober};
 use super::shelf::Shelf;
@@ -27,6 +28,12 @@ pub struct Wanted {
     pub overrides: Overrides,
     /// What is raised, and how finely.
     pub settings: GrowSettings,
+}
+
+impl AsMut<Overrides> for Wanted {
+    fn as_mut(&mut self) -> &mut Overrides {
+        &mut self.overrides
+    }
 }
 
 /// What a search found.
@@ -57,6 +64,7 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
     source.complete(&mut wanted.settings.range)?;
     source.free(std::iter::once(wanted.settings.range.name.as_str()));
+    one_level(&source.plain()?, &wanted.settings.range.name)?;
     let mut stages = Stages { source, wanted: wanted.clone(), known: BTreeMap::new() };
     let first = stages.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;

@@ -4,6 +4,7 @@
 mod base;
 pub mod found;
 pub mod grow;
+pub mod kept;
 mod prober;
 mod shelf;
 mod source;

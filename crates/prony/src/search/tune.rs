@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use super::base::Base;
 use super::found::{Confirmed, Setting, TuneWanted, reading};
+use super::kept::{Holds, Kept};
 use super::prober::{Means, Prober};
 use super::shelf::Shelf;
 use super::source::Source;
@@ -42,7 +43,9 @@ impl Tuned {
     /// Whether a setting came out that keeps the constraints and is not worse than the default.
     pub fn is_good(&self) -> bool {
         let worse = |verdicts: &Verdicts| verdicts.lines.iter().any(|line| line.comparison.verdict.is_worse());
-        let stands = |confirmed: &Confirmed| confirmed.keeps && !confirmed.interrupted && !worse(&confirmed.verdicts);
+        let stands = |confirmed: &Confirmed| {
+            confirmed.kept.holds() == Holds::Yes && !confirmed.interrupted && !worse(&confirmed.verdicts)
+        };
         self.found.as_ref().is_some_and(|found| found.winner.is_some()) && self.confirmed.as_ref().is_none_or(stands)
     }
 }
@@ -88,8 +91,9 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let confirmed = match rival.and_then(|winner| Some((*variants.get(&0)?, *variants.get(&winner)?, winner))) {
         Some((default, rival, winner)) => {
             let title = format!("{}: {} against the default", first.title(), settings[winner].text);
-            let duel = experiment.duel(default, rival, &wanted.objective, confirm).titled(title);
-            Some(duelled(&duel, &wanted, means.lend())?)
+            let (blocks, text) = within_budget(confirm, tune.trials_left(), arms);
+            let duel = experiment.duel(default, rival, &wanted.objective, blocks).titled(title);
+            Some(duelled(&duel, &wanted, text, means.lend())?)
         }
         None => None,
     };
@@ -156,23 +160,31 @@ fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
     wanted.confirm.unwrap_or(if own.min >= least { own } else { Blocks { min: least, max: 30 } })
 }
 
-/// The winner against the default, as an ordinary run.
-fn duelled(duel: &Experiment, wanted: &TuneWanted, means: Means<'_>) -> Result<Confirmed, Error> {
-    let Means { database, near, interrupt, observer, .. } = means;
+/// Of the blocks, as many as the trials that the budget leaves make up, at least the fewest; and what is said of it. The
+/// number is fixed before the first of them, so that the looks are those of the plan.
+fn within_budget(blocks: Blocks, trials_left: Option<u32>, arms: u32) -> (Blocks, String) {
     let text = "the winner meets the default in fresh blocks".to_owned();
+    let Some(fit) = trials_left.map(|trials| trials / arms) else { return (blocks, text) };
+    let Blocks { min, max } = blocks;
+    let most = Blocks { min, max: fit.clamp(min, max) };
+    if fit < min {
+        (most, format!("{text}: {min}, though the budget leaves time for about {fit}"))
+    } else if fit < max {
+        (most, format!("{text}: at most {fit}, for which the budget leaves time"))
+    } else {
+        (most, text)
+    }
+}
+
+/// The winner against the default, as an ordinary run.
+fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_>) -> Result<Confirmed, Error> {
+    let Means { database, near, interrupt, observer, .. } = means;
     observer.event(&Event::Notice { text, hint: None });
     let (run, summary) = runner::begin(duel, database, near, interrupt, observer)?;
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
-    let keeps = data.trials.iter().filter(|trial| trial.trial.variant == 1).all(|trial| keeps(wanted, trial));
-    Ok(Confirmed { data, verdicts, keeps, interrupted: summary.interrupted })
-}
-
-fn keeps(wanted: &TuneWanted, trial: &TrialRecord) -> bool {
-    let holds = |constraint: &Constraint| {
-        constraint.value(&mut |name| reading(trial, name)).measured().map(|value| constraint.holds(*value))
-    };
-    trial.ending.outcome.is_ok() && wanted.constraints.iter().all(|constraint| holds(constraint) == Some(true))
+    let kept = Kept::of(&wanted.constraints, data.trials.iter().filter(|trial| trial.trial.variant == 1));
+    Ok(Confirmed { data, verdicts, kept, interrupted: summary.interrupted })
 }
 
 /// A search under way.
@@ -248,8 +260,7 @@ impl Search<'_> {
         let objective = reading(record, &self.wanted.objective);
         figures.insert(self.wanted.objective.to_string(), json!(objective));
         let mut unread = match &objective {
-            Reading::Measured(value) if *value > 0.0 => None,
-            Reading::Measured(_) => Some(format!("`{}` is 0, of which no ratio can be stated", self.wanted.objective)),
+            Reading::Measured(_) => None,
             Reading::Missing(why) => Some(format!("`{}`: {why}", self.wanted.objective)),
         };
         let mut broke = false;
@@ -284,10 +295,30 @@ impl Search<'_> {
 
 const fn name_of(seen: Seen) -> &'static str {
     match seen {
+        Seen::Good(0.0) => "zero",
         Seen::Good(_) => "good",
         Seen::Broke(_) => "broke a constraint",
         Seen::Died => "died",
         Seen::Disturbed => "disturbed",
         Seen::Unread => "not read",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fresh_blocks_fit_the_time_that_is_left_as_far_as_a_verdict_allows() {
+        let blocks = Blocks { min: 6, max: 30 };
+        let (all, said) = within_budget(blocks, None, 3);
+        assert_eq!((all, said.as_str()), (blocks, "the winner meets the default in fresh blocks"));
+        assert_eq!(within_budget(blocks, Some(300), 3).0, blocks);
+        let (some, said) = within_budget(blocks, Some(38), 3);
+        assert_eq!(some, Blocks { min: 6, max: 12 });
+        assert!(said.ends_with(": at most 12, for which the budget leaves time"), "{said}");
+        let (least, said) = within_budget(blocks, Some(7), 3);
+        assert_eq!(least, Blocks { min: 6, max: 6 });
+        assert!(said.ends_with(": 6, though the budget leaves time for about 2"), "{said}");
     }
 }

@@ -63,12 +63,13 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
         End::Edge => {}
         End::NothingLives => notes.push(format!("nothing lives: {} dies already", text(settings.range.low))),
         End::AllLive => notes.push("it lives to the end of the range; what would end it is not known".to_owned()),
-        End::Disturbed => notes.push(
-            "every trial of a value was ended from outside (the host's memory, or a kill of unknown cause); the search \
-             ends there"
-                .to_owned(),
-        ),
+        End::Disturbed => {}
     }
+    notes.extend(growth.given_up.map(|value| {
+        let ends = if growth.end == End::Disturbed { "the search ends there" } else { "whether it lives is not known" };
+        let from = "from outside (the host's memory, or a kill of unknown cause)";
+        format!("trial after trial of {} was ended {from}: {ends}", text(value))
+    }));
     for mixed in growth.tried.iter().filter(|tried| tried.is_mixed()) {
         notes.push(format!(
             "{} lived {} and died {} of {} times: no sharp edge",

@@ -3,9 +3,11 @@
 use prony_core::metric::MetricName;
 use prony_core::search::tune::{End, Found, Out};
 use prony_core::search::{Constraint, Tune};
+use prony_core::stats::summary::median;
 use prony_core::units::{Nanos, Unit};
 
 use super::found::{Confirmed, Setting, TuneWanted, reading};
+use super::kept::{Bound, Holds, Kept};
 use crate::report::{bytes, time};
 use crate::results::RunId;
 
@@ -27,7 +29,7 @@ impl Told<'_> {
         let Some(found) = found else {
             return format!("interrupted; what is done is kept\nhint: `prony tune --resume {run}` goes on\n");
         };
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.zeros().into_iter().collect();
         match found.winner {
             None => lines.push(nothing(found, self.tune)),
             Some(0) => lines.push(format!("the default stands: nothing better was found than {}", settings[0].text)),
@@ -51,6 +53,23 @@ impl Told<'_> {
     }
 }
 
+impl Told<'_> {
+    /// Settings that reached 0: the race cannot hold them, though less may be what is wanted.
+    fn zeros(&self) -> Option<String> {
+        let zero = |at: &usize| self.tune.candidates()[*at].out == Some(Out::Zero);
+        let all: Vec<usize> = (0..self.settings.len()).filter(zero).collect();
+        let (first, objective) = (&self.settings[*all.first()?].text, &self.wanted.objective);
+        let many = if all.len() == 1 { "1 setting".to_owned() } else { format!("{} settings", all.len()) };
+        Some(if self.wanted.maximize {
+            format!("in {many} `{objective}` was 0, of which no ratio can be stated: {first}")
+        } else {
+            format!(
+                "{many} reached 0 in `{objective}`: nothing is better, and no ratio can be stated; the first: {first}"
+            )
+        })
+    }
+}
+
 fn end(end: End) -> &'static str {
     match end {
         End::Fine => "the steps were as fine as asked",
@@ -66,6 +85,7 @@ fn out(why: Out) -> &'static str {
         Out::Died => "itself does not finish",
         Out::Disturbed => "itself was ended from outside again and again",
         Out::Unread => "itself could not be read",
+        Out::Zero => "itself is 0, of which no ratio can be stated",
     }
 }
 
@@ -79,6 +99,7 @@ fn nothing(found: &Found, tune: &Tune) -> String {
         (Out::Died, "did not finish"),
         (Out::Disturbed, "were ended from outside"),
         (Out::Unread, "could not be read"),
+        (Out::Zero, "were 0, of which no ratio can be stated"),
     ];
     let count = |why: Out| tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
     let reasons = all.iter().filter(|(why, _)| count(*why) > 0).map(|(why, text)| format!("{} {text}", count(*why)));
@@ -88,7 +109,7 @@ fn nothing(found: &Found, tune: &Tune) -> String {
 fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     let mut lines = Vec::new();
     let run = confirmed.data.head.id;
-    let beside = |variant| median(confirmed, variant, &wanted.objective);
+    let beside = |variant| median(&figures(confirmed, variant, &wanted.objective));
     if let (Some(winner), Some(default)) = (beside(1), beside(0)) {
         let unit = wanted.objective.key.metric.unit();
         let (winner, default) = (quantity(unit, winner), quantity(unit, default));
@@ -99,7 +120,11 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
         lines.push(format!("  {}", line.detail));
     }
     lines.extend(confirmed.verdicts.silent.map(|why| format!("no verdict: {why}")));
-    lines.extend(wanted.constraints.iter().map(|constraint| kept(constraint, confirmed)));
+    let Kept { bounds, trials, died } = &confirmed.kept;
+    if *died > 0 {
+        lines.push(format!("the winner did not finish in {died} of {trials} fresh trials"));
+    }
+    lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| kept(constraint, bound)));
     if confirmed.interrupted {
         lines.push(format!(
             "interrupted; `prony run --resume {run}` goes on with the fresh blocks, `prony show {run}` tells"
@@ -110,26 +135,27 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
     lines
 }
 
-/// In how many fresh trials of the winner a constraint held, and the value nearest to breaking it.
-fn kept(constraint: &Constraint, confirmed: &Confirmed) -> String {
-    let trials: Vec<_> = confirmed.data.trials.iter().filter(|trial| trial.trial.variant == 1).collect();
-    let value = |name: &MetricName, trial| reading(trial, name);
-    let values: Vec<f64> = trials
-        .iter()
-        .filter_map(|trial| constraint.value(&mut |name| value(name, trial)).measured().copied())
-        .collect();
-    let held = values.iter().filter(|value| constraint.holds(**value)).count();
-    let worst = values.iter().copied().max_by(|a, b| constraint.strain(*a).total_cmp(&constraint.strain(*b)));
-    let worst = worst.map(|worst| format!("; at the worst {}", quantity(constraint.unit(), worst)));
-    let word = if held == trials.len() && !trials.is_empty() { "holds" } else { "DOES NOT HOLD" };
-    format!("`{constraint}` {word}: in {held} of {} fresh trials{}", trials.len(), worst.unwrap_or_default())
+/// In how many fresh trials of the winner that say something a constraint held, and the value nearest to breaking it.
+fn kept(constraint: &Constraint, bound: &Bound) -> String {
+    let Bound { held, broke, silent, why, worst } = bound;
+    let told = held + broke;
+    let mut text = match bound.holds() {
+        Holds::Yes => format!("`{constraint}` holds: in {held} of {told} fresh trials"),
+        Holds::No => format!("`{constraint}` DOES NOT HOLD: in {held} of {told} fresh trials"),
+        Holds::Unknown => {
+            format!("whether `{constraint}` holds is not known: it held in {held} of {told} fresh trials")
+        }
+    };
+    if let Some(why) = why {
+        text += &format!(", {silent} more {} nothing ({why})", if *silent == 1 { "says" } else { "say" });
+    }
+    text + &worst.map(|worst| format!("; at the worst {}", quantity(constraint.unit(), worst))).unwrap_or_default()
 }
 
-fn median(confirmed: &Confirmed, variant: usize, name: &MetricName) -> Option<f64> {
+/// The figures of a variant's trials, where they have them.
+fn figures(confirmed: &Confirmed, variant: usize, name: &MetricName) -> Vec<f64> {
     let trials = confirmed.data.trials.iter().filter(|trial| trial.trial.variant == variant);
-    let mut values: Vec<f64> = trials.filter_map(|trial| reading(trial, name).measured().copied()).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    trials.filter_map(|trial| reading(trial, name).measured().copied()).collect()
 }
 
 fn quantity(unit: Unit, value: f64) -> String {
@@ -138,5 +164,23 @@ fn quantity(unit: Unit, value: f64) -> String {
         Unit::Bytes => bytes(value),
         Unit::PerSecond => format!("{value:.4} per second"),
         Unit::Count | Unit::Ratio => format!("{value:.4}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_does_not_hold_only_where_a_trial_says_so() {
+        let constraint: Constraint = "work.disk < 100 MB".parse().unwrap();
+        let said = |held, broke, silent| {
+            let why = (silent > 0).then(|| "not reached".to_owned());
+            kept(&constraint, &Bound { held, broke, silent, why, worst: Some(5e7) })
+        };
+        assert_eq!(said(6, 0, 0), "`work.disk < 100 MB` holds: in 6 of 6 fresh trials; at the worst 50.0 MB");
+        assert!(said(5, 0, 1).contains("holds: in 5 of 5 fresh trials, 1 more says nothing (not reached); "));
+        assert!(said(2, 0, 4).starts_with("whether `work.disk < 100 MB` holds is not known: it held in 2 of 2 "));
+        assert!(said(4, 1, 1).contains("DOES NOT HOLD: in 4 of 5 fresh trials, 1 more says"));
     }
 }

@@ -126,6 +126,11 @@ struct Candidate<'a> {
 
 /// What a run says of interactions in the metrics that verdicts rest on. Variants that are not compared are left out.
 pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
+    let confidence = 1.0 - verdicts.alpha;
+    if data.experiment.explores() {
+        // A search keeps on asking what did well: its figures are biased, and differently at each level.
+        return Interactions { confidence, ..Interactions::default() };
+    }
     let metrics = declared(&data.experiment);
     let cells: Vec<Cells> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
     let candidates = candidates(data, &metrics, &cells);
@@ -141,7 +146,7 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     }
     let tell = |(c, change): (Candidate<'_>, Estimate)| told(data, &cells[c.cells], &c, (change, error));
     let found = strongest(found).into_iter().map(tell).collect();
-    Interactions { found, looked_at, confidence: 1.0 - verdicts.alpha, looks: looks(data, verdicts) }
+    Interactions { found, looked_at, confidence, looks: looks(data, verdicts) }
 }
 
 /// The most looks of any comparison; where there is none, nothing ends a run but its plan.

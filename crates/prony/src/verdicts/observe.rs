@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use prony_core::experiment::design::Experiment;
 use prony_core::guard::gather::arm;
 use prony_core::guard::{Severity, arms};
-use prony_core::metric::MetricName;
+use prony_core::metric::{Better, MetricName};
 use prony_core::plan::Label;
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, MetricKeyText, TrialRecord};
@@ -154,17 +154,34 @@ pub(super) fn in_one_go(trials: &[&TrialRecord]) -> bool {
 
 /// Ratio and interval over these blocks, at 95 % and uncorrected.
 fn beside(pair: Pair, blocks: &[Block<'_>]) -> Beside {
-    let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| bracket(&values(b, &pair.metric))).collect();
-    let test = SignTest::new(&brackets);
+    let test = sign_test(&pair, blocks);
+    beside_of(pair, &test)
+}
+
+/// The blocks as the verdict counts them: a trial that did not finish is worse than any that did.
+fn sign_test(pair: &Pair, blocks: &[Block<'_>]) -> SignTest {
+    let better = pair.metric.key.metric.better();
+    let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| values(b, &pair.metric).bracket(better)).collect();
+    SignTest::new(&brackets)
+}
+
+fn beside_of(pair: Pair, test: &SignTest) -> Beside {
+    let better = pair.metric.key.metric.better();
     let have = u64::from(test.blocks());
-    let ratio = test.estimate().map(f64::exp);
-    let interval = (have >= 2)
-        .then(|| test.interval(BESIDE))
-        .map(|(low, high)| RatioInterval { low: low.exp(), high: Some(high.exp()).filter(|h| h.is_finite()) });
+    let ratio = test.estimate().map(|log| if better == Better::Higher { (-log).exp() } else { log.exp() });
+    let interval = (have >= 2).then(|| RatioInterval::from_log_cost(test.interval(BESIDE), better));
+    // Where hardly a trial finished, the interval holds nothing but "does not finish".
+    let interval =
+        interval.map(|i| if i.low.is_finite() && i.high != Some(0.0) { Ok(i) } else { Err(Why::NotReached) });
+    let few = |need| if have < need { Why::TooFew { have, need } } else { Why::NotReached };
     Beside {
         pair,
-        ratio: ratio.map_or(Reading::Missing(Why::TooFew { have, need: 1 }), Reading::Measured),
-        interval: interval.map_or(Reading::Missing(Why::TooFew { have, need: 2 }), Reading::Measured),
+        ratio: ratio.map_or_else(|| Reading::Missing(few(1)), Reading::Measured),
+        interval: match interval {
+            Some(Ok(interval)) => Reading::Measured(interval),
+            Some(Err(why)) => Reading::Missing(why),
+            None => Reading::Missing(few(2)),
+        },
     }
 }
 
@@ -181,19 +198,6 @@ pub fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
     }
     let instance = name.instance.as_deref().unwrap_or_default();
     phase.readings.get(instance)?.get(&MetricKeyText(name.key))?.measured().copied()
-}
-
-/// The bracket of the plain ratio; `None` where a trial says nothing.
-fn bracket(values: &BlockValues) -> Option<Bracket> {
-    let log = |observation| match observation {
-        Observation::Value(value) if value.is_finite() && value >= 0.0 => Some(f64::ln(value)),
-        _ => None,
-    };
-    let mut baselines = vec![log(values.baseline)?];
-    if let Some(second) = values.baseline2 {
-        baselines.push(log(second)?);
-    }
-    Some(Bracket::of(log(values.variant)?, &baselines))
 }
 
 /// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).

@@ -265,3 +265,36 @@ fn the_far_end_of_an_extrapolation_has_a_bound_or_is_said_to_have_none() {
     let words = growth.series[0].reach_words("documents").unwrap();
     assert!(words.contains(" to beyond 100 times the largest measured), "), "{words}");
 }
+
+#[test]
+fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
+    let factors = [texts("engine", &["memory", "lmdb"]), numbers("documents", &["10", "100", "1_000"])];
+    let declared = against(&experiment("grows", &factors, &[("write", true)], BLOCKS), "engine", "memory");
+    let planned =
+        run(&declared, |engine, documents| (1.0 + engine as f64 * documents as f64) * 10f64.powi(documents as i32));
+    assert!(!found(&planned).found.is_empty());
+    let searched = |by: &str| {
+        let mut data = planned.clone();
+        data.experiment = edited(&declared, |json| json["explores"] = json!(true));
+        data.head.search = Some(by.to_owned());
+        data
+    };
+    let growth = |data: &RunData| prony::plot::data::growth::of(data, &"write.time".parse().unwrap(), 1);
+    let remarks = |data: &RunData| {
+        let report = build(data, &Options::default());
+        report.remarks.iter().map(|remarks| (remarks.title, remarks.note.clone())).collect::<Vec<_>>()
+    };
+    let note = "a search chose the values by how their trials ended";
+    let titles = remarks(&planned);
+    assert!(titles.len() == 2 && titles.iter().all(|(_, said)| !said.contains(note)), "{titles:?}");
+    let tuned = searched("tune");
+    assert!(found(&tuned).found.is_empty() && growth(&tuned).is_none() && remarks(&tuned).is_empty());
+    let mut text = Vec::new();
+    export::document::document(&tuned, &build(&tuned, &Options::default()), &mut text).unwrap();
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    assert_eq!((&document["interactions"], &document["growth"]), (&json!([]), &json!([])));
+    let grown = searched("grow");
+    assert!(found(&grown).found.is_empty() && growth(&grown) == growth(&planned));
+    let told = remarks(&grown);
+    assert!(told.len() == 1 && told[0].0 == "Growth" && told[0].1.contains(note), "{told:?}");
+}

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use prony::results::{Database, RunData, RunId, RunStatus};
+use prony_core::record::TrialRecord;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -27,7 +28,26 @@ impl Bench {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
         command.args(arguments).current_dir(self.dir.path()).env_clear().env("PATH", "/usr/bin:/bin");
+        command.env("EDGE", "20").env("TOKEN", SECRET);
         command
+    }
+
+    /// What the environment holds and no experiment asks for is in no file that a search leaves behind.
+    fn has_kept_no_secret(&self) {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(self.dir.path()).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_file() {
+                let bytes = std::fs::read(entry.path()).unwrap();
+                assert!(!bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes()), "{:?}", entry.path());
+                names.push(entry.file_name().into_string().unwrap());
+            }
+        }
+        for name in ["prony.db", "j.jsonl"] {
+            assert!(names.iter().any(|known| known == name), "{names:?}");
+        }
+        let runs = Database::open(&self.path("prony.db")).unwrap().runs().unwrap();
+        let journals = runs.iter().flat_map(|head| self.journal(head.id.0));
+        assert!(journals.map(|entry| entry.to_string()).all(|entry| !entry.contains(SECRET)));
     }
 
     fn prony(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
@@ -42,6 +62,9 @@ impl Bench {
         Database::open(&self.path("prony.db")).unwrap().journal(RunId(number)).unwrap()
     }
 }
+
+/// A variable of every command's environment.
+const SECRET: &str = "c0ffee-that-nobody-asked-for";
 
 fn told(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -82,6 +105,7 @@ fn each_combination_grows_to_its_own_edge() {
     }
     let run = bench.run(1);
     assert_eq!((run.head.status, run.head.title.as_str()), (RunStatus::Done, "Edge: how far `n` grows"));
+    assert_eq!(run.head.search.as_deref(), Some("grow"));
     assert_eq!((run.head.planned, run.head.finished as usize), (run.head.finished, run.trials.len()));
     let numbers: Vec<f64> = run.experiment.factors()[0].levels.iter().filter_map(|level| level.number).collect();
     assert!(numbers.is_sorted() && numbers.contains(&37.0) && numbers.contains(&38.0), "{numbers:?}");
@@ -124,17 +148,29 @@ fn a_search_without_an_end_needs_a_limit() {
         ("n=1..", "no limit of memory or time"),
         ("n=0..9", "begins at 0"),
         ("m=1..9", "`m` is no factor"),
-        ("kind.edge=1..9", "`kind`"),
+        ("kind.edge=1..9", "`kind` has 2 levels"),
     ] {
-        let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", range]);
-        if range.starts_with("kind") {
-            assert_eq!(code, Some(0), "a key of the levels grows too: {errors}");
-            assert!(said.contains("lives to the end"), "{said}");
-            continue;
-        }
+        let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", range]);
         assert_eq!(code, Some(2), "{range}");
         assert!(errors.contains(wanted) && errors.contains("hint: "), "{errors}");
     }
+    assert!(!bench.path("prony.db").exists(), "all of it is known before anything runs");
+}
+
+#[test]
+fn a_key_grows_at_one_level_of_its_factor() {
+    let bench = Bench::new(EDGES);
+    let (code, _, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9"]);
+    assert!(code == Some(2) && errors.contains("`--only kind=narrow`"), "{errors}");
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "kind.edge=1..9", "--only", "kind=wide"]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("lives to the end"), "{said}");
+    let run = bench.run(1);
+    let edges = |trial: &TrialRecord| {
+        let variant = &run.experiment.variants()[trial.trial.variant];
+        run.experiment.level_of(variant, 1).value["edge"].as_f64().unwrap()
+    };
+    assert_eq!(run.trials.iter().map(edges).collect::<Vec<_>>(), [1.0, 2.0, 4.0, 8.0, 9.0, 9.0, 9.0]);
 }
 
 #[test]
@@ -166,7 +202,7 @@ fn an_interrupted_search_goes_on_where_it_was() {
         bench.path("x.toml"),
         format!(
             "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\n\
-             command = 'if test {{n}} -eq 8 -a ! -e {go}; then echo > {reached}; read x < {fifo}; fi; test {{n}} -le 20'\n",
+             command = 'if test {{n}} -eq 8 -a ! -e {go}; then echo > {reached}; read x < {fifo}; fi; test {{n}} -le {{env.EDGE}}'\n",
             go = at("go"),
             reached = at("reached"),
             fifo = at("fifo")
@@ -174,7 +210,8 @@ fn an_interrupted_search_goes_on_where_it_was() {
     )
     .unwrap();
     assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
-    let mut child = bench.command(&["grow", "x.toml", "--raise", "n=1..100", "-q"]).spawn().unwrap();
+    let mut child =
+        bench.command(&["grow", "x.toml", "--raise", "n=1..100", "-q", "--journal", "first.jsonl"]).spawn().unwrap();
     while !bench.path("reached").exists() {
         assert!(child.try_wait().unwrap().is_none(), "it ended before the trial that waits");
         std::thread::sleep(std::time::Duration::from_millis(10));
@@ -196,6 +233,7 @@ fn an_interrupted_search_goes_on_where_it_was() {
     assert_eq!(lines(&bench.path("j.jsonl")), bench.journal(1), "the journal has each entry once");
     let (code, _, errors) = bench.prony(&["grow", "--resume"]);
     assert!(code == Some(2) && errors.contains("no interrupted search"), "{errors}");
+    bench.has_kept_no_secret();
 }
 
 /// A subject that tells its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the pause.
@@ -259,6 +297,7 @@ fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
     assert_eq!(lines(&bench.path("j.jsonl"))[..], journal[..journal.len() - 1]);
 
     let fresh = bench.run(2);
+    assert_eq!((search.head.search.as_deref(), fresh.head.search), (Some("tune"), None));
     assert!(!fresh.experiment.explores() && fresh.head.seed != search.head.seed, "other data than it was chosen by");
     assert_eq!(
         (fresh.experiment.variants().len(), fresh.trials.len()),
@@ -296,7 +335,7 @@ fn an_interrupted_race_ends_as_it_would_have() {
     assert_eq!(child.wait().unwrap().code(), Some(1));
     assert_eq!(bench.run(1).head.status, RunStatus::Interrupted);
     std::fs::write(bench.path("go"), "").unwrap();
-    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q"]);
+    let (code, said, errors) = bench.prony(&["tune", "--resume", "-q", "--journal", "j.jsonl"]);
     assert_eq!(code, Some(0), "{errors}");
     let (code, whole, errors) = bench.prony(&arguments);
     assert_eq!(code, Some(0), "{errors}");
@@ -307,6 +346,7 @@ fn an_interrupted_race_ends_as_it_would_have() {
     assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
     let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
     assert_eq!(trials(1), trials(3));
+    bench.has_kept_no_secret();
 }
 
 #[test]
@@ -325,6 +365,27 @@ fn a_search_that_finds_nothing_says_why() {
     );
     let (code, said, _) = tune(&["--max-trials", "3"]);
     assert!(code == Some(1) && said.contains("the budget does not hold one block"), "{said}");
+}
+
+#[test]
+fn a_setting_that_reaches_zero_is_said_first_and_is_not_unread() {
+    // Below a size of 4 nothing is left; above it grows. Each six trials of a size in a row tell six figures.
+    let bench = Bench::new(
+        "[observe]\ncare = \"light\"\n[factors]\nsize = [9]\n[program.x]\nshell = true\n\
+         command = 'echo >> count.{size}; n=$(wc -l < count.{size}); if test {size} -lt 4; then echo 0; \
+         else echo $(( {size} * 100 + n % 6 * 2 )); fi'\n\
+         [[phase]]\nname = \"work\"\nread = '(?<disk_b>\\d+)'\n",
+    );
+    let file = std::fs::read_to_string(bench.path("x.toml")).unwrap();
+    let count = bench.path("count.").display().to_string();
+    std::fs::write(bench.path("x.toml"), file.replace("count.", &count)).unwrap();
+    let arguments = ["tune", "x.toml", "--minimize", "work.disk", "--over", "size=1..9", "--confirm", "6", "-q"];
+    let (_, said, errors) = bench.prony(&arguments);
+    let first = said.lines().next().unwrap_or_default();
+    assert!(first.contains(" settings reached 0 in `work.disk`: nothing is better"), "{said}{errors}");
+    assert!(first.ends_with("the first: size=1"), "{said}");
+    assert!(said.contains("winner: size=4") && !said.contains("not read"), "{said}");
+    assert!(said.contains("in fresh blocks: `work.disk` 405 B, the default 905 B (medians)"), "{said}");
 }
 
 #[test]

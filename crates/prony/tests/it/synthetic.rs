@@ -269,6 +269,7 @@ pub(crate) fn run_data(experiment: Experiment, planned: u32, trials: Vec<TrialRe
         finished: trials.len() as u32,
         ok,
         scratch: None,
+        search: None,
     };
     RunData { head, experiment, trials }
 }

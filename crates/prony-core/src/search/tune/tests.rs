@@ -122,6 +122,32 @@ fn nothing_feasible_is_said_at_once() {
 }
 
 #[test]
+fn a_figure_of_zero_is_read_and_said_to_be_zero() {
+    // Below a chunk of 100 nothing is left to be counted.
+    let subject = |point: &[f64], _: u32| Seen::Good(if point[0] < 100.0 { 0.0 } else { bowl(point) });
+    let found = search(settings(&["chunk=10..10000,log"], &[20.0]), subject);
+    let outs = |why| found.tune.candidates().iter().filter(|candidate| candidate.out == Some(why)).count();
+    assert!(outs(Out::Zero) >= 2 && outs(Out::Unread) == 0, "{:?}", found.tune.candidates());
+    assert_eq!((found.tune.candidates()[0].out, found.tune.candidates()[0].trials), (Some(Out::Zero), DEFAULT_TRIES));
+    assert!(found.found.winner.is_some());
+    // What breaks a bound is out for that, whatever its figure.
+    let broken = search(settings(&["chunk=10..10000,log"], &[20.0]), |_, _| Seen::Broke(0.0));
+    assert!(broken.tune.candidates().iter().all(|candidate| candidate.out == Some(Out::Broke)));
+}
+
+#[test]
+fn what_the_budget_leaves_is_counted_in_trials() {
+    let mut tune = Tune::new(Settings { budget: Some(Nanos::from_secs(100)), ..settings(&["chunk=1..9"], &[1.0]) });
+    assert_eq!(tune.trials_left(), None, "no trial yet");
+    assert!(matches!(tune.step(), Step::Run(_)));
+    tune.tell(0, Seen::Good(1.0), Nanos::from_secs(3));
+    tune.tell(1, Seen::Good(1.0), Nanos::from_secs(5));
+    assert_eq!(tune.trials_left(), Some(23), "92 s of 4 s each");
+    tune.tell(2, Seen::Good(1.0), Nanos::from_secs(200));
+    assert_eq!(tune.trials_left(), Some(0));
+}
+
+#[test]
 fn ties_end_in_noise_and_stay_with_the_default() {
     let found = search(settings(&["chunk=10..10000,log"], &[777.0]), |_, _| Seen::Good(3.0));
     assert_eq!((found.found.winner, found.found.end), (Some(0), End::Noise));

@@ -99,8 +99,12 @@ pub fn series(experiment: &Experiment, factor: usize) -> Vec<(String, Vec<usize>
     order
 }
 
-/// The growth of a metric with a factor; `None` where fewer than two of its levels have a figure or an end.
+/// The growth of a metric with a factor; `None` where fewer than two of its levels have a figure or an end, and where a
+/// search chose the values by the figures themselves: one by `grow` chose by how trials ended.
 pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> {
+    if data.experiment.explores() && !grew(data) {
+        return None;
+    }
     let experiment = &data.experiment;
     let all: Vec<Series> = series(experiment, factor)
         .into_iter()
@@ -111,6 +115,11 @@ pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> 
     xs.sort_by(f64::total_cmp);
     xs.dedup();
     (xs.len() >= 2).then(|| Growth { factor: experiment.factors()[factor].name.clone(), series: all })
+}
+
+/// Whether `grow` chose the values.
+pub fn grew(data: &RunData) -> bool {
+    data.head.search.as_deref() == Some("grow")
 }
 
 /// The anonymous memory that the limit on memory speaks of: of the timed phase in which a trial had most of it.

@@ -1,0 +1,180 @@
+//! What the winner's fresh trials say of the constraints: a trial that says nothing breaks none.
+
+use prony_core::finding::Severity;
+use prony_core::reading::Reading;
+use prony_core::record::TrialRecord;
+use prony_core::search::{Constraint, Fate};
+
+use super::found::reading;
+
+/// What trials of one setting say of its constraints.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// One for each constraint, in their order.
+    pub bounds: Vec<Bound>,
+    /// Trials.
+    pub trials: u32,
+    /// Of them, those that died by their own doing: they kept nothing.
+    pub died: u32,
+}
+
+/// What trials say of one constraint.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Bound {
+    /// Trials that kept it.
+    pub held: u32,
+    /// Trials that broke it, or died by their own doing.
+    pub broke: u32,
+    /// Trials that say nothing: ended from outside, without its figures, or refused by a guard.
+    pub silent: u32,
+    /// The first reason for saying nothing.
+    pub why: Option<String>,
+    /// The measured value nearest to breaking it, or furthest beyond.
+    pub worst: Option<f64>,
+}
+
+/// Whether something is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// No trial broke it, and more held than say nothing.
+    Yes,
+    /// A trial broke it.
+    No,
+    /// No trial broke it, but as many say nothing as held.
+    Unknown,
+}
+
+impl Bound {
+    /// Whether it is kept.
+    pub const fn holds(&self) -> Holds {
+        match (self.broke, self.held > self.silent) {
+            (1.., _) => Holds::No,
+            (0, true) => Holds::Yes,
+            (0, false) => Holds::Unknown,
+        }
+    }
+
+    fn see(&mut self, constraint: &Constraint, trial: &TrialRecord) {
+        let value = match (Fate::of(trial.ending.outcome), refusal(trial)) {
+            (Some(Fate::Died), _) => return self.broke += 1,
+            (Some(Fate::Disturbed) | None, _) => Err(format!("ended from outside: {}", trial.ending.outcome)),
+            (Some(Fate::Lived), Some(refusal)) => Err(refusal),
+            (Some(Fate::Lived), None) => match constraint.value(&mut |name| reading(trial, name)) {
+                Reading::Measured(value) => Ok(value),
+                Reading::Missing(why) => Err(why.to_string()),
+            },
+        };
+        match value {
+            Ok(value) => {
+                if constraint.holds(value) {
+                    self.held += 1;
+                } else {
+                    self.broke += 1;
+                }
+                let nearer = |worst: &f64| constraint.strain(*worst) >= constraint.strain(value);
+                self.worst = self.worst.filter(nearer).or(Some(value));
+            }
+            Err(why) => {
+                self.silent += 1;
+                self.why.get_or_insert(why);
+            }
+        }
+    }
+}
+
+impl Kept {
+    /// Counts these trials.
+    pub fn of<'t>(constraints: &[Constraint], trials: impl Iterator<Item = &'t TrialRecord>) -> Self {
+        let mut kept = Self { bounds: vec![Bound::default(); constraints.len()], ..Self::default() };
+        for trial in trials {
+            kept.trials += 1;
+            kept.died += u32::from(Fate::of(trial.ending.outcome) == Some(Fate::Died));
+            kept.bounds.iter_mut().zip(constraints).for_each(|(bound, constraint)| bound.see(constraint, trial));
+        }
+        kept
+    }
+
+    /// Whether no trial died and every constraint is kept.
+    pub fn holds(&self) -> Holds {
+        let any = |wanted| self.bounds.iter().any(|bound| bound.holds() == wanted);
+        match (self.died > 0 || any(Holds::No), any(Holds::Unknown)) {
+            (true, _) => Holds::No,
+            (false, true) => Holds::Unknown,
+            (false, false) => Holds::Yes,
+        }
+    }
+}
+
+/// What a guard has against the figures of a trial.
+fn refusal(trial: &TrialRecord) -> Option<String> {
+    let found = trial.findings.iter().find(|finding| finding.severity == Severity::Refusal);
+    found.map(|finding| finding.message.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::outcome::{OutOfMemory, Outcome};
+    use prony_core::reading::Why;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A trial that ended so, with this much disk in its one phase.
+    fn trial(outcome: Outcome, disk: Reading<f64>) -> TrialRecord {
+        serde_json::from_value(json!({
+            "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 1, "label": "a", "seed": 1 },
+            "started_unix_ms": 0, "took": 1, "ending": { "outcome": outcome, "phase": null, "after": 1, "evidence": [] },
+            "phases": [{
+                "name": "work", "action": "run", "timed": true, "completion": "complete", "begin": 0, "end": 1,
+                "readings": { "": { "disk": disk } }, "histograms": [], "groups": null, "throughput": null,
+                "answer": null, "errors": {}
+            }],
+            "effective": null, "conditions": null, "series": [], "sampler_cpu": { "measured": 0 }, "findings": []
+        }))
+        .unwrap()
+    }
+
+    fn kept(trials: &[TrialRecord]) -> Kept {
+        Kept::of(&["work.disk < 100 MB".parse().unwrap()], trials.iter())
+    }
+
+    const HOST: Outcome = Outcome::OutOfMemory { by: OutOfMemory::Host };
+
+    #[test]
+    fn what_says_nothing_breaks_nothing() {
+        let good = || trial(Outcome::Ok, Reading::Measured(5e7));
+        let unread = || trial(Outcome::Ok, Reading::Missing(Why::NotApplicable));
+        let disturbed = || trial(HOST, Reading::Missing(Why::NotReached));
+        let mostly = kept(&[good(), good(), disturbed(), good(), unread(), good()]);
+        let bound = &mostly.bounds[0];
+        assert_eq!((bound.held, bound.broke, bound.silent, bound.worst), (4, 0, 2, Some(5e7)));
+        assert!(bound.why.as_ref().unwrap().starts_with("ended from outside: "), "{bound:?}");
+        assert_eq!((mostly.holds(), mostly.died), (Holds::Yes, 0));
+        assert_eq!(kept(&[good(), disturbed(), good(), unread()]).holds(), Holds::Unknown);
+        assert_eq!(kept(&[]).holds(), Holds::Unknown, "no trial, no word");
+        let none = Kept::of(&[], [disturbed()].iter());
+        assert_eq!(none.holds(), Holds::Yes, "no constraint, no death");
+    }
+
+    #[test]
+    fn a_breach_and_a_death_of_its_own_break_it() {
+        let good = || trial(Outcome::Ok, Reading::Measured(5e7));
+        let over = kept(&[good(), trial(Outcome::Ok, Reading::Measured(1.5e8)), good()]);
+        assert_eq!((over.holds(), over.bounds[0].worst, over.died), (Holds::No, Some(1.5e8), 0));
+        let dead = kept(&[good(), trial(Outcome::TimedOut, Reading::Measured(5e7))]);
+        assert_eq!((dead.holds(), dead.bounds[0].broke, dead.died), (Holds::No, 1, 1));
+        let nothing_asked = [trial(Outcome::WrongAnswer, Reading::Measured(5e7))];
+        assert_eq!(Kept::of(&[], nothing_asked.iter()).holds(), Holds::No);
+    }
+
+    #[test]
+    fn a_refused_trial_says_nothing() {
+        let mut refused = trial(Outcome::Ok, Reading::Measured(5e9));
+        refused.findings = serde_json::from_value(json!([
+            { "guard": "g", "severity": "refusal", "subject": null, "message": "the clock went back", "hint": null }
+        ]))
+        .unwrap();
+        let bound = &kept(&[refused]).bounds[0];
+        assert_eq!((bound.silent, bound.why.as_deref()), (1, Some("the clock went back")));
+    }
+}
