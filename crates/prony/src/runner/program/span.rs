@@ -400,8 +400,9 @@ pub(in crate::runner::program) mod tests {
     /// A hold of one thread from one edge to another, where its memory was read.
     pub(in crate::runner::program) fn hold(pid: u32, thread: u32, edges: (usize, usize), at: (u64, u64)) -> Hold {
         let source = Source { pid, thread };
-        let hold = Hold::new(0, source, ms(at.0), ms(at.0), edges.0);
-        Hold { rest: Some(edges.1), read: Some(ms(at.1)), until: Some(ms(at.1)), ..hold }
+        let mut hold = Hold::new(0, source, ms(at.0), ms(at.0), edges.0);
+        (hold.rest, hold.read, hold.until) = (Some(edges.1), Some(ms(at.1)), Some(ms(at.1)));
+        hold
     }
 
     /// The figures from one edge to another.
