@@ -116,20 +116,32 @@ pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
         if gap < UNREAD {
             return None;
         }
-        let message = format!("the heap was not read for {gap}, in which the program gave its runtime no occasion");
-        let hint =
-            "take `max`, `min` and `mean` of the heap as rough; its figure at the end stands, where there is one";
+        let (message, hint) = unread(gap, record.conditions["probe"]["samples_dropped"].as_u64().unwrap_or(0));
         Some(Finding::of("heap_read_rarely", Severity::Note, message, hint).in_phase(&phase.name))
     };
     phases.filter_map(finding).collect()
 }
 
-/// A program that was to be held at the end of a call and went on by itself.
+/// Why nothing is known of a heap for so long: nobody read it, or what was read was not kept.
+fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
+    if dropped > 0 {
+        let message = format!(
+            "no figure of the heap is there for {gap}: a trial keeps only so many, and {dropped} that came later were dropped"
+        );
+        return (message, "figures of heaps after that are missing; measure a shorter part, or fewer calls");
+    }
+    (
+        format!("the heap was not read for {gap}, in which the program gave its runtime no occasion"),
+        "take `max`, `min` and `mean` of the heap as rough; its figure at the end stands, where there is one",
+    )
+}
+
+/// A program that was to be held at the end of a call and went on by itself, or ended.
 pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     let holds = record.conditions["probe"]["holds"].as_array()?;
     let first = holds.iter().find(|hold| hold["by_itself"] == true || hold["fault"].is_string())?;
     let why = first["fault"].as_str().or(first["went_on"].as_str()).unwrap_or_default();
-    let message = format!("the program was to be held at the end of a call and went on by itself: {why}");
+    let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
     let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
     Some(Finding::of("hold_failed", Severity::Warning, message, hint))
 }
@@ -171,9 +183,12 @@ pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
 pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
     let list = record.effective["strange_marks"].as_array().filter(|list| !list.is_empty())?;
     let first = list.first().and_then(Value::as_str).unwrap_or_default();
-    let message = format!("{} marks belong to no phase, the first: `{first}`", list.len());
-    let hint = "a mark is `NAME begin`, `NAME end`, or a line of JSON, with the name of a phase or of its `mark`";
-    Some(Finding::of("strange_marks", Severity::Note, message, hint).with(json!({ "marks": list })))
+    // The list holds the first few only.
+    let all = record.effective["strange_marks_in_all"].as_u64().unwrap_or(list.len() as u64);
+    let message = format!("{all} marks belong to no phase or are wrong, the first: `{first}`");
+    let hint = "a mark is `NAME begin`, `NAME end`, or a line of JSON, with the name of a phase or of its `mark`; its \
+                `at`, where it has one, is CLOCK_MONOTONIC in nanoseconds";
+    Some(Finding::of("strange_marks", Severity::Note, message, hint).with(json!({ "all": all, "marks": list })))
 }
 
 #[cfg(test)]
@@ -251,6 +266,11 @@ mod tests {
         let found = read_rarely(&trial);
         assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
         assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
+        assert!(found[0].message.contains("no occasion"), "{}", found[0].message);
+        trial.conditions["probe"]["samples_dropped"] = json!(12_345);
+        let found = read_rarely(&trial);
+        assert!(found[0].message.contains("12345 that came later were dropped"), "{}", found[0].message);
+        assert!(!found[0].message.contains("occasion"), "the program is not to blame");
     }
 
     #[test]
@@ -300,6 +320,9 @@ mod tests {
         assert_eq!(guards, ["read_nothing", "output_flooded", "left_behind", "strange_marks"]);
         assert_eq!(found[0].phase.as_deref(), Some("a"));
         assert!(found[1].message.contains("67.1 MB"), "{}", found[1].message);
+        let many = json!({ "strange_marks": ["x begin", "y end"], "strange_marks_in_all": 10_000 });
+        let found = check(&record(Outcome::TimedOut, many));
+        assert!(found[0].message.starts_with("10000 marks"), "those that were not kept count: {}", found[0].message);
         let quiet = json!({ "output": { "stdout": { "total": 1 << 20 } }, "left_behind": 0, "strange_marks": [] });
         assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
     }

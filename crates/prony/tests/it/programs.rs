@@ -195,6 +195,21 @@ fn lines_and_marks_make_phases() {
 }
 
 #[test]
+fn a_mark_of_another_clock_has_the_time_at_which_it_was_read() {
+    let bench = Bench::new();
+    let mark = |edge: &str, at: u64| format!(r#"echo '{{"mark":"p","edge":"{edge}","at":{at}}}' >> $PRONY_MARKS"#);
+    let script = format!("{}; sleep 0.05; {}; sleep 0.05", mark("begin", 5), mark("end", u64::MAX / 2));
+    let trial = bench.trial(&format!("{}[[phase]]\nname = \"p\"\n", shell(&script)));
+    let (wall, lag) = (amount(&trial, "p", Metric::Wall), amount(&trial, "p", Metric::Lag));
+    assert!(wall <= trial.took.as_nanos() as f64, "{wall} of {}: not since the machine's start", trial.took);
+    assert!(wall + lag >= 50e6 && lag > 0.0, "{wall} and {lag}");
+    assert_eq!(guards(&trial), ["strange_marks"]);
+    assert_eq!(trial.effective["strange_marks_in_all"], 2);
+    let marks = trial.effective["strange_marks"].to_string();
+    assert!(marks.contains("before the program began") && marks.contains("in the future"), "{marks}");
+}
+
+#[test]
 fn what_programs_answer_must_agree() {
     let bench = Bench::new();
     let body = |second: &str, read: &str| {

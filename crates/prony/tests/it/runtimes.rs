@@ -373,6 +373,41 @@ fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
     assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 2);
 }
 
+#[test]
+fn a_hold_beside_which_a_worker_goes_on_leaves_no_time_of_the_phase_around_it() {
+    let Some(_) = version("node") else { return };
+    let main = "
+        const { Worker, isMainThread, parentPort } = require('worker_threads');
+        if (isMainThread) new Worker(__filename).once('message', () => require('./work.js').load(10));
+        else { parentPort.postMessage('go'); const until = Date.now() + 2000; while (Date.now() < until); }
+    ";
+    let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
+    let phases = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"500 ms\" }\n\
+                  [[phase]]\nname = \"whole\"\nend = { line = 'x' }\n";
+    let trial = site.trial("node", "node main.js", phases);
+    assert!(amount(&trial, "load", Metric::Held) >= 500e6 && amount(&trial, "load", Metric::Wall) > 0.0);
+    for metric in [Metric::Wall, Metric::Cpu, Metric::MinorFaults] {
+        let why = why(&trial, "whole", MetricKey::amount(metric));
+        assert!(why.contains("went on while one was held"), "{why}");
+    }
+}
+
+#[test]
+fn a_held_process_that_is_killed_switches_no_limit_off() {
+    let Some(_) = version("node") else { return };
+    let main = "process.send('now'); require('./work.js').load(10);";
+    let parent = "const child = require('child_process').fork('./main.js'); setInterval(() => {}, 1e6); \
+                  child.once('message', () => setTimeout(() => child.kill('SIGKILL'), 700));";
+    let site = Site::new(&[("work.js", WORK), ("main.js", main), ("parent.js", parent)]);
+    let phases = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"600 s\" }\n\
+                  [[phase]]\nname = \"whole\"\nlimit = \"2 s\"\nend = { line = 'x' }\n";
+    let trial = site.trial("node", "node parent.js", phases);
+    assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
+    assert!(guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
+    let hold = &trial.conditions["probe"]["holds"][0];
+    assert!(hold["fault"].as_str().unwrap().contains("ended while it was held"), "{hold}");
+}
+
 /// A program held for ten minutes: the runner, and the program's own process.
 fn held_for_long(site: &Site) -> (Child, String) {
     let phase = "[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nat_end = { wait = \"600 s\" }\n";

@@ -1,39 +1,40 @@
 //! What a program's phases left, as records. Pure.
 
-use std::collections::BTreeSet;
-
 use prony_core::experiment::spec::PhaseSpec;
-use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::metric::{Metric, MetricKey};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{
     Answer, Completion, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::launch::Usage;
-use prony_probe::sample::{Edge, phase_readings};
+use prony_core::units::Nanos;
 
 use super::calls::Calls;
 use super::heaps;
 use super::held::HeldTimes;
 use super::holds::Hold;
+use super::others;
+use super::span::{self, Span};
 use super::tracker::Tracked;
 use super::watch::Watched;
 use crate::runner::assemble::{Readings, not_reached, set};
 
 /// When the program was held.
 pub fn held_times(watched: &Watched) -> HeldTimes {
-    let ended = |hold: &Hold| {
-        let thread = watched.threads.all().iter().rev().find(|thread| thread.source == hold.source);
-        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(watched.ended.at)
-    };
-    HeldTimes::new(watched.holds.iter().map(|hold| (hold.from, ended(hold))).collect())
+    times(watched, |_| true)
+}
+
+/// When the program was held of which `which` is true.
+fn times(watched: &Watched, which: impl Fn(&Hold) -> bool) -> HeldTimes {
+    let holds = watched.holds.iter().filter(|hold| which(hold));
+    HeldTimes::new(holds.map(|hold| (hold.from, watched.hold_ended(hold))).collect())
 }
 
 /// Every phase of the variant. `silent` is why no probe spoke, where none did.
 pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<PhaseRecord> {
     let held = held_times(watched);
     let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
-    let trial = Trial { watched, series: &running, held: &held, silent };
+    let shared = times(watched, |hold| others::went_on(watched, hold));
+    let trial = Trial { watched, series: &running, held: &held, shared: &shared, silent };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
@@ -49,6 +50,8 @@ struct Trial<'a> {
     watched: &'a Watched,
     series: &'a [ProcessSeries],
     held: &'a HeldTimes,
+    /// When one thread was held and others went on.
+    shared: &'a HeldTimes,
     silent: &'a Why,
 }
 
@@ -77,6 +80,10 @@ impl Trial<'_> {
             set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
         }
         let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, ended, &mut readings));
+        if self.shared.between(began, ended) > Nanos::ZERO {
+            unclear(&mut readings, tracked.calls.is_none());
+        }
+        // What its lines told of it is its own account.
         for (key, number) in &tracked.told {
             readings.insert(MetricKeyText(*key), Reading::Measured(*number));
         }
@@ -96,6 +103,14 @@ impl Trial<'_> {
             ..not_reached(spec)
         }
     }
+}
+
+/// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
+fn unclear(readings: &mut Readings, timed: bool) {
+    let why = "other threads or processes of the program went on while one was held inside the phase, so that neither \
+               leaving this time out nor counting it is right";
+    let times = [Metric::Wall].into_iter().chain(timed.then_some(Metric::Time));
+    span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.to_owned()));
 }
 
 /// The invocations of the phase's function: how many, how long in all, and how they were spread.
@@ -133,171 +148,66 @@ fn nanos(time: Nanos) -> f64 {
     time.as_nanos() as f64
 }
 
-/// From one edge to another.
-struct Span<'a> {
-    watched: &'a Watched,
-    held: &'a HeldTimes,
-    first: usize,
-    until: usize,
-    /// The hold at its end.
-    rest: Option<&'a Hold>,
-    /// It ends with the program.
-    to_the_end: bool,
-    /// It begins with the program.
-    from_the_start: bool,
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
 
-/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
-const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+    use prony_core::experiment::program::{ObserveSpec, Trigger};
+    use prony_core::experiment::spec::Action;
 
-impl Span<'_> {
-    fn readings(&self, series: &[ProcessSeries]) -> Readings {
-        let (mut begin, mut end) = (self.watched.edges[self.first].clone(), self.watched.edges[self.until].clone());
-        self.inner_holds().for_each(|(from, to)| begin.credit(from, to));
-        if self.from_the_start {
-            // What was held is a copy of its supervisor: no memory of the program's.
-            begin.processes.clear();
-            begin.at = self.watched.executed.max(begin.at);
-        }
-        (begin.at, end.at) = (self.held.running(begin.at), self.held.running(end.at));
-        let mut readings = phase_readings(&begin, &end, series, "");
-        self.at_rest(&mut readings);
-        if self.to_the_end {
-            self.to_the_very_end(&mut readings);
-        }
-        let peak = self.peak(&begin, end.at, series);
-        readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
-        readings
+    use super::super::span::tests::{edge, hold, ms, watched};
+    use super::super::tracker::{Happened, Tracker};
+    use super::*;
+    use crate::runner::program::marks::Mark;
+
+    fn spec(name: &str) -> PhaseSpec {
+        let mark = || Some(Trigger::Mark(name.into()));
+        let observe = ObserveSpec { begin: mark(), end: mark(), read: None, stop: false, at_end: None };
+        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
     }
 
-    /// The edges of holds inside the span: what was used between them is prony's.
-    fn inner_holds(&self) -> impl Iterator<Item = (&Edge, &Edge)> {
-        let inside = |hold: &&Hold| self.first <= hold.edge && hold.rest.is_some_and(|rest| rest <= self.until);
-        let edges = |hold: &Hold| Some((&self.watched.edges[hold.edge], &self.watched.edges[hold.rest?]));
-        self.watched.holds.iter().filter(inside).filter_map(edges)
+    /// One thread was held from 200 to 1,200 ms: inside the first phase and before the second. `other` is what another
+    /// process used meanwhile.
+    fn records(other: u64) -> Vec<PhaseRecord> {
+        let specs = [spec("around"), spec("after")];
+        let both = &[7, 8];
+        let mut edges = vec![edge(0, 0, both), edge(100, 10, both), edge(200, 20, both), edge(1_200, 22, both)];
+        edges.extend([edge(1_300, 30, both), edge(1_400, 40, both), edge(1_500, 0, &[])]);
+        edges[3].processes[1].sample.on_cpu = Some(ms(20 + other));
+        let mut watched = watched(edges, vec![hold(7, 0, (2, 3), (200, 1_200))]);
+        watched.tracker = Tracker::new(&specs);
+        for (text, at) in [("around begin", 100), ("around end", 1_300), ("after begin", 1_300), ("after end", 1_400)] {
+            watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), Nanos::ZERO);
+        }
+        (watched.begin, watched.end) = (vec![Some(1), Some(4)], vec![Some(4), Some(5)]);
+        super::records(&specs, &watched, &[], &Why::NotApplicable)
     }
 
-    /// Memory at the end is that after what `at_end` asks for; that before it is kept beside it.
-    fn at_rest(&self, readings: &mut Readings) {
-        let Some(rest) = self.rest.and_then(|hold| hold.rest) else { return };
-        let before: Vec<_> = readings
-            .iter()
-            .filter(|(key, _)| key.0.stat == Some(Stat::End))
-            .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
-            .collect();
-        readings.extend(before);
-        let (end, rest) = (&self.watched.edges[self.until], &self.watched.edges[rest]);
-        let after = phase_readings(end, rest, &[], "");
-        readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
+    fn amounts(record: &PhaseRecord) -> BTreeMap<&'static str, Option<f64>> {
+        let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Held];
+        let of = |metric: Metric| record.reading(MetricKey::amount(metric)).and_then(|found| found.measured().copied());
+        metrics.into_iter().map(|metric| (metric.name(), of(metric))).collect()
     }
 
-    /// Samples miss what a process did between the last one and its end; what the kernel told when it was reaped does
-    /// not.
-    fn to_the_very_end(&self, readings: &mut Readings) {
-        let usage = &self.watched.ended.usage;
-        let before = self.before();
-        let count =
-            |of: fn(&Usage) -> u64, before: u64| usage.clone().map(|all| of(&all).saturating_sub(before) as f64);
-        let amounts = [
-            (Metric::MinorFaults, count(|all| all.minor_faults, before.minor_faults)),
-            (Metric::MajorFaults, count(|all| all.major_faults, before.major_faults)),
-            (Metric::SwitchesVoluntary, count(|all| all.switches_voluntary, before.switches_voluntary)),
-            (Metric::SwitchesForced, count(|all| all.switches_forced, before.switches_forced)),
-            (Metric::Read, count(|all| all.read.as_bytes(), before.read.as_bytes())),
-            (Metric::Written, count(|all| all.written.as_bytes(), before.written.as_bytes())),
-        ];
-        amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
-        let gone = "processes took their last figures with them when they ended; `cpu` has all of it";
-        for metric in [Metric::OnCpu, Metric::CpuWait] {
-            set(readings, metric, Reading::Missing(Why::NotSupported(gone.to_owned())));
-        }
-        self.cpu(&before, readings);
+    #[test]
+    fn a_hold_in_which_nobody_else_worked_is_in_no_figure() {
+        let records = records(1);
+        let around = amounts(&records[0]);
+        let expected = [("cpu", 18e6), ("held", 1e9), ("time", 200e6), ("wall", 200e6), ("written", 18.0)];
+        assert_eq!(around, expected.map(|(name, value)| (name, Some(value))).into());
     }
 
-    /// A group's total holds children that nobody waited for; its parts are counted in ticks, those of `wait4` are not.
-    /// Where neither is there, samples know less than was used.
-    fn cpu(&self, before: &Before, readings: &mut Readings) {
-        let grouped = [self.first, self.until].iter().all(|edge| self.watched.edges[*edge].group.measured().is_some());
-        let all = match self.watched.ended.cpu.clone() {
-            Reading::Measured(all) => all,
-            Reading::Missing(_) if grouped => return,
-            Reading::Missing(why) => {
-                let metrics = [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem];
-                metrics.into_iter().for_each(|metric| set(readings, metric, Reading::Missing(why.clone())));
-                return;
-            }
-        };
-        let (user, system) = (nanos(all.user.since(before.cpu.0)), nanos(all.system.since(before.cpu.1)));
-        set(readings, Metric::CpuUser, Reading::Measured(user));
-        set(readings, Metric::CpuSystem, Reading::Measured(system));
-        if !grouped {
-            set(readings, Metric::Cpu, Reading::Measured(user + system));
+    #[test]
+    fn a_hold_in_which_others_worked_leaves_no_figure_of_the_phase_around_it() {
+        let records = records(800);
+        let around = amounts(&records[0]);
+        let missing: Vec<&str> = around.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
+        assert_eq!(missing, ["cpu", "time", "wall", "written"], "the second of 800 ms of work was left out");
+        assert_eq!(around["held"], Some(1e9), "how long it was is known");
+        match records[0].reading(MetricKey::amount(Metric::Wall)) {
+            Some(Reading::Missing(why)) => assert!(why.to_string().contains("went on while one was held"), "{why}"),
+            other => panic!("{other:?}"),
         }
+        assert_eq!(amounts(&records[1])["wall"], Some(100e6), "a phase beside it is as it was");
     }
-
-    /// What the tree had used at the phase's begin, what it did before its program was executed included.
-    fn before(&self) -> Before {
-        let held = self.watched.edges[0].processes.first().map(|process| process.sample).unwrap_or_default();
-        let total = |edge: &Edge| edge.totals.get("").cloned().unwrap_or_default();
-        let used = total(&self.watched.edges[self.first]).since(&total(&self.watched.edges[0]));
-        let used = self.inner_holds().fold(used, |sum, (from, to)| sum.plus(&total(to).since(&total(from))));
-        let bytes = |reading: &Reading<Bytes>| reading.measured().copied().unwrap_or_default();
-        Before {
-            minor_faults: held.minor_faults + used.minor_faults,
-            major_faults: held.major_faults + used.major_faults,
-            switches_voluntary: held.switches_voluntary + used.switches_voluntary,
-            switches_forced: held.switches_forced + used.switches_forced,
-            read: held.read.unwrap_or_default() + bytes(&used.read),
-            written: held.written.unwrap_or_default() + bytes(&used.written),
-            cpu: (held.cpu_user + used.cpu_user, held.cpu_system + used.cpu_system),
-        }
-    }
-
-    /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
-    fn peak(&self, begin: &Edge, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
-        let inside = &self.watched.edges[self.first + 1..=self.until];
-        let at_edges: Vec<_> = inside.iter().flat_map(|edge| &edge.processes).collect();
-        let sampled = |process: &&ProcessSeries| process.samples.iter().any(|s| begin.at < s.at && s.at < end);
-        let pids: BTreeSet<u32> = (at_edges.iter().map(|process| process.pid))
-            .chain(begin.processes.iter().map(|process| process.pid))
-            .chain(series.iter().filter(sampled).map(|process| process.pid))
-            .collect();
-        if pids.len() > 1 {
-            let n = pids.len();
-            let why = format!("the kernel keeps a peak for each process and {n} ran in the phase; see `max`");
-            return Reading::Missing(Why::NotSupported(why));
-        }
-        let reached = at_edges.iter().map(|process| process.peak).max();
-        if !self.to_the_end {
-            return reached
-                .map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
-        }
-        let reaped = match &self.watched.ended.usage {
-            Reading::Measured(usage) => usage.peak,
-            Reading::Missing(why) => return Reading::Missing(why.clone()),
-        };
-        let held = self.watched.edges[0].processes.first().map(|process| process.peak);
-        match (held.filter(|held| reaped <= *held + PEAK_SLACK), reached) {
-            (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
-            (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
-            (Some(held), _) => Reading::Missing(Why::NotSupported(format!(
-                "it is not above the {held} that its process had before the program was executed"
-            ))),
-        }
-    }
-}
-
-fn bytes(amount: Bytes) -> f64 {
-    amount.as_bytes() as f64
-}
-
-/// Counters at the begin of a phase.
-struct Before {
-    minor_faults: u64,
-    major_faults: u64,
-    switches_voluntary: u64,
-    switches_forced: u64,
-    read: Bytes,
-    written: Bytes,
-    cpu: (Nanos, Nanos),
 }

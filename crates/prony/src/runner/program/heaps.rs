@@ -12,7 +12,7 @@ use prony_core::units::{Bytes, Nanos};
 use prony_probe::runtime::{GcFigures, HeapFigures, Role};
 
 use super::held::HeldTimes;
-use super::threads::{Thread, Threads};
+use super::threads::{MOST_SAMPLES, Thread, Threads};
 use crate::runner::assemble::{Readings, set};
 
 /// A figure that was taken so long before an instant still holds there; or a tenth of the phase, where that is longer.
@@ -115,8 +115,12 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
         put(Stat::Before, sum_at(threads, gauge, before, span.fresh()));
     }
     let until = span.rest.map_or(span.end, |(before, _)| before);
-    let course = within(&course(threads, gauge), span.begin, until, span.fresh());
-    let nothing = || match unknown(threads, gauge) {
+    let full = full(threads, span.begin, until);
+    let course = match &full {
+        Some(_) => Vec::new(),
+        None => within(&course(threads, gauge), span.begin, until, span.fresh()),
+    };
+    let nothing = || match unknown(threads, gauge).or_else(|| full.clone()) {
         Some(why) => Reading::Missing(why),
         None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
     };
@@ -127,6 +131,16 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
     put(Stat::Mean, of(mean(&course, span.held)));
     let no_peak = "a runtime keeps no peak of its heap; `max` is the largest sample";
     put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.to_owned())));
+}
+
+/// Why figures between two instants were told and are not there.
+fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
+    let cut = |thread: &&&Thread| thread.ended >= begin && thread.cut.is_some_and(|cut| cut <= end);
+    threads.iter().find(cut).map(|_| not_kept())
+}
+
+fn not_kept() -> Why {
+    Why::NotSupported(format!("a trial keeps {MOST_SAMPLES} figures of heaps; those that came later are only counted"))
 }
 
 /// Why no thread at all has a figure; `None` where one has, or none was ever asked.
@@ -152,7 +166,8 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
         let read = earlier.filter_map(|sample| Some((sample.at, *gauge(&sample.heap).measured()?))).next();
         match read {
             Some((then, value)) if at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
-            Some((then, _)) => return Reading::Missing(stale(thread, at.since(then))),
+            Some((then, _)) => return Reading::Missing(stale(thread, at.since(then), at)),
+            None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_kept()),
             None => {}
         }
     }
@@ -160,7 +175,10 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
     sum.map_or_else(nobody, Reading::Measured)
 }
 
-fn stale(thread: &Thread, age: Nanos) -> Why {
+fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
+    if thread.cut.is_some_and(|cut| cut <= at) {
+        return not_kept();
+    }
     let who = match thread.role {
         Role::Main => String::new(),
         Role::Child => format!(" of process {}", thread.source.pid),
@@ -264,13 +282,17 @@ fn counted_at(thread: &Thread, at: Nanos, fresh: Nanos) -> Reading<GcFigures> {
     match (after, before) {
         (Some(gc), _) => Reading::Measured(*gc),
         (None, Some(gc)) if at.since(gc.until) <= fresh => Reading::Measured(*gc),
+        (None, Some(_)) if thread.cut.is_some_and(|cut| cut <= at) => Reading::Missing(not_kept()),
         (None, Some(gc)) => {
             let text =
                 format!("collections are known up to {} before: the event loop did not turn", at.since(gc.until));
             Reading::Missing(Why::Failed(text))
         }
         (None, None) => {
-            let never = || Why::Failed("the heap was never read".to_owned());
+            let never = || match thread.cut {
+                Some(_) => not_kept(),
+                None => Why::Failed("the heap was never read".to_owned()),
+            };
             Reading::Missing(last_reason().unwrap_or_else(never))
         }
     }
@@ -287,7 +309,7 @@ fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::threads::tests::{bye, heap, hello, line, threads};
+    use super::super::threads::tests::{bye, full, heap, hello, line, threads};
     use super::*;
 
     fn ms(n: u64) -> Nanos {
@@ -349,6 +371,23 @@ mod tests {
         let Reading::Missing(Why::Failed(why)) = of(&all, "", "heap.used.end") else { panic!("{all:?}") };
         assert!(why.contains("1.995 s before") || why.contains("2.0"), "{why}");
         assert_eq!(of(&all, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
+    }
+
+    #[test]
+    fn figures_that_were_told_and_not_kept_are_not_the_programs_fault() {
+        let mut threads = full(&[hello(1, 0, 0)]);
+        [gc(1_000, 3, 1_000), gc(2_000, 4, 2_000)].iter().for_each(|line| threads.take(line));
+        threads.finish(ms(3_000), &[], &BTreeMap::new());
+        let all = read(&threads, 500, 2_500, None);
+        for name in ["heap.used.end", "heap.used.max", "heap.used.mean", "gc.count"] {
+            let reading = of(&all, "", name);
+            assert!(
+                matches!(&reading, Reading::Missing(Why::NotSupported(why)) if why.contains("200000 figures")),
+                "{name}: {reading:?}"
+            );
+        }
+        let before = read(&threads, 0, 900, None);
+        assert_eq!(of(&before, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
     }
 
     #[test]

@@ -41,6 +41,40 @@ pub struct Hold {
 }
 
 impl Hold {
+    /// It begins.
+    pub(super) const fn new(phase: usize, source: Source, from: Nanos, stood: Nanos, edge: usize) -> Self {
+        Self {
+            phase,
+            source,
+            from,
+            stood,
+            read: None,
+            until: None,
+            edge,
+            rest: None,
+            collected: None,
+            settled: None,
+            because: None,
+            fault: None,
+        }
+    }
+
+    /// What the forced collection took, where one was asked for.
+    pub const fn collected(&self) -> Option<Nanos> {
+        self.collected
+    }
+
+    /// A forced collection, made up.
+    #[cfg(test)]
+    pub(super) const fn collect_for_test(&mut self, took: Nanos) {
+        self.collected = Some(took);
+    }
+
+    /// How long it lasted; `None` while it does.
+    pub fn length(&self) -> Option<Nanos> {
+        Some(self.until?.since(self.from))
+    }
+
     /// For the record.
     pub fn told(&self, phase: &str) -> Value {
         let ended = |because: Because| match because {
@@ -80,6 +114,8 @@ struct Active {
     plan: AtEndSpec,
     stop: bool,
     stage: Stage,
+    /// Its process was gone when it was looked for last.
+    gone: bool,
 }
 
 /// All holds of a trial.
@@ -128,25 +164,13 @@ impl Holds {
     /// A thread stands still: it is answered, and told the first thing.
     pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
         let Asked { phase, ended, edge, plan, stop } = asked;
-        let mut hold = Hold {
-            phase,
-            source: line.source,
-            from: ended,
-            stood: line.at,
-            read: None,
-            until: None,
-            edge,
-            rest: None,
-            collected: None,
-            settled: None,
-            because: None,
-            fault: None,
-        };
+        let mut hold = Hold::new(phase, line.source, ended, line.at, edge);
         match Holder::answer(&self.dir, line.source, number) {
             Ok(holder) => {
                 let index = self.all.len();
                 self.all.push(hold);
-                self.active.insert(line.source, Active { index, holder, plan, stop, stage: Stage::Leaving });
+                self.active
+                    .insert(line.source, Active { index, holder, plan, stop, stage: Stage::Leaving, gone: false });
                 self.collect(line.source, probe);
             }
             // It goes on by itself ten seconds later, and says so.
@@ -207,6 +231,26 @@ impl Holds {
         over.into_iter().for_each(|source| self.read(source));
     }
 
+    /// Ends the holds of processes that are gone, by whether a process runs; how long each of them was. What one said
+    /// before its end is read first: it must be gone twice.
+    pub fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) -> Vec<Nanos> {
+        let mut gone = Vec::new();
+        for (source, active) in &mut self.active {
+            let before = std::mem::replace(&mut active.gone, !runs(source.pid));
+            gone.extend((before && active.gone).then_some(*source));
+        }
+        gone.into_iter().filter_map(|source| self.ended(source, now)).collect()
+    }
+
+    /// A thread that was held has ended; how long it was.
+    fn ended(&mut self, source: Source, at: Nanos) -> Option<Nanos> {
+        let active = self.active.remove(&source)?;
+        let hold = &mut self.all[active.index];
+        hold.until = Some(at);
+        hold.fault = Some("its process or thread ended while it was held".to_owned());
+        hold.length()
+    }
+
     /// Hears what a held thread says. `edge` reads memory, and is asked when the thread has read its heap.
     pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, edge: &mut dyn FnMut() -> usize) {
         if let ProbeEvent::Resumed { because } = line.event {
@@ -215,6 +259,10 @@ impl Holds {
             if let Some(hold) = last {
                 (hold.until, hold.because) = (Some(line.at), Some(because));
             }
+            return;
+        }
+        if matches!(line.event, ProbeEvent::Bye {}) {
+            self.ended(line.source, line.at);
             return;
         }
         let Some(active) = self.active.get_mut(&line.source) else { return };
@@ -363,6 +411,25 @@ mod tests {
             scene.says(&resumed(last));
         }
         assert_eq!(scene.holds.all.len(), MOST_HOLDS);
+    }
+
+    #[test]
+    fn one_that_is_killed_holds_nobody_up() {
+        let wait = || AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
+        let mut scene = Scene::new();
+        scene.stands(1, wait(), false);
+        assert_eq!(scene.holds.bury(&|pid| pid == 7, Nanos::from_millis(20)), []);
+        assert_eq!(scene.holds.bury(&|_| false, Nanos::from_millis(40)), [], "its last words may be on their way");
+        assert!(scene.holds.any());
+        assert_eq!(scene.holds.bury(&|_| false, Nanos::from_millis(50)), [Nanos::from_millis(40)]);
+        assert!(!scene.holds.any() && scene.holds.next().is_none(), "limits count again");
+        let hold = &scene.holds.all[0];
+        assert_eq!(hold.until, Some(Nanos::from_millis(50)));
+        assert!(hold.told("p")["fault"].as_str().unwrap().contains("while it was held"));
+        scene.stands(2, wait(), false);
+        scene.says(&super::super::threads::tests::bye(7, 0, 60));
+        assert!(!scene.holds.any(), "a worker that is ended says so");
+        assert_eq!(scene.holds.all[1].until, Some(Nanos::from_millis(60)));
     }
 
     #[test]

@@ -52,6 +52,18 @@ impl Mark {
     }
 }
 
+/// When a mark was made and how late that may be noticed, which was `now` and not before `earliest`; with why the mark's
+/// own instant does not count, where it cannot be: before the program began or in the future.
+pub fn made(own: Option<Nanos>, released: Nanos, earliest: Nanos, now: Nanos) -> (Nanos, Nanos, Option<&'static str>) {
+    let read = |why| (now, now.since(earliest), why);
+    match own {
+        None => read(None),
+        Some(at) if at < released => read(Some("before the program began")),
+        Some(at) if at > now => read(Some("in the future")),
+        Some(at) => (at, now.since(at), None),
+    }
+}
+
 /// The line that `prony mark` writes.
 pub fn line(name: &str, edge: Edge, at: Nanos, pid: u32) -> String {
     let mark = serde_json::json!({ "mark": name, "edge": edge, "at": at.as_nanos(), "pid": pid });
@@ -72,5 +84,19 @@ mod tests {
         for wrong in ["", "begin", "load start", "{\"mark\":\"x\"}", "{", "{\"heap\":3}"] {
             assert_eq!(Mark::parse(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_instant_that_cannot_be_does_not_count() {
+        let made = |own: Option<u64>| {
+            let ms = Nanos::from_millis;
+            let (at, lag, why) = super::made(own.map(ms), ms(100), ms(140), ms(150));
+            (at.as_nanos() / 1_000_000, lag.as_nanos() / 1_000_000, why)
+        };
+        assert_eq!(made(None), (150, 10, None));
+        assert_eq!(made(Some(120)), (120, 30, None), "written long before it was read");
+        assert_eq!([made(Some(100)), made(Some(150))], [(100, 50, None), (150, 0, None)]);
+        assert_eq!(made(Some(0)), (150, 10, Some("before the program began")), "another clock's, or made up");
+        assert_eq!(made(Some(151)), (150, 10, Some("in the future")), "late by what prony knows, not by nothing");
     }
 }

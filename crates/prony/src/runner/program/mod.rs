@@ -7,8 +7,10 @@ pub mod heaps;
 pub mod held;
 pub mod holds;
 pub mod marks;
+pub mod others;
 pub mod probe;
 pub mod seen;
+pub mod span;
 pub mod stage;
 pub mod stream;
 pub mod threads;
@@ -172,6 +174,7 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
         "strange_marks": watched.tracker.strange,
+        "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
         "executed_after": watched.executed.since(watched.released),

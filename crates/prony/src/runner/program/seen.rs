@@ -11,8 +11,8 @@ use prony_probe::runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
 use prony_probe::sample::{Edge, Sampler};
 use prony_probe::settle::TreeProbe;
 
-use super::holds::{Asked, Holds};
-use super::marks::Mark;
+use super::holds::{Asked, Hold, Holds};
+use super::marks::{self, Mark};
 use super::probe::{Probing, observed};
 use super::threads::Threads;
 use super::tracker::{Called, Change, Happened, Tracker};
@@ -43,6 +43,8 @@ pub struct Seen<'a> {
     pub threads: Threads,
     /// Threads that are held.
     pub holds: Holds,
+    /// When the program was released.
+    pub released: Nanos,
     /// The program is to be ended.
     pub stop: bool,
     /// The program was told to end itself.
@@ -76,6 +78,7 @@ impl<'a> Seen<'a> {
             end: vec![None; phases],
             threads: Threads::default(),
             holds: Holds::new(probing.hold.clone()),
+            released: Nanos::ZERO,
             stop: false,
             told_to_stop: false,
             deadlines: vec![None; phases],
@@ -135,8 +138,10 @@ impl<'a> Seen<'a> {
             return self.probe(&line, now);
         }
         let Some(mark) = Mark::parse(text) else { return self.tracker.stranger(text) };
-        let at = mark.at.filter(|at| *at <= now).unwrap_or(now);
-        let lag = now.since(if mark.at.is_some() { at } else { earliest });
+        let (at, lag, strange) = marks::made(mark.at, self.released, earliest, now);
+        if let Some(why) = strange {
+            self.tracker.stranger(&format!("{text} (its `at` is {why})"));
+        }
         let change = self.tracker.happened(Happened::Mark(&mark), at, lag);
         self.apply(&change);
     }
@@ -213,18 +218,32 @@ impl<'a> Seen<'a> {
             edges.len() - 1
         };
         self.holds.heard(line, &mut TreeProbe { sampler, store: None }, &mut edge);
-        let ProbeEvent::Resumed { because } = line.event else { return };
-        if because == Because::Stop {
+        let because = match line.event {
+            ProbeEvent::Resumed { because } => Some(because),
+            ProbeEvent::Bye {} => None,
+            _ => return,
+        };
+        if because == Some(Because::Stop) {
             (self.told_to_stop, self.stop_at) = (true, Some(Instant::now() + PATIENCE));
         }
         let last = self.holds.all.iter().rev().find(|hold| hold.source == line.source);
-        let Some(held) = last.and_then(|hold| Some(hold.until?.since(hold.from).to_duration())) else { return };
-        self.deadlines.iter_mut().flatten().for_each(|deadline| *deadline += held);
+        // A thread that takes its leave may have been let go long before.
+        let over = last.filter(|hold| because.is_some() || hold.until == Some(line.at));
+        let Some(held) = over.and_then(Hold::length) else { return };
+        self.put_off(held);
+    }
+
+    /// Time in which the program was held counts for no phase's limit.
+    fn put_off(&mut self, held: Nanos) {
+        self.deadlines.iter_mut().flatten().for_each(|deadline| *deadline += held.to_duration());
     }
 
     /// Does what is due by now.
     pub fn due(&mut self) {
         self.holds.due(&mut TreeProbe { sampler: self.sampler, store: None });
+        for held in self.holds.bury(&runs, monotonic()) {
+            self.put_off(held);
+        }
         self.stop |= self.stop_at.is_some_and(|at| Instant::now() >= at);
     }
 
@@ -250,6 +269,13 @@ impl<'a> Seen<'a> {
             }
         }
     }
+}
+
+/// Whether a process is there and has not ended.
+fn runs(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
 }
 
 /// A line of a probe.

@@ -7,7 +7,7 @@ use prony_probe::runtime::{HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, 
 use serde_json::{Value, json};
 
 /// Figures of heaps that are kept of a trial; later ones are counted.
-const MOST_SAMPLES: usize = 200_000;
+pub const MOST_SAMPLES: usize = 200_000;
 
 /// Figures of a heap at an instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +46,8 @@ pub struct Thread {
     pub samples: Vec<Sample>,
     /// Longest delays of its event loop, each with when it was told.
     pub delays: Vec<(Nanos, Nanos)>,
+    /// When it told figures for the first time that were not kept, for there were [`MOST_SAMPLES`] of the trial.
+    pub cut: Option<Nanos>,
     cost: Option<Cost>,
     bye: Option<Nanos>,
     last: Nanos,
@@ -90,6 +92,7 @@ impl Threads {
         let Some(heap) = thread.take(line) else { return };
         if self.kept == MOST_SAMPLES {
             self.dropped += 1;
+            thread.cut.get_or_insert(line.at);
             return;
         }
         self.kept += 1;
@@ -113,6 +116,7 @@ impl Threads {
             ended: line.at,
             samples: Vec::new(),
             delays: Vec::new(),
+            cut: None,
             cost: None,
             bye: None,
             last: line.at,
@@ -256,6 +260,13 @@ pub(super) mod tests {
         line(pid, thread, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":{used},"total":{}}}"#, 2 * used))
     }
 
+    /// Those of which no more figures are kept.
+    pub(in crate::runner::program) fn full(lines: &[ProbeLine]) -> Threads {
+        let mut threads = threads(lines);
+        threads.kept = MOST_SAMPLES;
+        threads
+    }
+
     pub(in crate::runner::program) fn bye(pid: u32, thread: u32, at: u64) -> ProbeLine {
         line(pid, thread, at, r#""probe":"bye""#)
     }
@@ -286,6 +297,19 @@ pub(super) mod tests {
             threads(&[hello(1, 0, 0), heap(1, 0, 1, "start", 5), hello(1, 0, 50), heap(1, 0, 51, "start", 7)]);
         assert_eq!(threads.all().iter().map(|thread| thread.samples.len()).collect::<Vec<_>>(), [1, 1]);
         assert_eq!(threads.all()[0].bye, Some(ms(50)));
+    }
+
+    #[test]
+    fn what_is_not_kept_is_counted_and_dated() {
+        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 0)]);
+        threads.kept = MOST_SAMPLES - 1;
+        [heap(1, 0, 1, "sample", 5), heap(1, 0, 2, "sample", 9), heap(1, 0, 3, "sample", 9)]
+            .iter()
+            .for_each(|line| threads.take(line));
+        let kept: Vec<(usize, Option<Nanos>)> =
+            threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
+        assert_eq!(kept, [(1, Some(ms(2))), (0, None)]);
+        assert_eq!(threads.told()["samples_dropped"], 2);
     }
 
     #[test]

@@ -204,8 +204,10 @@ impl Change {
 pub struct Tracker {
     /// In the experiment's order.
     pub phases: Vec<Tracked>,
-    /// Marks that belong to no phase, the first few.
+    /// Marks that belong to no phase or are not what they should be, the first few.
     pub strange: Vec<String>,
+    /// How many there were.
+    pub strangers: u64,
 }
 
 /// Strange marks that are kept.
@@ -218,7 +220,7 @@ impl Tracker {
             Action::Observe(observe) => Tracked::new(observe),
             _ => Tracked::new(&ObserveSpec::WHOLE),
         };
-        Self { phases: specs.iter().map(observe).collect(), strange: Vec::new() }
+        Self { phases: specs.iter().map(observe).collect(), strange: Vec::new(), strangers: 0 }
     }
 
     /// Whether any phase looks at lines.
@@ -287,6 +289,7 @@ impl Tracker {
 
     /// A mark that means nothing here.
     pub fn stranger(&mut self, text: &str) {
+        self.strangers += 1;
         if self.strange.len() < MOST_STRANGE {
             self.strange.push(text.chars().take(200).collect());
         }
@@ -413,6 +416,13 @@ mod tests {
         mark(&mut both, "b begin");
         say(&mut both, "t 5", 2);
         assert_eq!((time(&both, 0), time(&both, 1)), (None, None), "nobody knows whose it is");
+    }
+
+    #[test]
+    fn strangers_are_counted_beyond_those_that_are_kept() {
+        let mut tracker = Tracker::new(&[]);
+        (0..50).for_each(|n| tracker.stranger(&format!("mark {n}")));
+        assert_eq!((tracker.strange.len(), tracker.strangers), (MOST_STRANGE, 50));
     }
 
     #[test]

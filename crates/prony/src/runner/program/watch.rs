@@ -68,6 +68,14 @@ pub struct Watched {
     pub holds: Vec<Hold>,
 }
 
+impl Watched {
+    /// When a hold ended: as the thread told, else when its thread or the program ended.
+    pub fn hold_ended(&self, hold: &Hold) -> Nanos {
+        let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
+        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
+    }
+}
+
 /// Releases the program and watches it until its end. What runs on is what is left of its tree, to be finished.
 ///
 /// # Errors
@@ -82,6 +90,7 @@ pub fn watch(
     let listens = seen.tracker.listens();
     let running = release(seen.sampler, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
+    seen.released = released;
     let change = seen.tracker.start(released);
     seen.note(&change);
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));

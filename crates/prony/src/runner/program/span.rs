@@ -1,0 +1,518 @@
+//! Figures of the operating system between two edges of a trial of a program. Pure.
+
+use std::collections::BTreeSet;
+
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{MetricKeyText, ProcessSeries};
+use prony_core::units::{Bytes, Nanos};
+use prony_probe::launch::Usage;
+use prony_probe::sample::{Edge, phase_readings};
+
+use super::held::HeldTimes;
+use super::holds::Hold;
+use super::watch::Watched;
+use crate::runner::assemble::{Readings, set};
+
+/// From one edge to another.
+pub struct Span<'a> {
+    /// Everything that was seen.
+    pub watched: &'a Watched,
+    /// When the program was held.
+    pub held: &'a HeldTimes,
+    /// Index of the first edge.
+    pub first: usize,
+    /// Index of the last edge.
+    pub until: usize,
+    /// The hold at its end.
+    pub rest: Option<&'a Hold>,
+    /// It ends with the program.
+    pub to_the_end: bool,
+    /// It begins with the program.
+    pub from_the_start: bool,
+}
+
+/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
+const PEAK_SLACK: Bytes = Bytes::from_kib(512);
+
+/// What a process counts, by what is read of it while it lives.
+const COUNTED: [Metric; 10] = [
+    Metric::CpuUser,
+    Metric::CpuSystem,
+    Metric::OnCpu,
+    Metric::CpuWait,
+    Metric::Read,
+    Metric::Written,
+    Metric::MajorFaults,
+    Metric::MinorFaults,
+    Metric::SwitchesVoluntary,
+    Metric::SwitchesForced,
+];
+
+/// Everything that adds up over a phase, apart from times.
+pub fn amounts() -> impl Iterator<Item = Metric> {
+    let syncs = [Metric::Fsyncs, Metric::Fsync, Metric::Fdatasync, Metric::Msync, Metric::SyncFileRange];
+    [Metric::Cpu].into_iter().chain(COUNTED).chain(syncs)
+}
+
+/// Takes figures away, where there are any.
+pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
+    for metric in metrics {
+        let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
+        if let Some(reading) = reading.filter(|reading| reading.measured().is_some()) {
+            *reading = Reading::Missing(why.clone());
+        }
+    }
+}
+
+impl Span<'_> {
+    /// What the operating system told.
+    pub fn readings(&self, series: &[ProcessSeries]) -> Readings {
+        let (mut begin, mut end) = (self.watched.edges[self.first].clone(), self.watched.edges[self.until].clone());
+        self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
+        if self.from_the_start {
+            // What was held is a copy of its supervisor: no memory of the program's.
+            begin.processes.clear();
+            begin.at = self.watched.executed.max(begin.at);
+        }
+        let stood = self.held.between(begin.at, end.at);
+        (begin.at, end.at) = (self.held.running(begin.at), self.held.running(end.at));
+        let mut readings = phase_readings(&begin, &end, series, "");
+        if stood > Nanos::ZERO {
+            let why =
+                Why::NotSupported("the program was held inside the phase, and the machine's waits went on".into());
+            take_away(&mut readings, [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory], &why);
+        }
+        self.at_rest(&mut readings);
+        match self.gone() {
+            Some(why) => self.without_counters(&mut readings, &why),
+            None if self.to_the_end => self.to_the_very_end(&mut readings),
+            None => {}
+        }
+        let peak = self.peak(&begin, end.at, series);
+        readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+        readings
+    }
+
+    /// The edges of holds inside the span, those that overlap as one: what was used between them is prony's.
+    fn inner_holds(&self) -> Vec<(&Edge, &Edge)> {
+        let inside = |hold: &Hold| Some((hold.edge.max(self.first), hold.rest?.min(self.until)));
+        let mut holds: Vec<_> = self.watched.holds.iter().filter_map(inside).filter(|(from, to)| from < to).collect();
+        holds.sort_unstable();
+        let mut merged: Vec<(usize, usize)> = Vec::new();
+        for (from, to) in holds {
+            match merged.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => merged.push((from, to)),
+            }
+        }
+        merged.into_iter().map(|(from, to)| (&self.watched.edges[from], &self.watched.edges[to])).collect()
+    }
+
+    /// Why counters are not those of the span's edges: nothing was left of the program to read them from.
+    fn gone(&self) -> Option<Why> {
+        let empty = |edge: usize| self.watched.edges[edge].processes.is_empty();
+        let which = match (!self.from_the_start && empty(self.first), !self.to_the_end && empty(self.until)) {
+            (false, false) => return None,
+            (true, _) => "begin",
+            (false, true) => "end",
+        };
+        let text = format!("the program had ended when its counters were to be read at the phase's {which}");
+        Some(Why::Failed(text))
+    }
+
+    /// A group counts on when its processes are gone; everything else went with them.
+    fn without_counters(&self, readings: &mut Readings, why: &Why) {
+        take_away(readings, COUNTED.into_iter().filter(|metric| !(self.grouped() && of_group(*metric))), why);
+        if !self.grouped() {
+            take_away(readings, [Metric::Cpu], why);
+        }
+    }
+
+    /// Whether a control group counted CPU time at both edges.
+    fn grouped(&self) -> bool {
+        [self.first, self.until].iter().all(|edge| self.watched.edges[*edge].group.measured().is_some())
+    }
+
+    /// Memory at the end is that after what `at_end` asks for; that before it is kept beside it.
+    fn at_rest(&self, readings: &mut Readings) {
+        let Some(rest) = self.rest.and_then(|hold| hold.rest) else { return };
+        let before: Vec<_> = readings
+            .iter()
+            .filter(|(key, _)| key.0.stat == Some(Stat::End))
+            .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
+            .collect();
+        readings.extend(before);
+        let (end, rest) = (&self.watched.edges[self.until], &self.watched.edges[rest]);
+        let after = phase_readings(end, rest, &[], "");
+        readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
+    }
+
+    /// Samples miss what a process did between the last one and its end; what the kernel told when it was reaped does
+    /// not.
+    fn to_the_very_end(&self, readings: &mut Readings) {
+        let usage = &self.watched.ended.usage;
+        let before = self.before();
+        let count =
+            |of: fn(&Usage) -> u64, before: u64| usage.clone().map(|all| of(&all).saturating_sub(before) as f64);
+        let moved = |of: fn(&Usage) -> Bytes, before: &Reading<Bytes>| {
+            let since = |all: Usage, before: Bytes| bytes(of(&all)) - bytes(before);
+            usage.clone().and(before.clone(), since).map(|amount| amount.max(0.0))
+        };
+        let amounts = [
+            (Metric::MinorFaults, count(|all| all.minor_faults, before.minor_faults)),
+            (Metric::MajorFaults, count(|all| all.major_faults, before.major_faults)),
+            (Metric::SwitchesVoluntary, count(|all| all.switches_voluntary, before.switches_voluntary)),
+            (Metric::SwitchesForced, count(|all| all.switches_forced, before.switches_forced)),
+            (Metric::Read, moved(|all| all.read, &before.read)),
+            (Metric::Written, moved(|all| all.written, &before.written)),
+        ];
+        amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
+        let gone = "processes took their last figures with them when they ended; `cpu` has all of it";
+        for metric in [Metric::OnCpu, Metric::CpuWait] {
+            set(readings, metric, Reading::Missing(Why::NotSupported(gone.to_owned())));
+        }
+        self.cpu(&before, readings);
+    }
+
+    /// A group's total holds children that nobody waited for; its parts are counted in ticks, those of `wait4` are not.
+    /// Where neither is there, samples know less than was used.
+    fn cpu(&self, before: &Before, readings: &mut Readings) {
+        let grouped = self.grouped();
+        let all = match self.watched.ended.cpu.clone() {
+            Reading::Measured(all) => all,
+            Reading::Missing(_) if grouped => return,
+            Reading::Missing(why) => {
+                let metrics = [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem];
+                metrics.into_iter().for_each(|metric| set(readings, metric, Reading::Missing(why.clone())));
+                return;
+            }
+        };
+        let (user, system) = (nanos(all.user.since(before.cpu.0)), nanos(all.system.since(before.cpu.1)));
+        set(readings, Metric::CpuUser, Reading::Measured(user));
+        set(readings, Metric::CpuSystem, Reading::Measured(system));
+        if !grouped {
+            set(readings, Metric::Cpu, Reading::Measured(user + system));
+        }
+    }
+
+    /// What the tree had used at the phase's begin, what it did before its program was executed included.
+    fn before(&self) -> Before {
+        let first = self.watched.edges[0].processes.first().map(|process| process.sample);
+        let held = first.unwrap_or_default();
+        let total = |edge: &Edge| edge.totals.get("").cloned().unwrap_or_default();
+        let used = total(&self.watched.edges[self.first]).since(&total(&self.watched.edges[0]));
+        let used =
+            self.inner_holds().into_iter().fold(used, |sum, (from, to)| sum.plus(&total(to).since(&total(from))));
+        // Where nobody looked at the held process, it had done no more than wait.
+        let moved = |held: Option<Bytes>, used: &Reading<Bytes>| match (held, first) {
+            (None, Some(_)) => Reading::Missing(Why::Failed("what it had moved before it began was not read".into())),
+            (held, _) => used.clone().map(|used| held.unwrap_or_default() + used),
+        };
+        Before {
+            minor_faults: held.minor_faults + used.minor_faults,
+            major_faults: held.major_faults + used.major_faults,
+            switches_voluntary: held.switches_voluntary + used.switches_voluntary,
+            switches_forced: held.switches_forced + used.switches_forced,
+            read: moved(held.read, &used.read),
+            written: moved(held.written, &used.written),
+            cpu: (held.cpu_user + used.cpu_user, held.cpu_system + used.cpu_system),
+        }
+    }
+
+    /// Why the kernel's figure may be one from before the span.
+    fn peak_of_others(&self, begin: &Edge, series: &[ProcessSeries]) -> Option<Why> {
+        if begin.processes.iter().any(|process| !process.peak_reset) {
+            let why =
+                "`clear_refs` could not be written at the phase's begin, so that the peak holds earlier phases too";
+            return Some(Why::NotPermitted(why.into()));
+        }
+        if self.from_the_start || !self.to_the_end {
+            return None;
+        }
+        let at_edges = self.watched.edges.iter().flat_map(|edge| &edge.processes).map(|process| process.pid);
+        let all: BTreeSet<u32> = at_edges.chain(series.iter().map(|process| process.pid)).collect();
+        let why = "the kernel tells one peak for all processes that the program waited for, those before the phase too";
+        (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`")))
+    }
+
+    /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
+    fn peak(&self, begin: &Edge, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
+        let inside = &self.watched.edges[self.first + 1..=self.until];
+        let at_edges: Vec<_> = inside.iter().flat_map(|edge| &edge.processes).collect();
+        let sampled = |process: &&ProcessSeries| process.samples.iter().any(|s| begin.at < s.at && s.at < end);
+        let pids: BTreeSet<u32> = (at_edges.iter().map(|process| process.pid))
+            .chain(begin.processes.iter().map(|process| process.pid))
+            .chain(series.iter().filter(sampled).map(|process| process.pid))
+            .collect();
+        if pids.len() > 1 {
+            let n = pids.len();
+            let why = format!("the kernel keeps a peak for each process and {n} ran in the phase; see `max`");
+            return Reading::Missing(Why::NotSupported(why));
+        }
+        if let Some(why) = self.peak_of_others(begin, series) {
+            return Reading::Missing(why);
+        }
+        let reached = at_edges.iter().map(|process| process.peak).max();
+        if !self.to_the_end {
+            return reached
+                .map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
+        }
+        let reaped = match &self.watched.ended.usage {
+            Reading::Measured(usage) => usage.peak,
+            Reading::Missing(why) => return Reading::Missing(why.clone()),
+        };
+        let held = self.watched.edges[0].processes.first().map(|process| process.peak);
+        match (held.filter(|held| reaped <= *held + PEAK_SLACK), reached) {
+            (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
+            (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
+            (Some(held), _) => Reading::Missing(Why::NotSupported(format!(
+                "it is not above the {held} that its process had before the program was executed"
+            ))),
+        }
+    }
+}
+
+fn bytes(amount: Bytes) -> f64 {
+    amount.as_bytes() as f64
+}
+
+fn nanos(time: Nanos) -> f64 {
+    time.as_nanos() as f64
+}
+
+/// Whether a control group counts it.
+const fn of_group(metric: Metric) -> bool {
+    matches!(metric, Metric::CpuUser | Metric::CpuSystem)
+}
+
+/// Counters at the begin of a phase.
+struct Before {
+    minor_faults: u64,
+    major_faults: u64,
+    switches_voluntary: u64,
+    switches_forced: u64,
+    read: Reading<Bytes>,
+    written: Reading<Bytes>,
+    cpu: (Nanos, Nanos),
+}
+
+#[cfg(test)]
+pub(in crate::runner::program) mod tests {
+    use std::collections::BTreeMap;
+
+    use prony_core::record::ProcessSample;
+    use prony_probe::launch::{Captured, CpuTime, End, Status};
+    use prony_probe::limits::MemoryEvidence;
+    use prony_probe::runtime::Source;
+    use prony_probe::sample::counters::Counters;
+    use prony_probe::sample::edge::{EdgeProcess, Pressure};
+    use prony_probe::sample::parse::GroupCpu;
+
+    use super::super::threads::Threads;
+    use super::super::tracker::Tracker;
+    use super::*;
+
+    pub(in crate::runner::program) fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    /// An edge at which the tree had used `cpu` milliseconds, and as many bytes and faults.
+    pub(in crate::runner::program) fn edge(at: u64, cpu: u64, pids: &[u32]) -> Edge {
+        let process = |pid: &u32| EdgeProcess {
+            pid: *pid,
+            role: "program".into(),
+            sample: ProcessSample {
+                at: ms(at),
+                on_cpu: Some(ms(cpu)),
+                read: Some(Bytes::default()),
+                written: Some(Bytes::default()),
+                ..ProcessSample::default()
+            },
+            pss: Reading::Missing(Why::NotApplicable),
+            peak: Bytes::from_mib(3),
+            peak_reset: true,
+        };
+        let counters = Counters {
+            cpu_user: ms(cpu),
+            on_cpu: Reading::Measured(ms(cpu)),
+            written: Reading::Measured(Bytes::from_bytes(cpu)),
+            minor_faults: cpu,
+            ..Counters::default()
+        };
+        let waited = || Reading::Measured(ms(at / 4));
+        Edge {
+            at: ms(at),
+            took: Nanos::ZERO,
+            processes: pids.iter().map(process).collect(),
+            totals: BTreeMap::from([(String::new(), counters)]),
+            group: Reading::Missing(Why::NotApplicable),
+            syncs: BTreeMap::new(),
+            pressure: Pressure { cpu: waited(), io: waited(), memory: waited() },
+            device: Reading::Missing(Why::NotApplicable),
+            disk: Reading::Missing(Why::NotApplicable),
+            cached: Reading::Missing(Why::NotApplicable),
+        }
+    }
+
+    /// A program of which these edges were taken, and which used 1,000 of everything in all.
+    pub(in crate::runner::program) fn watched(edges: Vec<Edge>, holds: Vec<Hold>) -> Watched {
+        let usage = Usage {
+            minor_faults: 1_000,
+            written: Bytes::from_bytes(1_000),
+            peak: Bytes::from_mib(90),
+            ..Usage::default()
+        };
+        let memory = MemoryEvidence {
+            limit: None,
+            peak: Reading::Missing(Why::NotApplicable),
+            oom_kills: Reading::Measured(0),
+            limit_reached: Reading::Measured(false),
+            host_oom_kills: Reading::Measured(0),
+        };
+        let ended = End {
+            status: Status::Exited(0),
+            at: edges[edges.len() - 1].at,
+            killed: None,
+            cpu: Reading::Measured(CpuTime { user: ms(1_000), system: Nanos::ZERO }),
+            usage: Reading::Measured(usage),
+            leftover: 0,
+            memory,
+            stdout: None,
+            stderr: None,
+            lost: None,
+        };
+        Watched {
+            tracker: Tracker::new(&[]),
+            begin: vec![],
+            end: vec![],
+            released: edges[0].at,
+            executed: edges[0].at,
+            edges,
+            ended,
+            stopped: None,
+            output: [Captured::default(), Captured::default()],
+            threads: Threads::default(),
+            holds,
+        }
+    }
+
+    /// A hold of one thread from one edge to another, where its memory was read.
+    pub(in crate::runner::program) fn hold(pid: u32, thread: u32, edges: (usize, usize), at: (u64, u64)) -> Hold {
+        let source = Source { pid, thread };
+        let mut hold = Hold::new(0, source, ms(at.0), ms(at.0), edges.0);
+        (hold.rest, hold.read, hold.until) = (Some(edges.1), Some(ms(at.1)), Some(ms(at.1)));
+        hold
+    }
+
+    /// The figures from one edge to another.
+    fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
+        let held = HeldTimes::new(watched.holds.iter().map(|hold| (hold.from, watched.hold_ended(hold))).collect());
+        let last = watched.edges.len() - 1;
+        let (to_the_end, from_the_start) = (until == last, first == 0);
+        Span { watched, held: &held, first, until, rest: None, to_the_end, from_the_start }.readings(series)
+    }
+
+    fn get(readings: &Readings, name: &str) -> Reading<f64> {
+        readings[&MetricKeyText(name.parse().unwrap())].clone()
+    }
+
+    /// Why each of these is missing, all alike.
+    #[track_caller]
+    fn why(readings: &Readings, names: &[&str]) -> String {
+        let reasons: BTreeSet<String> = (names.iter())
+            .map(|name| match get(readings, name) {
+                Reading::Missing(why) => why.to_string(),
+                Reading::Measured(value) => panic!("{name} is {value}"),
+            })
+            .collect();
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        reasons.into_iter().next().unwrap()
+    }
+
+    fn series(pid: u32, at: u64) -> ProcessSeries {
+        let samples = vec![ProcessSample { at: ms(at), ..ProcessSample::default() }];
+        ProcessSeries { pid, role: "program".into(), command: "c".into(), samples }
+    }
+
+    #[test]
+    fn a_peak_of_another_process_is_not_the_last_phases() {
+        let edges = || vec![edge(0, 0, &[7]), edge(100, 50, &[7]), edge(300, 60, &[])];
+        let one = watched(edges(), vec![]);
+        let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+        assert_eq!(get(&between(&one, 1, 2, &[series(7, 200)]), "rss.peak"), mib(90), "one process, from its begin on");
+        let child = [series(7, 200), series(9, 50)];
+        let last = between(&one, 1, 2, &child);
+        assert!(why(&last, &["rss.peak"]).contains("those before the phase too"), "the child's was before");
+        assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
+        let mut kept = watched(edges(), vec![]);
+        kept.edges[1].processes[0].peak_reset = false;
+        assert!(why(&between(&kept, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
+    }
+
+    #[test]
+    fn holds_that_overlap_are_taken_away_once() {
+        let edges = (0..=6).map(|n| edge(n * 100, n * 10, &[7])).chain([edge(700, 70, &[])]).collect();
+        let holds = vec![hold(7, 2, (2, 4), (200, 400)), hold(7, 1, (1, 3), (100, 300))];
+        let all = watched(edges, holds);
+        let readings = between(&all, 0, 6, &[]);
+        assert_eq!(get(&readings, "cpu"), Reading::Measured(30e6), "all but what was used from edge 1 to edge 4");
+        assert_eq!(get(&readings, "written"), Reading::Measured(30.0));
+        let to_the_end = between(&all, 0, 7, &[]);
+        assert_eq!(get(&to_the_end, "cpu"), Reading::Measured(970e6));
+        assert_eq!(get(&to_the_end, "faults.minor"), Reading::Measured(970.0));
+        let part = between(&all, 3, 6, &[]);
+        assert_eq!(get(&part, "written"), Reading::Measured(20.0), "of a hold under way at its begin, the rest");
+    }
+
+    #[test]
+    fn the_machines_waits_do_not_stand_still() {
+        let edges = vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(200, 20, &[7]), edge(400, 40, &[7])];
+        let held = watched(edges, vec![hold(7, 0, (1, 2), (100, 200))]);
+        let names = ["pressure.cpu", "pressure.io", "pressure.memory"];
+        assert!(why(&between(&held, 0, 3, &[]), &names).contains("held inside the phase"));
+        assert_eq!(get(&between(&held, 2, 3, &[]), "pressure.cpu"), Reading::Measured(0.25));
+    }
+
+    #[test]
+    fn counters_of_a_program_that_is_gone_are_not_zero() {
+        let lost = ["cpu", "cpu.user", "cpu.on", "cpu.wait", "read", "written", "faults.minor", "switches.voluntary"];
+        // Its own mark ends the phase, and nothing is left when it is read.
+        let edges = || vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(200, 0, &[]), edge(210, 0, &[])];
+        let marked = between(&watched(edges(), vec![]), 1, 2, &[]);
+        assert!(why(&marked, &lost).contains("had ended when its counters were to be read at the phase's end"));
+        assert!(why(&between(&watched(edges(), vec![]), 2, 3, &[]), &lost).contains("at the phase's begin"));
+        let whole = between(&watched(edges(), vec![]), 0, 3, &[]);
+        assert_eq!(get(&whole, "faults.minor"), Reading::Measured(1_000.0), "the kernel told it at the end");
+        // A control group counts on.
+        let mut grouped = watched(edges(), vec![]);
+        for edge in &mut grouped.edges {
+            let total = Nanos::from_nanos(edge.at.as_nanos() / 2);
+            edge.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
+        }
+        let readings = between(&grouped, 1, 2, &[]);
+        assert_eq!([get(&readings, "cpu"), get(&readings, "cpu.user")], [50e6, 50e6].map(Reading::Measured));
+        assert!(why(&readings, &lost[2..]).contains("had ended"));
+    }
+
+    #[test]
+    fn what_was_not_read_at_the_begin_is_no_zero() {
+        let edges = || vec![edge(0, 0, &[7]), edge(100, 400, &[7]), edge(200, 0, &[])];
+        let mut hidden = watched(edges(), vec![]);
+        assert_eq!(get(&between(&hidden, 1, 2, &[]), "written"), Reading::Measured(600.0));
+        let refused = Reading::Missing(Why::NotPermitted("`/proc/7/io`".into()));
+        hidden.edges[1].totals.get_mut("").unwrap().written = refused.clone();
+        let readings = between(&hidden, 1, 2, &[]);
+        assert_eq!(get(&readings, "written"), refused.map(|bytes: Bytes| bytes.as_bytes() as f64));
+        assert_eq!(get(&readings, "faults.minor"), Reading::Measured(600.0));
+        let mut first = watched(edges(), vec![]);
+        first.edges[0].processes[0].sample.written = None;
+        assert!(why(&between(&first, 0, 2, &[]), &["written"]).contains("before it began"));
+        first.edges[0].processes.clear();
+        assert_eq!(
+            get(&between(&first, 0, 2, &[]), "written"),
+            Reading::Measured(1_000.0),
+            "light care looks at nothing"
+        );
+    }
+}
