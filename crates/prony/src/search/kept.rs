@@ -171,7 +171,7 @@ mod tests {
     fn a_refused_trial_says_nothing() {
         let mut refused = trial(Outcome::Ok, Reading::Measured(5e9));
         refused.findings = serde_json::from_value(json!([
-            { "guard": "g", "severity": "refusal", "subject": null, "message": "the clock went back", "hint": null }
+            { "guard": "g", "severity": "refusal", "phase": null, "message": "the clock went back", "hint": "", "data": null }
         ]))
         .unwrap();
         let bound = &kept(&[refused]).bounds[0];
