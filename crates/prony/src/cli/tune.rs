@@ -60,7 +60,7 @@ pub struct Arguments {
     /// How fine the steps become, as a share of each range
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
     resolution: Fraction,
-    /// Time for all trials, as `20 min`; the fresh blocks get what the search leaves, but never less than their least number
+    /// Time for all trials, as `20 min`; the fresh blocks get what is left, but at least their least number
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     budget: Option<Nanos>,
     /// Trials of the search at most; the fresh blocks come on top

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use prony_core::experiment::Overrides;
 use prony_core::experiment::design::Blocks;
 use prony_core::metric::MetricName;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, TrialRecord};
+use prony_core::record::TrialRecord;
 use prony_core::search::{Constraint, Growth, Range};
 use prony_core::units::Nanos;
 use serde::{Deserialize, Serialize};
@@ -83,15 +82,4 @@ pub struct Confirmed {
     pub kept: Kept,
     /// Whether the user interrupted it.
     pub interrupted: bool,
-}
-
-/// A trial's figure, or why it has none.
-pub(super) fn reading(trial: &TrialRecord, name: &MetricName) -> Reading<f64> {
-    let phase = trial.phases.iter().find(|phase| phase.name == name.phase);
-    let Some(phase) = phase.filter(|phase| phase.completion == Completion::Complete) else {
-        return Reading::Missing(Why::NotReached);
-    };
-    let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
-    let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
-    reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
 }

@@ -1,11 +1,10 @@
 //! What the winner's fresh trials say of the constraints: a trial that says nothing breaks none.
 
 use prony_core::finding::Severity;
-use prony_core::reading::Reading;
-use prony_core::record::TrialRecord;
+use prony_core::metric::MetricName;
+use prony_core::reading::{Reading, Why};
+use prony_core::record::{Completion, MetricKeyText, TrialRecord};
 use prony_core::search::{Constraint, Fate};
-
-use super::found::reading;
 
 /// What trials of one setting say of its constraints.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -105,6 +104,17 @@ impl Kept {
     }
 }
 
+/// A trial's figure, or why it has none.
+pub(super) fn reading(trial: &TrialRecord, name: &MetricName) -> Reading<f64> {
+    let phase = trial.phases.iter().find(|phase| phase.name == name.phase);
+    let Some(phase) = phase.filter(|phase| phase.completion == Completion::Complete) else {
+        return Reading::Missing(Why::NotReached);
+    };
+    let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
+    let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
+    reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
+}
+
 /// What a guard has against the figures of a trial.
 fn refusal(trial: &TrialRecord) -> Option<String> {
     let found = trial.findings.iter().find(|finding| finding.severity == Severity::Refusal);
@@ -114,7 +124,6 @@ fn refusal(trial: &TrialRecord) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use prony_core::outcome::{OutOfMemory, Outcome};
-    use prony_core::reading::Why;
     use serde_json::json;
 
     use super::*;
@@ -171,7 +180,7 @@ mod tests {
     fn a_refused_trial_says_nothing() {
         let mut refused = trial(Outcome::Ok, Reading::Measured(5e9));
         refused.findings = serde_json::from_value(json!([
-            { "guard": "g", "severity": "refusal", "subject": null, "message": "the clock went back", "hint": null }
+            { "guard": "g", "severity": "refusal", "phase": null, "message": "the clock went back", "hint": "", "data": null }
         ]))
         .unwrap();
         let bound = &kept(&[refused]).bounds[0];

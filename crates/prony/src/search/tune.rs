@@ -15,8 +15,8 @@ use prony_core::units::Nanos;
 use serde_json::{Value, json};
 
 use super::base::Base;
-use super::found::{Confirmed, Setting, TuneWanted, reading};
-use super::kept::{Holds, Kept};
+use super::found::{Confirmed, Setting, TuneWanted};
+use super::kept::{Holds, Kept, reading};
 use super::prober::{Means, Prober};
 use super::shelf::Shelf;
 use super::source::Source;

@@ -6,8 +6,8 @@ use prony_core::search::{Constraint, Tune};
 use prony_core::stats::summary::median;
 use prony_core::units::{Nanos, Unit};
 
-use super::found::{Confirmed, Setting, TuneWanted, reading};
-use super::kept::{Bound, Holds, Kept};
+use super::found::{Confirmed, Setting, TuneWanted};
+use super::kept::{Bound, Holds, Kept, reading};
 use crate::report::{bytes, time};
 use crate::results::RunId;
 
