@@ -129,7 +129,7 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     let confidence = 1.0 - verdicts.alpha;
     if data.experiment.explores() {
         // A search keeps on asking what did well: its figures are biased, and differently at each level.
-        return Interactions { confidence, ..Interactions::default() };
+        return Interactions { confidence, looks: looks(data, verdicts), ..Interactions::default() };
     }
     let metrics = declared(&data.experiment);
     let cells: Vec<Cells> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();

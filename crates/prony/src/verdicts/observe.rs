@@ -152,21 +152,12 @@ pub(super) fn in_one_go(trials: &[&TrialRecord]) -> bool {
     times.windows(2).all(|pair| pair[1].0.saturating_sub(pair[0].1) <= APART)
 }
 
-/// Ratio and interval over these blocks, at 95 % and uncorrected.
+/// Ratio and interval over these blocks, at 95 % and uncorrected; a trial that did not finish counts as in verdicts, as
+/// worse than any that did.
 fn beside(pair: Pair, blocks: &[Block<'_>]) -> Beside {
-    let test = sign_test(&pair, blocks);
-    beside_of(pair, &test)
-}
-
-/// The blocks as the verdict counts them: a trial that did not finish is worse than any that did.
-fn sign_test(pair: &Pair, blocks: &[Block<'_>]) -> SignTest {
     let better = pair.metric.key.metric.better();
     let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| values(b, &pair.metric).bracket(better)).collect();
-    SignTest::new(&brackets)
-}
-
-fn beside_of(pair: Pair, test: &SignTest) -> Beside {
-    let better = pair.metric.key.metric.better();
+    let test = SignTest::new(&brackets);
     let have = u64::from(test.blocks());
     let ratio = test.estimate().map(|log| if better == Better::Higher { (-log).exp() } else { log.exp() });
     let interval = (have >= 2).then(|| RatioInterval::from_log_cost(test.interval(BESIDE), better));

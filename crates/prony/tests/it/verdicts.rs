@@ -7,7 +7,7 @@ use prony_core::guard::{Finding, Severity};
 use prony_core::metric::MetricName;
 use prony_core::outcome::{OutOfMemory, Outcome};
 use prony_core::plan::Label;
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{Answer, Completion, TrialRecord};
 use prony_core::stats::Verdict;
 use serde_json::json;
@@ -298,8 +298,33 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     let interval = some.estimate.measured().unwrap().interval;
     assert_eq!(interval.high, None, "4 of 10 are worse than any number: {interval:?}");
     let half = run(8, false);
-    assert_eq!(left(&half).estimate, Reading::Missing(prony_core::reading::Why::NotReached));
+    assert_eq!(left(&half).estimate, Reading::Missing(Why::NotReached));
     let detail = only(&verdicts::of(&half)).detail.clone();
     let told = "without disturbed trials (11 of 12 blocks are left): - (in half of them a trial did not finish)";
     assert!(detail.contains(told), "{detail}");
+}
+
+#[test]
+fn the_figure_without_disturbed_trials_counts_what_did_not_finish() {
+    let experiment = two_stores(12);
+    let storm = |block: u32| block % 4 == 1;
+    // Of the nine quiet blocks the variant runs out of its memory in four, and the host of its in one.
+    let data = data(&experiment, 12, |t| {
+        write(t, if t.trial.variant == 1 { 2.0 } else { 1.0 });
+        t.conditions = json!({ "change": { "steal": if storm(t.trial.block) { 0.3 } else { 0.0 } } });
+        let by = match t.trial.block {
+            0 | 2 | 3 | 4 => OutOfMemory::Limit,
+            6 => OutOfMemory::Host,
+            _ => return,
+        };
+        if t.trial.variant == 1 {
+            t.ending.outcome = Outcome::OutOfMemory { by };
+            t.phases[0].completion = Completion::Partial;
+        }
+    });
+    let line = only(&verdicts::of(&data)).clone();
+    let left = line.undisturbed.as_ref().unwrap();
+    assert_eq!((left.blocks, left.of), (8, 11), "the host's lack of memory gives no ratio");
+    let Reading::Missing(why) = &left.estimate else { panic!("half of them have no finite ratio: {left:?}") };
+    assert_eq!(*why, Why::NotReached);
 }
