@@ -395,6 +395,10 @@ impl Supervisor {
     /// Tells how the subject ended, once.
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
+        if let Some(FromSupervisor::Running { at: seen, .. }) = &mut self.unsaid {
+            // Its end was seen first; it was executed before that.
+            *seen = (*seen).min(at);
+        }
         (self.stage, self.unwatched) = (Stage::Ended, None);
         let left = self.left_behind();
         let Some(child) = &mut self.child else { return };
