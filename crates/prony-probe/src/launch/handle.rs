@@ -11,6 +11,7 @@ use prony_core::units::{Bytes, Nanos};
 use rustix::process::Signal;
 
 use super::channel::{Channel, Received};
+use super::lingering;
 use super::spec::{Input, LaunchSpec, Output, TARGETS_END};
 use super::wire::{CpuTime, End, Finished, FromSupervisor, Refusal, Text, ToSupervisor, Usage, WireSpec, WireStream};
 use crate::clock::monotonic;
@@ -71,13 +72,15 @@ impl Launcher {
     }
 
     fn connect(&self, program: String, group: Option<Group>) -> Result<Link, Error> {
+        lingering::reap();
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let (ours, theirs) = Channel::pair().map_err(failed)?;
         let mut command = Command::new(&self.program);
         command.args(&self.args).stdin(Stdio::from(theirs)).stdout(Stdio::null());
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         let process = command.spawn().map_err(failed)?;
-        Ok(Link { channel: Channel::new(ours), process, program, directory: PathBuf::new(), group, lingers: false })
+        let (channel, directory, farewell) = (Channel::new(ours), PathBuf::new(), Farewell::Unsaid);
+        Ok(Link { channel, process: Some(process), program, directory, group, lingers: false, farewell })
     }
 }
 
@@ -85,12 +88,25 @@ impl Launcher {
 #[derive(Debug)]
 struct Link {
     channel: Channel,
-    process: std::process::Child,
+    /// Until it is left to itself.
+    process: Option<std::process::Child>,
     program: String,
     directory: PathBuf,
     group: Option<Group>,
-    /// It has nothing left to do but exit.
+    /// It holds open what is dear to close: when all is cleaned up, nobody waits for its exit.
     lingers: bool,
+    farewell: Farewell,
+}
+
+/// How far a supervisor was told to finish. It answers once: who asks again would wait for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    /// Not yet.
+    Unsaid,
+    /// It was told, and there is nothing more to tell it.
+    Said,
+    /// It has answered that all is cleaned up, and waits for our end to close.
+    Answered,
 }
 
 impl Link {
@@ -138,7 +154,11 @@ impl Link {
     /// The end of a subject whose supervisor is gone, once everything that can be found of its tree is ended.
     fn lost(&mut self) -> End {
         self.channel.close();
-        let how = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let how = match self.process.as_mut().map(std::process::Child::wait) {
+            Some(Ok(status)) => status.to_string(),
+            Some(Err(error)) => error.to_string(),
+            None => "it was left to itself".to_owned(),
+        };
         self.clean_up();
         End::lost(how, monotonic())
     }
@@ -176,10 +196,14 @@ impl Link {
     }
 
     fn finish(&mut self) -> Result<Finished, Error> {
+        self.farewell = Farewell::Said;
         self.send(&ToSupervisor::Finish, &[])?;
         loop {
             match self.receive(None)? {
-                Some(FromSupervisor::Finished { finished }) => return Ok(finished),
+                Some(FromSupervisor::Finished { finished }) => {
+                    self.farewell = Farewell::Answered;
+                    return Ok(finished);
+                }
                 Some(FromSupervisor::Ended { .. }) => {}
                 other => return Err(self.unexpected(other)),
             }
@@ -205,13 +229,19 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        if self.lingers && self.finish().is_ok() {
-            // Nothing is left but what it holds open for us.
-            return self.channel.close();
+        if self.lingers && self.farewell == Farewell::Unsaid {
+            // A supervisor that is gone shows in what was not answered.
+            let _ = self.finish();
         }
+        // Before it is waited for, as it waits for this.
         self.channel.close();
+        let Some(mut process) = self.process.take() else { return };
+        if self.lingers && self.farewell == Farewell::Answered {
+            // Nothing is left but what it holds open for us.
+            return lingering::leave(process);
+        }
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
-        let _ = self.process.wait();
+        let _ = process.wait();
         // Nothing is left to do unless the supervisor itself was killed.
         self.clean_up();
     }

@@ -9,6 +9,7 @@ mod channel;
 mod child;
 pub mod classify;
 mod handle;
+mod lingering;
 mod nursery;
 mod reaped;
 mod scratch;

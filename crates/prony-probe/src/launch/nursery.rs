@@ -17,7 +17,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 use super::spec::TARGETS_END;
 use crate::sys::process::{BirthPage, ChildPlan, Step, altered_signals, clone_held, forget_code, fork_into, report};
@@ -73,6 +73,15 @@ impl Nursery {
         let (ours, page) = (socket.as_raw_fd(), Rc::clone(&birth));
         let pid = fork_into(|| serve(&theirs, ours, parent, &page))?;
         Ok(Self { pid, gone: false, socket, birth })
+    }
+
+    /// Ends it: nothing is born any more.
+    pub(super) fn end(&mut self) {
+        if !std::mem::replace(&mut self.gone, true) {
+            // It is our child and not reaped: the number is its own.
+            let _ = kill_process(self.pid, Signal::KILL);
+            let _ = waitpid(Some(self.pid), WaitOptions::empty());
+        }
     }
 
     /// Has a child made, which reports when it is ready.

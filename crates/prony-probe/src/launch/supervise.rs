@@ -10,12 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use prony_core::reading::{Reading, Why};
 use prony_core::units::Nanos;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, setsid, waitpid,
-};
+use rustix::process::{Pid, Signal, getpid, kill_process_group, set_child_subreaper, setsid};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
@@ -24,7 +21,7 @@ use super::child::{Child, Report, Unprepared};
 use super::nursery::Nursery;
 use super::reaped::{errno_of, number, status};
 use super::scratch::remove_tree;
-use super::tree;
+use super::tree::{self, Leftover};
 use super::wire::{
     CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, Usage, WireSpec,
 };
@@ -34,6 +31,9 @@ use crate::sys::process::reap;
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A tree that resists so long is ended together with the nursery in its group, all at once where the kernel can.
+const MOST_SPARING: Duration = Duration::from_secs(2);
 
 /// [`supervise`] on standard input, where [`super::Launcher`] puts the socket.
 pub fn supervise_stdin() -> ExitCode {
@@ -395,22 +395,21 @@ impl Supervisor {
     /// Tells how the subject ended, once.
     fn tell_end(&mut self) {
         let Some((status, at)) = self.status.take() else { return };
+        if let Some(FromSupervisor::Running { at: seen, .. }) = &mut self.unsaid {
+            // Its end was seen first; it was executed before that.
+            *seen = (*seen).min(at);
+        }
         (self.stage, self.unwatched) = (Stage::Ended, None);
-        let places = tree::descendants(self.nursery.pid);
-        let leftover = places.iter().filter(|place| !place.zombie).count() as u64;
+        let left = self.left_behind();
         let Some(child) = &mut self.child else { return };
         child.drain();
         let [stdout, stderr] = child.captured();
         let memory = self.watch.evidence(!self.kept || matches!(status, Status::Signalled(libc::SIGKILL)));
-        let complete = match leftover {
-            0 => Reading::Measured(()),
-            n => Reading::Missing(Why::NotSupported(format!("{n} processes of the tree live on"))),
-        };
+        let complete = left.complete();
         let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
-        let killed = self.killed;
-        let end = End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None };
-        let end = Box::new(end);
-        let ready = self.kept && places.is_empty() && self.members().is_empty();
+        let (killed, leftover) = (self.killed, left.living);
+        let end = Box::new(End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None });
+        let ready = self.kept && !self.nursery.gone && left.is_none() && self.members().is_empty();
         if ready {
             self.stage = Stage::Idle;
             (self.child, self.killed) = (None, None);
@@ -421,6 +420,20 @@ impl Supervisor {
         // A runner that is gone shows as the end of the socket in the next turn.
         let _ = self.channel.send_all(&all, &[]);
         self.unsaid = None;
+        if ready {
+            // What the machine killed until now is no evidence for the next subject.
+            self.watch = OomWatch::new(None);
+        }
+    }
+
+    /// What there is of the tree, once orphans that ended since the last look are reaped and in the sums.
+    fn left_behind(&mut self) -> Leftover {
+        let left = Leftover::of(&tree::descendants(self.nursery.pid));
+        if left.ended > 0 {
+            self.reap_all();
+            return Leftover::of(&tree::descendants(self.nursery.pid));
+        }
+        left
     }
 
     /// Kills the tree and tells the subject's end.
@@ -432,9 +445,9 @@ impl Supervisor {
         self.tell_end();
     }
 
-    /// Kills until nothing is left.
+    /// Kills until nothing is left but, where subjects are born one after another, the nursery.
     fn end_tree(&mut self) {
-        let deadline = Instant::now() + MOST_PATIENCE;
+        let began = Instant::now();
         let mut pause = Duration::from_micros(200);
         loop {
             self.reap_all();
@@ -442,11 +455,14 @@ impl Supervisor {
             if pids.is_empty() {
                 return;
             }
-            if let Some(group) = &self.group {
-                group.kill();
+            let spares = self.kept && !self.nursery.gone && began.elapsed() < MOST_SPARING;
+            match &self.group {
+                Some(group) if spares => group.kill_but(number(self.nursery.pid)),
+                Some(group) => group.kill(),
+                None => {}
             }
             tree::kill_all(self.nursery.pid);
-            if Instant::now() >= deadline {
+            if began.elapsed() >= MOST_PATIENCE {
                 return self.finished.problems.push(format!("processes {pids:?} cannot be ended"));
             }
             std::thread::sleep(pause);
@@ -474,7 +490,7 @@ impl Supervisor {
     fn finish(&mut self) {
         self.finished.killed = tree::living(self.nursery.pid).count() as u64;
         // Before the group is killed, which may hold it.
-        self.end_nursery();
+        self.nursery.end();
         self.kill(KilledFor::Asked);
         let group = self.group.iter().map(Group::remove);
         let scratch = self.scratch.iter().map(|path| remove_tree(path));
@@ -482,14 +498,6 @@ impl Supervisor {
         self.finished.problems.extend(problems);
         self.stage = Stage::Over;
         self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
-    }
-
-    fn end_nursery(&mut self) {
-        if !std::mem::replace(&mut self.nursery.gone, true) {
-            // It is our child and not reaped: the number is its own.
-            let _ = kill_process(self.nursery.pid, Signal::KILL);
-            let _ = waitpid(Some(self.nursery.pid), WaitOptions::empty());
-        }
     }
 
     fn say(&self, message: &FromSupervisor) {

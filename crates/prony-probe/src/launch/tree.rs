@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
+use prony_core::reading::{Reading, Why};
 use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
 
 use crate::owner::{Place, ProcessId, all_places, place};
@@ -37,6 +38,38 @@ pub(super) fn descendants(nursery: Pid) -> Vec<Place> {
     let mut found = below(getpid().as_raw_nonzero().get(), &all_places());
     found.retain(|place| place.id.pid != nursery);
     found
+}
+
+/// What is there of a tree whose subject has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Leftover {
+    /// Processes that live on, such as daemons.
+    pub(super) living: u64,
+    /// Processes that have ended and were not reaped.
+    pub(super) ended: u64,
+}
+
+impl Leftover {
+    /// Of all that a scan found.
+    pub(super) fn of(places: &[Place]) -> Self {
+        let ended = places.iter().filter(|place| place.zombie).count();
+        Self { living: (places.len() - ended) as u64, ended: ended as u64 }
+    }
+
+    /// Whether nothing is there.
+    pub(super) const fn is_none(self) -> bool {
+        self.living + self.ended == 0
+    }
+
+    /// Whether the kernel's counts of what was reaped are those of the whole tree.
+    pub(super) fn complete(self) -> Reading<()> {
+        let missing = |what: String| Reading::Missing(Why::NotSupported(what));
+        match (self.living, self.ended) {
+            (0, 0) => Reading::Measured(()),
+            (0, ended) => missing(format!("{ended} ended processes of the tree were not reaped")),
+            (living, _) => missing(format!("{living} processes of the tree live on")),
+        }
+    }
 }
 
 /// Children of the calling process; `None` where the kernel keeps no lists of them and there are any.
@@ -105,6 +138,19 @@ mod tests {
         pids.sort_unstable();
         assert_eq!(pids, [11, 12, 13]);
         assert!(below(13, &places).is_empty());
+    }
+
+    #[test]
+    fn counts_are_whole_only_when_everything_was_reaped() {
+        let zombie = Place { zombie: true, ..place(3, 1) };
+        let of = |places: &[Place]| Leftover::of(places);
+        assert!(of(&[]).is_none() && of(&[]).complete() == Reading::Measured(()));
+        let ended = of(&[zombie]);
+        assert_eq!((ended.living, ended.is_none()), (0, false), "not left behind, and not ready for another either");
+        assert!(matches!(ended.complete(), Reading::Missing(Why::NotSupported(why)) if why.contains("not reaped")));
+        let both = of(&[zombie, place(4, 1)]);
+        assert_eq!((both.living, both.ended), (1, 1));
+        assert!(matches!(both.complete(), Reading::Missing(Why::NotSupported(why)) if why.starts_with("1 processes")));
     }
 
     #[test]

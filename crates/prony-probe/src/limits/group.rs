@@ -281,6 +281,13 @@ impl Group {
         let _ = freeze("THAWED");
     }
 
+    /// Sends SIGKILL to all members but one, one by one: what they fork meanwhile has to be killed again.
+    pub fn kill_but(&self, spared: i32) {
+        for pid in self.members().into_iter().filter(|pid| *pid != spared) {
+            self.kill_member(pid);
+        }
+    }
+
     /// Kills a process unless its number has come to mean one outside of the group.
     fn kill_member(&self, pid: i32) {
         let handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());

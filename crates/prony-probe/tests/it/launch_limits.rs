@@ -211,3 +211,29 @@ fn what_this_machine_can_do_is_told_with_a_reason() {
     eprintln!("{can:?}");
     assert!(fs::read_to_string("/proc/self/cgroup").is_ok());
 }
+
+/// Processes killed for lack of memory on the whole machine since it started; another test may add some at any time.
+fn killed_on_the_machine() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap();
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")).map_or(0, |number| number.trim().parse().unwrap())
+}
+
+#[test]
+fn what_the_machine_killed_before_is_no_evidence_for_the_next_subject() {
+    if lacking("a memory limit", |can| can.memory.clone()) {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let kept = launcher().keep(None, &[]).unwrap();
+    let mut eater = run(limited("eat", dir.path(), &memory_limit(64)).1);
+    eater.wait(None).unwrap();
+    let before = killed_on_the_machine();
+    let mut first = kept.launch(subject("code", dir.path())).unwrap();
+    first.wait(None).unwrap();
+    let (_, kept) = first.next().unwrap();
+    let mut second = kept.expect("nothing is left").launch(subject("sleep", dir.path())).unwrap();
+    let end = second.kill_tree().unwrap();
+    let seen = end.memory.host_oom_kills.measured().copied();
+    let most = killed_on_the_machine() - before;
+    assert!(seen.is_some_and(|seen| seen <= most), "{seen:?}, and {most} since the first began");
+}

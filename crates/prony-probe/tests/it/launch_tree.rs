@@ -1,14 +1,18 @@
 //! Nothing of a tree survives, whoever dies first.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use prony_core::reading::Reading;
-use prony_probe::launch::Status;
+use prony_probe::launch::{Kept, Status};
+use prony_probe::limits::Group;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launch, left, left_pid, runs};
+use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, subject};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -44,7 +48,7 @@ fn who_ignores_sigterm_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = launch("stubborn", dir.path());
     let pid = left_pid(dir.path(), "stubborn");
-    let end = running.terminate(std::time::Duration::from_millis(50)).unwrap();
+    let end = running.terminate(Duration::from_millis(50)).unwrap();
     assert_eq!(end.status, Status::Signalled(libc::SIGKILL));
     assert!(!runs(pid));
 }
@@ -85,4 +89,77 @@ fn a_killed_supervisor_takes_the_subject_along() {
     assert!(end.lost.as_deref().is_some_and(|how| how.contains("SIGKILL")), "{end:?}");
     assert!(end.cpu.measured().is_none() && end.usage.measured().is_none(), "nobody told: {end:?}");
     eventually("the subject is gone", || !runs(pid));
+}
+
+/// Fails where something hangs that must not.
+fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(does()));
+    told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
+}
+
+/// A supervisor for one subject after another, which has a descriptor to hold open.
+fn keep() -> Kept {
+    launcher().keep(None, &[File::open("/dev/null").unwrap().as_fd()]).unwrap()
+}
+
+#[test]
+fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = keep();
+    let supervisor = parent_of(kept.nursery());
+    let mut running = kept.launch(subject("daemon", dir.path())).unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
+    let (finished, kept) = in_time("another subject after a daemon", move || running.next().unwrap());
+    assert_eq!((finished.killed, finished.problems.len(), kept.is_none()), (1, 0, true));
+    assert!(!runs(left_pid(dir.path(), "daemon")));
+    let kept = keep();
+    let also = parent_of(kept.nursery());
+    in_time("the end of a supervisor that was not used", move || kept.finish().unwrap());
+    eventually("they exit", || !runs(supervisor) && !runs(also));
+}
+
+#[test]
+fn a_kept_supervisor_that_was_left_to_itself_is_reaped() {
+    let kept = keep();
+    let supervisor = parent_of(kept.nursery());
+    in_time("its end", move || drop(kept));
+    eventually("it exits", || !runs(supervisor));
+    let entry = format!("/proc/{supervisor}");
+    eventually("a later launch reaps it", || {
+        drop(keep());
+        !Path::new(&entry).exists()
+    });
+}
+
+#[test]
+fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::for_counting();
+    let kept = launcher().keep(Some(group.clone()), &[]).unwrap();
+    let nursery = kept.nursery();
+    let mut running = kept.launch(subject("double", dir.path())).unwrap();
+    let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
+    assert_eq!(running.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
+    assert!(!pids.iter().any(|pid| runs(*pid)) && runs(nursery));
+    let (_, kept) = running.next().unwrap();
+    let mut running = kept.expect("nothing is left").launch(subject("code", dir.path())).unwrap();
+    let end = running.wait(None).unwrap().unwrap();
+    assert_eq!((end.status, end.killed), (Status::Exited(3), None));
+    drop(running);
+    assert!(!runs(nursery) && group.directories().iter().all(|dir| !dir.exists()));
+}
+
+#[test]
+fn a_kept_supervisor_without_its_nursery_takes_no_other_subject() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = launcher().keep(None, &[]).unwrap();
+    let nursery = kept.nursery();
+    let mut running = kept.launch(subject("sleep", dir.path())).unwrap();
+    left(dir.path(), "sleep");
+    kill(nursery);
+    eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+    running.kill_tree().unwrap();
+    let (_, kept) = running.next().unwrap();
+    assert!(kept.is_none());
 }

@@ -40,7 +40,7 @@ use observer::Observer;
 /// Trials that are shorter are kept several at once where care is light.
 const SHORT: Nanos = Nanos::from_millis(5);
 
-/// After how long the first of them is kept at the latest, unless a longer trial follows.
+/// After how long the first of them is kept at the latest, unless a trial is longer than those of its variant were.
 const GATHERED: Duration = Duration::from_millis(20);
 
 /// How often trials of milliseconds are synced.
@@ -76,12 +76,20 @@ pub struct Campaign<'a> {
 pub struct Gathered {
     records: Vec<TrialRecord>,
     since: Option<Instant>,
+    /// Variants whose last trial was short.
+    short: BTreeSet<usize>,
 }
 
 impl Campaign<'_> {
+    /// Keeps what has gathered before a trial that may take long: it need not be lost with that.
+    fn expect(&mut self, trial: &PlannedTrial) -> Result<(), Error> {
+        if self.gathered.short.contains(&trial.variant) { Ok(()) } else { self.keep_gathered() }
+    }
+
     /// Keeps a finished trial, at once or together with those that follow within milliseconds.
     fn keep(&mut self, record: TrialRecord, light: bool) -> Result<(), Error> {
-        let short = light && record.took < SHORT;
+        let (short, variant) = (light && record.took < SHORT, record.trial.variant);
+        let _ = if short { self.gathered.short.insert(variant) } else { self.gathered.short.remove(&variant) };
         self.gathered.records.push(record);
         let since = *self.gathered.since.get_or_insert_with(Instant::now);
         if short && since.elapsed() < GATHERED { Ok(()) } else { self.keep_gathered() }
@@ -138,7 +146,7 @@ pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
 }
 
 /// Runs what is left of the plan; each trial is on disk when its event says so, or some milliseconds later where care is
-/// light and trials are shorter than that.
+/// light and trials are shorter than that; before a variant that is not known to be as short they are on disk.
 ///
 /// # Errors
 /// Where the machine refuses what every trial needs, or the database what it is given.
@@ -245,6 +253,7 @@ fn one(
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
     let variant = variant_text(lab.experiment, &lab.experiment.variants()[trial.variant]);
+    campaign.expect(trial)?;
     observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
     let record = trial::run(lab, trial, observer)?;
     if record.ending.outcome == Outcome::Interrupted {

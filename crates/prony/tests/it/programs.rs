@@ -3,7 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use prony::results::{Database, RunData, RunId, RunStatus};
 use prony_core::metric::{Metric, MetricKey, Stat};
@@ -39,6 +40,32 @@ impl Bench {
             .env("PRONY_CACHE", self.path("cache"))
             .output()
             .unwrap()
+    }
+
+    /// Begins `prony exec`, which may hang where it should not.
+    fn begin(&self, args: &[&str]) -> Child {
+        let mut command = Command::new(PRONY);
+        command.arg("exec").args(args).current_dir(self.dir.path()).env("PRONY_CACHE", self.path("cache"));
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    }
+
+    /// The data of `prony exec` that is ended where it hangs.
+    fn exec_to_its_end(&self, args: &[&str]) -> RunData {
+        let mut child = self.begin(args);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let status = loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                child.kill().unwrap();
+                child.wait().unwrap();
+                panic!("`prony exec {}` hangs", args.join(" "));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(matches!(status.code(), Some(0 | 1)), "{status}");
+        self.data()
     }
 
     /// Runs the body of an experiment, with light care and one block unless it says more.
@@ -96,6 +123,21 @@ pub(crate) fn said(trial: &TrialRecord) -> &str {
 pub(crate) fn alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     !stat.is_empty() && !stat.contains(") Z ")
+}
+
+/// The files of `dir` whose names begin with `.prony-`: scratch directories.
+fn scratches(dir: &Path) -> Vec<PathBuf> {
+    let all = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
+    all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".prony-")).collect()
+}
+
+/// Waits for a condition; panics after a time that no healthy machine needs.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]
@@ -553,4 +595,61 @@ fn revisions_of_a_repository_are_levels() {
     };
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("has no revision `nine`"), "{text}");
+}
+
+#[test]
+fn a_daemon_ends_with_each_trial_of_exec_and_hangs_nothing() {
+    let bench = Bench::new();
+    bench.script("leave", "setsid sleep 600 >/dev/null 2>&1 & echo $!");
+    let data = bench.exec_to_its_end(&["-r", "2", "--", "./leave"]);
+    assert_eq!(data.head.status, RunStatus::Done);
+    assert_eq!(data.trials.len(), 2);
+    for trial in &data.trials {
+        assert_eq!((trial.ending.outcome, guards(trial)), (Outcome::Ok, vec!["left_behind"]));
+        assert!(!alive(said(trial)));
+    }
+    assert_eq!(scratches(bench.dir.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_trial_of_exec_that_is_killed_leaves_the_next_its_supervisor() {
+    let bench = Bench::new();
+    // The parent of a subject is its supervisor.
+    bench.script("stay", "trap '' TERM; echo $PPID $$; (while :; do sleep 0.01; done) & while :; do sleep 1; done");
+    let data = bench.exec_to_its_end(&["-r", "3", "--time", "300 ms", "--", "./stay"]);
+    assert_eq!(data.head.status, RunStatus::Done);
+    let said: Vec<(&str, &str)> = data.trials.iter().map(|trial| said(trial).split_once(' ').unwrap()).collect();
+    let outcomes: Vec<Outcome> = data.trials.iter().map(|trial| trial.ending.outcome).collect();
+    assert_eq!(outcomes, [Outcome::TimedOut; 3]);
+    assert!(said.iter().all(|(supervisor, subject)| *supervisor == said[0].0 && !alive(subject)), "{said:?}");
+    assert_eq!(scratches(bench.dir.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_link_in_the_place_of_tmpdir_is_not_followed() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("precious")).unwrap();
+    fs::write(bench.path("precious/file"), "x").unwrap();
+    let there = bench.path("precious");
+    let replace = format!("[ -d $TMPDIR ] && [ ! -L $TMPDIR ] && rmdir $TMPDIR && ln -s {} $TMPDIR", there.display());
+    bench.script("replace", &format!("{replace}; rm $PRONY_MARKS; echo x > $PRONY_MARKS; ls $TMPDIR"));
+    let (_, data) = bench.exec(&["-r", "3", "--", "./replace"]);
+    let found: Vec<&str> = data.trials.iter().map(said).collect();
+    assert_eq!(found, ["file\n"; 3], "each trial had a directory to replace");
+    assert!(there.join("file").exists());
+}
+
+#[test]
+fn finished_trials_are_kept_before_one_that_may_take_long() {
+    let bench = Bench::new();
+    bench.script("short", ": > ran");
+    // Not short either where it comes first.
+    bench.script("long", "[ -e ran ] || exec sleep 0.05\n: > asleep; exec sleep 600");
+    let mut prony = bench.begin(&["-r", "3", "./short", "--vs", "./long"]);
+    eventually("the long trial", || bench.path("asleep").exists());
+    prony.kill().unwrap();
+    prony.wait().unwrap();
+    let shells = bench.data().trials.iter().filter(|trial| trial.trial.variant == 0).count();
+    assert!(shells > 0, "what had ended is not lost with what was under way");
+    eventually("all is cleaned up", || scratches(bench.dir.path()).is_empty());
 }

@@ -5,6 +5,8 @@
 //! and removing these things takes many times as long as a short program runs.
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -147,22 +149,27 @@ const fn is_confined(limits: &Limits) -> bool {
 }
 
 /// Removes all that a trial left in its scratch directory but the FIFO for marks, which nobody has open, and the
-/// directory for temporary files.
-fn empty(scratch: &Path) -> std::io::Result<()> {
+/// directory for temporary files. A program may have put anything in their places: what is reached by a link is not
+/// ours, and is never touched.
+fn empty(scratch: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(scratch)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
     for entry in fs::read_dir(scratch)? {
         let path = entry?.path();
-        if path.ends_with("tmp") {
+        let kind = fs::symlink_metadata(&path)?.file_type();
+        if path.ends_with("tmp") && kind.is_dir() {
             for entry in fs::read_dir(&path)? {
                 remove(&entry?.path())?;
             }
-        } else if !path.ends_with("marks") {
+        } else if !(path.ends_with("marks") && kind.is_fifo()) {
             remove(&path)?;
         }
     }
     Ok(())
 }
 
-fn remove(path: &Path) -> std::io::Result<()> {
+fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
@@ -221,13 +228,34 @@ mod tests {
         fs::create_dir_all(top.path().join("tmp/deep/er")).unwrap();
         fs::write(top.path().join("tmp/deep/er/file"), "x").unwrap();
         fs::write(top.path().join("input"), "x").unwrap();
-        fs::write(top.path().join("marks"), "").unwrap();
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, top.path().join("marks"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
         std::os::unix::fs::symlink("/nowhere", top.path().join("tmp/link")).unwrap();
         empty(top.path()).unwrap();
         let mut left: Vec<_> = fs::read_dir(top.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
         assert_eq!(left, ["marks", "tmp"]);
         assert_eq!(fs::read_dir(top.path().join("tmp")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_program_put_in_the_place_of_ours_goes_and_what_it_points_to_stays() {
+        let (top, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(elsewhere.path().join("precious"), "x").unwrap();
+        let link = |name: &Path| std::os::unix::fs::symlink(elsewhere.path(), name).unwrap();
+        let precious = || fs::read(elsewhere.path().join("precious")).is_ok();
+        link(&top.path().join("tmp"));
+        fs::write(top.path().join("marks"), "no FIFO").unwrap();
+        empty(top.path()).unwrap();
+        assert!(precious());
+        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0, "the next trial makes them anew");
+        link(&top.path().join("marks"));
+        fs::write(top.path().join("tmp"), "no directory").unwrap();
+        empty(top.path()).unwrap();
+        assert!(precious() && fs::read_dir(top.path()).unwrap().count() == 0);
+        link(&top.path().join("scratch"));
+        empty(&top.path().join("scratch")).unwrap_err();
+        assert!(precious());
     }
 
     #[test]
