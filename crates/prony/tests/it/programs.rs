@@ -244,7 +244,7 @@ fn a_mark_of_another_clock_has_the_time_at_which_it_was_read() {
     let trial = bench.trial(&format!("{}[[phase]]\nname = \"p\"\n", shell(&script)));
     let (wall, lag) = (amount(&trial, "p", Metric::Wall), amount(&trial, "p", Metric::Lag));
     assert!(wall <= trial.took.as_nanos() as f64, "{wall} of {}: not since the machine's start", trial.took);
-    assert!(wall + lag >= 50e6 && lag > 0.0, "{wall} and {lag}");
+    assert!(wall > 0.0 && lag > 0.0, "{wall} and {lag}");
     assert_eq!(guards(&trial), ["strange_marks"]);
     assert_eq!(trial.effective["strange_marks_in_all"], 2);
     let marks = trial.effective["strange_marks"].to_string();
