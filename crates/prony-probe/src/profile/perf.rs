@@ -37,18 +37,16 @@ pub struct Perf {
 
 /// Whether processes can be profiled here: `perf` is attached to one for an instant.
 ///
-/// Not to this one: `perf` gives up where a thread ends between its list of threads and its call for that thread.
+/// Not to this one where it can be helped: `perf` gives up where a thread ends between its list of threads and its call for
+/// that thread.
 pub fn usable(scratch: &Path) -> Reading<()> {
-    let waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
-    let mut waiting = match waiting {
-        Ok(waiting) => waiting,
-        Err(error) => return Reading::Missing(why("starting `cat`", &error)),
-    };
+    let mut waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok();
+    let pid = waiting.as_ref().map_or_else(std::process::id, Child::id);
     let dir = scratch.join("perf");
-    let tried = Perf::attach(waiting.id(), &dir, Nanos::from_millis(10)).map(drop);
+    let tried = Perf::attach(pid, &dir, Nanos::from_millis(10)).map(drop);
     // What cannot be removed is below scratch, and goes with it; what cannot be ended ends with its input.
     let _ = fs::remove_dir_all(dir);
-    let _ = waiting.kill().and_then(|()| waiting.wait());
+    let _ = waiting.as_mut().map(|waiting| waiting.kill().and_then(|()| waiting.wait()));
     tried
 }
 

@@ -91,7 +91,7 @@ fn the_heap_of_a_program_is_read_while_it_runs() {
     let site = Site::new(&[(
         "a.js",
         "const kept = []; let n = 0; const grow = () => { for (let i = 0; i < 20000; i++) kept.push({ i }); \
-         if (++n < 8) setTimeout(grow, 40); else console.log(kept.length, Buffer.alloc(3e6).length); }; grow();",
+         if (++n < 8) setTimeout(grow, 40); else console.log(kept.length, (globalThis.kept = Buffer.alloc(3e6)).length); }; grow();",
     )]);
     let args = ["-r", "2", "--runtime", "node", "--export-csv", "o.csv", "--", "node", "site/a.js"];
     let (output, data) = site.bench.exec(&args);
