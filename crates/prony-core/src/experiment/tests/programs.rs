@@ -384,6 +384,24 @@ fn programs_are_told_their_directory_and_variables() {
 }
 
 #[test]
+fn a_program_may_say_where_its_data_lie() {
+    let store = |keys: &str| programs(&format!("[factors]\nn = [3]\n[program.x]\ncommand = \"a\"\n{keys}"))[0].store.clone();
+    assert_eq!(store(""), None);
+    assert_eq!(store("store = \"{dir}/data-{n}\"\n"), Some(format!("{DIR}/data-3")));
+    assert_eq!(store("store = \"data\"\n"), Some("data".to_owned()));
+    let said = faults("[program.x]\ncommand = \"a\"\nstore = \"\"\n");
+    assert_eq!(
+        said,
+        "3:1 `store` names no file and no directory | write where the program keeps its data, as `store = \"{dir}/data\"`"
+    );
+    let json = serde_json::to_value(&programs("[program.x]\ncommand = \"a\"\nstore = \"data\"\n")[0]).unwrap();
+    let mut before = json.clone();
+    before.as_object_mut().unwrap().remove("store");
+    let old: ProgramSpec = serde_json::from_value(before).unwrap();
+    assert_eq!(old.store, None, "runs from before the key are read");
+}
+
+#[test]
 fn figures_of_a_runtime_may_be_those_of_a_role() {
     let of = |runtime: &str, metric: &str| {
         let body = format!("[program.x]\ncommand = \"a\"\n{runtime}[compare]\nmetric = \"run.{metric}\"\n");
