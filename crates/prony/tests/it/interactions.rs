@@ -158,7 +158,7 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     star.trials.retain(|t| t.trial.variant != 3);
     assert_eq!(found(&star).looked_at, 0);
     let mut wrong = run(&engines, time);
-    let answer = |digest: &str| Some(Answer { rows: 1, digest: digest.to_owned(), comparable: true });
+    let answer = |digest: &str| Some(Answer { rows: Some(1), digest: digest.to_owned(), comparable: true });
     let lmdb = |t: &TrialRecord| t.trial.variant >= 2;
     wrong.trials.iter_mut().for_each(|t| t.phases[0].answer = answer(if lmdb(t) { "b" } else { "a" }));
     assert_eq!(found(&wrong), Interactions { confidence: 0.95, looks: 1, ..Interactions::default() });

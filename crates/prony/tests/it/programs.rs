@@ -271,10 +271,14 @@ fn what_programs_answer_must_agree() {
     };
     let (data, text) = shown("hits 5 digest ab", pattern);
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
-    assert_eq!((answer.rows, answer.digest.as_str()), (5, "told:ab"));
+    assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "told:ab"));
     assert!(!text.contains("answered differently"), "{text}");
     let (_, text) = shown("hits 5 digest cd", pattern);
     assert!(text.contains("say that they answered differently: `ab` and `cd`"), "{text}");
+    let (data, text) = shown("hits 5 digest ab", "digest (?<digest>[0-9a-f]+)");
+    let answer = data.trials[0].phases[0].answer.clone().unwrap();
+    assert_eq!((answer.rows, answer.digest.as_str()), (None, "told:ab"), "it told no number, and has none");
+    assert!(!text.contains("answered differently"), "{text}");
     let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
 }
