@@ -10,8 +10,10 @@ use serde_json::Value;
 
 use super::judged::{ComparisonOut, GrowthOut, InteractionOut, comparisons, growths, interactions};
 use super::label;
+use super::profiled::{ProfileOut, profiles};
 use super::readings::{completion, unit};
 use crate::error::Error;
+use crate::profiles::VariantProfile;
 use crate::report::model::{Cell, Figure, Report, Table};
 use crate::results::{RunData, RunHead};
 use crate::verdicts;
@@ -34,6 +36,7 @@ struct Document<'a> {
     comparisons: Vec<ComparisonOut>,
     interactions: Vec<InteractionOut>,
     growth: Vec<GrowthOut>,
+    profiles: Vec<ProfileOut<'a>>,
 }
 
 #[derive(Serialize)]
@@ -151,11 +154,16 @@ struct FigureOut<'a> {
     missing: Option<&'a str>,
 }
 
-/// Writes a run with its tables.
+/// Writes a run with its tables and its profiles.
 ///
 /// # Errors
 /// [`Error::Write`], [`Error::Json`].
-pub fn document(data: &RunData, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+pub fn document(
+    data: &RunData,
+    report: &Report,
+    profiled: &[VariantProfile],
+    out: &mut dyn Write,
+) -> Result<(), Error> {
     let verdicts = verdicts::of(data);
     let document = Document {
         format: FORMAT,
@@ -168,6 +176,7 @@ pub fn document(data: &RunData, report: &Report, out: &mut dyn Write) -> Result<
         comparisons: comparisons(&verdicts),
         interactions: interactions(data, &verdicts),
         growth: growths(data),
+        profiles: profiles(profiled),
     };
     serde_json::to_writer_pretty(&mut *out, &document).map_err(failed)?;
     writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)
