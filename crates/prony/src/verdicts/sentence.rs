@@ -89,7 +89,8 @@ fn figure(comparison: &Comparison) -> String {
     format!(": {} times{interval}", digits(ratio))
 }
 
-pub(super) fn interval_text(interval: RatioInterval) -> String {
+/// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
+pub(crate) fn interval_text(interval: RatioInterval) -> String {
     match (interval.low, interval.high) {
         (low, Some(high)) if low > 0.0 => format!("{} to {}", digits(low), digits(high)),
         (_, Some(high)) => format!("at most {}", digits(high)),
@@ -119,7 +120,7 @@ fn shares((low, high): (f64, f64)) -> String {
 }
 
 /// Three significant digits: `0.0123`, `1.00`, `12.3`, `1840`.
-pub(super) fn digits(ratio: f64) -> String {
+pub(crate) fn digits(ratio: f64) -> String {
     let places = match ratio {
         r if r >= 100.0 => 0,
         r if r >= 10.0 => 1,

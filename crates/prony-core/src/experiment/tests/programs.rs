@@ -354,6 +354,11 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(counts, [(3, true), (2, true), (2, false), (2, true), (0, false)]);
     let baseline = experiment.variants().iter().position(|variant| variant.baseline);
     assert_eq!(baseline, Some(0));
+    assert_eq!(experiment.leave_one_out(), Some(0));
+    let untold = sound(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""));
+    assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
+    let told = sound(&text.replace("code = \"all\"", "code = \"none\""));
+    assert_eq!(told.compare().baseline["code"], "none");
     let wrong =
         |factor: &str| faults(&text.replace("leave_one_out = \"code\"", &format!("leave_one_out = \"{factor}\"")));
     assert!(wrong("kode").contains("unknown factor `kode` | did you mean `code`?"), "{}", wrong("kode"));

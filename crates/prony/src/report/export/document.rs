@@ -8,7 +8,9 @@ use prony_core::record::{Answer, PhaseRecord, TrialRecord};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::judged::{ComparisonOut, GrowthOut, InteractionOut, comparisons, growths, interactions};
+use super::judged::{
+    ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, comparisons, growths, interactions, left_out,
+};
 use super::label;
 use super::profiled::{ProfileOut, profiles};
 use super::readings::{completion, unit};
@@ -34,6 +36,7 @@ struct Document<'a> {
     tables: Vec<TableOut<'a>>,
     verdicts: Vec<&'a str>,
     comparisons: Vec<ComparisonOut>,
+    leave_one_out: Vec<LeftOutOut>,
     interactions: Vec<InteractionOut>,
     growth: Vec<GrowthOut>,
     profiles: Vec<ProfileOut<'a>>,
@@ -174,6 +177,7 @@ pub fn document(
         tables: report.tables.iter().map(table).collect(),
         verdicts: report.verdicts.iter().map(|v| v.text.as_str()).collect(),
         comparisons: comparisons(&verdicts),
+        leave_one_out: left_out(data, &verdicts),
         interactions: interactions(data, &verdicts),
         growth: growths(data),
         profiles: profiles(profiled),
