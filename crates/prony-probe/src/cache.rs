@@ -80,7 +80,9 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
         if metadata.is_dir() {
             match fs::read_dir(&path) {
                 Err(error) if gone(&error) => {}
-                entries => open.extend(entries?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?),
+                entries => {
+                    open.extend(entries?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?)
+                }
             }
         } else if metadata.is_file() {
             found.push(path);

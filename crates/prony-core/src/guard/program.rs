@@ -169,7 +169,8 @@ pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
     if store["found"] != false || !record.ending.outcome.is_ok() {
         return None;
     }
-    let message = format!("nothing was ever at the program's `store`, `{}`", store["path"].as_str().unwrap_or_default());
+    let message =
+        format!("nothing was ever at the program's `store`, `{}`", store["path"].as_str().unwrap_or_default());
     let hint = "compare it with where the program writes; relative paths start at the directory it works in";
     Some(Finding::of("store_not_found", Severity::Warning, message, hint))
 }
@@ -183,7 +184,10 @@ pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
     }
     let message = format!("the program's `store` had {before} when the trial began, in a place that trials share");
     let hint = "where trials before it left that, let `prepare` remove it, or `copy = \"trial\"` give each its own";
-    Some(Finding::of("store_carried_over", Severity::Note, message, hint).with(json!({ "blocks": store["at_begin"]["blocks"] })))
+    Some(
+        Finding::of("store_carried_over", Severity::Note, message, hint)
+            .with(json!({ "blocks": store["at_begin"]["blocks"] })),
+    )
 }
 
 /// Reading the size of a store took a good part of the time in which the program ran.
@@ -357,9 +361,7 @@ mod tests {
             (trial.phases[0].begin, trial.phases[0].end) = (Some(Nanos::ZERO), Some(Nanos::from_secs(1)));
             check(&trial).into_iter().map(|finding| finding.guard).collect::<Vec<_>>()
         };
-        let store = |found: bool, blocks: Value, own: bool, reading: u64| {
-            json!({ "path": "/x", "at_begin": blocks, "found": found, "of_the_trial": own, "reading_ns": reading })
-        };
+        let store = |found: bool, blocks: Value, own: bool, reading: u64| json!({ "path": "/x", "at_begin": blocks, "found": found, "of_the_trial": own, "reading_ns": reading });
         let some = json!({ "blocks": 4096 });
         assert_eq!(of(Outcome::Ok, store(false, Value::Null, false, 0)), ["store_not_found"]);
         assert_eq!(of(Outcome::TimedOut, store(false, Value::Null, false, 0)), [""; 0], "it may not have come so far");

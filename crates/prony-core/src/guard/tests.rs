@@ -295,7 +295,11 @@ fn answers_that_differ_refuse_the_comparison() {
 #[test]
 fn answers_that_programs_tell_must_agree_too() {
     assert_eq!(answers(&answered("told:aa", None), &answered("told:aa", None)), []);
-    assert_eq!(answers(&answered("told:aa", None), &answered("told:aa", 7)), [], "one has no number, the digests agree");
+    assert_eq!(
+        answers(&answered("told:aa", None), &answered("told:aa", 7)),
+        [],
+        "one has no number, the digests agree"
+    );
     let zero = answers(&answered("told:aa", 0), &answered("told:aa", 7));
     assert_eq!(zero[0].message, "`lmdb` returned 0 rows and `redb` 7", "no rows is a number");
     let found = answers(&answered("told:aa", None), &answered("told:ab", 7));

@@ -144,7 +144,8 @@ fn what_an_operation_saw_before_it_failed_is_no_answer_either() {
     let compute = Action::Compute(Ops { amount: Amount::Records, ..ops(Order::Record) });
     for action in [Action::Delete(ops(Order::Record)), compute] {
         let name = action.name();
-        let [ended] = reports(&option(plan(1000, [action]), "fail_commit_every", OptionValue::Int(4))).try_into().unwrap();
+        let [ended] =
+            reports(&option(plan(1000, [action]), "fail_commit_every", OptionValue::Int(4))).try_into().unwrap();
         assert_eq!((ended.operations, ended.errors, ended.misses), (750, 250, Some(750)), "{name}");
     }
 }

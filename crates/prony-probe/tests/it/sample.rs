@@ -189,13 +189,18 @@ fn on_disk(store: &Path) -> Settings {
 #[test]
 fn what_is_not_read_of_a_disk_has_the_reason_that_was_given() {
     let subject = Subject::done("nothing");
-    let why = |text: &str| Reading::Missing(Why::NotSupported(text.to_owned()));
-    let settings = Settings { store: why("no store"), device: why("no device"), ..Settings::default() };
+    let why = |text: &str| Why::NotSupported(text.to_owned());
+    let (store, device) = (Reading::Missing(why("no store")), Reading::Missing(why("no device")));
+    let settings = Settings { store, device, ..Settings::default() };
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
     let readings = phase_readings(&sampler.edge(), &sampler.edge(), &[], "");
     let of = |metric| readings[&MetricKeyText(MetricKey::amount(metric))].clone();
-    assert_eq!([Metric::Disk, Metric::DiskLength, Metric::Cached].map(of), [(); 3].map(|()| why("no store")));
-    assert_eq!([Metric::Flushes, Metric::DeviceWritten].map(of), [(); 2].map(|()| why("no device")));
+    for metric in [Metric::Disk, Metric::DiskLength, Metric::Cached] {
+        assert_eq!(of(metric), Reading::Missing(why("no store")));
+    }
+    for metric in [Metric::Flushes, Metric::DeviceWritten] {
+        assert_eq!(of(metric), Reading::Missing(why("no device")));
+    }
 }
 
 #[test]

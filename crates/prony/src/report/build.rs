@@ -11,8 +11,8 @@ use prony_core::record::TrialRecord;
 
 use super::cells::{Plan, Said, Source, fill, scales};
 use super::columns::{self, ColumnPlan};
-use super::left_out;
 use super::layout::{Layout, Part, RowPart};
+use super::left_out;
 use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
 use super::notes::Notes;
 use super::preface;

@@ -52,7 +52,13 @@ fn rows(table: &Table) -> Vec<(String, f64, &str, &str)> {
         (labels.join("/"), row.cells[0].main.parse().unwrap_or(f64::NAN))
     };
     let texts = table.rows.iter().map(|row| (row.cells[1].main.as_str(), row.cells[2].main.as_str()));
-    table.rows.iter().map(row).zip(texts).map(|((labels, ratio), (verdict, effect))| (labels, ratio, verdict, effect)).collect()
+    table
+        .rows
+        .iter()
+        .map(row)
+        .zip(texts)
+        .map(|((labels, ratio), (verdict, effect))| (labels, ratio, verdict, effect))
+        .collect()
 }
 
 #[track_caller]
@@ -135,7 +141,10 @@ fn what_cannot_be_judged_says_so() {
     let found = rows(&table);
     assert_eq!((found[0].2, found[0].3), ("does not finish", "is needed to finish"));
     assert_eq!(table.rows[0].cells[0].main, "-", "there is no ratio");
-    assert!(found[1].3 == "can't tell" || found[1].3.ends_with("by how much is uncertain") || found[1].3 == "helps", "{found:?}");
+    assert!(
+        found[1].3 == "can't tell" || found[1].3.ends_with("by how much is uncertain") || found[1].3 == "helps",
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -168,11 +177,15 @@ fn every_medium_has_the_table() {
     let line = terminal.lines().find(|line| line.starts_with("log")).unwrap();
     assert!(line.trim_end().ends_with("faster          hurts"), "words stand to the left and are not faint: {line:?}");
     let markdown = rendered(&report, &Markdown);
-    assert!(markdown.contains("| change | without it, times as long | without it | so it |\n| :-- | --: | :-- | :-- |"), "{markdown}");
+    assert!(
+        markdown.contains("| change | without it, times as long | without it | so it |\n| :-- | --: | :-- | :-- |"),
+        "{markdown}"
+    );
     assert!(markdown.contains(" | slower | helps |"), "{markdown}");
     let (database, id) = pages::stored("left-out", &experiment, &data.trials);
     let page = report_page::of_stored("left-out", &database, id);
-    let verdicts = &page[page.find("<section id=\"verdicts\">").unwrap()..page.find("<section id=\"findings\">").unwrap()];
+    let verdicts =
+        &page[page.find("<section id=\"verdicts\">").unwrap()..page.find("<section id=\"findings\">").unwrap()];
     assert!(verdicts.contains(title) && verdicts.contains("<td>slower</td><td>helps</td>"), "{verdicts}");
 }
 
@@ -187,7 +200,10 @@ fn the_json_document_has_the_effects_as_numbers() {
     let effects = document["leave_one_out"].as_array().unwrap();
     assert_eq!(effects.len(), 8);
     let cache = &effects[0];
-    assert_eq!((&cache["change"], &cache["at"], &cache["effect"]), (&json!("cache"), &json!({ "pages": "few" }), &json!("helps")));
+    assert_eq!(
+        (&cache["change"], &cache["at"], &cache["effect"]),
+        (&json!("cache"), &json!({ "pages": "few" }), &json!("helps"))
+    );
     let verdict = &document["comparisons"][cache["comparison"].as_u64().unwrap() as usize];
     for key in ["metric", "ratio", "low", "high", "verdict"] {
         assert_eq!(cache[key], verdict[key], "it is that verdict, and nothing new: {key}");
@@ -206,7 +222,8 @@ fn a_file_that_leaves_one_out_is_judged_against_all_unless_told() {
     bench.run(body);
     let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
     assert!(shown.contains("What each change does where the others are there: run.time"), "{shown}");
-    let row = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{shown}")).to_owned();
+    let row =
+        |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{shown}")).to_owned();
     assert!(row("fast ").contains("13.0") && row("fast ").trim_end().ends_with("helps"), "{}", row("fast "));
     assert!(row("same ").trim_end().ends_with("makes no difference"), "{}", row("same "));
 }

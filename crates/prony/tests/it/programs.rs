@@ -304,7 +304,8 @@ fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
 fn a_declared_store_has_its_size_and_its_device_flushes() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    let script = "mkdir -p data; head -c 1000000 /dev/zero > data/a; echo one; sleep 1; truncate -s 50M data/b; sync data/a";
+    let script =
+        "mkdir -p data; head -c 1000000 /dev/zero > data/a; echo one; sleep 1; truncate -s 50M data/b; sync data/a";
     let body = format!(
         "{}directory = \"site\"\nstore = \"{{dir}}/data\"\n[[phase]]\nname = \"one\"\nend = {{ line = \"one\" }}\n\
          [[phase]]\nname = \"two\"\nbegin = {{ line = \"one\" }}\n",
@@ -319,17 +320,21 @@ fn a_declared_store_has_its_size_and_its_device_flushes() {
     assert_eq!(amount(fresh, "two", Metric::DiskLength), 1e6 + f64::from(50 << 20));
     let blocks = amount(fresh, "two", Metric::Disk);
     assert!((1e6..10e6).contains(&blocks), "the second file is sparse: {blocks}");
-    let absent = |trial: &TrialRecord, phase: usize, metric| match trial.phases[phase].reading(MetricKey::amount(metric)) {
-        Some(Reading::Missing(why)) => why.to_string(),
-        other => panic!("{other:?}"),
-    };
+    let absent =
+        |trial: &TrialRecord, phase: usize, metric| match trial.phases[phase].reading(MetricKey::amount(metric)) {
+            Some(Reading::Missing(why)) => why.to_string(),
+            other => panic!("{other:?}"),
+        };
     assert!(absent(fresh, 0, Metric::Cached).contains("No such file"), "{}", absent(fresh, 0, Metric::Cached));
     assert!(amount(fresh, "two", Metric::Cached) > 0.9);
     match fresh.phases[1].reading(MetricKey::amount(Metric::Flushes)).unwrap() {
         Reading::Measured(flushes) => assert!(*flushes >= 1.0, "the file was synced"),
         Reading::Missing(why) => assert!(why.to_string().contains("block device"), "{why}"),
     }
-    assert_eq!((&fresh.effective["store"]["at_begin"], &fresh.effective["store"]["found"]), (&Value::Null, &true.into()));
+    assert_eq!(
+        (&fresh.effective["store"]["at_begin"], &fresh.effective["store"]["found"]),
+        (&Value::Null, &true.into())
+    );
     assert_eq!(later.effective["store"]["at_begin"]["files"], 2);
     let carried = |trial: &TrialRecord| guards(trial).contains(&"store_carried_over");
     assert_eq!((carried(fresh), carried(later)), (false, true), "both work in the variant's copy");

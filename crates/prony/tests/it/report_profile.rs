@@ -131,9 +131,15 @@ fn the_json_document_has_functions_packages_and_what_profiling_cost() {
     assert!(faults.is_empty(), "{faults:#?}");
     assert_eq!(document["trials"].as_array().unwrap().len(), trials.len(), "the profiled trial is not among them");
     let [first, second] = document["profiles"].as_array().unwrap().as_slice() else { panic!("two profiles") };
-    assert_eq!((&first["variant"], &first["interval_ns"], &first["missing"]), (&json!(0), &json!(250_000), &Value::Null));
+    assert_eq!(
+        (&first["variant"], &first["interval_ns"], &first["missing"]),
+        (&json!(0), &json!(250_000), &Value::Null)
+    );
     assert!(first["notes"][0].as_str().unwrap().contains("before it could write its profile"));
-    assert_eq!((&second["missing"], &second["phases"]), (&json!("not permitted: perf_event_paranoid is 3"), &json!([])));
+    assert_eq!(
+        (&second["missing"], &second["phases"]),
+        (&json!("not permitted: perf_event_paranoid is 3"), &json!([]))
+    );
     for phase in first["phases"].as_array().unwrap() {
         let sum = |list: &str, key: &str| -> u64 {
             phase[list].as_array().unwrap().iter().map(|row| row[key].as_u64().unwrap()).sum()

@@ -131,7 +131,9 @@ impl Terminal {
         match cell {
             cell if cell.outcome => self.style(Style::Alarm, &text),
             // A cell of words alone has no figure that could be missing.
-            cell if !cell.figures.is_empty() && cell.figures.iter().all(|f| f.value.is_none()) => self.style(Style::Faint, &text),
+            cell if !cell.figures.is_empty() && cell.figures.iter().all(|f| f.value.is_none()) => {
+                self.style(Style::Faint, &text)
+            }
             _ => text,
         }
     }

@@ -118,12 +118,18 @@ mod tests {
         edges[2].disk = size(4);
         let told = |keys: &str, edges: &[Edge]| told(&program(keys), at, Care::Full, edges);
         let late = told("store = \"data\"\n", &edges);
-        assert_eq!((&late["path"], &late["at_begin"], &late["found"]), (&json!("/somewhere/data"), &json!(null), &json!(true)));
+        assert_eq!(
+            (&late["path"], &late["at_begin"], &late["found"]),
+            (&json!("/somewhere/data"), &json!(null), &json!(true))
+        );
         assert_eq!(late["reading_ns"], 3_000_000, "what is read of a program that does not run disturbs nothing");
         edges[0].disk = size(2);
         assert_eq!(told("store = \"data\"\n", &edges)["at_begin"]["files"], 2);
         let own = |keys: &str| told(&format!("store = \"data\"\n{keys}"), &edges)["of_the_trial"].clone();
-        assert_eq!((own(""), own("directory = \"d\"\n"), own("directory = \"d\"\ncopy = \"trial\"\n")), (json!(true), json!(false), json!(true)));
+        assert_eq!(
+            (own(""), own("directory = \"d\"\n"), own("directory = \"d\"\ncopy = \"trial\"\n")),
+            (json!(true), json!(false), json!(true))
+        );
         assert_eq!(told("store = \"/elsewhere\"\n", &edges)["of_the_trial"], false);
         edges.iter_mut().for_each(|edge| edge.disk = Reading::Missing(Why::NotApplicable));
         assert_eq!(told("store = \"data\"\n", &edges)["found"], false);
