@@ -390,8 +390,9 @@ fn programs_are_told_their_directory_and_variables() {
 
 #[test]
 fn a_program_may_say_where_its_data_lie() {
-    let store =
-        |keys: &str| programs(&format!("[factors]\nn = [3]\n[program.x]\ncommand = \"a {{n}}\"\n{keys}"))[0].store.clone();
+    let store = |keys: &str| {
+        programs(&format!("[factors]\nn = [3]\n[program.x]\ncommand = \"a {{n}}\"\n{keys}"))[0].store.clone()
+    };
     assert_eq!(store(""), None);
     assert_eq!(store("store = \"{dir}/data-{n}\"\n"), Some(format!("{DIR}/data-3")));
     assert_eq!(store("store = \"data\"\n"), Some("data".to_owned()));
