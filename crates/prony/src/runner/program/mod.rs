@@ -9,6 +9,7 @@ pub mod holds;
 pub mod marks;
 pub mod others;
 pub mod probe;
+pub mod replicas;
 pub mod seen;
 pub mod span;
 pub mod stage;
@@ -31,6 +32,7 @@ use prony_core::units::Nanos;
 use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
 use prony_probe::launch::Captured;
+use prony_probe::runtime::ProbeLine;
 use serde_json::{Value, json};
 
 use super::around::Around;
@@ -43,6 +45,7 @@ use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
 use probe::Probing;
+use replicas::along::{Ground, Replicas};
 use seen::Seen;
 use stage::Stage;
 use watch::Watched;
@@ -94,8 +97,11 @@ fn attempt(
     }
     let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
     let (release, sampler) = stage.hold(lab, spec, program, launch, recorder.as_deref_mut())?;
+    let recording = recorder.as_deref();
+    let ground = Ground { lab, setting: &setting, group: stage.group(), sampler: &sampler, recorder: recording };
+    let replicas = Replicas::hold(&ground, &spec.phases)?;
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
-    let watched = watch::watch(release, ends, seen, spec.limits.trial, &lab.interrupt);
+    let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
     let mut record = TrialRecord {
         trial: *trial,
@@ -119,13 +125,17 @@ fn attempt(
             let (mut watched, running) = watched?;
             record.series = sampled.series;
             // They lie in the scratch, which is cleared with the stage.
-            let deaths = probing.deaths()?;
-            let finished = stage.clear(lab, running)?;
+            let mut deaths = probing.deaths()?;
+            let mut finished = stage.clear(lab, running)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
             watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
+            take_in(&mut watched, &program.name, &record.series, &mut deaths);
+            finished.killed += watched.replicas.finished.killed;
+            finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
             fill(&mut record, spec, &watched, &probing);
+            record.effective["replicas"] = replicas::told::told(program, &setting.directory, &watched.replicas);
             record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
             json!({
                 "memory": watched.ended.memory,
@@ -143,6 +153,21 @@ fn attempt(
 /// When each process was sampled last.
 fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
     series.iter().filter_map(|process| Some((process.pid, process.samples.last()?.at))).collect()
+}
+
+/// Takes what was seen of replicas into what was seen of the program: their heaps, and deaths by a heap's limit.
+fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
+    let seen = last_seen(series);
+    replicas::figures::leave_out(&mut watched.edges, program, &watched.replicas.all);
+    for ran in &mut watched.replicas.all {
+        let Some(at) = ran.end().map(|end| end.at) else { continue };
+        ran.threads.finish(at, &ran.deaths, &seen);
+        // Where the program's own probe is silent, sums of the others' would pass for those of all.
+        if !watched.threads.all().is_empty() {
+            watched.threads.join(&ran.threads);
+        }
+        deaths.extend(ran.deaths.iter().cloned());
+    }
 }
 
 /// What was asked to run.
@@ -166,8 +191,15 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
     let silent = probing.silent();
     record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
+    let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
-    let unheard = unheard.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
+    let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
+        // Replicas without a pattern of their own may be those who tell it.
+        let theirs = watched.replicas.phase == *index && replicas.is_some_and(|replicas| replicas.read.is_none());
+        let heard = theirs && watched.replicas.all.iter().any(|ran| !ran.lines.heard_nothing());
+        phase.ended.is_some() && phase.heard_nothing() && !heard
+    });
+    let unheard = unheard.map(|(_, phase)| phase);
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
     let seen = json!({
         "status": watched.ended.status,

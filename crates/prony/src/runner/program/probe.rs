@@ -135,6 +135,7 @@ mod tests {
             cleanup: None,
             warmup: 0,
             changes: Vec::new(),
+            replicas: None,
         }
     }
 

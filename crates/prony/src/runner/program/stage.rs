@@ -36,11 +36,13 @@ pub struct Stage {
     /// The supervisor that it takes over, until the program is held.
     kept: Option<Kept>,
     common: Option<Common>,
+    /// The program's control group, where it is the trial's own.
+    group: Option<Group>,
 }
 
 impl Stage {
     /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
-    /// held.
+    /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains.
     ///
     /// # Errors
     /// Where the machine refuses it.
@@ -51,19 +53,24 @@ impl Stage {
         place: &Place,
         profiled: bool,
     ) -> Result<Self, Error> {
-        let light = lab.experiment.observe().care == Care::Light && !profiled;
+        let light = lab.experiment.observe().care == Care::Light && !profiled && program.replicas.is_none();
         if !light || is_confined(&spec.limits) || !place.is_itself(program) {
-            return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None });
+            return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None, group: None });
         }
         let left = lab.stages.left.borrow_mut().take();
         let Standing { kept, common, scratch } =
             left.map_or_else(|| Standing::make(&lab.near, &lab.launcher, &lab.tracepoints), Ok)?;
-        Ok(Self { scratch, kept: Some(kept), common: Some(common) })
+        Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None })
     }
 
     /// The trial's scratch directory.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()
+    }
+
+    /// The control group of what is held, where it is the trial's own.
+    pub const fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
     }
 
     /// Attaches everything that observes the program: to its process, held before its first instruction, or to where it
@@ -83,6 +90,7 @@ impl Stage {
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let settings = Settings { group: counting(&group), ..settings };
+            self.group = Some(group.clone());
             launch.group = Some(group);
             let held = lab.launcher.start(launch)?;
             if let Some(recorder) = recorder {
