@@ -85,7 +85,7 @@ fn of(counters: &Reading<Counters>, count: Count) -> Reading<f64> {
 
 fn without_schedule(readings: &mut Readings) {
     let gone = Why::NotSupported(GONE.to_owned());
-    [Metric::OnCpu, Metric::CpuWait].map(|metric| set(readings, metric, Reading::Missing(gone.clone())));
+    [Metric::OnCpu, Metric::CpuWait].into_iter().for_each(|m| set(readings, m, Reading::Missing(gone.clone())));
 }
 
 /// What replicas tell of the phase as a whole: how far apart they were, and sums of what they told where the program told
@@ -256,7 +256,7 @@ fn together(all: &[Ran], seen: Seen<'_>) -> Readings {
     without_schedule(&mut readings);
     readings.extend(told(all));
     let time = makespan(all);
-    [Metric::Wall, Metric::Time].map(|metric| set(&mut readings, metric, time.clone()));
+    [Metric::Wall, Metric::Time].into_iter().for_each(|metric| set(&mut readings, metric, time.clone()));
     rate_of_told(&mut readings);
     readings
 }
