@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 
+use prony::results::Database;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::outcome::{OutOfMemory, Outcome};
 use prony_core::reading::Reading;
@@ -88,8 +89,12 @@ fn each_replica_has_its_own_env_output_and_figures() {
         assert_eq!(copy["env"]["N"], n.to_string());
         assert_eq!(copy["output"]["stderr"]["first"], format!("note {n}\n"));
         assert!(copy["output"]["stdout"]["first"].as_str().unwrap().contains("\nshared\n"), "{copy}");
-        assert!(trial.series.iter().any(|series| series.role == name), "it is sampled under its own role");
     }
+    let database = Database::open(&bench.path("prony.db")).unwrap();
+    let run = database.runs().unwrap().last().unwrap().id;
+    let series = database.load_series(run, trial.trial.position).unwrap();
+    let roles: BTreeSet<&str> = series.iter().map(|series| series.role.as_str()).collect();
+    assert_eq!(roles, BTreeSet::from(["x", "replica.1", "replica.2", "replica.3"]), "each is sampled under its own");
     assert_eq!(amount(&trial, "queries", Metric::Operations), 600.0, "those of the replicas, the program told none");
     assert_eq!((number(&trial, "replicas", "time"), number(&trial, "replicas", "operations")), (makespan, 600.0));
     assert_eq!(number(&trial, "replicas", "rate"), 600.0 * 1e9 / makespan);

@@ -34,20 +34,28 @@ pub fn judge(
     // Whatever ended all of them at once goes before what became of each.
     let of_all = matches!(own.outcome, Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut);
     let first = watched.replicas.all.iter().filter_map(|ran| failure(program, ran)).min_by_key(|failure| failure.at);
+    let began = watched.tracker.phases.get(watched.replicas.phase).and_then(|phase| phase.began);
+    let place = |at: Nanos| {
+        let name = phases.get(watched.replicas.phase).map(|phase| phase.name.clone());
+        (name, at.since(began.unwrap_or(at)))
+    };
     match first {
         Some(first) if !of_all && (own.outcome.is_ok() || first.at <= watched.ended.at) => {
-            let began = watched.tracker.phases.get(watched.replicas.phase).and_then(|phase| phase.began);
-            let phase = phases.get(watched.replicas.phase).map(|phase| phase.name.clone());
-            let mut evidence = first.shown;
+            let ((phase, after), mut evidence) = (place(first.at), first.shown);
             evidence.extend(finished.problems.iter().cloned());
-            Ending { outcome: first.outcome, phase, after: first.at.since(began.unwrap_or(first.at)), evidence }
+            Ending { outcome: first.outcome, phase, after, evidence }
         }
         _ if own.outcome.is_ok() => own,
         first => {
+            // What ended all of them may have ended replicas first, and a phase with them.
+            let (phase, after) = match (&own.phase, &first) {
+                (None, Some(first)) => place(first.at),
+                _ => (own.phase, own.after),
+            };
             let mut evidence = own.evidence;
             evidence.extend(first.into_iter().flat_map(|failure| failure.shown));
             evidence.extend(still_there(&watched.replicas.all));
-            Ending { evidence, ..own }
+            Ending { outcome: own.outcome, phase, after, evidence }
         }
     }
 }
