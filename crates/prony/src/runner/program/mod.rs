@@ -31,7 +31,7 @@ use prony_core::record::{ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
 use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
-use prony_probe::launch::Captured;
+use prony_probe::launch::{Captured, Finished};
 use prony_probe::runtime::ProbeLine;
 use serde_json::{Value, json};
 
@@ -96,10 +96,13 @@ fn attempt(
         recorder.environment(&mut launch.env)?;
     }
     let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
-    let (release, sampler) = stage.hold(lab, spec, program, launch, recorder.as_deref_mut())?;
+    let (release, sampler) = stage.hold(lab, spec, program, launch)?;
     let recording = recorder.as_deref();
     let ground = Ground { lab, setting: &setting, group: stage.group(), sampler: &sampler, recorder: recording };
     let replicas = Replicas::hold(&ground, &spec.phases)?;
+    if let Some(recorder) = recorder.as_deref_mut() {
+        recorder.attach(&stage.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
+    }
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
     let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
@@ -122,32 +125,48 @@ fn attempt(
             json!({})
         }
         watched => {
-            let (mut watched, running) = watched?;
+            let (watched, running) = watched?;
             record.series = sampled.series;
             // They lie in the scratch, which is cleared with the stage.
-            let mut deaths = probing.deaths()?;
-            let mut finished = stage.clear(lab, running)?;
+            let deaths = probing.deaths()?;
+            let finished = stage.clear(lab, running)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
-            watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
-            take_in(&mut watched, &program.name, &record.series, &mut deaths);
-            finished.killed += watched.replicas.finished.killed;
-            finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
-            fill(&mut record, spec, &watched, &probing);
-            record.effective["replicas"] = replicas::told::told(program, &setting.directory, &watched.replicas);
-            record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
-            json!({
-                "memory": watched.ended.memory,
-                "killed_at_the_end": finished.killed,
-                "probe": told::probe(&spec.phases, &watched, &probing, &deaths),
-            })
+            conclude(&mut record, spec, &setting, Left { watched, finished, deaths, probing: &probing })
         }
     };
     record.took = monotonic().since(began);
     record.conditions = around.after(lab, more);
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
     Ok(record)
+}
+
+/// What is left of a trial that began.
+struct Left<'a> {
+    watched: Watched,
+    finished: Finished,
+    /// Processes that died by their heap's own limit.
+    deaths: Vec<ProbeLine>,
+    probing: &'a Probing,
+}
+
+/// Puts into the record how a trial went, and returns what stands among its conditions.
+fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
+    let Left { mut watched, mut finished, mut deaths, probing } = left;
+    let program = setting.program;
+    watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
+    take_in(&mut watched, &program.name, &record.series, &mut deaths);
+    finished.killed += watched.replicas.finished.killed;
+    finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
+    fill(record, spec, &watched, probing);
+    record.effective["replicas"] = replicas::told::told(program, &setting.directory, &watched.replicas);
+    record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+    json!({
+        "memory": watched.ended.memory,
+        "killed_at_the_end": finished.killed,
+        "probe": told::probe(&spec.phases, &watched, probing, &deaths),
+    })
 }
 
 /// When each process was sampled last.

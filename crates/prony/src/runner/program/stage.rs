@@ -24,7 +24,6 @@ use prony_probe::sample::{Edge, Root, Sampler, Settings};
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::Place;
-use crate::runner::recorder::Recorder;
 use crate::runner::standing::{Common, Standing, counting};
 
 /// After how long a lean trial's first sample is taken: what ends sooner is left alone.
@@ -38,6 +37,8 @@ pub struct Stage {
     common: Option<Common>,
     /// The program's control group, where it is the trial's own.
     group: Option<Group>,
+    /// The program's process, where it is held.
+    held: Option<u32>,
 }
 
 impl Stage {
@@ -55,12 +56,18 @@ impl Stage {
     ) -> Result<Self, Error> {
         let light = lab.experiment.observe().care == Care::Light && !profiled && program.replicas.is_none();
         if !light || is_confined(&spec.limits) || !place.is_itself(program) {
-            return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None, group: None });
+            return Ok(Self {
+                scratch: Scratch::create(&lab.near)?,
+                kept: None,
+                common: None,
+                group: None,
+                held: None,
+            });
         }
         let left = lab.stages.left.borrow_mut().take();
         let Standing { kept, common, scratch } =
             left.map_or_else(|| Standing::make(&lab.near, &lab.launcher, &lab.tracepoints), Ok)?;
-        Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None })
+        Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None, held: None })
     }
 
     /// The trial's scratch directory.
@@ -71,6 +78,11 @@ impl Stage {
     /// The control group of what is held, where it is the trial's own.
     pub const fn group(&self) -> Option<&Group> {
         self.group.as_ref()
+    }
+
+    /// The process that is held; `None` where it is made when it is let go.
+    pub const fn held(&self) -> Option<u32> {
+        self.held
     }
 
     /// Attaches everything that observes the program: to its process, held before its first instruction, or to where it
@@ -84,7 +96,6 @@ impl Stage {
         spec: &TrialSpec,
         program: &ProgramSpec,
         mut launch: LaunchSpec,
-        recorder: Option<&mut Recorder>,
     ) -> Result<(Release, Sampler), Error> {
         let settings = Settings { hertz: lab.experiment.observe().hertz, ..Settings::default() };
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
@@ -93,9 +104,7 @@ impl Stage {
             self.group = Some(group.clone());
             launch.group = Some(group);
             let held = lab.launcher.start(launch)?;
-            if let Some(recorder) = recorder {
-                recorder.attach(held.pid());
-            }
+            self.held = Some(held.pid());
             let root = Root::subject(held.pid(), &program.name);
             let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;

@@ -89,6 +89,11 @@ impl Replicas {
         Ok(Self { phase, held: held.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
+    /// The processes that are held.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.held.iter().map(|(held, _)| held.pid())
+    }
+
     /// What to wait for.
     pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.begun.iter().filter(|replica| replica.fate.is_none()).flat_map(|replica| {
