@@ -8,7 +8,7 @@ use super::problem::{Problem, Problems};
 use super::program::{DIR, INSTANCE};
 
 /// Keys of a program whose texts are told the directory in which it works.
-const WITH_DIR: [&str; 5] = ["command", "env", "build", "prepare", "cleanup"];
+const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cleanup"];
 
 /// Keys of replicas whose texts are told that and the number of each.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];

@@ -259,3 +259,25 @@ fn heaps_of_replicas_stand_apart_and_are_summed() {
     let peak = MetricKey::gauge(Metric::Rss, Stat::Peak);
     assert!(figure(&trial, "replica.2", peak).measured().is_some_and(|peak| *peak > 8e6), "one process: the kernel's");
 }
+
+/// METHOD 3.3: what several processes share counts once in their PSS, and once for each in their RSS.
+#[test]
+fn what_replicas_share_counts_once() {
+    let Some(_) = version("python3") else { return };
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let worker = "import mmap, os, sys, time\nf = open('store')\nm = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\n\
+                  rows = sum(m[i] for i in range(0, len(m), 4096))\nprint('done', rows, 'rows', flush=True)\ntime.sleep(1)\n";
+    fs::write(bench.path("site/worker.py"), worker).unwrap();
+    fs::write(bench.path("site/store"), vec![1_u8; 60 << 20]).unwrap();
+    let body = "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\ndirectory = \"site\"\n\
+                [program.x.replicas]\ncount = 3\nphase = \"queries\"\ncommand = \"exec python3 worker.py\"\n\
+                read = '^done (?<rows>\\d+) rows'\n";
+    let trial = bench.trial(&format!("{body}{QUERIES}"));
+    assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
+    let store = f64::from(60 << 20);
+    let (rss, pss) = (number(&trial, "replicas", "rss.max"), number(&trial, "replicas", "pss.max"));
+    assert!(rss > 3.0 * store, "{rss}");
+    assert!((0.95 * store..1.8 * store).contains(&pss), "{pss}: the store once, and what each has of its own");
+    assert_eq!(trial.phases[0].answer.as_ref().unwrap().rows, Some(3 * 15_360), "the rows of all of them");
+}

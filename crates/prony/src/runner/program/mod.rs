@@ -13,6 +13,7 @@ pub mod replicas;
 pub mod seen;
 pub mod span;
 pub mod stage;
+pub mod store;
 pub mod stream;
 pub mod threads;
 pub mod told;
@@ -133,7 +134,7 @@ fn attempt(
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
-            conclude(&mut record, spec, &setting, Left { watched, finished, deaths, probing: &probing })
+            conclude(&mut record, lab, spec, &setting, Left { watched, finished, deaths, probing: &probing })
         }
     };
     record.took = monotonic().since(began);
@@ -152,14 +153,14 @@ struct Left<'a> {
 }
 
 /// Puts into the record how a trial went, and returns what stands among its conditions.
-fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
+fn conclude(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
     let Left { mut watched, mut finished, mut deaths, probing } = left;
     let program = setting.program;
     watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
-    fill(record, spec, &watched, probing);
+    fill(record, lab, spec, &watched, probing);
     record.effective["replicas"] = replicas::told::told(program, &setting.directory, &watched.replicas);
     record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
     json!({
@@ -206,7 +207,7 @@ fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
 }
 
 /// Puts into the record what was seen of the program, and what it left behind.
-fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
     let silent = probing.silent();
     record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
@@ -220,6 +221,10 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
     });
     let unheard = unheard.map(|(_, phase)| phase);
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
+    let directory = record.effective["directory"].as_str().unwrap_or_default();
+    let store = spec.subject.program().map_or(Value::Null, |program| {
+        store::told(program, Path::new(directory), lab.experiment.observe().care, &watched.edges)
+    });
     let seen = json!({
         "status": watched.ended.status,
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
@@ -228,6 +233,7 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
+        "store": store,
         "executed_after": watched.executed.since(watched.released),
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {
