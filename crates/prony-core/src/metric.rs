@@ -63,6 +63,8 @@ macro_rules! metrics {
 metrics! {
     Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); of several clients, the time in which at least one is inside; of an open loop, from its begin to its end";
     Wall "wall" Nanos Lower false "Wall time from the phase's begin to its end, gaps between batches included";
+    Makespan "makespan" Nanos Lower false "From the first release of a program's replicas to the end of the last of them";
+    Skew "skew" Nanos Lower false "From the end of the first of a program's replicas to that of the last";
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
     GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; contained in `cpu`";
     Cpu "cpu" Nanos Lower false "CPU time, user and system, of the whole process tree";

@@ -80,9 +80,15 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
             let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
                 .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
                 .flatten();
-            let of = Frame { limit: limits.phase, runtime: program.as_ref().map(|program| program.runtime) };
+            let of = Frame {
+                limit: limits.phase,
+                runtime: program.as_ref().map(|program| program.runtime),
+                replicas: program.as_ref().map(|program| program.replicas.is_some()),
+            };
             let phases = observed(context, levels, &of, problems)?;
-            return Some(TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits });
+            let program = program?;
+            program::starts_with_a_phase(&program, &node, &phases, problems);
+            return Some(TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits });
         }
     };
     let opened = fits(context, "store", &node, &grammar::STORE, problems)

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::weather::Weather;
-use super::{Finding, Severity, amount, percent, program};
+use super::{Finding, Severity, amount, percent, program, replicas};
 use crate::experiment::spec::{Action, TrialSpec};
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::reading::Reading;
@@ -41,6 +41,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     }
     findings.extend(cache_state(spec, record));
     findings.extend(program::check(record));
+    findings.extend(replicas::check(record));
     findings.extend(swapped(record));
     findings.extend(throttled(&Weather::of(&record.conditions)));
     findings

@@ -298,9 +298,20 @@ impl Held {
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory
     /// cannot be entered.
     pub fn release(self) -> Result<Running, Error> {
+        self.let_go();
+        self.link.run(self.pid, None)
+    }
+
+    /// Lets several programs begin, as close together as can be, and waits until each is executed. As [`Held::release`]
+    /// of each.
+    pub fn release_all(all: Vec<Self>) -> Vec<Result<Running, Error>> {
+        all.iter().for_each(Self::let_go);
+        all.into_iter().map(|held| held.link.run(held.pid, None)).collect()
+    }
+
+    fn let_go(&self) {
         // A supervisor that is gone shows in what it says.
         let _ = self.link.send(&ToSupervisor::Release, &[]);
-        self.link.run(self.pid, None)
     }
 }
 
@@ -454,6 +465,7 @@ impl LaunchSpec {
             streams,
             targets,
             group: self.group,
+            beside: self.beside,
             scratch: self.scratch.into_iter().map(Text::new).collect(),
         };
         Ok((wire, fds))

@@ -100,6 +100,8 @@ struct Supervisor {
     child: Option<Child>,
     scratch: Vec<PathBuf>,
     group: Option<Group>,
+    /// Another subject's group, which its supervisor ends.
+    beside: Option<Group>,
     watch: OomWatch,
     /// Until when a kill for lack of memory, once announced, is looked for.
     alarm: Option<Instant>,
@@ -143,6 +145,7 @@ impl Supervisor {
             child: None,
             scratch: Vec::new(),
             group: None,
+            beside: None,
             watch: OomWatch::new(None),
             alarm: None,
             status: None,
@@ -262,8 +265,8 @@ impl Supervisor {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
         self.scratch.dedup();
         if !self.kept {
-            self.group.clone_from(&spec.group);
-            self.watch = OomWatch::new(self.group.as_ref());
+            (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
+            self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
         }
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match Child::make(spec, fds, &self.nursery) {
@@ -292,8 +295,8 @@ impl Supervisor {
             self.stage = Stage::Released;
             return self.look_at_report();
         }
-        let group = self.group.as_ref().filter(|_| !self.kept);
-        match group.map_or(Ok(()), |group| group.enter(number(pid).unsigned_abs())) {
+        let mut groups = self.group.iter().chain(&self.beside).filter(|_| !self.kept);
+        match groups.try_for_each(|group| group.enter(number(pid).unsigned_abs())) {
             Ok(()) => {
                 self.stage = Stage::Held;
                 self.say(&FromSupervisor::Held { pid: number(pid) });

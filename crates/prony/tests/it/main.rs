@@ -12,6 +12,7 @@ mod pages;
 mod plots;
 mod profiles;
 mod programs;
+mod replicas;
 mod report_data;
 mod report_page;
 mod report_profile;

@@ -128,13 +128,13 @@ pub(crate) fn alive(pid: &str) -> bool {
 }
 
 /// The files of `dir` whose names begin with `.prony-`: scratch directories.
-fn scratches(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn scratches(dir: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
     all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".prony-")).collect()
 }
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < deadline, "never came: {what}");

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said};
 
 /// The version of a runtime's program, or `None`, said aloud; with `PRONY_REQUIRE_ALL=1` it must be there.
-fn version(program: &str) -> Option<(u32, u32)> {
+pub(crate) fn version(program: &str) -> Option<(u32, u32)> {
     let output = Command::new(program).arg("--version").output().ok().filter(|output| output.status.success());
     if output.is_none() {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{program}` is required and missing");

@@ -116,9 +116,46 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "none",
             "What is changed in the program or its copy: a table, or several in order; usually a factor's level.",
         ),
+        optional(
+            "replicas",
+            Shape::Table(&REPLICAS),
+            "none",
+            "Further copies of the program, which start together when one of its phases begins.",
+        ),
     ]],
     rest: None,
-    later: &["replicas", "ready", "profile"],
+    later: &["ready", "profile"],
+};
+
+/// `[program.NAME.replicas]`.
+pub(crate) static REPLICAS: TableShape = TableShape {
+    name: "replicas",
+    doc: "Further copies of a program: held from the trial's begin, released together when a phase begins, in the \
+          program's directory and under its limits. Each has its own output, exit code and figures.",
+    fields: &[&[
+        required("count", Shape::Whole(0, 1_000), "How many there are; 0 is a level without any."),
+        required("phase", Shape::Text, "The phase with whose begin they start; `run` where the file declares none."),
+        optional(
+            "env",
+            Shape::Map(&Shape::Scalar),
+            "the program's own",
+            "Variables on top of the program's own. `{instance}` is the copy's number: 1, 2, ... The program has none.",
+        ),
+        optional(
+            "command",
+            COMMAND_SHAPE,
+            "the program's own",
+            "What each executes, as `command` of the program is written. `{instance}` is its number.",
+        ),
+        optional(
+            "read",
+            Shape::Plain,
+            "the phase's own",
+            "A pattern for each one's own output, as `read` of a phase; its memory is read when a line matches.",
+        ),
+    ]],
+    rest: None,
+    later: &[],
 };
 
 /// A word may be a number, as factors are.
@@ -301,6 +338,11 @@ pub(crate) static TRIGGER: TableShape = TableShape {
             "mark",
             Shape::Text,
             "A mark of this name: for a begin `prony mark NAME begin`, for an end `prony mark NAME end`.",
+        ),
+        action(
+            "replicas",
+            Shape::Word(&[("ended", "the last replica has ended")]),
+            "What the program's replicas have come to.",
         ),
     ]],
     rest: None,

@@ -3,6 +3,7 @@
 mod joined;
 mod problems;
 mod programs;
+mod replicas;
 mod sound;
 
 use super::spec::{Durability, OptionValue, StoreSpec};

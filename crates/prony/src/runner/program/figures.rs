@@ -13,10 +13,11 @@ use super::heaps;
 use super::held::HeldTimes;
 use super::holds::Hold;
 use super::others;
+use super::replicas::{self, Ran, Replicated};
 use super::span::{self, Span};
 use super::tracker::Tracked;
 use super::watch::Watched;
-use crate::runner::assemble::{Readings, not_reached, set};
+use crate::runner::assemble::{Readings, not_reached, rate_of_told, set};
 
 /// When the program was held.
 pub fn held_times(watched: &Watched) -> HeldTimes {
@@ -34,7 +35,7 @@ pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries],
     let held = held_times(watched);
     let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
     let shared = times(watched, |hold| others::went_on(watched, hold));
-    let trial = Trial { watched, series: &running, held: &held, shared: &shared, silent };
+    let trial = Trial { watched, series: &running, seen: series, held: &held, shared: &shared, silent };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
@@ -48,7 +49,10 @@ fn without_holds(process: &ProcessSeries, held: &HeldTimes) -> ProcessSeries {
 /// What all phases of a trial have in common.
 struct Trial<'a> {
     watched: &'a Watched,
+    /// Samples by a clock that stands still while the program is held.
     series: &'a [ProcessSeries],
+    /// The same as they were taken.
+    seen: &'a [ProcessSeries],
     held: &'a HeldTimes,
     /// When one thread was held and others went on.
     shared: &'a HeldTimes,
@@ -56,6 +60,12 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// The replicas that started with a phase.
+    fn started_with(&self, index: usize) -> &[Ran] {
+        let Replicated { phase, all, .. } = &self.watched.replicas;
+        if *phase == index { all } else { &[] }
+    }
+
     fn record(&self, spec: &PhaseSpec, index: usize) -> PhaseRecord {
         let watched = self.watched;
         let tracked = &watched.tracker.phases[index];
@@ -68,6 +78,8 @@ impl Trial<'_> {
         let to_the_end = until == last;
         let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start: first == 0 };
         let mut readings = span.readings(self.series);
+        let whole = |metric| span.is_of_all(metric);
+        replicas::figures::add(&mut readings, &watched.replicas.all, &watched.edges, (first, until), whole);
         let wall = Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended))));
         set(&mut readings, Metric::Wall, wall.clone());
         set(&mut readings, Metric::Time, wall);
@@ -87,19 +99,25 @@ impl Trial<'_> {
         for (key, number) in &tracked.told {
             readings.insert(MetricKeyText(*key), Reading::Measured(*number));
         }
-        rate(&mut readings);
+        let started = self.started_with(index);
+        if !started.is_empty() {
+            replicas::figures::whole(&mut readings, &tracked.told, started);
+        }
+        rate_of_told(&mut readings);
         let reads = rest.and_then(|hold| Some((hold.stood, hold.read?)));
         let of_heaps = heaps::Span { begin: began, end: ended, rest: reads, held: self.held };
         let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
+        let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen };
+        instances.extend(replicas::figures::instances(started, seen));
         PhaseRecord {
             completion: if complete { Completion::Complete } else { Completion::Partial },
             begin: Some(began),
             end: Some(ended),
             readings: instances,
             histograms: histograms.into_iter().flatten().collect(),
-            answer: answer(tracked),
+            answer: answer(tracked).or_else(|| replicas::figures::answer(started)),
             ..not_reached(spec)
         }
     }
@@ -132,16 +150,6 @@ fn answer(tracked: &Tracked) -> Option<Answer> {
         (None, None) => return None,
     };
     Some(Answer { rows, digest, comparable: true })
-}
-
-/// Operations that the program told, a second.
-fn rate(readings: &mut Readings) {
-    let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)))?.measured().copied();
-    if let (Some(operations), Some(time)) = (of(Metric::Operations), of(Metric::Time).filter(|time| *time > 0.0))
-        && of(Metric::Rate).is_none()
-    {
-        set(readings, Metric::Rate, Reading::Measured(operations * 1e9 / time));
-    }
 }
 
 fn nanos(time: Nanos) -> f64 {

@@ -136,6 +136,7 @@ mod tests {
             cleanup: None,
             warmup: 0,
             changes: Vec::new(),
+            replicas: None,
         }
     }
 

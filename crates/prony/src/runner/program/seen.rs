@@ -102,6 +102,30 @@ impl<'a> Seen<'a> {
         self.edges.len() - 1
     }
 
+    /// Whether another edge now would take too much of the time.
+    fn is_dear(&self) -> bool {
+        let last = self.edges.last();
+        last.is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos())
+    }
+
+    /// Reads everything now, for a replica; the index of the edge.
+    pub fn look(&mut self) -> usize {
+        self.edge()
+    }
+
+    /// The same, unless it would take too much of the time.
+    pub fn look_unless_dear(&mut self) -> Option<usize> {
+        (!self.is_dear()).then(|| self.edge())
+    }
+
+    /// The last replica ended at an instant; the index of the edge that follows.
+    pub fn replicas_ended(&mut self, at: Nanos) -> usize {
+        let edges = self.edges.len();
+        let change = self.tracker.happened(Happened::ReplicasEnded, at, monotonic().since(at));
+        self.apply(&change);
+        if self.edges.len() > edges { edges } else { self.edge() }
+    }
+
     /// Notes that phases began or ended at the last edge.
     pub fn note(&mut self, change: &Change) {
         let edge = self.edges.len().checked_sub(1);
@@ -182,11 +206,7 @@ impl<'a> Seen<'a> {
         }
         let observe = observed(&self.spec.phases[index]);
         let holds = observe.is_some_and(|observe| observe.holds()) && matches!(line.event, ProbeEvent::End { .. });
-        let dear = self
-            .edges
-            .last()
-            .is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos());
-        if holds || self.end[index].is_none() || !dear {
+        if holds || self.end[index].is_none() || !self.is_dear() {
             self.end[index] = Some(self.edge());
         }
         if let (true, Some(edge)) = (holds, self.end[index]) {
@@ -279,7 +299,7 @@ fn runs(pid: u32) -> bool {
 }
 
 /// A line of a probe.
-fn probed(text: &str) -> Option<ProbeLine> {
+pub fn probed(text: &str) -> Option<ProbeLine> {
     match text.contains("\"probe\":").then(|| parse(text)) {
         Some(Ok(Line::Probe(line))) => Some(line),
         _ => None,

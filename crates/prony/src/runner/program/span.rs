@@ -134,6 +134,12 @@ impl Span<'_> {
         [self.first, self.until].iter().all(|edge| self.watched.edges[*edge].group.measured().is_some())
     }
 
+    /// Whether a figure counts all processes of the trial already, replicas among them.
+    pub fn is_of_all(&self, metric: Metric) -> bool {
+        let parts = !self.to_the_end || self.watched.ended.cpu.measured().is_none();
+        self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
+    }
+
     /// Memory at the end is that after what `at_end` asks for; that before it is kept beside it.
     fn at_rest(&self, readings: &mut Readings) {
         let Some(rest) = self.rest.and_then(|hold| hold.rest) else { return };
@@ -309,6 +315,7 @@ pub(in crate::runner::program) mod tests {
     use prony_probe::sample::edge::{EdgeProcess, Pressure};
     use prony_probe::sample::parse::GroupCpu;
 
+    use super::super::replicas::Replicated;
     use super::super::threads::Threads;
     use super::super::tracker::Tracker;
     use super::*;
@@ -394,6 +401,7 @@ pub(in crate::runner::program) mod tests {
             output: [Captured::default(), Captured::default()],
             threads: Threads::default(),
             holds,
+            replicas: Replicated::default(),
         }
     }
 

@@ -151,6 +151,14 @@ impl Threads {
         }
     }
 
+    /// Takes in what the probes of another copy of the program said, whose processes are children here. To be called
+    /// when both are finished.
+    pub fn join(&mut self, other: &Self) {
+        let role = |role| if role == Role::Main { Role::Child } else { role };
+        self.list.extend(other.list.iter().map(|thread| Thread { role: role(thread.role), ..thread.clone() }));
+        self.dropped += other.dropped;
+    }
+
     /// When the main process ended.
     pub fn end_of_main(&self) -> Option<Nanos> {
         self.list.iter().filter(|thread| thread.role == Role::Main).map(|thread| thread.ended).max()

@@ -19,6 +19,8 @@ pub enum Happened<'a> {
     Line(&'a str),
     /// It made a mark.
     Mark(&'a Mark),
+    /// The last of its replicas ended.
+    ReplicasEnded,
 }
 
 /// One phase, as far as it has come.
@@ -50,6 +52,8 @@ enum Event {
     Mark(String),
     /// What a probe tells: no line or mark can be it.
     Call,
+    /// The end of the last replica.
+    Replicas,
 }
 
 impl Event {
@@ -58,6 +62,7 @@ impl Event {
             Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
             Trigger::Mark(name) => Self::Mark(name.clone()),
             Trigger::Call(_) => Self::Call,
+            Trigger::Replicas => Self::Replicas,
         }
     }
 
@@ -65,6 +70,7 @@ impl Event {
         match (self, happened) {
             (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
             (Self::Mark(name), Happened::Mark(mark)) => mark.edge == edge && mark.name == *name,
+            (Self::Replicas, Happened::ReplicasEnded) => true,
             _ => false,
         }
     }
@@ -443,6 +449,19 @@ mod tests {
         phase.called(&begin(40, 0), at(1));
         assert!(phase.is_open() && !phase.is_complete());
         assert!(tracker.finish(at(50)).is_none(), "it ends with no program");
+    }
+
+    #[test]
+    fn the_end_of_the_last_replica_ends_a_phase_and_begins_another() {
+        let replicas = || Some(Trigger::Replicas);
+        let mut tracker =
+            Tracker::new(&[phase(line("ready"), replicas(), None, true), phase(replicas(), None, None, false)]);
+        tracker.start(at(0));
+        say(&mut tracker, "ready", 1);
+        let change = tracker.happened(Happened::ReplicasEnded, at(9), at(2));
+        assert_eq!((change.ended, change.began, change.stop), (vec![0], vec![1], true));
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(9)), at(2)));
+        assert_eq!(tracker.strange, Vec::<String>::new(), "it is no mark");
     }
 
     #[test]

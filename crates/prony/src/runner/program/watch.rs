@@ -13,6 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::holds::Hold;
 use super::marks::{self, Mark};
+use super::replicas::Replicated;
+use super::replicas::along::Replicas;
 use super::seen::Seen;
 use super::stage::Release;
 use super::stream::{Stream, Taken};
@@ -66,6 +68,8 @@ pub struct Watched {
     pub threads: Threads,
     /// When threads were held.
     pub holds: Vec<Hold>,
+    /// Further copies of the program that were started.
+    pub replicas: Replicated,
 }
 
 impl Watched {
@@ -84,6 +88,7 @@ pub fn watch(
     release: Release,
     ends: Ends,
     mut seen: Seen<'_>,
+    replicas: Replicas,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
@@ -96,21 +101,25 @@ pub fn watch(
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
-    let mut turn = Turn { running, streams, buffer: vec![0; 64 << 10], deadline, noticed: executed, listens };
+    let buffer = vec![0; 64 << 10];
+    let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, listens };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
+    let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
     seen.finish(ended.at);
     let Seen { tracker, edges, begin, end, threads, holds, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
     let holds = holds.all;
-    let watched = Watched { tracker, edges, begin, end, released, executed, ended, stopped, output, threads, holds };
+    let watched =
+        Watched { tracker, edges, begin, end, released, executed, ended, stopped, output, threads, holds, replicas };
     Ok((watched, turn.running))
 }
 
 /// Everything that may wake the runner.
 struct Turn {
     running: Running,
+    replicas: Replicas,
     /// Output, messages, marks.
     streams: [Stream; 3],
     buffer: Vec<u8>,
@@ -126,12 +135,15 @@ impl Turn {
         loop {
             if let Some(why) = self.must_end(seen, interrupt, grace) {
                 let stopped = if grace.is_some() { Stopped::Asked } else { why };
+                self.replicas.turn(seen, &mut self.buffer)?;
                 return Ok((self.running.kill_tree()?, Some(stopped)));
             }
+            self.replicas.begin(seen)?;
             let earliest = self.wait(seen, grace);
             // The end is looked for before the streams, so that all of the output is there when it is found.
             let end = self.running.wait(Some(Duration::ZERO))?;
             self.read(seen, earliest);
+            self.replicas.turn(seen, &mut self.buffer)?;
             if let Some(end) = end {
                 return Ok((end, (grace.is_some() || seen.told_to_stop).then_some(Stopped::Asked)));
             }
@@ -175,7 +187,7 @@ impl Turn {
 
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
-        [self.running.as_fd()].into_iter().chain(streams)
+        [self.running.as_fd()].into_iter().chain(streams).chain(self.replicas.sources())
     }
 
     /// Reads all streams once; whether there may be more.
