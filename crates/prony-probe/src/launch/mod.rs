@@ -8,13 +8,17 @@ mod capture;
 mod channel;
 mod child;
 pub mod classify;
+mod cradle;
 mod handle;
 mod lingering;
+mod link;
 mod nursery;
 mod reaped;
 mod scratch;
 mod spec;
 mod supervise;
+mod texts;
+mod travel;
 mod tree;
 mod wire;
 

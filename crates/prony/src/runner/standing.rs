@@ -66,7 +66,7 @@ impl Standing {
         let scratch = Scratch::create(near)?;
         let group = Group::for_counting();
         let counting = counting(&group);
-        let kept = launcher.keep(Some(group), &tracepoints.held())?;
+        let kept = launcher.keep(Some(group), &tracepoints.held(), Some(scratch.path()))?;
         let stranger = Stranger::new(kept.nursery());
         let syncs = tracepoints.follow(kept.nursery());
         let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);

@@ -120,14 +120,17 @@ fn attempt(
             record.series = sampled.series;
             // They lie in the scratch, which is cleared with the stage.
             let deaths = probing.deaths()?;
+            let executable = running.executable().map(Path::to_path_buf);
             let finished = stage.clear(lab, running)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
             watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
             fill(&mut record, spec, &watched, &probing);
+            record.effective["executable"] = json!(executable);
             record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
             json!({
+                "executed_after": watched.executed.since(watched.released),
                 "memory": watched.ended.memory,
                 "killed_at_the_end": finished.killed,
                 "probe": told::probe(&spec.phases, &watched, &probing, &deaths),
@@ -177,7 +180,6 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
-        "executed_after": watched.executed.since(watched.released),
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {
         all.extend(seen);
