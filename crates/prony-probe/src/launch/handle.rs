@@ -177,9 +177,17 @@ impl Held {
     /// # Errors
     /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory
     /// cannot be entered.
-    pub fn release(mut self) -> Result<Running, Error> {
+    pub fn release(self) -> Result<Running, Error> {
+        self.let_go();
+        self.running()
+    }
+
+    fn let_go(&self) {
         // A supervisor that is gone shows in what it says.
         let _ = self.link.send(&ToSupervisor::Release, &[]);
+    }
+
+    fn running(mut self) -> Result<Running, Error> {
         let said = self.link.receive(None);
         Running::new(self.link, self.pid, said, self.texts, None)
     }

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::program::Care;
-use prony_core::experiment::spec::Limits;
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::monotonic;
 use prony_probe::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
 use prony_probe::launch::{Launcher, Scratch};
-use prony_probe::limits::{self, Ability};
+use prony_probe::limits::{self, Ability, Limit};
 use prony_probe::sample::Tracepoints;
 use serde_json::{Value, json};
 
@@ -133,25 +132,17 @@ impl Lab<'_> {
     }
 }
 
-/// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored.
+/// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored. Others are
+/// not tried: making groups takes longer than many a trial.
 fn enforceable(experiment: &Experiment) -> Result<(), Error> {
-    let wanted = |field: fn(&Limits) -> bool| experiment.variants().iter().any(|v| field(&v.spec.limits));
-    let can = limits::capability();
-    let missing = [
-        ("memory", wanted(|limits| limits.memory.is_some()), &can.memory),
-        ("cpus", wanted(|limits| limits.cpus.is_some()), &can.cpus),
-        ("pids", wanted(|limits| limits.pids.is_some()), &can.pids),
-    ];
-    match missing.into_iter().find(|(_, wanted, ability)| *wanted && !ability.works()) {
-        None => Ok(()),
-        Some((name, _, ability)) => Err(Error::Arguments {
-            message: format!("the experiment limits `{name}`, which cannot be enforced here"),
-            hint: match ability {
-                Ability::Missing { why } => why.clone(),
-                Ability::Works => "`prony doctor` tells more".to_owned(),
-            },
-        }),
+    let wanted = |limit: &Limit| experiment.variants().iter().any(|variant| limit.is_in(&variant.spec.limits));
+    for limit in Limit::ALL.into_iter().filter(wanted) {
+        if let Ability::Missing { why } = limit.ability() {
+            let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
+            return Err(Error::Arguments { message, hint: why });
+        }
     }
+    Ok(())
 }
 
 fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {

@@ -113,9 +113,22 @@ pub fn begin(
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
+    begin_in(experiment, &mut Database::create(database)?, near, interrupt, observer)
+}
+
+/// The same in a database that is open.
+///
+/// # Errors
+/// As [`begin`].
+pub fn begin_in(
+    experiment: &Experiment,
+    database: &mut Database,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
-    let elsewhere = elsewhere(near, database);
-    let mut database = Database::create(database)?;
+    let elsewhere = elsewhere(near, database.path());
     let lab = Lab::new(experiment, near, interrupt, observer)?;
     let run = database.begin_run(&RunStart {
         experiment,
@@ -128,7 +141,7 @@ pub fn begin(
         scratch: elsewhere.as_deref(),
     })?;
     let campaign =
-        Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
+        Campaign { database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
     Ok((run, self::run(campaign, &lab, observer)?))
 }
 
