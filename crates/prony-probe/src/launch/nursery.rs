@@ -5,15 +5,17 @@
 //! them, but they are born into the control groups of the nursery and are counted by its counters: what one subject
 //! after another is to run in has to be attached once.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::ptr;
 use std::rc::Rc;
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::{Errno, fcntl_dupfd_cloexec, write};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, read, retry_on_intr, write};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -30,8 +32,15 @@ use crate::sys::process::{
 const MOST_FDS: usize = TARGETS_END as usize + 2;
 
 /// Bytes before a message's texts: its length, the numbers of its candidates, arguments, variables and targets, and
-/// whether the child is held.
+/// what is asked for.
 const HEAD: usize = 24;
+
+/// A child that executes its program at once.
+const AT_ONCE: usize = 0;
+/// A child that is held.
+const HELD: usize = 1;
+/// No child: the nursery moves itself into groups, by the files that stand as candidates.
+const ENTER: usize = 2;
 
 /// The supervisor's side.
 #[derive(Debug)]
@@ -80,6 +89,21 @@ impl Nursery {
         launch(&self.socket, texts, fds)
     }
 
+    /// Has it move itself into groups by these files.
+    pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
+        let candidates = entrances.iter().map(|path| CString::new(path.as_os_str().as_bytes()));
+        let candidates = candidates.collect::<Result<_, _>>()?;
+        let texts = Texts { directory: CString::default(), candidates, args: Vec::new(), env: Vec::new() };
+        tell(&self.socket, ENTER, &texts, &Fds { held: None, given: Vec::new() })?;
+        let mut errno = [0; 4];
+        let got = retry_on_intr(|| read(&self.socket, &mut errno))?;
+        match (got, c_int::from_ne_bytes(errno)) {
+            (4, 0) => Ok(()),
+            (4, errno) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
     /// Where others ask for children, who tell of their birth on the page.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -88,14 +112,17 @@ impl Nursery {
 
 /// Has a child made by the nursery behind a socket.
 pub(super) fn launch(socket: &OwnedFd, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
+    tell(socket, if fds.held.is_some() { HELD } else { AT_ONCE }, texts, fds)
+}
+
+fn tell(socket: &OwnedFd, what: usize, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
     let mut message = vec![0; HEAD];
     let lists = [&texts.candidates, &texts.args, &texts.env];
     message.extend(fds.given.iter().map(|(_, target)| *target));
     for text in [&texts.directory].into_iter().chain(lists.into_iter().flatten()) {
         message.extend_from_slice(text.as_bytes_with_nul());
     }
-    let held = usize::from(fds.held.is_some());
-    let numbers = [message.len(), lists[0].len(), lists[1].len(), lists[2].len(), fds.given.len(), held];
+    let numbers = [message.len(), lists[0].len(), lists[1].len(), lists[2].len(), fds.given.len(), what];
     for (at, number) in numbers.into_iter().enumerate() {
         let number = u32::try_from(number).map_err(|_| io::Error::from(Errno::TOOBIG))?;
         message[4 * at..4 * at + 4].copy_from_slice(&number.to_ne_bytes());
@@ -141,8 +168,23 @@ fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, birth: &BirthPage) -> c_i
         if !matches!(receive(socket, &mut message, &mut fds), Ok(true)) {
             return 0;
         }
-        crib.bear(&message, fds);
+        if number(&message, 5) == ENTER {
+            // Who asked is gone where it cannot be answered, and shows as the end in the next turn.
+            let _ = write(socket, &enter(&message).to_ne_bytes());
+        } else {
+            crib.bear(&message, fds);
+        }
     }
+}
+
+/// Moves this process into groups; the errno, or 0.
+fn enter(message: &[u8]) -> c_int {
+    let Some(texts) = Parsed::of(message) else { return libc::EINVAL };
+    let entered = texts.files.iter().try_for_each(|file| {
+        let file = open(*file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        write(&file, b"0").map(drop)
+    });
+    entered.map_or_else(Errno::raw_os_error, |()| 0)
 }
 
 /// Closes what was inherited, standard streams too.
@@ -226,7 +268,7 @@ struct Crib<'a> {
 impl Crib<'_> {
     /// Makes one child; what keeps it from being made is told in its place.
     fn bear(&mut self, message: &[u8], fds: Vec<OwnedFd>) {
-        let pipe = (number(message, 5) > 0).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
+        let pipe = (number(message, 5) == HELD).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
         let Err(errno) = self.make(message, fds) else { return };
         self.birth.fail(Step::Clone, errno);
         // A supervisor that is gone needs no report.
@@ -278,6 +320,8 @@ struct Parsed<'a> {
     held: bool,
     targets: &'a [u8],
     directory: &'a CStr,
+    /// The candidates, as texts.
+    files: Vec<&'a CStr>,
     candidates: Vec<*const c_char>,
     args: Vec<*const c_char>,
     env: Vec<*const c_char>,
@@ -292,20 +336,16 @@ impl<'a> Parsed<'a> {
             Some(text)
         };
         let directory = next()?;
-        let mut list = |at: usize| -> Option<Vec<*const c_char>> {
-            let mut list = (0..number(message, at)).map(|_| Some(next()?.as_ptr())).collect::<Option<Vec<_>>>()?;
-            list.push(ptr::null());
-            Some(list)
-        };
-        let held = number(message, 5) > 0;
-        Some(Self { held, targets, directory, candidates: list(1)?, args: list(2)?, env: list(3)? })
+        let mut list = |at: usize| (0..number(message, at)).map(|_| next()).collect::<Option<Vec<&CStr>>>();
+        let pointers = |texts: &[&CStr]| texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
+        let (files, args, env) = (list(1)?, list(2)?, list(3)?);
+        let (candidates, args, env) = (pointers(&files), pointers(&args), pointers(&env));
+        Some(Self { held: number(message, 5) == HELD, targets, directory, files, candidates, args, env })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::ffi::CString;
-
     use super::*;
 
     fn texts(env: Vec<CString>) -> Texts {
@@ -352,6 +392,28 @@ mod tests {
         for other in ["7f10-7f20 r--p 0 08:01 77 /usr/lib/libc.so.6", "7ff0-7ff1 r-xp 0 00:00 0 [vdso]", "x", ""] {
             assert_eq!(code(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_group_is_entered_by_its_files_and_a_refusal_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let tasks = dir.path().join("tasks");
+        std::fs::write(&tasks, "").unwrap();
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let nursery = Nursery { pid: getpid(), gone: false, socket: ours, birth: Rc::new(BirthPage::new().unwrap()) };
+        let answering = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut message, mut fds) = (Vec::new(), Vec::new());
+                assert!(receive(&theirs, &mut message, &mut fds).unwrap());
+                write(&theirs, &enter(&message).to_ne_bytes()).unwrap();
+            }
+        });
+        nursery.enter(std::slice::from_ref(&tasks)).unwrap();
+        assert_eq!(std::fs::read(&tasks).unwrap(), b"0");
+        let refused = nursery.enter(&[tasks.clone(), dir.path().join("none")]).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotFound);
+        answering.join().unwrap();
+        assert!(nursery.enter(&[tasks]).is_err(), "nobody is there any more");
     }
 
     #[test]

@@ -252,11 +252,10 @@ impl Supervisor {
         }
     }
 
-    /// Has the nursery enter the group: what is born there later is in it, without the pause for which the kernel stops
-    /// all forks whenever a process changes its group.
+    /// Has the nursery enter the group: what is born there later is in it, and nothing has to be moved.
     fn keep(&mut self, group: Option<Group>, scratch: Vec<Text>) {
         self.scratch = scratch.into_iter().map(Text::into_path).collect();
-        let entered = group.as_ref().map_or(Ok(()), |group| group.enter(number(self.nursery.pid).unsigned_abs()));
+        let entered = group.as_ref().map_or(Ok(()), |group| self.nursery.enter(&group.entrances()));
         self.group = group;
         self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match entered {

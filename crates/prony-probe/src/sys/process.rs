@@ -123,7 +123,9 @@ impl BirthPage {
         let at = told(at)?;
         // SAFETY: mapped as above and written before `at`; any bytes are a valid `rusage`.
         let before = Counts::from(unsafe { &ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) });
-        Some(Birth { at, before, executed: told(executed), candidate: candidate.load(Ordering::Acquire) })
+        // Who made the child before may have come to tell only when that one was gone, and forgotten.
+        let executed = told(executed).filter(|executed| *executed >= at);
+        Some(Birth { at, before, executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
     /// What could not be done, and the errno.
@@ -494,4 +496,42 @@ pub(crate) fn reap() -> Option<Reaped> {
 fn nanos(time: libc::timeval) -> Nanos {
     Nanos::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
         + Nanos::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_tells_of_one_birth_and_forgets_it() {
+        let page = BirthPage::new().unwrap();
+        assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
+        // Late, of a child before.
+        page.tell_executed();
+        page.tell_candidate(3);
+        page.tell();
+        let birth = page.get().unwrap();
+        assert_eq!((birth.candidate, birth.executed), (3, None), "what was told before the birth is not of it");
+        page.tell_executed();
+        assert!(page.get().unwrap().executed.unwrap() >= birth.at);
+        page.fail(Step::Exec, libc::ENOEXEC);
+        assert_eq!(page.failed(), Some((Step::Exec, libc::ENOEXEC)));
+        page.clear();
+        assert!(page.get().is_none() && page.failed().is_none());
+    }
+
+    #[test]
+    fn what_is_not_there_is_passed_over_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "no program").unwrap();
+        let text = |path: &std::path::Path| std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        let all = [text(&dir.path().join("none")), text(&file.join("below")), text(&file), text(dir.path())];
+        let list = |texts: &[std::ffi::CString]| -> Vec<*const c_char> {
+            texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+        };
+        // SAFETY: lists of strings that live on, ended by null.
+        let count = |texts: &[std::ffi::CString]| unsafe { absent(&list(texts)) };
+        assert_eq!((count(&all), count(&all[..2]), count(&all[2..])), (2, 2, 0));
+    }
 }
