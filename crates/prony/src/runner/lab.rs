@@ -4,21 +4,20 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use prony_core::event::Event;
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::Care;
+use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::experiment::program::{Care, CopyOf, ProgramSpec};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::monotonic;
 use prony_probe::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
 use prony_probe::launch::{Launcher, Scratch};
 use prony_probe::limits::{self, Ability, Limit};
-use prony_probe::sample::Tracepoints;
 use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
 use super::place::startable::startable;
 use super::place::{Means, Places};
-use super::standing::Stages;
+use super::standing::{Stages, Tracing};
 use crate::error::Error;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
@@ -31,7 +30,7 @@ pub struct Lab<'a> {
     /// Starts supervisors.
     pub launcher: Launcher,
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
-    pub tracepoints: Tracepoints,
+    pub tracepoints: Tracing,
     /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
     /// holds them too, is to be the last, so that nobody waits for their closing.
     pub stages: Stages,
@@ -67,6 +66,11 @@ impl<'a> Lab<'a> {
         enforceable(experiment)?;
         startable(experiment)?;
         sweep(near, observer)?;
+        let launcher = Launcher::this_program(["supervise"]);
+        let (stages, tracepoints) = (Stages::default(), Tracing::default());
+        if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
+            stages.begin(near, &launcher, &tracepoints);
+        }
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");
         let facts = Facts::read(near);
@@ -84,9 +88,9 @@ impl<'a> Lab<'a> {
         };
         Ok(Self {
             experiment,
-            launcher: Launcher::this_program(["supervise"]),
-            stages: Stages::default(),
-            tracepoints: Tracepoints::open(true),
+            launcher,
+            stages,
+            tracepoints,
             canaries: Canaries::default(),
             sung: RefCell::new(None),
             near: near.to_path_buf(),
@@ -130,6 +134,14 @@ impl Lab<'_> {
     pub fn means(&self) -> Means<'_> {
         Means { launcher: &self.launcher, near: &self.near, interrupt: &self.interrupt }
     }
+}
+
+/// Whether a variant's trials take over what the one before left, as far as can be said beforehand.
+fn stands(experiment: &Experiment, variant: &Variant) -> bool {
+    let itself = |program: &ProgramSpec| program.directory.is_some() && program.copy != CopyOf::Trial;
+    experiment.observe().care == Care::Light
+        && variant.spec.subject.program().is_some_and(itself)
+        && !Limit::ALL.into_iter().any(|limit| limit.is_in(&variant.spec.limits))
 }
 
 /// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored. Others are

@@ -55,9 +55,7 @@ impl Stage {
         if !light || is_confined(&spec.limits) || !place.is_itself(program) {
             return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None });
         }
-        let left = lab.stages.left.borrow_mut().take();
-        let Standing { kept, common, scratch } =
-            left.map_or_else(|| Standing::make(&lab.near, &lab.launcher, &lab.tracepoints), Ok)?;
+        let Standing { kept, common, scratch } = lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
         Ok(Self { scratch, kept: Some(kept), common: Some(common) })
     }
 
