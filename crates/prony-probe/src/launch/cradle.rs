@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::nursery::{self, Fds};
 use super::texts::Texts;
@@ -35,8 +35,7 @@ impl Cradle {
 
     /// Has a subject made that executes its program at once.
     pub(super) fn launch(&mut self, texts: &Texts, fds: &[(Option<OwnedFd>, u8)]) -> io::Result<()> {
-        let given = |(fd, target): &(Option<OwnedFd>, u8)| (fd.as_ref().unwrap_or(&self.null).as_fd(), *target);
-        let given: Vec<(BorrowedFd<'_>, u8)> = fds.iter().map(given).collect();
+        let given = fds.iter().map(|(fd, target)| (fd.as_ref().unwrap_or(&self.null).as_fd(), *target)).collect();
         nursery::launch(&self.socket, texts, &Fds { held: None, given })?;
         self.launched += 1;
         Ok(())

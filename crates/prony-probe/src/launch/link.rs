@@ -40,7 +40,7 @@ enum Farewell {
 
 impl Link {
     /// To a supervisor that was just started.
-    pub(super) const fn new(channel: Channel, process: Child, program: String, group: Option<Group>) -> Self {
+    pub(super) fn new(channel: Channel, process: Child, program: String, group: Option<Group>) -> Self {
         let (directory, farewell) = (PathBuf::new(), Farewell::Unsaid);
         Self { channel, process: Some(process), program, directory, group, lingers: false, farewell }
     }

@@ -34,8 +34,10 @@ impl Texts {
     ) -> Result<Self, Cut> {
         let env: Vec<(Vec<u8>, Vec<u8>)> = env.collect();
         let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
-        let candidates = candidates(&command, path).into_iter().map(c_string).collect::<Result<_, _>>()?;
+        let candidates = candidates(&command, path);
+        // The command before what is made of it: an error names what was written.
         let args = [command].into_iter().chain(args).map(c_string).collect::<Result<_, _>>()?;
+        let candidates = candidates.into_iter().map(c_string).collect::<Result<_, _>>()?;
         let joined = |(mut name, value): (Vec<u8>, Vec<u8>)| {
             name.push(b'=');
             name.extend_from_slice(&value);

@@ -122,10 +122,10 @@ impl BirthPage {
         let told = |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
         let at = told(at)?;
         // SAFETY: mapped as above and written before `at`; any bytes are a valid `rusage`.
-        let before = Counts::from(unsafe { &ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) });
+        let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
         // Who made the child before may have come to tell only when that one was gone, and forgotten.
         let executed = told(executed).filter(|executed| *executed >= at);
-        Some(Birth { at, before, executed, candidate: candidate.load(Ordering::Acquire) })
+        Some(Birth { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
     /// What could not be done, and the errno.

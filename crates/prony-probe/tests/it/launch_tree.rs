@@ -14,7 +14,7 @@ use prony_probe::launch::{Kept, LaunchSpec, Output, Scratch, Status};
 use prony_probe::limits::Group;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, subject};
+use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, unread};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -103,13 +103,6 @@ fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'sta
 /// A supervisor for one subject after another, which has a descriptor to hold open.
 fn keep() -> Kept {
     launcher().keep(None, &[File::open("/dev/null").unwrap().as_fd()], None).unwrap()
-}
-
-/// A role whose output nobody reads, as a kept supervisor's subjects are.
-fn unread(role: &str, dir: &Path) -> LaunchSpec {
-    let mut spec = subject(role, dir);
-    (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
-    spec
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What every trial of a run shares: the launcher, the tracepoints kept open, where scratch goes.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
 use prony_core::event::Event;
@@ -34,8 +34,8 @@ pub struct Lab<'a> {
     /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
     /// holds them too, is to be the last, so that nobody waits for their closing.
     pub stages: Stages,
-    /// Small fixed pieces of work beside each trial.
-    canaries: Canaries,
+    /// Small fixed pieces of work beside each trial; their memory is touched when they are first wanted.
+    canaries: OnceCell<Canaries>,
     /// What they took last, and when.
     sung: RefCell<Option<(Nanos, Canary)>>,
     /// Where scratch directories are made: on the file system of the results.
@@ -91,7 +91,7 @@ impl<'a> Lab<'a> {
             launcher,
             stages,
             tracepoints,
-            canaries: Canaries::default(),
+            canaries: OnceCell::new(),
             sung: RefCell::new(None),
             near: near.to_path_buf(),
             interrupt,
@@ -123,7 +123,7 @@ impl<'a> Lab<'a> {
 
     /// The canaries now.
     pub fn canary_after(&self) -> Canary {
-        let canary = self.canaries.sing(&self.near);
+        let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
         *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
         canary
     }

@@ -114,8 +114,8 @@ fn a_deleted_run_leaves_no_row_and_its_number_is_not_used_again() {
     let pages = count(&f.path, "SELECT page_count FROM pragma_page_count");
     database.delete_run(gone).unwrap();
     assert!(count(&f.path, "SELECT page_count FROM pragma_page_count") < pages);
-    let light = ["variants", "effective", "trials", "phases", "readings", "absences", "findings"];
-    for table in light.into_iter().chain(["histograms", "groups", "series"]) {
+    let small = ["variants", "effective", "trials", "phases", "readings", "absences", "findings"];
+    for table in small.into_iter().chain(["histograms", "groups", "series"]) {
         let all = count(&f.path, &format!("SELECT count(*) FROM {table}"));
         assert!(all > 0 && all < 10, "{table} holds {all} rows");
     }
@@ -187,7 +187,8 @@ fn names_of_what_was_not_kept_are_not_remembered() {
     let mut database = Database::create(&f.path).unwrap();
     let run = begin(&mut database);
     let mut odd = full_trial(0);
-    odd.phases[0].readings.insert("odd".to_owned(), odd.phases[0].readings[""].clone());
+    let readings = odd.phases[0].readings[""].clone();
+    odd.phases[0].readings.insert("odd".to_owned(), readings);
     // The second is refused, and the first goes with it.
     database.append_trial(run, &full_trial(1)).unwrap();
     assert!(matches!(database.append_trials(run, &[odd.clone(), odd.clone()]), Err(Error::Database { .. })));
