@@ -12,8 +12,8 @@ use rustix::process::Signal;
 
 use super::channel::Channel;
 use super::cradle::Cradle;
-use super::link::Link;
 use super::lingering;
+use super::link::Link;
 use super::spec::LaunchSpec;
 use super::texts::Texts;
 use super::wire::{CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Usage};
@@ -74,12 +74,7 @@ impl Launcher {
     ///
     /// # Errors
     /// When no supervisor can be started or the group takes none.
-    pub fn keep(
-        &self,
-        group: Option<Group>,
-        open: &[BorrowedFd<'_>],
-        scratch: Option<&Path>,
-    ) -> Result<Kept, Error> {
+    pub fn keep(&self, group: Option<Group>, open: &[BorrowedFd<'_>], scratch: Option<&Path>) -> Result<Kept, Error> {
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let mut link = self.connect("a subject".to_owned(), group.clone())?;
         link.lingers = !open.is_empty();

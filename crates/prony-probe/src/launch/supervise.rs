@@ -414,7 +414,8 @@ impl Supervisor {
             if ours && self.is_alive() {
                 // The report of a failed exec was written before the exit that we have just seen.
                 self.look_at_report();
-                let failed = self.nursery.birth.failed().filter(|_| self.born.is_some() && self.stage == Stage::Released);
+                let failed =
+                    self.nursery.birth.failed().filter(|_| self.born.is_some() && self.stage == Stage::Released);
                 if let Some((step, errno)) = failed {
                     self.refuse_born(refusal(Some(step)), errno);
                 } else if self.stage == Stage::Released && self.nursery.birth.get().is_some() {

@@ -159,7 +159,9 @@ impl HostKills {
             text.truncate(start + got);
             match (counted(&text), got) {
                 (Some(kills), _) => return Reading::Measured(kills),
-                (None, 0) => return Reading::Missing(Why::NotSupported("the kernel does not report `oom_kill`".into())),
+                (None, 0) => {
+                    return Reading::Missing(Why::NotSupported("the kernel does not report `oom_kill`".into()));
+                }
                 (None, _) => {}
             }
         }

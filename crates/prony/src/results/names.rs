@@ -27,8 +27,7 @@ impl Names {
         if let Some(id) = self.instances.get(name) {
             return Ok(*id);
         }
-        let (find, insert) =
-            ("SELECT id FROM instances WHERE name = ?1", "INSERT INTO instances (name) VALUES (?1)");
+        let (find, insert) = ("SELECT id FROM instances WHERE name = ?1", "INSERT INTO instances (name) VALUES (?1)");
         let id = number(tx, find, insert, &[&name])?;
         self.instances.insert(name.to_owned(), id);
         Ok(id)

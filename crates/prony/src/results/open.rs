@@ -64,7 +64,13 @@ impl Database {
             .and_then(|connection| {
                 schema::newest(&connection)?;
                 connection.set_prepared_statement_cache_capacity(64);
-                Ok(Self { path: path.to_owned(), connection, patience: Duration::ZERO, synced: Instant::now(), names: Names::default() })
+                Ok(Self {
+                    path: path.to_owned(),
+                    connection,
+                    patience: Duration::ZERO,
+                    synced: Instant::now(),
+                    names: Names::default(),
+                })
             })
             .map_err(|fault| refused(path, fault))
     }
@@ -83,7 +89,13 @@ impl Database {
                 schema::check(&connection)?;
                 prepare(&connection)?;
                 schema::migrate(&mut connection)?;
-                Ok(Self { path: path.to_owned(), connection, patience: Duration::ZERO, synced: Instant::now(), names: Names::default() })
+                Ok(Self {
+                    path: path.to_owned(),
+                    connection,
+                    patience: Duration::ZERO,
+                    synced: Instant::now(),
+                    names: Names::default(),
+                })
             })
             .map_err(|fault| refused(path, fault))
     }

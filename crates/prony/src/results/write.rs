@@ -295,9 +295,9 @@ fn sorted(tx: &Transaction<'_>, phase: &PhaseRecord, names: &mut Names) -> rusql
 fn insert_readings(tx: &Transaction<'_>, phase: i64, measured: &Measured) -> rusqlite::Result<()> {
     let mut insert =
         tx.prepare_cached("INSERT INTO readings (phase, instance, metric, value) VALUES (?1, ?2, ?3, ?4)")?;
-    measured.iter().try_for_each(|(instance, metric, value)| {
-        insert.execute(params![phase, instance, metric, value]).map(drop)
-    })
+    measured
+        .iter()
+        .try_for_each(|(instance, metric, value)| insert.execute(params![phase, instance, metric, value]).map(drop))
 }
 
 fn insert_series(tx: &Transaction<'_>, trial: i64, ord: usize, series: &ProcessSeries) -> rusqlite::Result<()> {

@@ -130,6 +130,9 @@ pub fn begin_in(
     let plan = plan::plan(experiment);
     let elsewhere = elsewhere(near, database.path());
     let lab = Lab::new(experiment, near, interrupt, observer)?;
+    if experiment.observe().care == Care::Light {
+        database.sync_every(LAZY)?;
+    }
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
@@ -140,8 +143,7 @@ pub fn begin_in(
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
         scratch: elsewhere.as_deref(),
     })?;
-    let campaign =
-        Campaign { database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
+    let campaign = Campaign { database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
     Ok((run, self::run(campaign, &lab, observer)?))
 }
 
