@@ -3,6 +3,9 @@
 //! Each subject has a supervisor: this same program started afresh, in a session of its own, which adopts every
 //! orphan of the tree. It speaks JSON lines with the runner over a socket, and when the runner's end closes, for
 //! whatever reason, it kills the tree, removes the subject's control groups and scratch directories, and exits.
+//!
+//! Subjects are born from its nursery. Where one comes after another, the runner asks the nursery itself; the supervisor
+//! wakes when a subject has ended, and finds on the page that it shares with the nursery whose end that was.
 
 mod capture;
 mod channel;

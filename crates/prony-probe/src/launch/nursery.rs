@@ -286,6 +286,9 @@ impl Crib<'_> {
         };
         let fds: Vec<(RawFd, RawFd)> =
             given.iter().zip(texts.targets).map(|(fd, target)| (fd.as_raw_fd(), RawFd::from(*target))).collect();
+        if held.is_none() {
+            self.birth.wait_until_open();
+        }
         let plan = ChildPlan {
             candidates: &texts.candidates,
             args: &texts.args,

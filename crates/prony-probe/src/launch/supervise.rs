@@ -262,6 +262,7 @@ impl Supervisor {
             Ok(()) => {
                 self.kept = true;
                 self.watch = OomWatch::new(None);
+                self.nursery.birth.open();
                 let kept = FromSupervisor::Kept { nursery: number(self.nursery.pid) };
                 // A runner that is gone shows as the end of the socket in the next turn.
                 let _ = self.channel.send(&kept, &[self.nursery.socket()]);
@@ -462,7 +463,9 @@ impl Supervisor {
         let _ = self.channel.send_all(&all, &[]);
         self.unsaid = None;
         if ready {
+            // What the machine killed until now is no evidence for the next subject, which is not made before that.
             self.watch.begin_anew();
+            self.nursery.birth.open();
         }
     }
 

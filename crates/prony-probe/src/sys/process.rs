@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use prony_core::units::Nanos;
 use rustix::process::{Pid, getpid};
@@ -64,6 +65,9 @@ pub(crate) struct Birth {
     pub(crate) candidate: u32,
 }
 
+/// How often it is looked whether a child may be made; mostly it may.
+const GATE_PAUSE: Duration = Duration::from_micros(20);
+
 /// A page through which a child, and who makes it, tell of its birth: nobody is woken.
 #[derive(Debug)]
 pub(crate) struct BirthPage(ptr::NonNull<RawBirth>);
@@ -74,6 +78,8 @@ struct RawBirth {
     /// Written by the kernel before the child does anything.
     pid: AtomicI32,
     candidate: AtomicU32,
+    /// Not zero where another child may be made.
+    open: AtomicU32,
     /// The step in the upper half, errno in the lower.
     failed: AtomicU64,
     /// Zero until `usage` was written.
@@ -96,15 +102,33 @@ impl BirthPage {
         self.0.as_ptr()
     }
 
-    /// Every field but `usage`, which is only touched through pointers.
+    fn gate(&self) -> &AtomicU32 {
+        // SAFETY: as for the other fields.
+        unsafe { &(*self.raw()).open }
+    }
+
+    /// Lets a child be made of which nobody is told beforehand.
+    pub(crate) fn open(&self) {
+        self.gate().store(1, Ordering::Release);
+    }
+
+    /// Waits until a child may be made: who looks after it may not have finished with the one before.
+    pub(crate) fn wait_until_open(&self) {
+        while self.gate().load(Ordering::Acquire) == 0 {
+            std::thread::sleep(GATE_PAUSE);
+        }
+    }
+
+    /// Every other field but `usage`, which is only touched through pointers.
     fn fields(&self) -> (&AtomicI32, &AtomicU32, [&AtomicU64; 3]) {
         let page = self.raw();
         // SAFETY: mapped and aligned for as long as this lives; atomics may be shared with other processes.
         unsafe { (&(*page).pid, &(*page).candidate, [&(*page).failed, &(*page).at, &(*page).executed]) }
     }
 
-    /// Forgets what was told of the last child.
+    /// Forgets what was told of the last child, and lets no other be made.
     pub(crate) fn clear(&self) {
+        self.gate().store(0, Ordering::Release);
         let (pid, candidate, rest) = self.fields();
         rest.iter().for_each(|field| field.store(0, Ordering::Release));
         candidate.store(0, Ordering::Release);
@@ -516,8 +540,11 @@ mod tests {
         assert!(page.get().unwrap().executed.unwrap() >= birth.at);
         page.fail(Step::Exec, libc::ENOEXEC);
         assert_eq!(page.failed(), Some((Step::Exec, libc::ENOEXEC)));
+        page.open();
+        page.wait_until_open();
         page.clear();
         assert!(page.get().is_none() && page.failed().is_none());
+        assert_eq!(page.gate().load(Ordering::Acquire), 0, "nor is another made");
     }
 
     #[test]

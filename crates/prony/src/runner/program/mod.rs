@@ -30,7 +30,7 @@ use prony_core::record::{ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
 use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
-use prony_probe::launch::Captured;
+use prony_probe::launch::{Captured, Finished};
 use serde_json::{Value, json};
 
 use super::around::Around;
@@ -126,15 +126,10 @@ fn attempt(
                 recorder.collect();
             }
             watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
-            fill(&mut record, spec, &watched, &probing);
-            record.effective["executable"] = json!(executable);
+            fill(&mut record, spec, &watched, &probing, executable.as_deref());
             record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
-            json!({
-                "executed_after": watched.executed.since(watched.released),
-                "memory": watched.ended.memory,
-                "killed_at_the_end": finished.killed,
-                "probe": told::probe(&spec.phases, &watched, &probing, &deaths),
-            })
+            let probe = told::probe(&spec.phases, &watched, &probing, &deaths);
+            beside(&watched, &finished, &probe)
         }
     };
     record.took = monotonic().since(began);
@@ -164,8 +159,18 @@ fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
     })
 }
 
+/// What is known of the trial beside its figures.
+fn beside(watched: &Watched, finished: &Finished, probe: &Value) -> Value {
+    json!({
+        "executed_after": watched.executed.since(watched.released),
+        "memory": watched.ended.memory,
+        "killed_at_the_end": finished.killed,
+        "probe": probe,
+    })
+}
+
 /// Puts into the record what was seen of the program, and what it left behind.
-fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing, executable: Option<&Path>) {
     let silent = probing.silent();
     record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
@@ -173,6 +178,7 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
     let unheard = unheard.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
     let seen = json!({
+        "executable": executable,
         "status": watched.ended.status,
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
