@@ -12,6 +12,7 @@ pub mod probe;
 pub mod seen;
 pub mod span;
 pub mod stage;
+pub mod store;
 pub mod stream;
 pub mod threads;
 pub mod told;
@@ -126,7 +127,7 @@ fn attempt(
                 recorder.collect();
             }
             watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
-            fill(&mut record, spec, &watched, &probing, executable.as_deref());
+            fill(&mut record, lab, spec, &watched, &probing, executable.as_deref());
             record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
             let probe = told::probe(&spec.phases, &watched, &probing, &deaths);
             beside(&watched, &finished, &probe)
@@ -170,13 +171,24 @@ fn beside(watched: &Watched, finished: &Finished, probe: &Value) -> Value {
 }
 
 /// Puts into the record what was seen of the program, and what it left behind.
-fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing, executable: Option<&Path>) {
+fn fill(
+    record: &mut TrialRecord,
+    lab: &Lab<'_>,
+    spec: &TrialSpec,
+    watched: &Watched,
+    probing: &Probing,
+    executable: Option<&Path>,
+) {
     let silent = probing.silent();
     record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
+    let directory = record.effective["directory"].as_str().unwrap_or_default();
+    let store = spec.subject.program().map_or(Value::Null, |program| {
+        store::told(program, Path::new(directory), lab.experiment.observe().care, &watched.edges)
+    });
     let seen = json!({
         "executable": executable,
         "status": watched.ended.status,
@@ -186,6 +198,7 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
+        "store": store,
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {
         all.extend(seen);
