@@ -1,7 +1,6 @@
 //! A subject from fork to exec, as its supervisor sees it.
 
 use std::collections::VecDeque;
-use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,15 +11,13 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
 use super::capture::{Capture, Captured};
-use super::nursery::{Fds, Nursery, Texts};
+use super::nursery::{Fds, Nursery};
+use super::texts::{Cut, Texts};
 use super::wire::{Refusal, Text, WireSpec, WireStream};
 use crate::sys::process::{REPORT_LENGTH, Step};
 
 /// Buffers of a captured stream taken in one go, so that a flood does not starve the rest.
 const ROUNDS: usize = 32;
-
-/// Where programs are looked for when the subject's environment has no `PATH`.
-const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// A subject on its way or under way.
 #[derive(Debug)]
@@ -80,7 +77,7 @@ impl Child {
             arranged.push((next_fd(&mut fds)?, *target));
         }
         let given = arranged.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
-        let asked = nursery.launch(&texts(spec)?, &Fds { hold: hold.as_fd(), report: report.as_fd(), given });
+        let asked = nursery.hold(&texts(spec)?, &Fds { held: Some((hold.as_fd(), report.as_fd())), given });
         asked.map_err(|e| Unprepared("ask the nursery".into(), e.raw_os_error().unwrap_or(libc::EIO)))?;
         Ok(Self { pid: None, release: Some(release), report: Some(File::from(report_reader)), streams })
     }
@@ -89,11 +86,6 @@ impl Child {
     pub(super) fn release(&mut self) -> bool {
         // A child that was killed meanwhile has closed its end: it will be reaped.
         self.release.take().is_some_and(|release| write(&release, &[1]).is_ok())
-    }
-
-    /// Whether it was allowed to execute its program.
-    pub(super) const fn is_released(&self) -> bool {
-        self.release.is_none()
     }
 
     /// What has become of its preparation.
@@ -141,7 +133,8 @@ impl Child {
     }
 }
 
-fn refusal(step: Option<Step>) -> Refusal {
+/// What a step that failed amounts to.
+pub(super) fn refusal(step: Option<Step>) -> Refusal {
     match step {
         Some(Step::Exec) => Refusal::Exec,
         Some(Step::Directory) => Refusal::Directory,
@@ -180,57 +173,10 @@ fn set_nonblocking(fd: &OwnedFd) -> Result<(), Unprepared> {
     rustix::io::ioctl_fionbio(fd, true).map_err(unprepared("make a pipe non-blocking"))
 }
 
-/// Every text that exec needs, in C's form.
+/// Every text that exec needs.
 fn texts(spec: WireSpec) -> Result<Texts, Unprepared> {
-    let command = spec.command.into_bytes();
-    let env: Vec<(Vec<u8>, Vec<u8>)> =
-        spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes())).collect();
-    let path = env.iter().find(|(name, _)| name == b"PATH").map_or(DEFAULT_PATH, |(_, value)| value);
-    let candidates = candidates(&command, path).into_iter().map(c_string).collect::<Result<_, _>>()?;
-    let args = [command].into_iter().chain(spec.args.into_iter().map(Text::into_bytes));
-    let args = args.map(c_string).collect::<Result<_, _>>()?;
-    let env = env.into_iter().map(|(name, value)| c_string([name, value].join(&b'=')));
-    let env = env.collect::<Result<_, _>>()?;
-    Ok(Texts { directory: c_string(spec.directory.into_bytes())?, candidates, args, env })
-}
-
-fn c_string(bytes: Vec<u8>) -> Result<CString, Unprepared> {
-    CString::new(bytes).map_err(|error| {
-        let text = String::from_utf8_lossy(&error.into_vec()).replace('\0', "\\0");
-        Unprepared(format!("`{text}` holds a zero byte"), libc::EINVAL)
-    })
-}
-
-/// Programs to try for a command, in order; a command with a slash is a path, an empty entry of `path` the directory.
-fn candidates(command: &[u8], path: &[u8]) -> Vec<Vec<u8>> {
-    if command.contains(&b'/') || command.is_empty() {
-        return vec![command.to_vec()];
-    }
-    let join = |directory: &[u8]| match directory {
-        b"" => [b".", command].join(&b'/'),
-        directory => [directory, command].join(&b'/'),
-    };
-    path.split(|byte| *byte == b':').map(join).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_are_looked_up_and_paths_are_not() {
-        let found = |command: &str, path: &str| -> Vec<String> {
-            let all = candidates(command.as_bytes(), path.as_bytes());
-            all.into_iter().map(|candidate| String::from_utf8(candidate).unwrap()).collect()
-        };
-        assert_eq!(found("node", "/a:/b"), ["/a/node", "/b/node"]);
-        assert_eq!(found("node", ":/b"), ["./node", "/b/node"]);
-        assert_eq!(found("./node", "/a"), ["./node"]);
-        assert_eq!(found("", "/a"), [""]);
-    }
-
-    #[test]
-    fn a_zero_byte_is_named() {
-        assert_eq!(c_string(b"a\0b".to_vec()).unwrap_err().0, "`a\\0b` holds a zero byte");
-    }
+    let args = spec.args.into_iter().map(Text::into_bytes);
+    let env = spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes()));
+    let texts = Texts::new(spec.command.into_bytes(), args, env, spec.directory.into_bytes());
+    texts.map_err(|Cut(what)| Unprepared(what, libc::EINVAL))
 }

@@ -3,18 +3,25 @@
 //! Each subject has a supervisor: this same program started afresh, in a session of its own, which adopts every
 //! orphan of the tree. It speaks JSON lines with the runner over a socket, and when the runner's end closes, for
 //! whatever reason, it kills the tree, removes the subject's control groups and scratch directories, and exits.
+//!
+//! Subjects are born from its nursery. Where one comes after another, the runner asks the nursery itself; the supervisor
+//! wakes when a subject has ended, and finds on the page that it shares with the nursery whose end that was.
 
 mod capture;
 mod channel;
 mod child;
 pub mod classify;
+mod cradle;
 mod handle;
 mod lingering;
+mod link;
 mod nursery;
 mod reaped;
 mod scratch;
 mod spec;
 mod supervise;
+mod texts;
+mod travel;
 mod tree;
 mod wire;
 

@@ -8,11 +8,14 @@
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::ptr;
 use std::rc::Rc;
 
-use rustix::io::{Errno, fcntl_dupfd_cloexec, write};
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, read, retry_on_intr, write};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
@@ -20,13 +23,24 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 use super::spec::TARGETS_END;
-use crate::sys::process::{BirthPage, ChildPlan, Step, altered_signals, clone_held, forget_code, fork_into, report};
+use super::texts::Texts;
+use crate::sys::process::{
+    BirthPage, ChildPlan, ChildStack, Hold, Step, altered_signals, clone_child, forget_code, fork_into, report,
+};
 
 /// Descriptors that go with one plan: hold, report, three streams, and all that a subject may be given.
 const MOST_FDS: usize = TARGETS_END as usize + 2;
 
-/// Bytes before a message's texts: its length and the numbers of its candidates, arguments, variables and targets.
-const HEAD: usize = 20;
+/// Bytes before a message's texts: its length, the numbers of its candidates, arguments, variables and targets, and
+/// what is asked for.
+const HEAD: usize = 24;
+
+/// A child that executes its program at once.
+const AT_ONCE: usize = 0;
+/// A child that is held.
+const HELD: usize = 1;
+/// No child: the nursery moves itself into groups, by the files that stand as candidates.
+const ENTER: usize = 2;
 
 /// The supervisor's side.
 #[derive(Debug)]
@@ -40,26 +54,11 @@ pub(super) struct Nursery {
     pub(super) birth: Rc<BirthPage>,
 }
 
-/// What is executed, in C's form.
-#[derive(Debug)]
-pub(super) struct Texts {
-    /// Working directory.
-    pub(super) directory: CString,
-    /// Programs to try, in order.
-    pub(super) candidates: Vec<CString>,
-    /// Arguments, the program's name first.
-    pub(super) args: Vec<CString>,
-    /// The whole environment.
-    pub(super) env: Vec<CString>,
-}
-
 /// Descriptors of a child.
 #[derive(Debug)]
 pub(super) struct Fds<'a> {
-    /// Read one byte here before exec.
-    pub(super) hold: BorrowedFd<'a>,
-    /// Where it reports.
-    pub(super) report: BorrowedFd<'a>,
+    /// Where it reads one byte before exec, and where it reports; `None` where it is not held.
+    pub(super) held: Option<(BorrowedFd<'a>, BorrowedFd<'a>)>,
     /// What the program is given, and under which numbers.
     pub(super) given: Vec<(BorrowedFd<'a>, u8)>,
 }
@@ -84,24 +83,53 @@ impl Nursery {
         }
     }
 
-    /// Has a child made, which reports when it is ready.
-    pub(super) fn launch(&self, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
+    /// Has a child made that is held, and reports when it is ready.
+    pub(super) fn hold(&self, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
         self.birth.clear();
-        let mut message = vec![0; HEAD];
-        let lists = [&texts.candidates, &texts.args, &texts.env];
-        message.extend(fds.given.iter().map(|(_, target)| *target));
-        for text in [&texts.directory].into_iter().chain(lists.into_iter().flatten()) {
-            message.extend_from_slice(text.as_bytes_with_nul());
-        }
-        let numbers = [message.len(), lists[0].len(), lists[1].len(), lists[2].len(), fds.given.len()];
-        for (at, number) in numbers.into_iter().enumerate() {
-            let number = u32::try_from(number).map_err(|_| io::Error::from(Errno::TOOBIG))?;
-            message[4 * at..4 * at + 4].copy_from_slice(&number.to_ne_bytes());
-        }
-        let all: Vec<BorrowedFd<'_>> =
-            [fds.hold, fds.report].into_iter().chain(fds.given.iter().map(|(fd, _)| *fd)).collect();
-        send(&self.socket, &message, &all)
+        launch(&self.socket, texts, fds)
     }
+
+    /// Has it move itself into groups by these files.
+    pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
+        let candidates = entrances.iter().map(|path| CString::new(path.as_os_str().as_bytes()));
+        let candidates = candidates.collect::<Result<_, _>>()?;
+        let texts = Texts { directory: CString::default(), candidates, args: Vec::new(), env: Vec::new() };
+        tell(&self.socket, ENTER, &texts, &Fds { held: None, given: Vec::new() })?;
+        let mut errno = [0; 4];
+        let got = retry_on_intr(|| read(&self.socket, &mut errno))?;
+        match (got, c_int::from_ne_bytes(errno)) {
+            (4, 0) => Ok(()),
+            (4, errno) => Err(io::Error::from_raw_os_error(errno)),
+            _ => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
+    }
+
+    /// Where others ask for children, who tell of their birth on the page.
+    pub(super) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Has a child made by the nursery behind a socket.
+pub(super) fn launch(socket: &OwnedFd, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
+    tell(socket, if fds.held.is_some() { HELD } else { AT_ONCE }, texts, fds)
+}
+
+fn tell(socket: &OwnedFd, what: usize, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
+    let mut message = vec![0; HEAD];
+    let lists = [&texts.candidates, &texts.args, &texts.env];
+    message.extend(fds.given.iter().map(|(_, target)| *target));
+    for text in [&texts.directory].into_iter().chain(lists.into_iter().flatten()) {
+        message.extend_from_slice(text.as_bytes_with_nul());
+    }
+    let numbers = [message.len(), lists[0].len(), lists[1].len(), lists[2].len(), fds.given.len(), what];
+    for (at, number) in numbers.into_iter().enumerate() {
+        let number = u32::try_from(number).map_err(|_| io::Error::from(Errno::TOOBIG))?;
+        message[4 * at..4 * at + 4].copy_from_slice(&number.to_ne_bytes());
+    }
+    let held = fds.held.into_iter().flat_map(|(hold, report)| [hold, report]);
+    let all: Vec<BorrowedFd<'_>> = held.chain(fds.given.iter().map(|(fd, _)| *fd)).collect();
+    send(socket, &message, &all)
 }
 
 fn send(socket: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -128,8 +156,11 @@ fn send(socket: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<
 fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, birth: &BirthPage) -> c_int {
     // Its own copy of the supervisor's end would keep it from ever seeing that one close; nothing else is its to hold.
     close_all_but(&[socket.as_raw_fd()], theirs);
+    // What is received gets numbers above those of standard streams.
+    let streams = std::iter::repeat_with(|| open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()));
+    let _streams: Vec<_> = streams.take_while(|null| matches!(null, Ok(null) if null.as_raw_fd() < 3)).collect();
     let _ = rustix::thread::set_name(c"prony-nursery");
-    let signals = altered_signals();
+    let mut crib = Crib { parent, birth, signals: altered_signals(), stack: ChildStack::new() };
     let mut message = Vec::new();
     become_small();
     loop {
@@ -137,11 +168,26 @@ fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, birth: &BirthPage) -> c_i
         if !matches!(receive(socket, &mut message, &mut fds), Ok(true)) {
             return 0;
         }
-        bear(&message, &fds, parent, birth, &signals);
+        if number(&message, 5) == ENTER {
+            // Who asked is gone where it cannot be answered, and shows as the end in the next turn.
+            let _ = write(socket, &enter(&message).to_ne_bytes());
+        } else {
+            crib.bear(&message, fds);
+        }
     }
 }
 
-/// Closes what was inherited: standard streams point to nothing from now on.
+/// Moves this process into groups; the errno, or 0.
+fn enter(message: &[u8]) -> c_int {
+    let Some(texts) = Parsed::of(message) else { return libc::EINVAL };
+    let entered = texts.files.iter().try_for_each(|file| {
+        let file = open(*file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
+        write(&file, b"0").map(drop)
+    });
+    entered.map_or_else(Errno::raw_os_error, |()| 0)
+}
+
+/// Closes what was inherited, standard streams too.
 fn close_all_but(keep: &[RawFd], theirs: RawFd) {
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let mut open: Vec<RawFd> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
@@ -211,40 +257,74 @@ fn number(message: &[u8], at: usize) -> usize {
     bytes.map_or(0, |bytes| u32::from_ne_bytes(bytes) as usize)
 }
 
-/// Makes one child; what keeps it from being made is reported in its place.
-fn bear(message: &[u8], fds: &[OwnedFd], parent: Pid, birth: &BirthPage, signals: &[c_int]) {
-    // Above every target, so that arranging those overwrites no source.
-    let lifted: Result<Vec<OwnedFd>, Errno> =
-        fds.iter().map(|fd| fcntl_dupfd_cloexec(fd, RawFd::from(TARGETS_END))).collect();
-    let failed = |errno: c_int| {
+/// What all children have in common.
+struct Crib<'a> {
+    parent: Pid,
+    birth: &'a BirthPage,
+    signals: Vec<c_int>,
+    stack: ChildStack,
+}
+
+impl Crib<'_> {
+    /// Makes one child; what keeps it from being made is told in its place.
+    fn bear(&mut self, message: &[u8], fds: Vec<OwnedFd>) {
+        let pipe = (number(message, 5) == HELD).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
+        let Err(errno) = self.make(message, fds) else { return };
+        self.birth.fail(Step::Clone, errno);
         // A supervisor that is gone needs no report.
-        let _ = fds.get(1).map(|pipe| write(pipe, &report(Step::Clone, errno)));
-    };
-    let (Ok(lifted), Some(texts)) = (lifted, Parsed::of(message)) else { return failed(libc::EMFILE) };
-    let [hold, pipe, given @ ..] = lifted.as_slice() else { return };
-    let fds: Vec<(RawFd, RawFd)> =
-        given.iter().zip(texts.targets).map(|(fd, target)| (fd.as_raw_fd(), RawFd::from(*target))).collect();
-    let plan = ChildPlan {
-        candidates: &texts.candidates,
-        args: &texts.args,
-        env: &texts.env,
-        directory: texts.directory,
-        fds: &fds,
-        hold: hold.as_raw_fd(),
-        report: pipe.as_raw_fd(),
-        birth,
-        parent,
-        signals,
-    };
-    if let Err(error) = clone_held(&plan) {
-        failed(error.raw_os_error().unwrap_or(libc::EIO));
+        let _ = pipe.flatten().map(|pipe| write(&pipe, &report(Step::Clone, errno)));
     }
+
+    fn make(&mut self, message: &[u8], fds: Vec<OwnedFd>) -> Result<(), c_int> {
+        let texts = Parsed::of(message).ok_or(libc::EMFILE)?;
+        let fds = lifted(fds, texts.targets).map_err(Errno::raw_os_error)?;
+        let (held, given) = match fds.as_slice() {
+            [hold, report, given @ ..] if texts.held => {
+                (Some(Hold { hold: hold.as_raw_fd(), report: report.as_raw_fd() }), given)
+            }
+            given => (None, given),
+        };
+        let fds: Vec<(RawFd, RawFd)> =
+            given.iter().zip(texts.targets).map(|(fd, target)| (fd.as_raw_fd(), RawFd::from(*target))).collect();
+        if held.is_none() {
+            self.birth.wait_until_open();
+        }
+        let plan = ChildPlan {
+            candidates: &texts.candidates,
+            args: &texts.args,
+            env: &texts.env,
+            directory: texts.directory,
+            fds: &fds,
+            held,
+            birth: self.birth,
+            parent: self.parent,
+            signals: &self.signals,
+        };
+        clone_child(&plan, &mut self.stack).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
+        if self.birth.failed().is_none() {
+            self.birth.tell_executed();
+        }
+        Ok(())
+    }
+}
+
+/// The descriptors with numbers above every target, so that arranging those overwrites no source.
+fn lifted(fds: Vec<OwnedFd>, targets: &[u8]) -> Result<Vec<OwnedFd>, Errno> {
+    let most = targets.iter().copied().map(RawFd::from).max().unwrap_or(0);
+    let lift = |fd: OwnedFd| {
+        if fd.as_raw_fd() > most { Ok(fd) } else { fcntl_dupfd_cloexec(fd, RawFd::from(TARGETS_END)) }
+    };
+    fds.into_iter().map(lift).collect()
 }
 
 /// A message as exec wants it, its lists ended by null.
 struct Parsed<'a> {
+    /// Its first two descriptors are those of a child that is held.
+    held: bool,
     targets: &'a [u8],
     directory: &'a CStr,
+    /// The candidates, as texts.
+    files: Vec<&'a CStr>,
     candidates: Vec<*const c_char>,
     args: Vec<*const c_char>,
     env: Vec<*const c_char>,
@@ -259,19 +339,16 @@ impl<'a> Parsed<'a> {
             Some(text)
         };
         let directory = next()?;
-        let mut list = |at: usize| -> Option<Vec<*const c_char>> {
-            let mut list = (0..number(message, at)).map(|_| Some(next()?.as_ptr())).collect::<Option<Vec<_>>>()?;
-            list.push(ptr::null());
-            Some(list)
-        };
-        Some(Self { targets, directory, candidates: list(1)?, args: list(2)?, env: list(3)? })
+        let mut list = |at: usize| (0..number(message, at)).map(|_| next()).collect::<Option<Vec<&CStr>>>();
+        let pointers = |texts: &[&CStr]| texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
+        let (files, args, env) = (list(1)?, list(2)?, list(3)?);
+        let (candidates, args, env) = (pointers(&files), pointers(&args), pointers(&env));
+        Some(Self { held: number(message, 5) == HELD, targets, directory, files, candidates, args, env })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::AsFd;
-
     use super::*;
 
     fn texts(env: Vec<CString>) -> Texts {
@@ -291,12 +368,24 @@ mod tests {
             assert!(receive(&theirs, &mut message, &mut fds).unwrap());
             let parsed = Parsed::of(&message).unwrap();
             let lengths = [parsed.candidates.len(), parsed.args.len(), parsed.env.len()];
-            (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len())
+            (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len(), parsed.held)
         });
         let given = vec![(null.as_fd(), 1), (null.as_fd(), 9)];
-        nursery.launch(&texts(env), &Fds { hold: null.as_fd(), report: null.as_fd(), given }).unwrap();
-        let expected = ([3, 3, 20_001], CString::new("/").unwrap(), vec![1, 9], 4);
+        nursery.hold(&texts(env), &Fds { held: Some((null.as_fd(), null.as_fd())), given }).unwrap();
+        let expected = ([3, 3, 20_001], CString::new("/").unwrap(), vec![1, 9], 4, true);
         assert_eq!(reader.join().unwrap(), expected);
+    }
+
+    #[test]
+    fn only_what_lies_below_a_target_is_lifted() {
+        let null = || OwnedFd::from(std::fs::File::open("/dev/null").unwrap());
+        let (low, high) = (null(), fcntl_dupfd_cloexec(null(), 70).unwrap());
+        let numbers = [low.as_raw_fd(), high.as_raw_fd()];
+        let fds = lifted(vec![low, high], &[1, 2, u8::try_from(numbers[0]).unwrap()]).unwrap();
+        assert!(fds[0].as_raw_fd() >= RawFd::from(TARGETS_END));
+        assert_eq!(fds[1].as_raw_fd(), numbers[1]);
+        let same = fds[1].as_raw_fd();
+        assert_eq!(lifted(fds, &[0]).unwrap()[1].as_raw_fd(), same);
     }
 
     #[test]
@@ -306,6 +395,28 @@ mod tests {
         for other in ["7f10-7f20 r--p 0 08:01 77 /usr/lib/libc.so.6", "7ff0-7ff1 r-xp 0 00:00 0 [vdso]", "x", ""] {
             assert_eq!(code(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_group_is_entered_by_its_files_and_a_refusal_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let tasks = dir.path().join("tasks");
+        std::fs::write(&tasks, "").unwrap();
+        let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let nursery = Nursery { pid: getpid(), gone: false, socket: ours, birth: Rc::new(BirthPage::new().unwrap()) };
+        let answering = std::thread::spawn(move || {
+            for _ in 0..2 {
+                let (mut message, mut fds) = (Vec::new(), Vec::new());
+                assert!(receive(&theirs, &mut message, &mut fds).unwrap());
+                write(&theirs, &enter(&message).to_ne_bytes()).unwrap();
+            }
+        });
+        nursery.enter(std::slice::from_ref(&tasks)).unwrap();
+        assert_eq!(std::fs::read(&tasks).unwrap(), b"0");
+        let refused = nursery.enter(&[tasks.clone(), dir.path().join("none")]).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::NotFound);
+        answering.join().unwrap();
+        assert!(nursery.enter(&[tasks]).is_err(), "nobody is there any more");
     }
 
     #[test]

@@ -17,11 +17,11 @@ use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
 use super::channel::{Channel, Received};
-use super::child::{Child, Report, Unprepared};
+use super::child::{Child, Report, Unprepared, refusal};
 use super::nursery::Nursery;
 use super::reaped::{errno_of, number, status};
 use super::scratch::remove_tree;
-use super::tree::{self, Leftover};
+use super::tree::{self, Children, Leftover};
 use super::wire::{
     CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, Usage, WireSpec,
 };
@@ -44,9 +44,8 @@ pub fn supervise_stdin() -> ExitCode {
 const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 const ALARM_TIME: Duration = Duration::from_secs(2);
 
-/// How long a subject that was let go at once is left to itself.
-const UNWATCHED_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-const UNWATCHED_TIME: Duration = Duration::from_millis(1);
+/// How often it is looked whether a subject executes its program that nobody else tells of.
+const BIRTH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 /// How often the count of kills is read where the kernel announces none.
 const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -90,13 +89,19 @@ struct Supervisor {
     /// What can be said together with the subject's end.
     unsaid: Option<FromSupervisor>,
     nursery: Nursery,
-    /// Subjects are born into the group, one after another.
+    /// Subjects are born into the group, one after another, and the runner has them made: nobody is woken here before
+    /// they end, or the runner asks.
     kept: bool,
+    /// So many of them have ended.
+    ended: u64,
+    /// Which of them the runner waits to hear of.
+    asked: Option<u64>,
+    /// The one that was born last.
+    born: Option<Pid>,
+    children: Children,
     /// Kept open for the runner: what is dear to close.
     held_open: Vec<OwnedFd>,
-    /// Until when a subject that was let go at once is not looked after: a short one has ended by then, and nobody was
-    /// woken beside it.
-    unwatched: Option<Instant>,
+    /// A subject that is held, or was.
     child: Option<Child>,
     scratch: Vec<PathBuf>,
     group: Option<Group>,
@@ -140,8 +145,11 @@ impl Supervisor {
             unsaid: None,
             nursery,
             kept: false,
+            ended: 0,
+            asked: None,
+            born: None,
+            children: Children::open(),
             held_open: Vec::new(),
-            unwatched: None,
             child: None,
             scratch: Vec::new(),
             group: None,
@@ -183,11 +191,11 @@ impl Supervisor {
     /// Waits until anything can be read.
     fn wait(&self) -> io::Result<()> {
         let sources = [self.channel.as_fd(), self.wake.as_fd()];
-        let watched = self.child.iter().filter(|_| self.unwatched.is_none());
-        let sources = sources.into_iter().chain(self.watch.source()).chain(watched.flat_map(Child::sources));
+        let watched = self.child.iter().flat_map(Child::sources);
+        let sources = sources.into_iter().chain(self.watch.source()).chain(watched);
         let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let pause = match self.alarm {
-            _ if self.unwatched.is_some() => Some(UNWATCHED_PAUSE),
+            _ if self.asked.is_some() => Some(BIRTH_PAUSE),
             Some(_) => Some(ALARM_PAUSE),
             None if self.watch.needs_polling() && self.is_alive() => Some(WATCH_PAUSE),
             None => None,
@@ -203,20 +211,16 @@ impl Supervisor {
         // First, as the end of the subject is told by the clock when it is seen.
         self.reap_all();
         while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
-        self.unwatched = self.unwatched.filter(|until| Instant::now() < *until);
-        if self.unwatched.is_none() {
-            if let Some(child) = &mut self.child {
-                child.drain();
-            }
-            self.look_at_report();
+        if let Some(child) = &mut self.child {
+            child.drain();
         }
+        self.look_at_report();
         // One that ended between the first look and the reading of `wake`.
         self.reap_all();
+        self.look_at_birth();
         self.look_at_memory();
         self.tell_end();
-        if let Some(message) = self.unsaid.take() {
-            self.say(&message);
-        }
+        self.say_unsaid();
         if self.terminate.load(Ordering::Relaxed) {
             return self.finish();
         }
@@ -231,8 +235,14 @@ impl Supervisor {
 
     fn obey(&mut self, message: ToSupervisor) {
         match message {
-            ToSupervisor::Keep { group } => self.keep(group),
-            ToSupervisor::Start { spec, at_once } => self.start(*spec, at_once),
+            ToSupervisor::Keep { group, scratch } => self.keep(group, scratch),
+            ToSupervisor::Start { spec } => self.start(*spec),
+            ToSupervisor::Tell { nth } => {
+                // Its end may just have been told.
+                self.asked = Some(nth).filter(|nth| *nth > self.ended);
+                self.look_at_birth();
+                self.say_unsaid();
+            }
             ToSupervisor::Release => {
                 self.released = monotonic();
                 if self.stage == Stage::Held && self.child.as_mut().is_some_and(Child::release) {
@@ -245,39 +255,32 @@ impl Supervisor {
         }
     }
 
-    /// Has the nursery enter the group: what is born there later is in it, without the pause for which the kernel stops
-    /// all forks whenever a process changes its group.
-    fn keep(&mut self, group: Option<Group>) {
-        let entered = group.as_ref().map_or(Ok(()), |group| group.enter(number(self.nursery.pid).unsigned_abs()));
+    /// Has the nursery enter the group: what is born there later is in it, and nothing has to be moved.
+    fn keep(&mut self, group: Option<Group>, scratch: Vec<Text>) {
+        self.scratch = scratch.into_iter().map(Text::into_path).collect();
+        let entered = group.as_ref().map_or(Ok(()), |group| self.nursery.enter(&group.entrances()));
         self.group = group;
         self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match entered {
             Ok(()) => {
                 self.kept = true;
                 self.watch = OomWatch::new(None);
-                self.say(&FromSupervisor::Kept { nursery: number(self.nursery.pid) });
+                self.nursery.birth.open();
+                let kept = FromSupervisor::Kept { nursery: number(self.nursery.pid) };
+                // A runner that is gone shows as the end of the socket in the next turn.
+                let _ = self.channel.send(&kept, &[self.nursery.socket()]);
             }
             Err(error) => self.say(&FromSupervisor::NotKept { why: error.to_string() }),
         }
     }
 
-    fn start(&mut self, spec: WireSpec, at_once: bool) {
+    fn start(&mut self, spec: WireSpec) {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
-        self.scratch.dedup();
-        if !self.kept {
-            (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
-            self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
-        }
+        (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
+        self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match Child::make(spec, fds, &self.nursery) {
-            Ok(mut child) => {
-                self.stage = Stage::Preparing;
-                if at_once {
-                    child.release();
-                    self.unwatched = Some(Instant::now() + UNWATCHED_TIME);
-                }
-                self.child = Some(child);
-            }
+            Ok(child) => (self.stage, self.child) = (Stage::Preparing, Some(child)),
             Err(unprepared) => self.refuse(unprepared),
         }
     }
@@ -289,13 +292,9 @@ impl Supervisor {
         self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
     }
 
-    /// The subject waits: it is moved into its group, where it was not born there.
+    /// The subject waits: it is moved into its group.
     fn hold(&mut self, pid: Pid) {
-        if self.child.as_ref().is_some_and(Child::is_released) {
-            self.stage = Stage::Released;
-            return self.look_at_report();
-        }
-        let mut groups = self.group.iter().chain(&self.beside).filter(|_| !self.kept);
+        let mut groups = self.group.iter().chain(&self.beside);
         match groups.try_for_each(|group| group.enter(number(pid).unsigned_abs())) {
             Ok(()) => {
                 self.stage = Stage::Held;
@@ -314,7 +313,7 @@ impl Supervisor {
     }
 
     fn subject(&self) -> Option<Pid> {
-        self.child.as_ref()?.pid
+        self.child.as_ref().map_or(self.born, |child| child.pid)
     }
 
     fn is_alive(&self) -> bool {
@@ -342,13 +341,49 @@ impl Supervisor {
         }
     }
 
+    /// Looks whether a subject was born that the runner had made.
+    fn notice(&mut self) {
+        if self.kept && self.stage == Stage::Idle {
+            self.born = self.nursery.birth.pid();
+            self.stage = if self.born.is_some() { Stage::Released } else { Stage::Idle };
+        }
+    }
+
+    /// Tells of the subject that the runner waits to hear of, once there is something to tell.
+    fn look_at_birth(&mut self) {
+        if self.asked.is_none() {
+            return;
+        }
+        self.notice();
+        let (birth, gone) = (self.nursery.birth.get(), self.nursery.gone);
+        match (self.stage, self.nursery.birth.failed()) {
+            (Stage::Idle, Some((step, errno))) => self.refuse_born(refusal(Some(step)), errno),
+            (Stage::Idle, None) if gone => self.refuse_born(Refusal::Nursery, libc::ESRCH),
+            // Without its nursery nobody tells that it was executed; it was about to be.
+            (Stage::Released, None) if birth.is_some_and(|birth| birth.executed.is_some() || gone) => {
+                self.asked = None;
+                self.unsaid = Some(self.runs());
+            }
+            // One that failed will be reaped.
+            _ => {}
+        }
+    }
+
+    fn refuse_born(&mut self, refusal: Refusal, errno: i32) {
+        (self.stage, self.born, self.asked) = (Stage::Idle, None, None);
+        self.ended += 1;
+        self.nursery.birth.clear();
+        self.say(&FromSupervisor::Refused { refusal, errno });
+    }
+
     fn runs(&mut self) -> FromSupervisor {
         let pid = self.subject().map_or(0, number);
         self.stage = Stage::Running;
         let birth = self.nursery.birth.get();
+        let at = birth.and_then(|birth| birth.executed).unwrap_or_else(monotonic);
         let released = birth.map_or(self.released, |birth| birth.at);
         let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
-        FromSupervisor::Running { pid, at: monotonic(), released, before }
+        FromSupervisor::Running { pid, at, released, before, candidate: birth.map_or(0, |birth| birth.candidate) }
     }
 
     /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
@@ -375,7 +410,7 @@ impl Supervisor {
             }
             self.cpu.add(&CpuTime::from(reaped.counts));
             self.usage.add(&Usage::from(reaped.counts));
-            self.unwatched = None;
+            self.notice();
             if self.subject().is_none() {
                 // What ended may be what was on its way: it said that it was ready before it could end.
                 self.look_at_report();
@@ -384,7 +419,11 @@ impl Supervisor {
             if ours && self.is_alive() {
                 // The report of a failed exec was written before the exit that we have just seen.
                 self.look_at_report();
-                if self.stage == Stage::Released && self.nursery.birth.get().is_some() {
+                let failed =
+                    self.nursery.birth.failed().filter(|_| self.born.is_some() && self.stage == Stage::Released);
+                if let Some((step, errno)) = failed {
+                    self.refuse_born(refusal(Some(step)), errno);
+                } else if self.stage == Stage::Released && self.nursery.birth.get().is_some() {
                     // It executed its program, though the nursery has not yet closed its end of the report.
                     self.unsaid = Some(self.runs());
                 }
@@ -402,21 +441,25 @@ impl Supervisor {
             // Its end was seen first; it was executed before that.
             *seen = (*seen).min(at);
         }
-        (self.stage, self.unwatched) = (Stage::Ended, None);
+        (self.stage, self.asked) = (Stage::Ended, None);
+        self.ended += 1;
         let left = self.left_behind();
-        let Some(child) = &mut self.child else { return };
-        child.drain();
-        let [stdout, stderr] = child.captured();
+        let [stdout, stderr] = self.child.as_mut().map_or([None, None], |child| {
+            child.drain();
+            child.captured()
+        });
         let memory = self.watch.evidence(!self.kept || matches!(status, Status::Signalled(libc::SIGKILL)));
         let complete = left.complete();
         let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
         let (killed, leftover) = (self.killed, left.living);
         let end = Box::new(End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None });
-        let ready = self.kept && !self.nursery.gone && left.is_none() && self.members().is_empty();
+        // Without descendants nothing of the tree is in the group either.
+        let ready = self.kept && !self.nursery.gone && left.is_none();
         if ready {
             self.stage = Stage::Idle;
-            (self.child, self.killed) = (None, None);
+            (self.born, self.killed) = (None, None);
             (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
+            self.nursery.birth.clear();
         }
         let ended = FromSupervisor::Ended { end, ready };
         let all: Vec<&FromSupervisor> = self.unsaid.iter().chain([&ended]).collect();
@@ -424,13 +467,17 @@ impl Supervisor {
         let _ = self.channel.send_all(&all, &[]);
         self.unsaid = None;
         if ready {
-            // What the machine killed until now is no evidence for the next subject.
-            self.watch = OomWatch::new(None);
+            // What the machine killed until now is no evidence for the next subject, which is not made before that.
+            self.watch.begin_anew();
+            self.nursery.birth.open();
         }
     }
 
     /// What there is of the tree, once orphans that ended since the last look are reaped and in the sums.
     fn left_behind(&mut self) -> Leftover {
+        if self.children.none_but(self.nursery.pid) {
+            return Leftover::NONE;
+        }
         let left = Leftover::of(&tree::descendants(self.nursery.pid));
         if left.ended > 0 {
             self.reap_all();
@@ -441,6 +488,7 @@ impl Supervisor {
 
     /// Kills the tree and tells the subject's end.
     fn kill(&mut self, why: KilledFor) {
+        self.notice();
         if self.is_alive() {
             self.killed = self.killed.or(Some(why));
         }
@@ -501,6 +549,12 @@ impl Supervisor {
         self.finished.problems.extend(problems);
         self.stage = Stage::Over;
         self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
+    }
+
+    fn say_unsaid(&mut self) {
+        if let Some(message) = self.unsaid.take() {
+            self.say(&message);
+        }
     }
 
     fn say(&self, message: &FromSupervisor) {

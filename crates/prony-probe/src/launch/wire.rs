@@ -15,11 +15,14 @@ use crate::limits::{Group, MemoryEvidence};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
-    /// Have all subjects born into this group, which only counts: several will come. Descriptors that come with the
-    /// message are kept open until the runner is gone.
-    Keep { group: Option<Group> },
-    /// Have the subject made and hold it, or let it execute its program `at_once`; its descriptors come with the message.
-    Start { spec: Box<WireSpec>, at_once: bool },
+    /// Have all subjects born into this group, which only counts: several will come, which the runner has made by the
+    /// nursery itself. Descriptors that come with the message are kept open until the runner is gone; `scratch` is removed
+    /// at the end.
+    Keep { group: Option<Group>, scratch: Vec<Text> },
+    /// Tell when the subject that was born as the `nth` executes its program.
+    Tell { nth: u64 },
+    /// Have the subject made and hold it; its descriptors come with the message.
+    Start { spec: Box<WireSpec> },
     /// Let it execute its program.
     Release,
     /// Send a signal to the subject's process group.
@@ -34,7 +37,7 @@ pub(super) enum ToSupervisor {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
-    /// Subjects will be born from this process, in the group.
+    /// Subjects will be born from this process, in the group; where to ask it for them comes with the message.
     Kept { nursery: i32 },
     /// The group cannot be used, or nothing can be kept.
     NotKept { why: String },
@@ -42,8 +45,8 @@ pub(super) enum FromSupervisor {
     Held { pid: i32 },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
-    /// The program has been executed; seen at this instant.
-    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>> },
+    /// The program has been executed, by the candidate of this number; seen at this instant.
+    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>>, candidate: u32 },
     /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
     Ended { end: Box<End>, ready: bool },
     /// The tree is gone and everything cleaned up.
@@ -58,6 +61,8 @@ pub(super) enum Refusal {
     Exec,
     /// Entering the directory.
     Directory,
+    /// Asking the nursery, which is gone.
+    Nursery,
     /// Anything else, named.
     Other(String),
 }

@@ -45,13 +45,59 @@ pub struct Capability {
     pub notes: Vec<String>,
 }
 
+/// Limits of control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Of memory.
+    Memory,
+    /// Of CPU time.
+    Cpus,
+    /// Of processes.
+    Pids,
+}
+
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Cpus, Self::Pids];
+
+    /// Whether it is asked for.
+    pub const fn is_in(self, limits: &Limits) -> bool {
+        match self {
+            Self::Memory => limits.memory.is_some(),
+            Self::Cpus => limits.cpus.is_some(),
+            Self::Pids => limits.pids.is_some(),
+        }
+    }
+
+    /// Its name in an experiment.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpus => "cpus",
+            Self::Pids => "pids",
+        }
+    }
+
+    /// Makes a group with it, sees whether it is taken, and removes it.
+    pub fn ability(self) -> Ability {
+        self.attempt(&mut Vec::new())
+    }
+
+    fn attempt(self, notes: &mut Vec<String>) -> Ability {
+        let none = Limits::default();
+        let limits = match self {
+            Self::Memory => Limits { memory: Some(Bytes::from_mib(64)), ..none },
+            Self::Cpus => Limits { cpus: Some(1.0), ..none },
+            Self::Pids => Limits { pids: Some(64), ..none },
+        };
+        attempt(&limits, notes, |_| Ability::Works)
+    }
+}
+
 /// Makes a group for each limit, sees whether it is taken, and removes it.
 pub fn capability() -> Capability {
     let mut notes = Vec::new();
-    let memory = Limits { memory: Some(Bytes::from_mib(64)), ..Limits::default() };
-    let cpus = Limits { cpus: Some(1.0), ..Limits::default() };
-    let pids = Limits { pids: Some(64), ..Limits::default() };
-    let [memory, cpus, pids] = [memory, cpus, pids].map(|limits| attempt(&limits, &mut notes, |_| Ability::Works));
+    let [memory, cpus, pids] = Limit::ALL.map(|limit| limit.attempt(&mut notes));
     let cpu_time = attempt(&Limits::default(), &mut notes, |group| of_reading(&group.figures().cpu));
     let memory_peak = attempt(&Limits::default(), &mut notes, |group| of_reading(&group.figures().peak));
     notes.sort_unstable();

@@ -227,6 +227,15 @@ impl Group {
         Ok(())
     }
 
+    /// Files by which a process of one thread, writing `0`, moves itself into the group. In version 1 that comes without
+    /// the pause for which the kernel stops all forks when a process is moved by another: what moves itself neither forks
+    /// nor ends meanwhile (`cgroup_procs_write_start` in kernel/cgroup/cgroup.c).
+    pub(crate) fn entrances(&self) -> Vec<PathBuf> {
+        let by_thread = |dir: &Path| Some(dir.join("tasks")).filter(|file| file.exists());
+        let entrance = |dir: &Path| by_thread(dir).unwrap_or_else(|| dir.join("cgroup.procs"));
+        self.directories().into_iter().map(entrance).collect()
+    }
+
     /// What the group says of its tree now.
     pub fn figures(&self) -> Figures {
         let why = match self.refusals().next() {

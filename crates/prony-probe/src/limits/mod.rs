@@ -14,7 +14,7 @@ mod sweep;
 mod v1;
 mod v2;
 
-pub use capability::{Ability, Capability, capability};
+pub use capability::{Ability, Capability, Limit, capability};
 pub use figures::{Figures, Version};
 pub use group::Group;
 pub use oom::MemoryEvidence;

@@ -1,7 +1,9 @@
 //! Evidence of memory that ran out, and the watch that has the whole tree die of it.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use prony_core::reading::{Reading, Why};
@@ -10,7 +12,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use serde::{Deserialize, Serialize};
 
 use super::figures::Version;
-use super::files::{entry, number, table, write};
+use super::files::{entry, number, table, why, write};
 use super::group::Group;
 
 /// What was seen of memory over a subject's life.
@@ -36,6 +38,7 @@ pub(crate) struct OomWatch {
     event: Option<OwnedFd>,
     /// Whether the kernel ends the whole group by itself.
     together: bool,
+    host: HostKills,
     host_before: Reading<u64>,
 }
 
@@ -50,7 +53,13 @@ impl OomWatch {
             Some((Version::V2, dir)) => together = number(dir, "memory.oom.group") == Reading::Measured(1),
             None => {}
         }
-        Self { group: group.cloned(), event, together, host_before: host_oom_kills() }
+        let host = HostKills::open();
+        Self { group: group.cloned(), event, together, host_before: host.read(), host }
+    }
+
+    /// What the machine killed until now is no evidence for what follows.
+    pub(crate) fn begin_anew(&mut self) {
+        self.host_before = self.host.read();
     }
 
     /// What to poll for something to read: memory runs out.
@@ -91,7 +100,7 @@ impl OomWatch {
             figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
         let ours = oom_kills.measured().copied().unwrap_or(0);
         let elsewhere = if host {
-            let now = host_oom_kills();
+            let now = self.host.read();
             let before = std::mem::replace(&mut self.host_before, now.clone());
             before.and(now, |before, now| now.saturating_sub(before)).map(|all| all.saturating_sub(ours))
         } else {
@@ -120,9 +129,50 @@ fn limit_reached(limit: Option<Bytes>, hits: &Reading<u64>, peak: &Reading<Bytes
     }
 }
 
-/// Processes killed for lack of memory on the whole machine, limits included, since it started.
-fn host_oom_kills() -> Reading<u64> {
-    entry(&table(Path::new("/proc"), "vmstat"), "oom_kill")
+/// Where the kernel counts processes of the whole machine that it killed for lack of memory, kept open.
+#[derive(Debug)]
+struct HostKills(Result<File, Why>);
+
+/// More than the kernel gives at once: for each piece it adds up all of its counters anew.
+const PIECE: usize = 8192;
+
+impl HostKills {
+    fn open() -> Self {
+        let path = Path::new("/proc/vmstat");
+        Self(File::open(path).map_err(|error| why(path, &error)))
+    }
+
+    /// All since the machine started, limits included.
+    fn read(&self) -> Reading<u64> {
+        let file = match &self.0 {
+            Ok(file) => file,
+            Err(why) => return Reading::Missing(why.clone()),
+        };
+        let mut text = Vec::with_capacity(PIECE);
+        loop {
+            let start = text.len();
+            text.resize(start + PIECE, 0);
+            let got = match file.read_at(&mut text[start..], start as u64) {
+                Ok(got) => got,
+                Err(error) => return Reading::Missing(why(Path::new("/proc/vmstat"), &error)),
+            };
+            text.truncate(start + got);
+            match (counted(&text), got) {
+                (Some(kills), _) => return Reading::Measured(kills),
+                (None, 0) => {
+                    return Reading::Missing(Why::NotSupported("the kernel does not report `oom_kill`".into()));
+                }
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+/// The number in the line `oom_kill` of a text whose last line may be cut.
+fn counted(text: &[u8]) -> Option<u64> {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    let number = lines.find_map(|line| line.strip_prefix(b"oom_kill ")?.strip_suffix(b"\n"))?;
+    std::str::from_utf8(number).ok()?.parse().ok()
 }
 
 /// Has version 1 tell of memory that runs out.
@@ -148,6 +198,22 @@ mod tests {
         assert_eq!(limit_reached(limit, &none, &low), Reading::Measured(false));
         assert_eq!(limit_reached(limit, &none, &Reading::Missing(Why::NotApplicable)).measured(), None);
         assert_eq!(limit_reached(None, &none, &full), Reading::Measured(false));
+    }
+
+    #[test]
+    fn the_count_is_that_of_its_whole_line() {
+        assert_eq!(counted(b"pgfault 9\noom_kill 17\nnuma_hit 3\n"), Some(17));
+        assert_eq!(counted(b"pgfault 9\noom_kill 1"), None, "cut: there may be more digits");
+        assert_eq!(counted(b"drop_oom_kill 5\noom_kills 6\n"), None);
+    }
+
+    #[test]
+    fn the_machines_count_is_what_the_whole_file_says() {
+        let host = HostKills::open();
+        let file = std::fs::read("/proc/vmstat").unwrap();
+        assert_eq!(host.read().measured().copied(), counted(&file));
+        assert_eq!(host.read(), host.read(), "an open file is read anew");
+        assert!(matches!(HostKills(Err(Why::NotApplicable)).read(), Reading::Missing(Why::NotApplicable)));
     }
 
     #[test]

@@ -4,9 +4,13 @@ use std::ffi::{CStr, c_char, c_int};
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
 use prony_core::units::Nanos;
 use rustix::process::{Pid, getpid};
+
+use crate::clock::monotonic;
 
 /// What a child's report says; its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +59,32 @@ pub(crate) struct Birth {
     pub(crate) at: Nanos,
     /// What the kernel had counted of it until then: the work of preparing it.
     pub(crate) before: Counts,
+    /// When it was seen to execute its program, where that was seen already.
+    pub(crate) executed: Option<Nanos>,
+    /// Which of its candidates it executes, or tries to.
+    pub(crate) candidate: u32,
 }
 
-/// A page through which a child tells of its birth: nobody is woken.
+/// How often it is looked whether a child may be made; mostly it may.
+const GATE_PAUSE: Duration = Duration::from_micros(20);
+
+/// A page through which a child, and who makes it, tell of its birth: nobody is woken.
 #[derive(Debug)]
 pub(crate) struct BirthPage(ptr::NonNull<RawBirth>);
 
+/// All zeros until somebody tells.
 #[repr(C)]
 struct RawBirth {
-    /// Zero until the rest was written.
-    at: u64,
+    /// Written by the kernel before the child does anything.
+    pid: AtomicI32,
+    candidate: AtomicU32,
+    /// Not zero where another child may be made.
+    open: AtomicU32,
+    /// The step in the upper half, errno in the lower.
+    failed: AtomicU64,
+    /// Zero until `usage` was written.
+    at: AtomicU64,
+    executed: AtomicU64,
     usage: libc::rusage,
 }
 
@@ -78,29 +98,90 @@ impl BirthPage {
         page.map(Self).ok_or_else(io::Error::last_os_error)
     }
 
-    /// Forgets what the last child told.
+    const fn raw(&self) -> *mut RawBirth {
+        self.0.as_ptr()
+    }
+
+    fn gate(&self) -> &AtomicU32 {
+        // SAFETY: as for the other fields.
+        unsafe { &(*self.raw()).open }
+    }
+
+    /// Lets a child be made of which nobody is told beforehand.
+    pub(crate) fn open(&self) {
+        self.gate().store(1, Ordering::Release);
+    }
+
+    /// Waits until a child may be made: who looks after it may not have finished with the one before.
+    pub(crate) fn wait_until_open(&self) {
+        while self.gate().load(Ordering::Acquire) == 0 {
+            std::thread::sleep(GATE_PAUSE);
+        }
+    }
+
+    /// Every other field but `usage`, which is only touched through pointers.
+    fn fields(&self) -> (&AtomicI32, &AtomicU32, [&AtomicU64; 3]) {
+        let page = self.raw();
+        // SAFETY: mapped and aligned for as long as this lives; atomics may be shared with other processes.
+        unsafe { (&(*page).pid, &(*page).candidate, [&(*page).failed, &(*page).at, &(*page).executed]) }
+    }
+
+    /// Forgets what was told of the last child, and lets no other be made.
     pub(crate) fn clear(&self) {
-        // SAFETY: mapped and aligned for as long as this lives; no child is on its way.
-        unsafe { ptr::write_volatile(ptr::addr_of_mut!((*self.0.as_ptr()).at), 0) };
+        self.gate().store(0, Ordering::Release);
+        let (pid, candidate, rest) = self.fields();
+        rest.iter().for_each(|field| field.store(0, Ordering::Release));
+        candidate.store(0, Ordering::Release);
+        pid.store(0, Ordering::Release);
     }
 
-    /// What the child told; `None` before that.
+    /// The child, from the moment at which there is one.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.fields().0.load(Ordering::Acquire))
+    }
+
+    /// What the child told in the instant before it executed its program; `None` before that.
     pub(crate) fn get(&self) -> Option<Birth> {
-        // SAFETY: as above; the instant is written last, and any bytes are a valid `rusage`.
-        let left = unsafe { ptr::read_volatile(self.0.as_ptr()) };
-        (left.at != 0).then(|| Birth { at: Nanos::from_nanos(left.at), before: Counts::from(&left.usage) })
+        let (_, candidate, [_, at, executed]) = self.fields();
+        let told = |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
+        let at = told(at)?;
+        // SAFETY: mapped as above and written before `at`; any bytes are a valid `rusage`.
+        let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
+        // Who made the child before may have come to tell only when that one was gone, and forgotten.
+        let executed = told(executed).filter(|executed| *executed >= at);
+        Some(Birth { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
-    /// Tells now. Calls nothing that a forked child may not call.
+    /// What could not be done, and the errno.
+    pub(crate) fn failed(&self) -> Option<(Step, c_int)> {
+        let told = self.fields().2[0].load(Ordering::Acquire);
+        Some((Step::from_byte((told >> 32) as u8)?, told as u32 as c_int))
+    }
+
+    /// Tells what could not be done. Calls nothing that a forked child may not call.
+    pub(crate) fn fail(&self, step: Step, errno: c_int) {
+        self.fields().2[0].store((step as u64) << 32 | u64::from(errno as u32), Ordering::Release);
+    }
+
+    /// Tells that the child executes its program.
+    pub(crate) fn tell_executed(&self) {
+        self.fields().2[2].store(monotonic().as_nanos(), Ordering::Release);
+    }
+
+    /// Tells which candidate is tried.
+    fn tell_candidate(&self, candidate: u32) {
+        self.fields().1.store(candidate, Ordering::Release);
+    }
+
+    /// Tells of the instant before executing. Calls nothing that a forked child may not call.
     fn tell(&self) {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        let page = self.0.as_ptr();
         // SAFETY: the calls fill what they are given; the page is mapped in the child too, and nobody else writes it.
         unsafe {
-            libc::getrusage(libc::RUSAGE_SELF, ptr::addr_of_mut!((*page).usage));
+            libc::getrusage(libc::RUSAGE_SELF, ptr::addr_of_mut!((*self.raw()).usage));
             libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
-            ptr::write_volatile(ptr::addr_of_mut!((*page).at), now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64);
         }
+        self.fields().2[1].store(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, Ordering::Release);
     }
 }
 
@@ -162,10 +243,8 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) directory: &'a CStr,
     /// Descriptors as (source, target); every source lies above every target.
     pub(crate) fds: &'a [(RawFd, RawFd)],
-    /// Read one byte here before exec; end of file means that nobody wants the child any more.
-    pub(crate) hold: RawFd,
-    /// Where readiness and failures are reported; closes on exec.
-    pub(crate) report: RawFd,
+    /// `None` where it executes its program at once, and tells of failures on the page alone.
+    pub(crate) held: Option<Hold>,
     /// Where the child tells of its birth.
     pub(crate) birth: &'a BirthPage,
     /// The parent that it must have, or it is an orphan already.
@@ -174,29 +253,47 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) signals: &'a [c_int],
 }
 
-/// Bytes of the stack on which a child prepares itself.
-const CHILD_STACK: usize = 64 << 10;
+/// Descriptors of a child that waits for a word before exec.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    /// Read one byte here before exec; end of file means that nobody wants the child any more.
+    pub(crate) hold: RawFd,
+    /// Where readiness and failures are reported; closes on exec.
+    pub(crate) report: RawFd,
+}
+
+/// The stack on which children prepare themselves, one after another.
+#[derive(Debug)]
+pub(crate) struct ChildStack(Vec<u128>);
+
+impl ChildStack {
+    /// 64 KiB, of which a child touches what it needs.
+    pub(crate) fn new() -> Self {
+        Self(vec![0; (64 << 10) / size_of::<u128>()])
+    }
+}
 
 /// Makes a child of our parent's that prepares itself, waits on `hold`, and executes the plan; returns when it has
 /// executed its program or is gone.
 ///
 /// The child runs in our memory, as by `vfork`: nothing is copied, and executing has nothing to tear down. Being our
 /// sibling it is reaped by our parent, while it is born into our control groups and counted by our counters. It dies
-/// with the thread that made us.
-pub(crate) fn clone_held(plan: &ChildPlan<'_>) -> io::Result<()> {
-    let mut stack = vec![0u128; CHILD_STACK / size_of::<u128>()];
-    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT | libc::SIGCHLD;
-    // SAFETY: the stack's end is aligned and the stack and the plan outlive the call, which returns only when the child
-    // has left our memory; the child calls only async-signal-safe functions and never returns.
+/// with the thread that made us. The kernel writes its number to the page before it does anything.
+pub(crate) fn clone_child(plan: &ChildPlan<'_>, stack: &mut ChildStack) -> io::Result<()> {
+    let kind = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT;
+    let flags = kind | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
+    // SAFETY: the stack's end is aligned and the stack, the plan and its page outlive the call, which returns only when
+    // the child has left our memory; the child calls only async-signal-safe functions and never returns.
     let pid = unsafe {
-        let top = stack.as_mut_ptr().add(stack.len());
-        libc::clone(enter_child, top.cast(), flags, ptr::from_ref(plan).cast_mut().cast())
+        let top = stack.0.as_mut_ptr().add(stack.0.len());
+        let number = plan.birth.fields().0.as_ptr();
+        libc::clone(enter_child, top.cast(), flags, ptr::from_ref(plan).cast_mut().cast(), number)
     };
     if pid > 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 extern "C" fn enter_child(plan: *mut libc::c_void) -> c_int {
-    // SAFETY: `clone_held` passes a plan that lives until the child has left.
+    // SAFETY: `clone_child` passes a plan that lives until the child has left.
     unsafe { run_child(&*plan.cast::<ChildPlan<'_>>()) }
 }
 
@@ -211,16 +308,19 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
         libc::setpgid(0, 0);
         reset_signals(plan.signals);
         if libc::chdir(plan.directory.as_ptr()) != 0 {
-            fail(plan.report, Step::Directory, errno());
+            fail(plan, Step::Directory, errno());
         }
         if !arrange_descriptors(plan) {
-            fail(plan.report, Step::Descriptors, errno());
+            fail(plan, Step::Descriptors, errno());
         }
-        let ready = report(Step::Ready, libc::getpid());
-        libc::write(plan.report, ready.as_ptr().cast(), ready.len());
-        wait_for_release(plan.hold);
+        if let Some(Hold { hold, report: pipe }) = plan.held {
+            let ready = report(Step::Ready, libc::getpid());
+            libc::write(pipe, ready.as_ptr().cast(), ready.len());
+            wait_for_release(hold);
+        }
+        let first = absent(plan.candidates);
         plan.birth.tell();
-        fail(plan.report, Step::Exec, execute(plan))
+        fail(plan, Step::Exec, execute(plan, first))
     }
 }
 
@@ -288,11 +388,28 @@ unsafe fn wait_for_release(hold: RawFd) {
     }
 }
 
-/// Tries the candidates as execvp does; returns the errno that explains the failure best.
+/// How many of the first candidates are not there: executing them would only say so, in the time of the program.
+///
+/// `stat` follows the same path with the same rights as `execve`, so that it fails for these two reasons where that does.
+/// SAFETY: the list ends with null, and its pointers are to strings that live on.
+unsafe fn absent(candidates: &[*const c_char]) -> usize {
+    let is_absent = |program: &*const c_char| {
+        // SAFETY: by this function's contract; the local takes whatever the kernel writes.
+        let found = unsafe {
+            let mut about: libc::stat = std::mem::zeroed();
+            libc::stat(*program, &mut about)
+        };
+        found != 0 && matches!(errno(), libc::ENOENT | libc::ENOTDIR)
+    };
+    candidates.iter().take_while(|program| !program.is_null()).take_while(|program| is_absent(program)).count()
+}
+
+/// Tries the candidates from one of them on as execvp does; returns the errno that explains the failure best.
 /// SAFETY: the plan's lists end with null and point to strings that live on.
-unsafe fn execute(plan: &ChildPlan<'_>) -> c_int {
+unsafe fn execute(plan: &ChildPlan<'_>, first: usize) -> c_int {
     let mut best = libc::ENOENT;
-    for program in plan.candidates.iter().take_while(|program| !program.is_null()) {
+    for (at, program) in plan.candidates.iter().enumerate().skip(first).take_while(|(_, program)| !program.is_null()) {
+        plan.birth.tell_candidate(at as u32);
         // SAFETY: by this function's contract.
         unsafe { libc::execve(*program, plan.args.as_ptr(), plan.env.as_ptr()) };
         match errno() {
@@ -305,11 +422,14 @@ unsafe fn execute(plan: &ChildPlan<'_>) -> c_int {
 }
 
 /// SAFETY: in a fresh child only, as it exits.
-unsafe fn fail(pipe: RawFd, step: Step, errno: c_int) -> ! {
+unsafe fn fail(plan: &ChildPlan<'_>, step: Step, errno: c_int) -> ! {
+    plan.birth.fail(step, errno);
     let message = report(step, errno);
     // SAFETY: five bytes of a local array; a pipe takes them whole.
     unsafe {
-        libc::write(pipe, message.as_ptr().cast(), message.len());
+        if let Some(held) = plan.held {
+            libc::write(held.report, message.as_ptr().cast(), message.len());
+        }
         libc::_exit(127)
     }
 }
@@ -400,4 +520,45 @@ pub(crate) fn reap() -> Option<Reaped> {
 fn nanos(time: libc::timeval) -> Nanos {
     Nanos::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
         + Nanos::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_tells_of_one_birth_and_forgets_it() {
+        let page = BirthPage::new().unwrap();
+        assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
+        // Late, of a child before.
+        page.tell_executed();
+        page.tell_candidate(3);
+        page.tell();
+        let birth = page.get().unwrap();
+        assert_eq!((birth.candidate, birth.executed), (3, None), "what was told before the birth is not of it");
+        page.tell_executed();
+        assert!(page.get().unwrap().executed.unwrap() >= birth.at);
+        page.fail(Step::Exec, libc::ENOEXEC);
+        assert_eq!(page.failed(), Some((Step::Exec, libc::ENOEXEC)));
+        page.open();
+        page.wait_until_open();
+        page.clear();
+        assert!(page.get().is_none() && page.failed().is_none());
+        assert_eq!(page.gate().load(Ordering::Acquire), 0, "nor is another made");
+    }
+
+    #[test]
+    fn what_is_not_there_is_passed_over_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "no program").unwrap();
+        let text = |path: &std::path::Path| std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        let all = [text(&dir.path().join("none")), text(&file.join("below")), text(&file), text(dir.path())];
+        let list = |texts: &[std::ffi::CString]| -> Vec<*const c_char> {
+            texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+        };
+        // SAFETY: lists of strings that live on, ended by null.
+        let count = |texts: &[std::ffi::CString]| unsafe { absent(&list(texts)) };
+        assert_eq!((count(&all), count(&all[..2]), count(&all[2..])), (2, 2, 0));
+    }
 }

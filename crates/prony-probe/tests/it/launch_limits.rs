@@ -20,7 +20,7 @@ use prony_probe::launch::{KilledFor, LaunchSpec, Running, Scratch, Status};
 use prony_probe::limits::{Ability, Capability, Group, capability, sweep};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launcher, left, left_pid, runs, subject};
+use crate::launch_roles::{command, eventually, launcher, left, left_pid, runs, subject, unread};
 
 /// Whether a test must be left out, said aloud; with `PRONY_REQUIRE_ALL=1` it fails instead.
 fn lacking(what: &str, ability: impl FnOnce(&Capability) -> Ability) -> bool {
@@ -224,14 +224,14 @@ fn what_the_machine_killed_before_is_no_evidence_for_the_next_subject() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[]).unwrap();
+    let kept = launcher().keep(None, &[], None).unwrap();
     let mut eater = run(limited("eat", dir.path(), &memory_limit(64)).1);
     eater.wait(None).unwrap();
     let before = killed_on_the_machine();
-    let mut first = kept.launch(subject("code", dir.path())).unwrap();
+    let mut first = kept.launch(unread("code", dir.path())).unwrap();
     first.wait(None).unwrap();
     let (_, kept) = first.next().unwrap();
-    let mut second = kept.expect("nothing is left").launch(subject("sleep", dir.path())).unwrap();
+    let mut second = kept.expect("nothing is left").launch(unread("sleep", dir.path())).unwrap();
     let end = second.kill_tree().unwrap();
     let seen = end.memory.host_oom_kills.measured().copied();
     let most = killed_on_the_machine() - before;

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use prony_core::experiment::spec::Limits;
 use prony_core::units::Bytes;
 use prony_probe::fixture::Allocation;
-use prony_probe::launch::{Input, LaunchSpec, Launcher, Running, Scratch, supervise_stdin};
+use prony_probe::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch, supervise_stdin};
 use prony_probe::limits::Group;
 
 const ROLE: &str = "PRONY_TEST_ROLE";
@@ -40,6 +40,13 @@ pub(crate) fn subject(role: &str, dir: &Path) -> LaunchSpec {
     let mut spec = LaunchSpec::new(std::env::current_exe().unwrap(), dir);
     spec.args = harness_args();
     spec.env = vec![(ROLE.into(), role.into()), (DIR.into(), dir.into())];
+    spec
+}
+
+/// A role whose output nobody reads, as a kept supervisor's subjects are.
+pub(crate) fn unread(role: &str, dir: &Path) -> LaunchSpec {
+    let mut spec = subject(role, dir);
+    (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
     spec
 }
 

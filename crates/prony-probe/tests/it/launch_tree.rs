@@ -3,16 +3,18 @@
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use prony_core::reading::Reading;
-use prony_probe::launch::{Kept, Status};
+use prony_probe::Error;
+use prony_probe::launch::{Kept, LaunchSpec, Output, Scratch, Status};
 use prony_probe::limits::Group;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, subject};
+use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, unread};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -100,7 +102,7 @@ fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'sta
 
 /// A supervisor for one subject after another, which has a descriptor to hold open.
 fn keep() -> Kept {
-    launcher().keep(None, &[File::open("/dev/null").unwrap().as_fd()]).unwrap()
+    launcher().keep(None, &[File::open("/dev/null").unwrap().as_fd()], None).unwrap()
 }
 
 #[test]
@@ -108,7 +110,7 @@ fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
     let dir = tempfile::tempdir().unwrap();
     let kept = keep();
     let supervisor = parent_of(kept.nursery());
-    let mut running = kept.launch(subject("daemon", dir.path())).unwrap();
+    let mut running = kept.launch(unread("daemon", dir.path())).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
     let (finished, kept) = in_time("another subject after a daemon", move || running.next().unwrap());
     assert_eq!((finished.killed, finished.problems.len(), kept.is_none()), (1, 0, true));
@@ -136,14 +138,14 @@ fn a_kept_supervisor_that_was_left_to_itself_is_reaped() {
 fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group::for_counting();
-    let kept = launcher().keep(Some(group.clone()), &[]).unwrap();
+    let kept = launcher().keep(Some(group.clone()), &[], None).unwrap();
     let nursery = kept.nursery();
-    let mut running = kept.launch(subject("double", dir.path())).unwrap();
+    let mut running = kept.launch(unread("double", dir.path())).unwrap();
     let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
     assert_eq!(running.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
     assert!(!pids.iter().any(|pid| runs(*pid)) && runs(nursery));
     let (_, kept) = running.next().unwrap();
-    let mut running = kept.expect("nothing is left").launch(subject("code", dir.path())).unwrap();
+    let mut running = kept.expect("nothing is left").launch(unread("code", dir.path())).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
     drop(running);
@@ -153,13 +155,108 @@ fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
 #[test]
 fn a_kept_supervisor_without_its_nursery_takes_no_other_subject() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[]).unwrap();
+    let kept = launcher().keep(None, &[], None).unwrap();
     let nursery = kept.nursery();
-    let mut running = kept.launch(subject("sleep", dir.path())).unwrap();
+    let mut running = kept.launch(unread("sleep", dir.path())).unwrap();
     left(dir.path(), "sleep");
     kill(nursery);
     eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
     running.kill_tree().unwrap();
     let (_, kept) = running.next().unwrap();
     assert!(kept.is_none());
+}
+
+#[test]
+fn one_subject_after_another_is_told_with_what_it_executed() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let spec = || {
+        let mut spec = LaunchSpec::new("sh", dir.path());
+        (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+        spec.args = ["-c", "exit 5"].map(Into::into).into();
+        spec.env = vec![("PATH".into(), "/nowhere:bin:/usr/bin:/bin".into())];
+        spec
+    };
+    let mut kept = keep();
+    let nursery = kept.nursery();
+    for place in ["/usr/bin/sh", "bin/sh", "/usr/bin/sh"] {
+        // What may not be executed is passed over, as by every shell; what is there and may be is taken.
+        let mode = if place == "bin/sh" { 0o755 } else { 0o644 };
+        fs::write(bin.join("sh"), "#!/bin/sh\nexit 5\n").unwrap();
+        fs::set_permissions(bin.join("sh"), fs::Permissions::from_mode(mode)).unwrap();
+        let mut running = kept.launch(spec()).unwrap();
+        let end = running.wait(None).unwrap().unwrap();
+        assert_eq!((end.status, running.executable()), (Status::Exited(5), Some(Path::new(place))));
+        assert!(running.released() <= running.since() && running.since() <= end.at && running.pid() > 0);
+        assert!(end.cpu.measured().is_some() && running.before().is_some());
+        kept = running.next().unwrap().1.expect("nothing is left");
+        assert_eq!(kept.nursery(), nursery);
+    }
+}
+
+#[test]
+fn a_subject_that_lives_longer_is_told_when_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = keep().launch(unread("sleep", dir.path())).unwrap();
+    assert_eq!(left_pid(dir.path(), "sleep"), running.pid());
+    assert_eq!(running.wait(Some(Duration::ZERO)).unwrap(), None);
+    let end = running.terminate(Duration::from_secs(60)).unwrap();
+    assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGTERM), None));
+    assert!(running.next().unwrap().1.is_some());
+}
+
+#[test]
+fn what_a_kept_supervisor_cannot_have_made_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("text"), "hello").unwrap();
+    fs::write(dir.path().join("odd"), "hello").unwrap();
+    fs::set_permissions(dir.path().join("odd"), fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = |command: &str, directory: &Path| {
+        let mut spec = LaunchSpec::new(command, directory);
+        (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+        in_time("a refusal", move || keep().launch(spec)).unwrap_err()
+    };
+    for (command, errno) in
+        [("no-such-program-anywhere", libc::ENOENT), ("./text", libc::EACCES), ("./odd", libc::ENOEXEC)]
+    {
+        let Error::Exec { program, source } = refused(command, dir.path()) else { panic!("{command}") };
+        assert_eq!((program.as_str(), source.raw_os_error()), (command, Some(errno)));
+    }
+    let nowhere = refused("/bin/true", Path::new("/nowhere"));
+    assert_eq!(nowhere.to_string(), "cannot enter the directory `/nowhere` for `/bin/true`");
+    let captured = keep().launch(LaunchSpec::new("/bin/true", "/")).unwrap_err();
+    assert!(captured.to_string().contains("its output can only be captured where it is held"), "{captured}");
+}
+
+#[test]
+fn a_nursery_that_was_killed_is_told_and_hangs_nothing() {
+    let gone = |kept: Kept| in_time("a launch without a nursery", move || kept.launch(unread("code", Path::new("/"))));
+    let kept = keep();
+    kill(kept.nursery());
+    // At once, while it may still be there, and when it is not.
+    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
+    let kept = keep();
+    let nursery = kept.nursery();
+    kill(nursery);
+    eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
+    let stopped = keep();
+    let pid = Pid::from_raw(stopped.nursery().cast_signed()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        kill_process(pid, Signal::KILL)
+    });
+    assert!(matches!(gone(stopped).unwrap_err(), Error::SupervisorGone { .. }), "it never read what was asked");
+    killer.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_kept_supervisor_removes_its_scratch_when_the_runner_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let scratch = Scratch::create(dir.path()).unwrap();
+    let kept = launcher().keep(None, &[], Some(scratch.path())).unwrap();
+    kept.finish().unwrap();
+    assert!(!scratch.path().exists());
 }

@@ -8,7 +8,7 @@ use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, PhaseRecord, TrialRecord};
 use prony_core::units::{Bytes, Nanos};
 use prony_engines::catalog::Catalog;
-use prony_probe::limits::{self, Ability};
+use prony_probe::limits::{Ability, Limit};
 
 use super::Ran;
 use super::bench::Bench;
@@ -30,7 +30,7 @@ const LIMIT: Bytes = Bytes::from_mib(128);
 /// # Errors
 /// Where the machine refuses what every trial needs.
 pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
-    if let Ability::Missing { why } = limits::capability().memory {
+    if let Ability::Missing { why } = Limit::Memory.ability() {
         return Ok(Ran::NotRun(why));
     }
     let experiment = parse(TEXT, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));

@@ -1,11 +1,22 @@
 //! Commands that prony calls itself by: worker, supervisor, fixtures. Their socket is their standard input.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
+/// What to do at this word.
+pub fn of(word: &OsStr) -> Option<fn() -> ExitCode> {
+    match word.to_str()? {
+        "worker" => Some(worker),
+        "supervise" => Some(supervise),
+        "fixture" => Some(fixture),
+        _ => None,
+    }
+}
+
 /// Hosts one store.
-pub fn worker() -> ExitCode {
+fn worker() -> ExitCode {
     match io::stdin().as_fd().try_clone_to_owned() {
         Ok(socket) => crate::worker::main(socket),
         Err(_) => ExitCode::from(2),
@@ -13,12 +24,12 @@ pub fn worker() -> ExitCode {
 }
 
 /// Holds one subject and ends its tree.
-pub fn supervise() -> ExitCode {
+fn supervise() -> ExitCode {
     prony_probe::launch::supervise_stdin()
 }
 
 /// Does the steps that standard input tells, and says on standard output what they came to.
-pub fn fixture() -> ExitCode {
+fn fixture() -> ExitCode {
     match prony_probe::fixture::serve(io::stdin().lock(), io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(2),

@@ -5,6 +5,7 @@
 
 mod codec;
 mod journal;
+mod names;
 mod open;
 mod profiles;
 mod raw;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use super::names::Names;
 use super::schema::{self, Fault, VERSION};
 use crate::error::Error;
 
@@ -20,6 +21,8 @@ pub struct Database {
     /// Commits wait for the disk only where the last that did is so long ago; zero lets each wait.
     patience: Duration,
     synced: Instant,
+    /// What was met in writing.
+    pub(super) names: Names,
 }
 
 impl Database {
@@ -61,7 +64,13 @@ impl Database {
             .and_then(|connection| {
                 schema::newest(&connection)?;
                 connection.set_prepared_statement_cache_capacity(64);
-                Ok(Self { path: path.to_owned(), connection, patience: Duration::ZERO, synced: Instant::now() })
+                Ok(Self {
+                    path: path.to_owned(),
+                    connection,
+                    patience: Duration::ZERO,
+                    synced: Instant::now(),
+                    names: Names::default(),
+                })
             })
             .map_err(|fault| refused(path, fault))
     }
@@ -80,7 +89,13 @@ impl Database {
                 schema::check(&connection)?;
                 prepare(&connection)?;
                 schema::migrate(&mut connection)?;
-                Ok(Self { path: path.to_owned(), connection, patience: Duration::ZERO, synced: Instant::now() })
+                Ok(Self {
+                    path: path.to_owned(),
+                    connection,
+                    patience: Duration::ZERO,
+                    synced: Instant::now(),
+                    names: Names::default(),
+                })
             })
             .map_err(|fault| refused(path, fault))
     }

@@ -148,9 +148,9 @@ fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i
         .collect()
 }
 
-/// Where each phase stands: its id -> (trial, phase), in the order of the readings.
+/// Where each phase stands: its id -> (trial, phase), in the order of the readings; and the set of what it lacks.
 #[derive(Default)]
-struct Phases(Vec<(i64, usize, usize)>);
+struct Phases(Vec<(i64, usize, usize, Option<i64>)>);
 
 fn load_phases(
     connection: &Connection,
@@ -160,7 +160,7 @@ fn load_phases(
     phases: &mut Phases,
 ) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(
-        "SELECT p.id, p.trial, p.name, p.action, p.timed, p.completion, p.begin_at, p.end_at, p.answer, p.errors
+        "SELECT p.id, p.trial, p.name, p.action, p.timed, p.completion, p.begin_at, p.end_at, p.answer, p.errors, p.absent
          FROM trials t CROSS JOIN phases p ON p.trial = t.id WHERE t.run = ?1 ORDER BY t.position, p.ord",
     )?;
     let mut rows = statement.query([run.0])?;
@@ -170,7 +170,7 @@ fn load_phases(
         while ids[at] != trial {
             at += 1;
         }
-        phases.0.push((row.get(0)?, at, trials[at].phases.len()));
+        phases.0.push((row.get(0)?, at, trials[at].phases.len(), row.get(10)?));
         trials[at].phases.push(phase(row)?);
     }
     Ok(())
@@ -222,7 +222,49 @@ fn load_readings(
         filling.pending.push((MetricKeyText(key), reading));
     }
     filling.flush(trials);
+    let names = Names { metrics: &metrics, reasons: &reasons, instances: &instances };
+    fill_absences(&absences(connection, run, &names)?, trials, phases);
     Ok(())
+}
+
+/// Names by number.
+struct Names<'a> {
+    metrics: &'a Dictionary<MetricKey>,
+    reasons: &'a Dictionary<Why>,
+    instances: &'a Dictionary<String>,
+}
+
+/// What a phase lacks: instance, metric, and why.
+type Absence = Vec<(String, MetricKeyText, Why)>;
+
+/// The run's sets of missing figures, by number.
+fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite::Result<BTreeMap<i64, Absence>> {
+    let named = |(instance, metric, reason): (i64, i64, i64)| {
+        let key = *names.metrics.get(metric).ok_or_else(|| damaged("a missing figure of no known metric"))?;
+        let instance = names.instances.get(instance).cloned().unwrap_or_default();
+        Ok((instance, MetricKeyText(key), names.reasons.get(reason).cloned().unwrap_or(Why::NotApplicable)))
+    };
+    connection
+        .prepare("SELECT id, body FROM absences WHERE run = ?1")?
+        .query_map([run.0], |row| {
+            let body: Vec<(i64, i64, i64)> = json(row, 1)?;
+            Ok((row.get(0)?, body.into_iter().map(named).collect::<rusqlite::Result<_>>()?))
+        })?
+        .collect()
+}
+
+fn fill_absences(absences: &BTreeMap<i64, Absence>, trials: &mut [TrialRecord], phases: &Phases) {
+    for (_, trial, phase, absent) in &phases.0 {
+        let readings = &mut trials[*trial].phases[*phase].readings;
+        for (instance, key, why) in absent.iter().filter_map(|absent| absences.get(absent)).flatten() {
+            if !readings.contains_key(instance) {
+                readings.insert(instance.clone(), BTreeMap::new());
+            }
+            if let Some(found) = readings.get_mut(instance) {
+                found.insert(*key, Reading::Missing(why.clone()));
+            }
+        }
+    }
 }
 
 /// Runs of earlier versions have 0 rows where a program told a digest and no number. What it told is a reading too.
@@ -259,7 +301,7 @@ impl Filling<'_> {
         if self.pending.is_empty() {
             return;
         }
-        let (_, trial, phase) = self.phases.0[self.at];
+        let (_, trial, phase, _) = self.phases.0[self.at];
         let name = self.instances.get(self.instance).cloned().unwrap_or_default();
         trials[trial].phases[phase].readings.insert(name, self.pending.drain(..).collect());
     }

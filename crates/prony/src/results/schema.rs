@@ -8,6 +8,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema2.sql"),
     include_str!("schema3.sql"),
     include_str!("schema4.sql"),
+    include_str!("schema5.sql"),
 ];
 
 /// The newest schema.

@@ -3,14 +3,14 @@
 use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::guard::Finding;
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{HistogramRecord, MetricKeyText, PhaseRecord, ProcessSeries, TrialRecord};
+use prony_core::record::{HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
-use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, params};
-use serde::Serialize;
+use rusqlite::{Connection, Transaction, params};
 use serde_json::Value;
-use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::xxh3_128;
 
 use super::codec::{pack, pack_samples};
+use super::names::{Names, intern, json};
 use super::open::Database;
 use super::run::{RunId, RunStart, RunStatus};
 use crate::error::Error;
@@ -89,16 +89,19 @@ impl Database {
     /// # Errors
     /// As [`Database::append_trial`].
     pub fn append_trials(&mut self, run: RunId, records: &[TrialRecord]) -> Result<(), Error> {
-        let refused = self.write("keep a trial", |tx| {
+        // Where nothing is kept, the numbers of names that were new are not kept either.
+        let mut names = std::mem::take(&mut self.names);
+        let (refused, names) = self.write("keep a trial", |tx| {
             for record in records {
                 match standing(tx, run, record.trial.position)? {
                     Standing::Free => {}
-                    standing => return Ok(Some((standing, record.trial.position))),
+                    standing => return Ok((Some((standing, record.trial.position)), names)),
                 }
             }
-            records.iter().try_for_each(|record| insert_record(tx, run, record))?;
-            Ok(None)
+            records.iter().try_for_each(|record| insert_record(tx, run, record, &mut names))?;
+            Ok((None, names))
         })?;
+        self.names = names;
         match refused {
             None => Ok(()),
             Some((Standing::NoRun, _)) => self.must_have_run(run, 0),
@@ -178,8 +181,8 @@ pub(super) fn insert_variant(
     Ok(())
 }
 
-fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord) -> rusqlite::Result<()> {
-    let effective = intern_effective(tx, run, &json(&record.effective)?)?;
+fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord, names: &mut Names) -> rusqlite::Result<()> {
+    let effective = intern(tx, "effective", run, &json(&record.effective)?)?;
     tx.prepare_cached(
         "INSERT INTO trials (run, position, block, variant, label, seed, started_unix_ms, took, outcome, ending,
                              effective, conditions, sampler_cpu, sub_block)
@@ -202,35 +205,27 @@ fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord) -> rusq
         record.trial.sub_block,
     ])?;
     let trial = tx.last_insert_rowid();
-    let mut phases = Vec::with_capacity(record.phases.len());
     for (ord, phase) in record.phases.iter().enumerate() {
-        phases.push(insert_phase(tx, trial, ord, phase)?);
+        let (measured, missing) = sorted(tx, phase, names)?;
+        let absent = if missing.is_empty() { None } else { Some(intern(tx, "absences", run, &json(&missing)?)?) };
+        let id = insert_phase(tx, trial, ord, phase, absent)?;
+        insert_readings(tx, id, &measured)?;
     }
-    insert_readings(tx, &phases, &record.phases)?;
     record.series.iter().enumerate().try_for_each(|(ord, series)| insert_series(tx, trial, ord, series))?;
     record.findings.iter().enumerate().try_for_each(|(ord, finding)| insert_finding(tx, trial, ord, finding))
 }
 
-/// The number of an `effective` text, equal for equal texts of a run.
-fn intern_effective(tx: &Transaction<'_>, run: RunId, body: &str) -> rusqlite::Result<i64> {
-    let hash = xxh3_64(body.as_bytes()) as i64;
-    let known = tx
-        .prepare_cached("SELECT id FROM effective WHERE run = ?1 AND hash = ?2 AND body = ?3")?
-        .query_row(params![run.0, hash, body], |row| row.get(0))
-        .optional()?;
-    if let Some(id) = known {
-        return Ok(id);
-    }
-    tx.prepare_cached("INSERT INTO effective (run, hash, body) VALUES (?1, ?2, ?3)")?
-        .execute(params![run.0, hash, body])?;
-    Ok(tx.last_insert_rowid())
-}
-
-fn insert_phase(tx: &Transaction<'_>, trial: i64, ord: usize, phase: &PhaseRecord) -> rusqlite::Result<i64> {
+fn insert_phase(
+    tx: &Transaction<'_>,
+    trial: i64,
+    ord: usize,
+    phase: &PhaseRecord,
+    absent: Option<i64>,
+) -> rusqlite::Result<i64> {
     tx.prepare_cached(
         "INSERT INTO phases (trial, ord, name, action, timed, completion, begin_at, end_at, answer, errors,
-                             throughput_interval, throughput)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                             throughput_interval, throughput, absent)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
     )?
     .execute(params![
         trial,
@@ -245,6 +240,7 @@ fn insert_phase(tx: &Transaction<'_>, trial: i64, ord: usize, phase: &PhaseRecor
         json(&phase.errors)?,
         phase.throughput.as_ref().map(|t| nanos(t.interval)),
         phase.throughput.as_ref().map(|t| pack(&t.operations)),
+        absent,
     ])?;
     let id = tx.last_insert_rowid();
     phase.histograms.iter().enumerate().try_for_each(|(ord, histogram)| insert_histogram(tx, id, ord, histogram))?;
@@ -270,26 +266,38 @@ fn insert_histogram(tx: &Transaction<'_>, phase: i64, ord: usize, histogram: &Hi
     Ok(())
 }
 
-fn insert_readings(tx: &Transaction<'_>, ids: &[i64], phases: &[PhaseRecord]) -> rusqlite::Result<()> {
-    let mut names = Names::default();
-    let mut insert = tx
-        .prepare_cached("INSERT INTO readings (phase, instance, metric, value, missing) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-    for (phase, record) in ids.iter().zip(phases) {
-        for (instance, readings) in &record.readings {
-            let instance = names.instance(tx, instance)?;
-            for (key, reading) in readings {
-                let metric = names.metric(tx, *key)?;
-                let (value, missing) = match reading {
-                    Reading::Measured(value) if value.is_finite() => (Some(*value), None),
-                    // SQLite has no NaN; a figure that is none was not measured.
-                    Reading::Measured(_) => (None, Some(names.reason(tx, &Why::Failed("not a number".to_owned()))?)),
-                    Reading::Missing(why) => (None, Some(names.reason(tx, why)?)),
-                };
-                insert.execute(params![phase, instance, metric, value, missing])?;
+/// What was measured, by the numbers of instance and metric.
+type Measured = Vec<(i64, i64, f64)>;
+
+/// What is missing, by the numbers of instance, metric and reason.
+type Absent = Vec<(i64, i64, i64)>;
+
+/// A phase's readings: those that were measured, and those that are missing.
+fn sorted(tx: &Transaction<'_>, phase: &PhaseRecord, names: &mut Names) -> rusqlite::Result<(Measured, Absent)> {
+    let (mut measured, mut absent) = (Vec::new(), Vec::new());
+    for (instance, readings) in &phase.readings {
+        let instance = names.instance(tx, instance)?;
+        for (key, reading) in readings {
+            let metric = names.metric(tx, *key)?;
+            match reading {
+                Reading::Measured(value) if value.is_finite() => measured.push((instance, metric, *value)),
+                // SQLite has no NaN; a figure that is none was not measured.
+                Reading::Measured(_) => {
+                    absent.push((instance, metric, names.reason(tx, &Why::Failed("not a number".to_owned()))?));
+                }
+                Reading::Missing(why) => absent.push((instance, metric, names.reason(tx, why)?)),
             }
         }
     }
-    Ok(())
+    Ok((measured, absent))
+}
+
+fn insert_readings(tx: &Transaction<'_>, phase: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let mut insert =
+        tx.prepare_cached("INSERT INTO readings (phase, instance, metric, value) VALUES (?1, ?2, ?3, ?4)")?;
+    measured
+        .iter()
+        .try_for_each(|(instance, metric, value)| insert.execute(params![phase, instance, metric, value]).map(drop))
 }
 
 fn insert_series(tx: &Transaction<'_>, trial: i64, ord: usize, series: &ProcessSeries) -> rusqlite::Result<()> {
@@ -314,90 +322,6 @@ fn insert_finding(tx: &Transaction<'_>, trial: i64, ord: usize, finding: &Findin
         json(&finding.data)?
     ])?;
     Ok(())
-}
-
-/// Numbers of names already met in this trial.
-#[derive(Default)]
-struct Names {
-    instances: Vec<(String, i64)>,
-    metrics: Vec<(MetricKeyText, i64)>,
-    reasons: Vec<(Why, i64)>,
-}
-
-impl Names {
-    fn instance(&mut self, tx: &Transaction<'_>, name: &str) -> rusqlite::Result<i64> {
-        remember(
-            &mut self.instances,
-            |n| n == name,
-            || name.to_owned(),
-            || {
-                number(
-                    tx,
-                    "SELECT id FROM instances WHERE name = ?1",
-                    "INSERT INTO instances (name) VALUES (?1)",
-                    &[&name],
-                )
-            },
-        )
-    }
-
-    fn metric(&mut self, tx: &Transaction<'_>, key: MetricKeyText) -> rusqlite::Result<i64> {
-        remember(
-            &mut self.metrics,
-            |k| *k == key,
-            || key,
-            || {
-                let unit = serde_json::to_value(key.0.metric.unit()).unwrap_or_default();
-                let unit = unit.as_str().unwrap_or_default();
-                number(
-                    tx,
-                    "SELECT id FROM metrics WHERE name = ?1",
-                    "INSERT INTO metrics (name, unit) VALUES (?1, ?2)",
-                    &[&key.0.to_string(), &unit],
-                )
-            },
-        )
-    }
-
-    fn reason(&mut self, tx: &Transaction<'_>, why: &Why) -> rusqlite::Result<i64> {
-        remember(
-            &mut self.reasons,
-            |w| w == why,
-            || why.clone(),
-            || {
-                let text = json(why)?;
-                number(tx, "SELECT id FROM reasons WHERE name = ?1", "INSERT INTO reasons (name) VALUES (?1)", &[&text])
-            },
-        )
-    }
-}
-
-fn remember<K>(
-    known: &mut Vec<(K, i64)>,
-    is: impl Fn(&K) -> bool,
-    key: impl FnOnce() -> K,
-    find: impl FnOnce() -> rusqlite::Result<i64>,
-) -> rusqlite::Result<i64> {
-    if let Some((_, id)) = known.iter().find(|(k, _)| is(k)) {
-        return Ok(*id);
-    }
-    let id = find()?;
-    known.push((key(), id));
-    Ok(id)
-}
-
-/// The number of a name, given one where it has none. The name is the first value.
-fn number(tx: &Transaction<'_>, find: &str, insert: &str, values: &[&dyn ToSql]) -> rusqlite::Result<i64> {
-    let known = tx.prepare_cached(find)?.query_row(&values[..1], |row| row.get(0)).optional()?;
-    if let Some(id) = known {
-        return Ok(id);
-    }
-    tx.prepare_cached(insert)?.execute(values)?;
-    Ok(tx.last_insert_rowid())
-}
-
-fn json(value: &impl Serialize) -> rusqlite::Result<String> {
-    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))
 }
 
 fn hash(experiment: &str) -> String {

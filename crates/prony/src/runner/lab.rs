@@ -1,25 +1,23 @@
 //! What every trial of a run shares: the launcher, the tracepoints kept open, where scratch goes.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
 use prony_core::event::Event;
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::Care;
-use prony_core::experiment::spec::Limits;
+use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::experiment::program::{Care, CopyOf, ProgramSpec};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::monotonic;
 use prony_probe::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
 use prony_probe::launch::{Launcher, Scratch};
-use prony_probe::limits::{self, Ability};
-use prony_probe::sample::Tracepoints;
+use prony_probe::limits::{self, Ability, Limit};
 use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
 use super::place::startable::startable;
 use super::place::{Means, Places};
-use super::standing::Stages;
+use super::standing::{Stages, Tracing};
 use crate::error::Error;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
@@ -32,12 +30,12 @@ pub struct Lab<'a> {
     /// Starts supervisors.
     pub launcher: Launcher,
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
-    pub tracepoints: Tracepoints,
+    pub tracepoints: Tracing,
     /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
     /// holds them too, is to be the last, so that nobody waits for their closing.
     pub stages: Stages,
-    /// Small fixed pieces of work beside each trial.
-    canaries: Canaries,
+    /// Small fixed pieces of work beside each trial; their memory is touched when they are first wanted.
+    canaries: OnceCell<Canaries>,
     /// What they took last, and when.
     sung: RefCell<Option<(Nanos, Canary)>>,
     /// Where scratch directories are made: on the file system of the results.
@@ -68,6 +66,11 @@ impl<'a> Lab<'a> {
         enforceable(experiment)?;
         startable(experiment)?;
         sweep(near, observer)?;
+        let launcher = Launcher::this_program(["supervise"]);
+        let (stages, tracepoints) = (Stages::default(), Tracing::default());
+        if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
+            stages.begin(near, &launcher, &tracepoints);
+        }
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");
         let facts = Facts::read(near);
@@ -85,10 +88,10 @@ impl<'a> Lab<'a> {
         };
         Ok(Self {
             experiment,
-            launcher: Launcher::this_program(["supervise"]),
-            stages: Stages::default(),
-            tracepoints: Tracepoints::open(true),
-            canaries: Canaries::default(),
+            launcher,
+            stages,
+            tracepoints,
+            canaries: OnceCell::new(),
             sung: RefCell::new(None),
             near: near.to_path_buf(),
             interrupt,
@@ -120,7 +123,7 @@ impl<'a> Lab<'a> {
 
     /// The canaries now.
     pub fn canary_after(&self) -> Canary {
-        let canary = self.canaries.sing(&self.near);
+        let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
         *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
         canary
     }
@@ -133,25 +136,25 @@ impl Lab<'_> {
     }
 }
 
-/// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored.
+/// Whether a variant's trials take over what the one before left, as far as can be said beforehand.
+fn stands(experiment: &Experiment, variant: &Variant) -> bool {
+    let itself = |program: &ProgramSpec| program.directory.is_some() && program.copy != CopyOf::Trial;
+    experiment.observe().care == Care::Light
+        && variant.spec.subject.program().is_some_and(itself)
+        && !Limit::ALL.into_iter().any(|limit| limit.is_in(&variant.spec.limits))
+}
+
+/// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored. Others are
+/// not tried: making groups takes longer than many a trial.
 fn enforceable(experiment: &Experiment) -> Result<(), Error> {
-    let wanted = |field: fn(&Limits) -> bool| experiment.variants().iter().any(|v| field(&v.spec.limits));
-    let can = limits::capability();
-    let missing = [
-        ("memory", wanted(|limits| limits.memory.is_some()), &can.memory),
-        ("cpus", wanted(|limits| limits.cpus.is_some()), &can.cpus),
-        ("pids", wanted(|limits| limits.pids.is_some()), &can.pids),
-    ];
-    match missing.into_iter().find(|(_, wanted, ability)| *wanted && !ability.works()) {
-        None => Ok(()),
-        Some((name, _, ability)) => Err(Error::Arguments {
-            message: format!("the experiment limits `{name}`, which cannot be enforced here"),
-            hint: match ability {
-                Ability::Missing { why } => why.clone(),
-                Ability::Works => "`prony doctor` tells more".to_owned(),
-            },
-        }),
+    let wanted = |limit: &Limit| experiment.variants().iter().any(|variant| limit.is_in(&variant.spec.limits));
+    for limit in Limit::ALL.into_iter().filter(wanted) {
+        if let Ability::Missing { why } = limit.ability() {
+            let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
+            return Err(Error::Arguments { message, hint: why });
+        }
     }
+    Ok(())
 }
 
 fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {

@@ -113,10 +113,26 @@ pub fn begin(
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
+    begin_in(experiment, &mut Database::create(database)?, near, interrupt, observer)
+}
+
+/// The same in a database that is open.
+///
+/// # Errors
+/// As [`begin`].
+pub fn begin_in(
+    experiment: &Experiment,
+    database: &mut Database,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
-    let elsewhere = elsewhere(near, database);
-    let mut database = Database::create(database)?;
+    let elsewhere = elsewhere(near, database.path());
     let lab = Lab::new(experiment, near, interrupt, observer)?;
+    if experiment.observe().care == Care::Light {
+        database.sync_every(LAZY)?;
+    }
     let run = database.begin_run(&RunStart {
         experiment,
         seed: experiment.seed(),
@@ -127,8 +143,7 @@ pub fn begin(
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
         scratch: elsewhere.as_deref(),
     })?;
-    let campaign =
-        Campaign { database: &mut database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
+    let campaign = Campaign { database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
     Ok((run, self::run(campaign, &lab, observer)?))
 }
 

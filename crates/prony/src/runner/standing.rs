@@ -1,9 +1,11 @@
 //! What a trial of a program leaves for the next one, with light care.
 
 use std::cell::{OnceCell, RefCell};
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::thread::{Builder, JoinHandle};
 
 use prony_probe::launch::{Kept, Launcher, Scratch};
 use prony_probe::limits::Group;
@@ -16,7 +18,21 @@ use crate::error::Error;
 pub struct Stages {
     /// What the trial before left, until it is taken over.
     pub left: RefCell<Option<Standing>>,
+    /// What the first trial takes over, on its way.
+    early: RefCell<Option<JoinHandle<Result<Standing, Error>>>>,
     samplers: OnceCell<Rc<Samplers>>,
+}
+
+/// The tracepoints of a run, opened when they are first asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Tracing(Arc<OnceLock<Tracepoints>>);
+
+impl Deref for Tracing {
+    type Target = Tracepoints;
+
+    fn deref(&self) -> &Tracepoints {
+        self.0.get_or_init(|| Tracepoints::open(true))
+    }
 }
 
 /// What several trials share, one after another.
@@ -44,6 +60,28 @@ pub struct Common {
 }
 
 impl Stages {
+    /// Begins to make what the first trial takes over, beside what else there is to do before that.
+    pub fn begin(&self, near: &Path, launcher: &Launcher, tracing: &Tracing) {
+        let (near, launcher, tracing) = (near.to_path_buf(), launcher.clone(), tracing.clone());
+        let make = move || Standing::make(&near, &launcher, &tracing);
+        // Where there is no thread to be had, the first trial makes it.
+        *self.early.borrow_mut() = Builder::new().name("prony-early".into()).spawn(make).ok();
+    }
+
+    /// What was left, or is on its way, or is made now.
+    ///
+    /// # Errors
+    /// As [`Standing::make`].
+    pub fn take(&self, near: &Path, launcher: &Launcher, tracing: &Tracing) -> Result<Standing, Error> {
+        if let Some(left) = self.left.borrow_mut().take() {
+            return Ok(left);
+        }
+        match self.early.borrow_mut().take().map(JoinHandle::join) {
+            Some(Ok(made)) => made,
+            Some(Err(_)) | None => Standing::make(near, launcher, tracing),
+        }
+    }
+
     /// The thread that samples them, started when first asked for.
     ///
     /// # Errors
@@ -57,6 +95,13 @@ impl Stages {
     }
 }
 
+impl Drop for Stages {
+    fn drop(&mut self) {
+        // Nobody took it: what it made goes with it.
+        drop(self.early.get_mut().take().map(JoinHandle::join));
+    }
+}
+
 impl Standing {
     /// A supervisor for several trials; `near` is where its scratch directory goes.
     ///
@@ -66,7 +111,7 @@ impl Standing {
         let scratch = Scratch::create(near)?;
         let group = Group::for_counting();
         let counting = counting(&group);
-        let kept = launcher.keep(Some(group), &tracepoints.held())?;
+        let kept = launcher.keep(Some(group), &tracepoints.held(), Some(scratch.path()))?;
         let stranger = Stranger::new(kept.nursery());
         let syncs = tracepoints.follow(kept.nursery());
         let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);

@@ -540,6 +540,36 @@ fn a_trial_whose_supervisor_is_killed_is_a_result_and_the_run_goes_on() {
 }
 
 #[test]
+fn a_nursery_that_is_killed_between_two_trials_is_replaced() {
+    let bench = Bench::new();
+    // A subject and the nursery it was born from have one parent.
+    let children = "/proc/$PPID/task/$PPID/children";
+    bench.script("tell", &format!("for p in $(cat {children}); do [ $p = $$ ] || echo $p >> nurseries; done"));
+    let kill = "n=$(tail -n 1 nurseries 2>/dev/null); [ -z \"$n\" ] || kill -KILL $n 2>/dev/null; true";
+    let data = bench.exec_to_its_end(&["-r", "3", "--prepare", kill, "--", "./tell"]);
+    let outcomes: Vec<Outcome> = data.trials.iter().map(|trial| trial.ending.outcome).collect();
+    assert_eq!((outcomes, data.head.status), (vec![Outcome::Ok; 3], RunStatus::Done));
+    let nurseries = fs::read_to_string(bench.path("nurseries")).unwrap();
+    let mut nurseries: Vec<&str> = nurseries.lines().collect();
+    nurseries.dedup();
+    assert_eq!(nurseries.len(), 3, "each trial had another: {nurseries:?}");
+    assert_eq!(scratches(bench.dir.path()), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn the_record_tells_which_file_a_name_was_found_as() {
+    let bench = Bench::new();
+    bench.script("mine", "true");
+    let path = format!("PATH=/nowhere:{}:/usr/bin:/bin", bench.dir.path().display());
+    let (_, data) = bench.exec(&["-r", "2", "--env", &path, "--", "mine"]);
+    for trial in &data.trials {
+        assert_eq!(trial.effective["executable"], bench.path("mine").to_str().unwrap());
+    }
+    let whole = bench.trial("[program.x]\ncommand = [\"true\"]\n");
+    assert!(whole.effective["executable"].as_str().unwrap().ends_with("/bin/true"), "held before, too");
+}
+
+#[test]
 fn a_command_that_is_not_there_is_a_mistake_and_begins_no_run() {
     let bench = Bench::new();
     fs::write(bench.path("text"), "no program").unwrap();

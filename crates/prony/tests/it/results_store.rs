@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony::error::Error;
 use prony::results::{Database, RunId, RunStatus, SCHEMA_VERSION, experiment_hash};
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{Answer, TrialRecord};
 use serde_json::{Value, json};
 
@@ -113,8 +114,8 @@ fn a_deleted_run_leaves_no_row_and_its_number_is_not_used_again() {
     let pages = count(&f.path, "SELECT page_count FROM pragma_page_count");
     database.delete_run(gone).unwrap();
     assert!(count(&f.path, "SELECT page_count FROM pragma_page_count") < pages);
-    for table in ["variants", "effective", "trials", "phases", "readings", "histograms", "groups", "series", "findings"]
-    {
+    let small = ["variants", "effective", "trials", "phases", "readings", "absences", "findings"];
+    for table in small.into_iter().chain(["histograms", "groups", "series"]) {
         let all = count(&f.path, &format!("SELECT count(*) FROM {table}"));
         assert!(all > 0 && all < 10, "{table} holds {all} rows");
     }
@@ -170,6 +171,49 @@ fn queries_by_hand_find_names_spelled_out() {
         })
         .unwrap();
     assert_eq!(row, (r#"{"engine":"a"}"#.to_owned(), 3e8, "bytes".to_owned()));
+    let missing = "SELECT count(*) FROM figures WHERE value IS NULL AND missing IS NOT NULL AND run = 1";
+    let absent = |trial: &TrialRecord| {
+        let readings = trial.phases.iter().flat_map(|phase| phase.readings.values()).flat_map(|all| all.values());
+        readings.filter(|reading| reading.measured().is_none()).count()
+    };
+    let expected = absent(&full_trial(0));
+    assert!(expected > 0);
+    assert_eq!(count(&f.path, missing), i64::try_from(expected).unwrap(), "each by its name, with its reason");
+}
+
+#[test]
+fn what_trials_lack_alike_is_kept_once() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    let trials: Vec<TrialRecord> = (0..5).map(full_trial).collect();
+    database.append_trials(run, &trials).unwrap();
+    let mut other = full_trial(5);
+    let readings = other.phases[0].readings.get_mut("").unwrap();
+    readings.values_mut().for_each(|reading| *reading = Reading::Missing(Why::Failed("gone".into())));
+    database.append_trial(run, &other).unwrap();
+    let phases = full_trial(0).phases.len() as i64;
+    assert!(count(&f.path, "SELECT count(*) FROM absences") <= phases + 1);
+    let loaded = database.load_run(run).unwrap().trials;
+    let expected: Vec<TrialRecord> = trials.into_iter().chain([other]).map(light).collect();
+    assert_eq!(loaded, expected);
+    assert_eq!(count(&f.path, "SELECT count(*) FROM readings WHERE missing IS NOT NULL"), 0);
+}
+
+#[test]
+fn names_of_what_was_not_kept_are_not_remembered() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    let mut odd = full_trial(0);
+    let readings = odd.phases[0].readings[""].clone();
+    odd.phases[0].readings.insert("odd".to_owned(), readings);
+    // The second is refused, and the first goes with it.
+    database.append_trial(run, &full_trial(1)).unwrap();
+    assert!(matches!(database.append_trials(run, &[odd.clone(), odd.clone()]), Err(Error::Database { .. })));
+    assert_eq!(count(&f.path, "SELECT count(*) FROM instances WHERE name = 'odd'"), 0);
+    database.append_trial(run, &odd).unwrap();
+    assert_eq!(database.load_run(run).unwrap().trials[0], light(odd));
 }
 
 #[test]

@@ -129,10 +129,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let mut observer = observer(arguments);
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
-    let database = &arguments.database.database;
-    let (id, summary) = runner::begin(&experiment, database, &near, interrupt, &mut *observer)?;
+    let mut database = Database::create(&arguments.database.database)?;
+    let (id, summary) = runner::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
     drop(observer);
-    let database = Database::open(database)?;
     let data = database.load_run(id)?;
     output.print(&said(&database, &data, output.width)?)?;
     export(arguments, id)?;

@@ -130,10 +130,12 @@ fn attempt(
             record.series = sampled.series;
             // They lie in the scratch, which is cleared with the stage.
             let deaths = probing.deaths()?;
+            let executable = running.executable().map(Path::to_path_buf);
             let finished = stage.clear(lab, running)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
+            record.effective["executable"] = json!(executable);
             conclude(&mut record, lab, spec, &setting, Left { watched, finished, deaths, probing: &probing })
         }
     };
@@ -164,6 +166,7 @@ fn conclude(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: 
     record.effective["replicas"] = replicas::told::told(program, &setting.directory, &watched.replicas);
     record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
     json!({
+        "executed_after": watched.executed.since(watched.released),
         "memory": watched.ended.memory,
         "killed_at_the_end": finished.killed,
         "probe": told::probe(&spec.phases, &watched, probing, &deaths),
@@ -234,7 +237,6 @@ fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, watched: &Wat
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
         "store": store,
-        "executed_after": watched.executed.since(watched.released),
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {
         all.extend(seen);

@@ -65,9 +65,7 @@ impl Stage {
                 held: None,
             });
         }
-        let left = lab.stages.left.borrow_mut().take();
-        let Standing { kept, common, scratch } =
-            left.map_or_else(|| Standing::make(&lab.near, &lab.launcher, &lab.tracepoints), Ok)?;
+        let Standing { kept, common, scratch } = lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
         Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None, held: None })
     }
 

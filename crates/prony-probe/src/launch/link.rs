@@ -1,0 +1,145 @@
+//! The runner's side of its talk with a supervisor.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::process::Child;
+use std::time::Instant;
+
+use super::channel::{Channel, Received};
+use super::lingering;
+use super::wire::{End, Finished, FromSupervisor, Refusal, ToSupervisor};
+use crate::clock::monotonic;
+use crate::error::Error;
+use crate::limits::Group;
+
+/// A supervisor at the other end. When this goes, the supervisor ends the tree, and is waited for.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) channel: Channel,
+    /// Until it is left to itself.
+    process: Option<Child>,
+    pub(super) program: String,
+    pub(super) directory: PathBuf,
+    group: Option<Group>,
+    /// It holds open what is dear to close: when all is cleaned up, nobody waits for its exit.
+    pub(super) lingers: bool,
+    farewell: Farewell,
+}
+
+/// How far a supervisor was told to finish. It answers once: who asks again would wait for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Farewell {
+    /// Not yet.
+    Unsaid,
+    /// It was told, and there is nothing more to tell it.
+    Said,
+    /// It has answered that all is cleaned up, and waits for our end to close.
+    Answered,
+}
+
+impl Link {
+    /// To a supervisor that was just started.
+    pub(super) fn new(channel: Channel, process: Child, program: String, group: Option<Group>) -> Self {
+        let (directory, farewell) = (PathBuf::new(), Farewell::Unsaid);
+        Self { channel, process: Some(process), program, directory, group, lingers: false, farewell }
+    }
+
+    pub(super) fn gone(&self) -> Error {
+        Error::SupervisorGone { program: self.program.clone() }
+    }
+
+    pub(super) fn send(&self, message: &ToSupervisor, fds: &[BorrowedFd<'_>]) -> Result<(), Error> {
+        self.channel.send(message, fds).map_err(|source| self.unsent(source))
+    }
+
+    /// The error that a message stands for that could not be sent, to the supervisor or to its nursery.
+    pub(super) fn unsent(&self, source: io::Error) -> Error {
+        match source.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.gone(),
+            _ => Error::Channel { program: self.program.clone(), source },
+        }
+    }
+
+    pub(super) fn receive(&mut self, deadline: Option<Instant>) -> Result<Option<FromSupervisor>, Error> {
+        match self.channel.receive(deadline) {
+            Ok(Received::Message(message)) => Ok(Some(message)),
+            Ok(Received::Nothing) => Ok(None),
+            Ok(Received::Closed) => Err(self.gone()),
+            Err(source) => Err(Error::Channel { program: self.program.clone(), source }),
+        }
+    }
+
+    /// The end of a subject whose supervisor is gone, once everything that can be found of its tree is ended.
+    pub(super) fn lost(&mut self) -> End {
+        self.channel.close();
+        let how = match self.process.as_mut().map(Child::wait) {
+            Some(Ok(status)) => status.to_string(),
+            Some(Err(error)) => error.to_string(),
+            None => "it was left to itself".to_owned(),
+        };
+        self.clean_up();
+        End::lost(how, monotonic())
+    }
+
+    /// Ends and removes what a supervisor that was killed has left; what cannot be done now, a sweep will do.
+    fn clean_up(&self) {
+        if let Some(group) = &self.group {
+            group.kill();
+            let _ = group.remove();
+        }
+    }
+
+    /// Has everything ended and removed.
+    pub(super) fn finish(&mut self) -> Result<Finished, Error> {
+        self.farewell = Farewell::Said;
+        self.send(&ToSupervisor::Finish, &[])?;
+        loop {
+            match self.receive(None)? {
+                Some(FromSupervisor::Finished { finished }) => {
+                    self.farewell = Farewell::Answered;
+                    return Ok(finished);
+                }
+                Some(FromSupervisor::Ended { .. }) => {}
+                other => return Err(self.unexpected(other)),
+            }
+        }
+    }
+
+    /// The error that a message stands for where another was expected.
+    pub(super) fn unexpected(&self, message: Option<FromSupervisor>) -> Error {
+        let program = self.program.clone();
+        match message {
+            Some(FromSupervisor::Refused { refusal, errno }) => {
+                let source = io::Error::from_raw_os_error(errno);
+                match refusal {
+                    Refusal::Exec => Error::Exec { program, source },
+                    Refusal::Directory => Error::Directory { program, directory: self.directory.clone(), source },
+                    Refusal::Nursery => self.gone(),
+                    Refusal::Other(what) => Error::Prepare { program, what, source },
+                }
+            }
+            other => Error::Channel { program, source: io::Error::other(format!("it said {other:?} out of turn")) },
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if self.lingers && self.farewell == Farewell::Unsaid {
+            // A supervisor that is gone shows in what was not answered.
+            let _ = self.finish();
+        }
+        // Before it is waited for, as it waits for this.
+        self.channel.close();
+        let Some(mut process) = self.process.take() else { return };
+        if self.lingers && self.farewell == Farewell::Answered {
+            // Nothing is left but what it holds open for us.
+            return lingering::leave(process);
+        }
+        // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
+        let _ = process.wait();
+        // Nothing is left to do unless the supervisor itself was killed.
+        self.clean_up();
+    }
+}
