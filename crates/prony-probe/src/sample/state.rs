@@ -323,6 +323,8 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, seen: &Obse
         let io = Counters {
             read: seen.counters.read.clone(),
             written: seen.counters.written.clone(),
+            // Its child is the subject itself.
+            child_faults: 0,
             ..seen.inherited.clone()
         };
         (vec![""], io)

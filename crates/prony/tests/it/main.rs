@@ -8,6 +8,7 @@ mod data;
 mod docs;
 mod interactions;
 mod pages;
+mod phases;
 mod plots;
 mod profiles;
 mod programs;

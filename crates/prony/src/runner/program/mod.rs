@@ -3,18 +3,22 @@
 pub mod calls;
 pub mod ending;
 pub mod figures;
+pub mod functions;
 pub mod heaps;
 pub mod held;
 pub mod holds;
+pub mod limits;
 pub mod marks;
 pub mod others;
 pub mod probe;
 pub mod seen;
+pub mod settling;
 pub mod span;
 pub mod stage;
 pub mod stream;
 pub mod threads;
 pub mod told;
+pub mod tracked;
 pub mod tracker;
 pub mod watch;
 
@@ -177,6 +181,7 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
+        "settled": told::settled(&spec.phases, watched),
         "executed_after": watched.executed.since(watched.released),
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {

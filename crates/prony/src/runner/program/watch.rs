@@ -1,6 +1,7 @@
 //! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
 //! begin and end.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -11,9 +12,11 @@ use prony_probe::launch::{Captured, End, Running};
 use prony_probe::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::functions::begins_phase;
 use super::holds::Hold;
 use super::marks::{self, Mark};
 use super::seen::Seen;
+use super::settling::Settled;
 use super::stage::Release;
 use super::stream::{Stream, Taken};
 use super::threads::Threads;
@@ -66,6 +69,8 @@ pub struct Watched {
     pub threads: Threads,
     /// When threads were held.
     pub holds: Vec<Hold>,
+    /// What was found in phases that end when the tree is quiet, by the phase's index.
+    pub settled: BTreeMap<usize, Settled>,
 }
 
 impl Watched {
@@ -100,11 +105,12 @@ pub fn watch(
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
     seen.finish(ended.at);
-    let Seen { tracker, edges, begin, end, threads, holds, .. } = seen;
+    let Seen { tracker, edges, begin, end, threads, holds, settling, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
-    let holds = holds.all;
-    let watched = Watched { tracker, edges, begin, end, released, executed, ended, stopped, output, threads, holds };
+    let (holds, settled) = (holds.all, settling.over);
+    let watched =
+        Watched { tracker, edges, begin, end, released, executed, ended, stopped, output, threads, holds, settled };
     Ok((watched, turn.running))
 }
 
@@ -186,7 +192,8 @@ impl Turn {
         let [stdout, stderr, marks] = &mut self.streams;
         let mut texts = Vec::new();
         let mut more = marks.take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
-        let is_begin = |text: &String| Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
+        let is_begin =
+            |text: &String| begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
         let (begins, ends): (Vec<String>, Vec<String>) = texts.into_iter().partition(is_begin);
         begins.iter().for_each(|text| seen.mark(text, earliest));
         for stream in [stdout, stderr] {
