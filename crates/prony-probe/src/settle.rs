@@ -114,8 +114,8 @@ impl LeftOut {
     fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
         let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
         let written = to.1.written.clone().and(from.1.written.clone(), added);
-        self.time = self.time + to.0.since(from.0);
-        self.cpu = self.cpu + cpu.measured().copied().unwrap_or_default();
+        self.time += to.0.since(from.0);
+        self.cpu += cpu.measured().copied().unwrap_or_default();
         self.written = self.written + written.measured().copied().unwrap_or_default();
     }
 
