@@ -298,7 +298,8 @@ fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
 #[test]
 fn a_peak_is_not_that_of_a_child_that_came_and_went() {
     let bench = Bench::new();
-    let work = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    // Memory of its own, and time for samples.
+    let work = "s=x; while [ ${#s} -lt 8000000 ]; do s=$s$s; done; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
     let peak = |script: &str| {
         let trial = bench.trial(&shell(script));
         reading(&trial, "run", MetricKey::gauge(Metric::Rss, Stat::Peak))
