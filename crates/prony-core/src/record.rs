@@ -151,8 +151,8 @@ pub struct Throughput {
 /// What reads answered, for comparison between variants (METHOD 1.5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Rows returned; 0 where a program tells a digest and no number.
-    pub rows: u64,
+    /// Rows returned; `None` where a program tells a digest and no number.
+    pub rows: Option<u64>,
     /// Order-independent digest of the rows, hexadecimal, after what was digested: `lines:` for number, length and
     /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything, `told:` for what a
     /// program says of itself, `rows:` and nothing for one that tells no more than the number. Only digests of one kind

@@ -258,6 +258,28 @@ impl<W: Write> Step<W> for Writing {
 fn alone<S: Session>(session: &mut S, op: Op<'_>, reads: &mut Reads, own_reads: bool) -> Result<u64, EngineError> {
     match op.kind {
         Kind::Read | Kind::Scan => read_alone(session, op, reads).map(|_| 1),
+        Kind::Put | Kind::Append => write_alone(session, op, reads).map(|()| 1),
+        Kind::Compute | Kind::ReadModifyWrite | Kind::Delete => {
+            let read = *reads;
+            let done = look_and_write(session, op, reads, own_reads);
+            // What an operation saw before it failed is no answer of the phase.
+            if done.is_err() {
+                *reads = read;
+            }
+            done
+        }
+    }
+}
+
+/// One operation that looks before it writes; returns how many transactions it took.
+#[inline(always)]
+fn look_and_write<S: Session>(
+    session: &mut S,
+    op: Op<'_>,
+    reads: &mut Reads,
+    own_reads: bool,
+) -> Result<u64, EngineError> {
+    match op.kind {
         Kind::Compute => {
             if read_alone(session, op, reads)? {
                 return Ok(1);

@@ -61,23 +61,28 @@ impl Residency {
     }
 }
 
-/// Regular files at or below `path`, each once however many links it has. Links are not followed. What
-/// disappears during the walk is left out: a store may be merging its files.
+/// Regular files at or below `path`, each once however many links it has. `path` itself may be a link; links below it
+/// are not followed. What disappears during the walk is left out: a store may be merging its files.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
     let mut open = vec![path.to_owned()];
     while let Some(path) = open.pop() {
-        let metadata = match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !seen.is_empty() => continue,
+        let first = seen.is_empty();
+        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound && !first;
+        let metadata = match if first { fs::metadata(&path) } else { fs::symlink_metadata(&path) } {
+            Err(error) if gone(&error) => continue,
             result => result?,
         };
         if !seen.insert((metadata.dev(), metadata.ino())) {
             continue;
         }
         if metadata.is_dir() {
-            for entry in fs::read_dir(&path)? {
-                open.push(entry?.path());
+            match fs::read_dir(&path) {
+                Err(error) if gone(&error) => {}
+                entries => {
+                    open.extend(entries?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<Vec<_>>>()?)
+                }
             }
         } else if metadata.is_file() {
             found.push(path);
@@ -105,7 +110,7 @@ where
 /// Size of all regular files at or below `path`.
 pub fn disk_usage(path: &Path) -> Reading<DiskUsage> {
     over_files(path, DiskUsage::default(), |total, file| {
-        let metadata = fs::symlink_metadata(file)?;
+        let metadata = fs::metadata(file)?;
         Ok(DiskUsage {
             length: total.length + Bytes::from_bytes(metadata.len()),
             // stat(2) counts blocks of 512 bytes on every file system.
@@ -183,6 +188,11 @@ mod tests {
         std::os::unix::fs::symlink("/proc", dir.path().join("elsewhere")).unwrap();
         let usage = *disk_usage(dir.path()).measured().unwrap();
         assert_eq!((usage.length.as_bytes(), usage.files), ((64 << 20) + 3, 1));
+        std::os::unix::fs::symlink(dir.path().join("below"), dir.path().join("link")).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("again"), dir.path().join("file")).unwrap();
+        for link in ["link", "file"] {
+            assert_eq!(disk_usage(&dir.path().join(link)), Reading::Measured(usage), "the store itself may be a link");
+        }
         assert!(usage.blocks.as_bytes() < 1 << 20, "{}", usage.blocks);
     }
 

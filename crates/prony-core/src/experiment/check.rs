@@ -88,6 +88,7 @@ pub fn check(
         observe: compare::observe(raw.root.get("observe")),
         tables,
         explores: false,
+        leave_one_out: factors::left_out(&raw.root).map(str::to_owned),
     })
 }
 

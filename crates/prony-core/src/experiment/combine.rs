@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::factors::{FactorDef, by_key, level_fault, level_hint, selection};
+use super::design::ALL;
+use super::factors::{FactorDef, by_key, left_out, level_fault, level_hint, selection};
 use super::node::Node;
 use super::problem::{Problem, Problems, known_hint};
 
@@ -12,11 +13,16 @@ const MOST_VARIANTS: usize = 100_000;
 /// The index of a level for each factor.
 pub(crate) type Combination = Vec<usize>;
 
-/// Reads the partial baseline: factor -> level, by index.
+/// Reads the partial baseline: factor -> level, by index. Where one change is left out at a time and the file names no
+/// baseline, it is all changes together.
 pub(crate) fn baseline(factors: &[FactorDef], root: &Node, problems: &mut Problems<'_>) -> BTreeMap<usize, usize> {
     let mut named = BTreeMap::new();
-    let entries = root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
-    for entry in entries.unwrap_or_default() {
+    let node = root.get("compare").and_then(|compare| compare.get("baseline"));
+    if let (None, Some(name)) = (node, left_out(root)) {
+        let at = factors.iter().position(|factor| factor.name == name);
+        named.extend(at.and_then(|at| Some((at, factors[at].level(ALL)?))));
+    }
+    for entry in node.and_then(Node::table).unwrap_or_default() {
         let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
         if entry.node.list().is_some() || entry.node.table().is_some() {
             continue;

@@ -28,7 +28,19 @@ pub struct Experiment {
     /// Its variants were chosen by a search as it went.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) explores: bool,
+    /// The factor whose levels leave one change out each, by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) leave_one_out: Option<String>,
 }
+
+/// The level that `[design] leave_one_out` makes of all changes together.
+pub const ALL: &str = "all";
+
+/// The level that `[design] leave_one_out` makes of no change.
+pub const NONE: &str = "none";
+
+/// How the levels begin that `[design] leave_one_out` makes of all changes but one; the name of that follows.
+pub const WITHOUT: &str = "without ";
 
 impl Experiment {
     /// The title, or the file's name where it has none.
@@ -66,6 +78,11 @@ impl Experiment {
     /// The tables asked for; empty for the derived layout.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables
+    }
+    /// The factor of `[design] leave_one_out`, by index: its levels are all changes, all but one, and none.
+    pub fn leave_one_out(&self) -> Option<usize> {
+        let name = self.leave_one_out.as_ref()?;
+        self.factors.iter().position(|factor| factor.name == *name)
     }
     /// Whether a search chose its variants as it went, by their own figures: those are biased, and nothing is compared.
     pub fn explores(&self) -> bool {

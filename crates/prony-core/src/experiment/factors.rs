@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::catalog::Overrides;
-use super::design::{Factor, Level};
+use super::design::{ALL, Factor, Level, NONE, WITHOUT};
 use super::node::{Entry, Node, Value};
 use super::placeholder::NAMESPACES;
 use super::problem::{Problem, Problems, known_hint};
@@ -72,7 +72,7 @@ pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'
     let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
     let mut factors: Vec<FactorDef> = entries.iter().map(|entry| factor(entry, problems)).collect();
     factors.iter_mut().for_each(|factor| factor.free = overrides.free.contains(&factor.name));
-    if let Some(wanted) = root.get("design").and_then(|design| design.get("leave_one_out")) {
+    if let Some(wanted) = left_out_node(root) {
         leave_one_out(&mut factors, wanted, problems);
     }
     let (keys, whole): (Vec<_>, Vec<_>) = overrides.set.iter().partition(|(name, _)| name.contains('.'));
@@ -114,6 +114,15 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
     FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, free: false }
 }
 
+fn left_out_node(root: &Node) -> Option<&Node> {
+    root.get("design")?.get("leave_one_out")
+}
+
+/// The factor of `[design] leave_one_out`, by name.
+pub(crate) fn left_out(root: &Node) -> Option<&str> {
+    left_out_node(root)?.text()
+}
+
 /// Makes levels of all changes together, of all but one each, and of none.
 fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Problems<'_>) {
     let name = wanted.text().unwrap_or_default();
@@ -132,10 +141,10 @@ fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Proble
         let all = kept.flat_map(|(_, level)| level.node.list().unwrap_or(std::slice::from_ref(&level.node)));
         list(label, factor.span.clone(), all.cloned().collect())
     };
-    let each = factor.levels.iter().enumerate().map(|(at, level)| of(format!("without {}", level.label), Some(at)));
-    let mut levels = vec![of("all".to_owned(), None)];
+    let each = factor.levels.iter().enumerate().map(|(at, level)| of(format!("{WITHOUT}{}", level.label), Some(at)));
+    let mut levels = vec![of(ALL.to_owned(), None)];
     levels.extend(each);
-    levels.push(list("none".to_owned(), factor.span.clone(), Vec::new()));
+    levels.push(list(NONE.to_owned(), factor.span.clone(), Vec::new()));
     factor.levels = levels;
 }
 

@@ -8,7 +8,7 @@ use super::problem::{Problem, Problems};
 use super::program::DIR;
 
 /// Keys of a program whose texts are told the directory in which it works.
-const WITH_DIR: [&str; 5] = ["command", "env", "build", "prepare", "cleanup"];
+const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cleanup"];
 
 /// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, which is known in a trial only. The
 /// variables are prony's own: what came of them is part of the checked experiment, and so of its record.

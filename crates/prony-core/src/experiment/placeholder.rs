@@ -126,7 +126,10 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
         )),
         "env" | "dir" => Some((
             format!("`{{{hole}}}` has no meaning here"),
-            Some("`{env.NAME}` stands in `[program.NAME]`, and `{dir}` in its commands and variables".to_owned()),
+            Some(
+                "`{env.NAME}` stands in `[program.NAME]`, and `{dir}` in its commands, variables and `store`"
+                    .to_owned(),
+            ),
         )),
         _ if NAMESPACES.contains(&name) => Some((
             format!("`{{{hole}}}` has no meaning here"),

@@ -26,6 +26,9 @@ pub struct ProgramSpec {
     pub directory: Option<String>,
     /// Which copy of `directory` it works in.
     pub copy: CopyOf,
+    /// Where its data lie: a file or a directory, relative to the one it works in. Its size is read at edges of phases.
+    #[serde(default)]
+    pub store: Option<String>,
     /// Variables beside those of [`BASE_ENV`].
     pub env: BTreeMap<String, String>,
     /// Names of further variables that are taken from the runner.

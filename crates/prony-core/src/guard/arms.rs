@@ -102,19 +102,23 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, 
     let (x, y) = (a.answer.as_ref()?, b.answer.as_ref()?);
     let kind = |answer: &'a Answer| answer.digest.split_once(':').map(|(kind, _)| kind);
     let comparable = x.comparable && y.comparable && a.action == b.action;
-    let differ = x.rows != y.rows || (kind(x) == kind(y) && x.digest != y.digest);
-    (comparable && differ).then_some((x, y))
+    let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
+    let digests = (kind(x) == kind(y)).then(|| x.digest == y.digest);
+    // Answers that have nothing in common cannot be seen to agree.
+    let agree = [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
+    (comparable && !agree).then_some((x, y))
 }
 
 fn disagreement(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
     let (left, right) = (&baseline.name, &variant.name);
     let told = |answer: &'_ Answer| answer.digest.strip_prefix("told:").map(str::to_owned);
-    let message = if let (true, Some(x), Some(y)) = (a.rows == b.rows, told(a), told(b)) {
-        format!("`{left}` and `{right}` say that they answered differently: `{x}` and `{y}`")
-    } else if a.rows == b.rows {
-        format!("`{left}` and `{right}` returned {} rows each, and not the same ones", a.rows)
-    } else {
-        format!("`{left}` returned {} rows and `{right}` {}", a.rows, b.rows)
+    let message = match (a.rows.zip(b.rows), told(a).zip(told(b))) {
+        (Some((rows, others)), _) if rows != others => format!("`{left}` returned {rows} rows and `{right}` {others}"),
+        (_, Some((x, y))) => format!("`{left}` and `{right}` say that they answered differently: `{x}` and `{y}`"),
+        (Some((rows, _)), None) => format!("`{left}` and `{right}` returned {rows} rows each, and not the same ones"),
+        (None, None) => format!(
+            "one of `{left}` and `{right}` tells its rows and the other a digest, so that nothing shows whether they agree"
+        ),
     };
     let hint = if a.digest.starts_with("told:") || a.digest.starts_with("rows:") {
         "one of them is wrong or they do different work: compare no speeds until their `digest` and `rows` agree"

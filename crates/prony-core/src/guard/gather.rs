@@ -141,7 +141,7 @@ mod tests {
             histograms: Vec::new(),
             groups: None,
             throughput: None,
-            answer: Some(Answer { rows: 1, digest: "lines:0".into(), comparable: true }),
+            answer: Some(Answer { rows: Some(1), digest: "lines:0".into(), comparable: true }),
             errors: BTreeMap::new(),
         };
         TrialRecord {
@@ -221,7 +221,7 @@ mod tests {
         let odd = of(&experiment, "2000, redb");
         for r in &mut all {
             let digest = if odd(r) { "lines:b" } else { "lines:a" };
-            r.phases[0].answer = Some(Answer { rows: 5, digest: digest.into(), comparable: true });
+            r.phases[0].answer = Some(Answer { rows: Some(5), digest: digest.into(), comparable: true });
         }
         let found = found(&experiment, &all);
         assert_eq!(found.iter().map(|f| f.guard.as_str()).collect::<Vec<_>>(), ["answers_differ"]);

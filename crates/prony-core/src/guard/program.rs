@@ -16,6 +16,9 @@ const UNREAD: Nanos = Nanos::from_secs(1);
 /// Of a phase whose begin and end were noticed later than this share of it, counters may be its neighbours'.
 const LATE: f64 = 0.25;
 
+/// What is read of a store at edges may take this part of the phases' time.
+const READING: f64 = 0.05;
+
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unseen(record);
@@ -29,6 +32,9 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.extend(read_rarely(record));
     findings.extend(went_on(record));
     findings.extend(died_aside(record));
+    findings.extend(store_not_found(record));
+    findings.extend(store_carried_over(record));
+    findings.extend(store_read_long(record));
     findings
 }
 
@@ -189,6 +195,46 @@ pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
     let message = format!("{} processes of the program died because their heap was full", deaths.len());
     let hint = "what the program did without them is another work than with them";
     Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
+}
+
+/// The program's data were never where its `store` says.
+pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
+    let store = &record.effective["store"];
+    if store["found"] != false || !record.ending.outcome.is_ok() {
+        return None;
+    }
+    let message =
+        format!("nothing was ever at the program's `store`, `{}`", store["path"].as_str().unwrap_or_default());
+    let hint = "compare it with where the program writes; relative paths start at the directory it works in";
+    Some(Finding::of("store_not_found", Severity::Warning, message, hint))
+}
+
+/// Data of a trial before may have been there when this one began (METHOD 1.1).
+pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
+    let store = &record.effective["store"];
+    let before = store["at_begin"]["blocks"].as_u64().filter(|blocks| *blocks > 0).map(Bytes::from_bytes)?;
+    if store["of_the_trial"] != false {
+        return None;
+    }
+    let message = format!("the program's `store` had {before} when the trial began, in a place that trials share");
+    let hint = "where trials before it left that, let `prepare` remove it, or `copy = \"trial\"` give each its own";
+    Some(
+        Finding::of("store_carried_over", Severity::Note, message, hint)
+            .with(json!({ "blocks": store["at_begin"]["blocks"] })),
+    )
+}
+
+/// Reading the size of a store took a good part of the time in which the program ran.
+pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
+    let reading = record.effective["store"]["reading_ns"].as_u64()? as f64;
+    let wall = record.phases.iter().filter_map(|phase| Some(phase.end?.since(phase.begin?).as_nanos())).sum::<u64>();
+    if reading <= READING * wall as f64 {
+        return None;
+    }
+    let [took, wall] = [reading as u64, wall].map(Nanos::from_nanos);
+    let message = format!("reading the program's `store` where phases begin and end took {took} of {wall}");
+    let hint = "name a smaller part of it as `store`: what reads it takes a processor and the disk's attention";
+    Some(Finding::of("store_read_long", Severity::Warning, message, hint).with(json!({ "reading_ns": reading })))
 }
 
 /// The program wrote so much that writing it counts.
@@ -363,6 +409,24 @@ mod tests {
         let found = late(&record);
         assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
         assert!(found[0].message.contains("up to 20.00 ms late, and it took 6.00 ms"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn a_store_that_is_not_there_or_was_there_before_or_takes_long_is_named() {
+        let of = |outcome, store: Value| {
+            let mut trial = record(outcome, json!({ "store": store }));
+            trial.phases.truncate(1);
+            (trial.phases[0].begin, trial.phases[0].end) = (Some(Nanos::ZERO), Some(Nanos::from_secs(1)));
+            check(&trial).into_iter().map(|finding| finding.guard).collect::<Vec<_>>()
+        };
+        let store = |found: bool, blocks: Value, own: bool, reading: u64| json!({ "path": "/x", "at_begin": blocks, "found": found, "of_the_trial": own, "reading_ns": reading });
+        let some = json!({ "blocks": 4096 });
+        assert_eq!(of(Outcome::Ok, store(false, Value::Null, false, 0)), ["store_not_found"]);
+        assert_eq!(of(Outcome::TimedOut, store(false, Value::Null, false, 0)), [""; 0], "it may not have come so far");
+        assert_eq!(of(Outcome::Ok, store(true, some.clone(), false, 0)), ["store_carried_over"]);
+        assert_eq!(of(Outcome::Ok, store(true, some, true, 50_000_000)), [""; 0], "it began with a copy of its own");
+        assert_eq!(of(Outcome::Ok, store(true, json!({ "blocks": 0 }), false, 50_000_001)), ["store_read_long"]);
+        assert_eq!(of(Outcome::Ok, Value::Null), [""; 0]);
     }
 
     #[test]

@@ -274,9 +274,9 @@ fn phases_not_reached_are_left_alone() {
     assert_eq!(trial::check(&with_settle, &trial_record, Nanos::from_nanos(25)), []);
 }
 
-fn answered(digest: &str, rows: u64) -> TrialRecord {
+fn answered(digest: &str, rows: impl Into<Option<u64>>) -> TrialRecord {
     let mut with = calm();
-    with.phases[0].answer = Some(Answer { rows, digest: digest.into(), comparable: true });
+    with.phases[0].answer = Some(Answer { rows: rows.into(), digest: digest.into(), comparable: true });
     with
 }
 
@@ -301,11 +301,21 @@ fn answers_that_differ_refuse_the_comparison() {
 
 #[test]
 fn answers_that_programs_tell_must_agree_too() {
-    assert_eq!(answers(&answered("told:aa", 0), &answered("told:aa", 0)), []);
-    let found = answers(&answered("told:aa", 0), &answered("told:ab", 0));
+    assert_eq!(answers(&answered("told:aa", None), &answered("told:aa", None)), []);
+    assert_eq!(
+        answers(&answered("told:aa", None), &answered("told:aa", 7)),
+        [],
+        "one has no number, the digests agree"
+    );
+    let zero = answers(&answered("told:aa", 0), &answered("told:aa", 7));
+    assert_eq!(zero[0].message, "`lmdb` returned 0 rows and `redb` 7", "no rows is a number");
+    let found = answers(&answered("told:aa", None), &answered("told:ab", 7));
     assert_eq!(found[0].severity, Severity::Refusal);
     assert_eq!(found[0].message, "`lmdb` and `redb` say that they answered differently: `aa` and `ab`");
     assert_eq!(answers(&answered("rows:", 5), &answered("told:aa", 5)), [], "one tells more than the other");
+    let nothing_shared = answers(&answered("rows:", 5), &answered("told:aa", None));
+    assert_eq!(nothing_shared[0].severity, Severity::Refusal);
+    assert!(nothing_shared[0].message.contains("nothing shows whether they agree"), "{}", nothing_shared[0].message);
     let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
     assert_eq!(rows[0].message, "`lmdb` returned 5 rows and `redb` 4");
     assert!(!rows[0].hint.contains("verify"), "{}", rows[0].hint);

@@ -84,6 +84,16 @@ impl Selection<'_> {
         self.own.range((thread, 0)..=(thread, usize::MAX)).map(|((_, frame), time)| (*frame, *time))
     }
 
+    /// In how many samples each function of the profile ran itself.
+    pub fn ran(&self) -> Vec<u64> {
+        let mut ran = vec![0; self.profile.functions.len()];
+        for sample in &self.chosen {
+            let function = self.profile.frames[sample.frame].function;
+            ran[function] += u64::from(!self.profile.functions[function].idle);
+        }
+        ran
+    }
+
     /// What each function and package took.
     pub fn times(&self) -> Times {
         let mut functions = Tally::new(self.profile.functions.len());

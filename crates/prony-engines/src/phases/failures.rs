@@ -8,7 +8,7 @@ use prony_core::protocol::PhaseReport;
 use prony_core::record::LatencyKind;
 use prony_core::units::PerSecond;
 
-use super::fake::{ops, option, plan, reports};
+use super::fake::{ops, option, plan, reports, run};
 
 /// Operations of a kind in a phase's histograms: succeeded and failed.
 fn counted(report: &PhaseReport, operation: &str, kind: LatencyKind) -> (u64, u64) {
@@ -123,7 +123,30 @@ fn what_undone_transactions_read_is_no_answer() {
         let [_, mixed] = reports(&option(plan, fault, OptionValue::Int(every))).try_into().unwrap();
         assert_eq!((mixed.operations, mixed.errors), (1000 - lost, lost), "{fault}");
         assert_eq!((mixed.rows, mixed.misses), (Some(mixed.operations), Some(0)), "{fault}");
-        assert_eq!(mixed.answer.unwrap().rows, mixed.operations, "{fault}");
+        assert_eq!(mixed.answer.unwrap().rows, Some(mixed.operations), "{fault}");
+    }
+}
+
+#[test]
+fn what_an_operation_saw_before_it_failed_is_no_answer_either() {
+    let alone = |weights| MixSpec { ops: ops(Order::Record), weights, scan_length: ScanLength::Fixed(1) };
+    let modify = || Action::Mix(alone(MixWeights { read_modify_write: 1.0, ..MixWeights::default() }));
+    // After a thousand puts the 7th commit of the mix fails, or its 5th put, where the read has been done.
+    for (fault, every) in [("fail_commit_every", 1007), ("fail_every", 1005)] {
+        let plan = || option(plan(1000, [Action::Put(ops(Order::Record)), modify()]), fault, OptionValue::Int(every));
+        for (way, ran) in [("in one transaction", run::<true>(&plan())), ("in two", run::<false>(&plan()))] {
+            let mixed = &ran.0[1];
+            assert_eq!((mixed.operations, mixed.errors), (999, 1), "{fault} {way}");
+            assert_eq!((mixed.rows, mixed.misses), (Some(999), Some(0)), "{fault} {way}");
+            assert_eq!(mixed.answer.as_ref().unwrap().rows, Some(999), "{fault} {way}");
+        }
+    }
+    let compute = Action::Compute(Ops { amount: Amount::Records, ..ops(Order::Record) });
+    for action in [Action::Delete(ops(Order::Record)), compute] {
+        let name = action.name();
+        let [ended] =
+            reports(&option(plan(1000, [action]), "fail_commit_every", OptionValue::Int(4))).try_into().unwrap();
+        assert_eq!((ended.operations, ended.errors, ended.misses), (750, 250, Some(750)), "{name}");
     }
 }
 

@@ -351,7 +351,7 @@ impl Job<'_> {
         let timed_out = matches!(self.ops.amount, Amount::Duration(_));
         let races = self.ops.threads > 1 && writes(self.action);
         let answer = Answer {
-            rows: reads.rows,
+            rows: Some(reads.rows),
             digest: format!("{}:{:016x}", if reads.touch { "lines" } else { "lengths" }, reads.digest),
             comparable: !timed_out && !races && all.tally.errors == 0,
         };

@@ -32,8 +32,10 @@ pub struct Settings {
     pub group: Option<PathBuf>,
     /// Files of that group that are open already.
     pub group_files: Option<Arc<GroupFiles>>,
-    /// Directory of the store: its size, page cache and device are read at edges.
-    pub store: Option<PathBuf>,
+    /// The store, a directory or a file: its size and page cache are read at edges; or why they are not.
+    pub store: Reading<PathBuf>,
+    /// A path on the store's device, whose counters are read at edges; or why they are not.
+    pub device: Reading<PathBuf>,
     /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
     /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
@@ -73,7 +75,8 @@ impl Default for Settings {
             cap: 60_000,
             group: None,
             group_files: None,
-            store: None,
+            store: Reading::Missing(Why::NotApplicable),
+            device: Reading::Missing(Why::NotApplicable),
             reset_peaks: true,
             stranger: None,
             first: Nanos::ZERO,
@@ -125,9 +128,9 @@ pub(crate) struct Ran {
 
 impl State {
     pub(crate) fn new(roots: Vec<Root>, settings: Settings) -> Self {
-        let device = match &settings.store {
-            Some(path) => Device::of(path),
-            None => Reading::Missing(Why::NotApplicable),
+        let device = match &settings.device {
+            Reading::Measured(path) => Device::of(path),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
         };
         Self {
             stop: false,
@@ -288,9 +291,14 @@ impl State {
             .collect()
     }
 
+    pub(crate) fn store_path(&self) -> Option<PathBuf> {
+        self.settings.store.measured().cloned()
+    }
+
     fn store_at_edge(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
-        let Some(store) = &self.settings.store else {
-            return (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
+        let store = match &self.settings.store {
+            Reading::Measured(store) => store,
+            Reading::Missing(why) => return (Reading::Missing(why.clone()), Reading::Missing(why.clone())),
         };
         let cached = match cache::resident(store) {
             Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),

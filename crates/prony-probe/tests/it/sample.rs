@@ -180,12 +180,34 @@ fn a_service_that_starts_later_is_taken_in_under_its_own_role() {
     assert_eq!(gauge(&phase_readings(&begin, &end, &[], ""), Metric::Processes, Stat::End), 2.0);
 }
 
+/// With a store.
+fn on_disk(store: &Path) -> Settings {
+    let at = || Reading::Measured(store.to_owned());
+    Settings { store: at(), device: at(), ..Settings::default() }
+}
+
+#[test]
+fn what_is_not_read_of_a_disk_has_the_reason_that_was_given() {
+    let subject = Subject::done("nothing");
+    let why = |text: &str| Why::NotSupported(text.to_owned());
+    let (store, device) = (Reading::Missing(why("no store")), Reading::Missing(why("no device")));
+    let settings = Settings { store, device, ..Settings::default() };
+    let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
+    let readings = phase_readings(&sampler.edge(), &sampler.edge(), &[], "");
+    let of = |metric| readings[&MetricKeyText(MetricKey::amount(metric))].clone();
+    for metric in [Metric::Disk, Metric::DiskLength, Metric::Cached] {
+        assert_eq!(of(metric), Reading::Missing(why("no store")));
+    }
+    for metric in [Metric::Flushes, Metric::DeviceWritten] {
+        assert_eq!(of(metric), Reading::Missing(why("no device")));
+    }
+}
+
 #[test]
 fn bytes_written_reach_the_phase_they_were_written_in() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let mut subject = Subject::start(&format!("write {}/file 8", dir.path().display()));
-    let settings = Settings { store: Some(dir.path().to_owned()), ..Settings::default() };
-    let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
+    let sampler = Sampler::start(vec![worker(&subject)], on_disk(dir.path())).unwrap();
     let (begin, end, _) = phase(&mut subject, &sampler);
     let readings = phase_readings(&begin, &end, &[], "");
     assert_eq!(amount(&readings, Metric::DiskLength), 8.0 * MIB);
@@ -261,8 +283,7 @@ fn the_groups_clock_goes_before_that_of_the_processes() {
 fn an_edge_survives_json() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let subject = Subject::done("nothing");
-    let settings = Settings { store: Some(dir.path().to_owned()), ..Settings::default() };
-    let edge = Sampler::start(vec![worker(&subject)], settings).unwrap().edge();
+    let edge = Sampler::start(vec![worker(&subject)], on_disk(dir.path())).unwrap().edge();
     let text = serde_json::to_string(&edge).unwrap();
     assert_eq!(serde_json::from_str::<Edge>(&text).unwrap(), edge);
     assert_eq!(edge.cached, Reading::Missing(Why::NotApplicable), "an empty store has no share");

@@ -102,7 +102,10 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
                 .and_then(|()| out.flush())
                 .map_err(|source| Error::Write { what: "the report".to_owned(), source })
         }
-        (ReportFormat::Json, What::Results) => document(data, &build(data, &Options::default()), out),
+        (ReportFormat::Json, What::Results) => {
+            let profiles = profiles::load(database, data, |_| true)?;
+            document(data, &build(data, &Options::default()), &profiles, out)
+        }
         (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
         (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),
     }

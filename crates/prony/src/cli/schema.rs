@@ -1,7 +1,8 @@
-//! `prony schema`: the JSON Schema of the experiment file.
+//! `prony schema`: the JSON Schema of the experiment file, and that of results.
 
 use super::{Answer, Output};
 use crate::error::Error;
+use crate::report::export::document::SCHEMA;
 
 /// Nothing to say.
 #[derive(Debug, clap::Args)]
@@ -9,6 +10,9 @@ pub struct Arguments {
     /// Print the reference in Markdown instead of the schema
     #[arg(long)]
     reference: bool,
+    /// Print the schema of what `prony report --format json` writes
+    #[arg(long, conflicts_with = "reference")]
+    results: bool,
 }
 
 /// Prints the schema.
@@ -16,10 +20,10 @@ pub struct Arguments {
 /// # Errors
 /// Where the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let text = if arguments.reference {
-        prony_core::experiment::reference()
-    } else {
-        format!("{:#}", prony_core::experiment::schema())
+    let text = match (arguments.reference, arguments.results) {
+        (true, _) => prony_core::experiment::reference(),
+        (false, true) => SCHEMA.trim_end().to_owned(),
+        (false, false) => format!("{:#}", prony_core::experiment::schema()),
     };
     output.print(&format!("{text}\n"))?;
     Ok(Answer::Yes)

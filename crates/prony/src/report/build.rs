@@ -12,6 +12,7 @@ use prony_core::record::TrialRecord;
 use super::cells::{Plan, Said, Source, fill, scales};
 use super::columns::{self, ColumnPlan};
 use super::layout::{Layout, Part, RowPart};
+use super::left_out;
 use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
 use super::notes::Notes;
 use super::preface;
@@ -37,6 +38,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         title: data.head.title.clone(),
         preface: preface::preface(data),
         judged: judged(&verdicts),
+        effects: left_out::tables(&data.experiment, &verdicts),
         remarks: remarks(data, &verdicts),
         verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
         tables: maker.tables(options),

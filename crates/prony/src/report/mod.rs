@@ -10,6 +10,7 @@ pub mod export;
 mod figure;
 pub mod html;
 mod layout;
+mod left_out;
 mod model;
 mod notes;
 mod preface;

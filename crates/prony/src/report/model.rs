@@ -14,6 +14,8 @@ pub struct Report {
     pub verdicts: Vec<Verdict>,
     /// How the verdicts were reached, or why there is none.
     pub judged: Option<String>,
+    /// What each change does, where one was left out at a time: the verdicts as tables.
+    pub effects: Vec<Table>,
     /// What is shown beside the verdicts and is none.
     pub remarks: Vec<Remarks>,
     /// The tables.

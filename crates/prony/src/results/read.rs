@@ -5,10 +5,10 @@ use std::error::Error as StdError;
 use std::path::PathBuf;
 
 use prony_core::guard::Finding;
-use prony_core::metric::MetricKey;
+use prony_core::metric::{Metric, MetricKey};
 use prony_core::plan::PlannedTrial;
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use prony_core::record::{Answer, MetricKeyText, PhaseRecord, TrialRecord};
 use prony_core::units::Nanos;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -75,6 +75,7 @@ impl Database {
             let mut phases = Phases::default();
             load_phases(connection, run, &ids, &mut trials, &mut phases)?;
             load_readings(connection, run, &mut trials, &phases)?;
+            trials.iter_mut().flat_map(|trial| &mut trial.phases).for_each(forget_untold_rows);
             load_findings(connection, run, &ids, &mut trials)?;
             Ok(Some(RunData { head, experiment, trials }))
         })?;
@@ -222,6 +223,15 @@ fn load_readings(
     }
     filling.flush(trials);
     Ok(())
+}
+
+/// Runs of earlier versions have 0 rows where a program told a digest and no number. What it told is a reading too.
+fn forget_untold_rows(phase: &mut PhaseRecord) {
+    let told = phase.reading(MetricKey::amount(Metric::Rows)).is_some_and(|rows| rows.measured().is_some());
+    let untold = |answer: &&mut Answer| answer.rows == Some(0) && answer.digest.starts_with("told:") && !told;
+    if let Some(answer) = phase.answer.as_mut().filter(untold) {
+        answer.rows = None;
+    }
 }
 
 /// Collects the readings of one phase and instance, which arrive together, and builds their map at once.

@@ -10,6 +10,7 @@ use prony_core::event::Event;
 use prony_core::experiment::spec::{Action, Amount, PhaseSpec, SettleSpec, TrialSpec};
 use prony_core::plan::PlannedTrial;
 use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
+use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 use prony_probe::clock::{SystemClock, monotonic};
 use prony_probe::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
@@ -117,7 +118,8 @@ impl<'a> Session<'a> {
         let settings = Settings {
             hertz: lab.experiment.observe().hertz,
             group: counting,
-            store: Some(scratch.path().to_path_buf()),
+            store: Reading::Measured(scratch.path().to_path_buf()),
+            device: Reading::Measured(scratch.path().to_path_buf()),
             ..Settings::default()
         };
         let sampler =

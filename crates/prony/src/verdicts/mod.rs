@@ -5,6 +5,7 @@
 
 pub mod gate;
 pub mod interactions;
+pub mod left_out;
 pub mod names;
 pub mod observe;
 mod sentence;
@@ -19,7 +20,7 @@ use crate::results::RunData;
 use names::Names;
 use observe::Index;
 pub use observe::figure;
-pub(crate) use sentence::without;
+pub(crate) use sentence::{digits, interval_text, without};
 
 /// What a run's comparisons say.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -39,7 +39,7 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
     }
 }
 
-/// `12 blocks; it would have seen 4.1 %; the baseline beside itself: 1.01 times (0.97 to 1.05)`
+/// `12 blocks; it would have seen 4.1 %; the baseline beside itself: 1.010 times (0.970 to 1.05)`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let mut parts = vec![format!("{} blocks", comparison.blocks)];
     match &comparison.smallest_effect {
@@ -48,7 +48,7 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
     }
     if let Reading::Measured(aa) = &comparison.aa {
         let interval = interval_text(aa.interval);
-        parts.push(format!("the baseline beside itself (A/A): {:.3} times ({interval})", aa.ratio));
+        parts.push(format!("the baseline beside itself (A/A): {} times ({interval})", digits(aa.ratio)));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
@@ -89,7 +89,8 @@ fn figure(comparison: &Comparison) -> String {
     format!(": {} times{interval}", digits(ratio))
 }
 
-pub(super) fn interval_text(interval: RatioInterval) -> String {
+/// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
+pub(crate) fn interval_text(interval: RatioInterval) -> String {
     match (interval.low, interval.high) {
         (low, Some(high)) if low > 0.0 => format!("{} to {}", digits(low), digits(high)),
         (_, Some(high)) => format!("at most {}", digits(high)),
@@ -118,12 +119,12 @@ fn shares((low, high): (f64, f64)) -> String {
     format!("{:.0} to {:.0} %", (100.0 * low + 1e-9).floor(), (100.0 * high - 1e-9).ceil())
 }
 
-/// Three significant digits: `0.0123`, `1.00`, `12.3`, `1840`.
-pub(super) fn digits(ratio: f64) -> String {
+/// Three significant digits: `0.0123`, `12.3`, `1840`; near 1, where the first says nothing, four: `1.004`, `0.996`.
+pub(crate) fn digits(ratio: f64) -> String {
     let places = match ratio {
         r if r >= 100.0 => 0,
         r if r >= 10.0 => 1,
-        r if r >= 0.1 => 2 + usize::from(r < 0.9995),
+        r if r >= 0.1 => 2 + usize::from(r < 1.0995),
         r if r >= 1e-6 => (2 - r.log10().floor() as i32).unsigned_abs() as usize,
         0.0 => return "0".to_owned(),
         _ => return format!("{ratio:.1e}"),
@@ -152,7 +153,8 @@ mod tests {
     #[test]
     fn ratios_have_three_digits() {
         let texts: Vec<String> = [1.0, 1.8367, 12.345, 184.2, 0.5432, 0.98765, 0.99999, 0.0123, 0.1].map(digits).into();
-        assert_eq!(texts, ["1.00", "1.84", "12.3", "184", "0.543", "0.988", "1.00", "0.0123", "0.100"]);
+        assert_eq!(texts, ["1.000", "1.84", "12.3", "184", "0.543", "0.988", "1.000", "0.0123", "0.100"]);
+        assert_eq!([1.0041, 1.0994, 1.0996, 0.9961].map(digits), ["1.004", "1.099", "1.10", "0.996"]);
         assert_eq!((digits(0.0), digits(2.5e-9)), ("0".to_owned(), "2.5e-9".to_owned()));
     }
 

@@ -114,8 +114,10 @@ fn what_an_interaction_rests_on_is_said() {
     }
     assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four have a figure)".to_owned()));
     let mut text = Vec::new();
-    export::document::document(&data, &build(&data, &Options::default()), &mut text).unwrap();
+    export::document::document(&data, &build(&data, &Options::default()), &[], &mut text).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();
+    let schema: Value = serde_json::from_str(export::document::SCHEMA).unwrap();
+    assert!(jsonschema::is_valid(&schema, &document), "{:?}", jsonschema::validate(&schema, &document));
     let told = &document["interactions"][0];
     assert_eq!((&told["blocks"], &told["of_blocks"], &told["unimodal"]), (&json!(9), &json!(12), &json!(false)));
 }
@@ -158,7 +160,7 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     star.trials.retain(|t| t.trial.variant != 3);
     assert_eq!(found(&star).looked_at, 0);
     let mut wrong = run(&engines, time);
-    let answer = |digest: &str| Some(Answer { rows: 1, digest: digest.to_owned(), comparable: true });
+    let answer = |digest: &str| Some(Answer { rows: Some(1), digest: digest.to_owned(), comparable: true });
     let lmdb = |t: &TrialRecord| t.trial.variant >= 2;
     wrong.trials.iter_mut().for_each(|t| t.phases[0].answer = answer(if lmdb(t) { "b" } else { "a" }));
     assert_eq!(found(&wrong), Interactions { confidence: 0.95, looks: 1, ..Interactions::default() });
@@ -185,7 +187,7 @@ fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
     let data = run_data(of_pages, records.len() as u32, records);
     let report = build(&data, &Options::default());
     let mut text = Vec::new();
-    export::document::document(&data, &report, &mut text).unwrap();
+    export::document::document(&data, &report, &[], &mut text).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();
     let growth = document["growth"].as_array().unwrap();
     let memory = growth.iter().find(|g| g["metric"] == "source.anon.max" && g["series"] == "engine=memory").unwrap();
@@ -290,7 +292,7 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
     let tuned = searched("tune");
     assert!(found(&tuned).found.is_empty() && growth(&tuned).is_none() && remarks(&tuned).is_empty());
     let mut text = Vec::new();
-    export::document::document(&tuned, &build(&tuned, &Options::default()), &mut text).unwrap();
+    export::document::document(&tuned, &build(&tuned, &Options::default()), &[], &mut text).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();
     assert_eq!((&document["interactions"], &document["growth"]), (&json!([]), &json!([])));
     let grown = searched("grow");

@@ -7,6 +7,7 @@ mod compared;
 mod data;
 mod docs;
 mod interactions;
+mod left_out;
 mod pages;
 mod phases;
 mod plots;

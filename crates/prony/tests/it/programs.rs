@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use prony::results::{Database, RunData, RunId, RunStatus};
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::outcome::Outcome;
+use prony_core::reading::Reading;
 use prony_core::record::{Completion, TrialRecord};
+use serde_json::Value;
 
 /// A folder with a database of its own.
 pub(crate) struct Bench {
@@ -269,10 +271,14 @@ fn what_programs_answer_must_agree() {
     };
     let (data, text) = shown("hits 5 digest ab", pattern);
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
-    assert_eq!((answer.rows, answer.digest.as_str()), (5, "told:ab"));
+    assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "told:ab"));
     assert!(!text.contains("answered differently"), "{text}");
     let (_, text) = shown("hits 5 digest cd", pattern);
     assert!(text.contains("say that they answered differently: `ab` and `cd`"), "{text}");
+    let (data, text) = shown("hits 5 digest ab", "digest (?<digest>[0-9a-f]+)");
+    let answer = data.trials[0].phases[0].answer.clone().unwrap();
+    assert_eq!((answer.rows, answer.digest.as_str()), (None, "told:ab"), "it told no number, and has none");
+    assert!(!text.contains("answered differently"), "{text}");
     let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));
 }
@@ -306,6 +312,51 @@ fn a_peak_is_not_that_of_a_child_that_came_and_went() {
     };
     assert!(peak(work).is_some());
     assert_eq!(peak(&format!("/bin/true; {work}")), None);
+}
+
+#[test]
+fn a_declared_store_has_its_size_and_its_device_flushes() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let script =
+        "mkdir -p data; head -c 1000000 /dev/zero > data/a; echo one; sleep 1; truncate -s 50M data/b; sync data/a";
+    let body = format!(
+        "{}directory = \"site\"\nstore = \"{{dir}}/data\"\n[[phase]]\nname = \"one\"\nend = {{ line = \"one\" }}\n\
+         [[phase]]\nname = \"two\"\nbegin = {{ line = \"one\" }}\n",
+        shell(script)
+    );
+    fs::write(bench.path("full.toml"), format!("[compare]\nblocks = 2\n{body}")).unwrap();
+    let output = bench.prony(&["run", "full.toml", "--quiet"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let trials = bench.data().trials;
+    let (fresh, later) = (&trials[0], &trials[1]);
+    assert_eq!(amount(fresh, "one", Metric::DiskLength), 1e6);
+    assert_eq!(amount(fresh, "two", Metric::DiskLength), 1e6 + f64::from(50 << 20));
+    let blocks = amount(fresh, "two", Metric::Disk);
+    assert!((1e6..10e6).contains(&blocks), "the second file is sparse: {blocks}");
+    let absent =
+        |trial: &TrialRecord, phase: usize, metric| match trial.phases[phase].reading(MetricKey::amount(metric)) {
+            Some(Reading::Missing(why)) => why.to_string(),
+            other => panic!("{other:?}"),
+        };
+    assert!(absent(fresh, 0, Metric::Cached).contains("No such file"), "{}", absent(fresh, 0, Metric::Cached));
+    assert!(amount(fresh, "two", Metric::Cached) > 0.9);
+    match fresh.phases[1].reading(MetricKey::amount(Metric::Flushes)).unwrap() {
+        Reading::Measured(flushes) => assert!(*flushes >= 1.0, "the file was synced"),
+        Reading::Missing(why) => assert!(why.to_string().contains("block device"), "{why}"),
+    }
+    assert_eq!(
+        (&fresh.effective["store"]["at_begin"], &fresh.effective["store"]["found"]),
+        (&Value::Null, &true.into())
+    );
+    assert_eq!(later.effective["store"]["at_begin"]["files"], 2);
+    let carried = |trial: &TrialRecord| guards(trial).contains(&"store_carried_over");
+    assert_eq!((carried(fresh), carried(later)), (false, true), "both work in the variant's copy");
+    let light = bench.trial(&body);
+    for metric in [Metric::Disk, Metric::DiskLength, Metric::Cached, Metric::Flushes, Metric::DeviceWritten] {
+        assert!(absent(&light, 1, metric).contains("light care"), "{}", absent(&light, 1, metric));
+    }
+    assert_eq!(light.effective["store"], Value::Null);
 }
 
 #[test]

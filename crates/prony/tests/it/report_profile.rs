@@ -1,6 +1,8 @@
 //! Profiles on the page: what the picture holds, what is left out, and that names do nothing.
 
 use prony::plot::{Figure, Options, draw, figures};
+use prony::report::build;
+use prony::report::export::document::{SCHEMA, document};
 use prony::results::{Database, RunId};
 use prony_core::profile::{Format, ProfileFile, ProfileRecord, Profiler};
 use prony_core::reading::{Reading, Why};
@@ -114,6 +116,47 @@ fn the_page_has_the_functions_and_calls_of_each_profiled_phase() {
     assert_eq!(roots, ["build.js [42]", "build.js [42, thread 1]"], "each thread has a root");
     assert_eq!(phase["packages"].as_array().unwrap().len(), 4);
     assert!(phase["overhead"].as_str().unwrap().starts_with("profiled, it took "), "{}", phase["overhead"]);
+}
+
+#[test]
+fn the_json_document_has_functions_packages_and_what_profiling_cost() {
+    let (database, run, trials) = stored("profile-json");
+    let data = database.load_run(run).unwrap();
+    let profiles = prony::profiles::load(&database, &data, |_| true).unwrap();
+    let mut text = Vec::new();
+    document(&data, &build(&data, &Default::default()), &profiles, &mut text).unwrap();
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    let schema = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    let faults: Vec<String> = schema.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+    assert_eq!(document["trials"].as_array().unwrap().len(), trials.len(), "the profiled trial is not among them");
+    let [first, second] = document["profiles"].as_array().unwrap().as_slice() else { panic!("two profiles") };
+    assert_eq!(
+        (&first["variant"], &first["interval_ns"], &first["missing"]),
+        (&json!(0), &json!(250_000), &Value::Null)
+    );
+    assert!(first["notes"][0].as_str().unwrap().contains("before it could write its profile"));
+    assert_eq!(
+        (&second["missing"], &second["phases"]),
+        (&json!("not permitted: perf_event_paranoid is 3"), &json!([]))
+    );
+    for phase in first["phases"].as_array().unwrap() {
+        let sum = |list: &str, key: &str| -> u64 {
+            phase[list].as_array().unwrap().iter().map(|row| row[key].as_u64().unwrap()).sum()
+        };
+        for list in ["functions", "packages"] {
+            assert_eq!(sum(list, "samples"), phase["samples"].as_u64().unwrap(), "each sample has one innermost call");
+            assert_eq!(sum(list, "self_ns"), phase["busy_ns"].as_u64().unwrap());
+        }
+        let cost = &phase["overhead"];
+        assert!(cost["sentence"].as_str().unwrap().starts_with("profiled, it took"), "{cost}");
+        assert_eq!(cost["trials"], trials.iter().filter(|trial| trial.trial.variant == 0).count());
+    }
+    assert!(first["phases"][0]["idle_ns"].as_u64().unwrap() > 0, "waiting is in no function");
+    let top = &first["phases"][0]["functions"][0];
+    let place = (&top["name"], &top["file"], &top["line"], &top["package"]);
+    assert_eq!(place, (&json!("transform"), &json!("/site/build.js"), &json!(31), &json!("the program")));
+    assert!(top["total_ns"].as_u64() >= top["self_ns"].as_u64());
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn missing_readings_say_why_and_errors_stand_in_the_row() {
         let readings = write.readings.get_mut("").unwrap();
         readings.insert(key("errors"), Reading::Measured(f64::from(position) * 10.0));
         readings.insert(key("latency.p99"), Reading::Measured(3.2e6));
-        write.answer = Some(Answer { rows: 5, digest: format!("{position:02x}"), comparable: true });
+        write.answer = Some(Answer { rows: Some(5), digest: format!("{position:02x}"), comparable: true });
         record.phases = vec![write];
         missing(&mut record, "fsyncs", Why::NotPermitted("tracefs is readable by root only".to_owned()));
         if position % 2 == 1 {

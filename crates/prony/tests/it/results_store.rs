@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony::error::Error;
 use prony::results::{Database, RunId, RunStatus, SCHEMA_VERSION, experiment_hash};
-use prony_core::record::TrialRecord;
+use prony_core::record::{Answer, TrialRecord};
 use serde_json::{Value, json};
 
 use crate::synthetic::{NOON, experiment, full_trial, start, texts, trial};
@@ -136,6 +136,25 @@ fn a_figure_that_is_no_number_is_missing() {
     let readings = &loaded.trials[0].phases[0].readings[""];
     assert_eq!(readings.len(), 2);
     assert!(readings.values().all(|r| r.measured().is_none()));
+}
+
+#[test]
+fn rows_that_no_program_told_are_none_in_old_runs_too() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    let answered = |position: u32, rows: Option<u64>, figures: &[(&str, f64)]| {
+        let mut phase = crate::synthetic::phase("run", figures);
+        phase.answer = Some(Answer { rows, digest: "told:ab".to_owned(), comparable: true });
+        TrialRecord { phases: vec![phase], ..trial(position, 0, 0) }
+    };
+    // As earlier versions wrote a digest without a number; a program that told 0 rows; one of today.
+    database.append_trial(run, &answered(0, Some(0), &[("time", 1.0)])).unwrap();
+    database.append_trial(run, &answered(1, Some(0), &[("time", 1.0), ("rows", 0.0)])).unwrap();
+    database.append_trial(run, &answered(2, None, &[("time", 1.0)])).unwrap();
+    let trials = database.load_run(run).unwrap().trials;
+    let rows: Vec<Option<u64>> = trials.iter().map(|t| t.phases[0].answer.as_ref().unwrap().rows).collect();
+    assert_eq!(rows, [None, Some(0), None]);
 }
 
 #[test]

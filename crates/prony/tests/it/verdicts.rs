@@ -145,7 +145,7 @@ fn a_partial_phase_gives_no_figure_even_where_a_reading_is_there() {
 
 #[test]
 fn answers_that_differ_refuse_the_comparison() {
-    let answer = |rows, digest: &str| Answer { rows, digest: digest.to_owned(), comparable: true };
+    let answer = |rows, digest: &str| Answer { rows: Some(rows), digest: digest.to_owned(), comparable: true };
     let refused = |of_variant: Answer| {
         let verdicts = judged(&two_stores(6), 6, |t| {
             write(t, 1.0);
@@ -241,7 +241,7 @@ fn comparisons_without_any_checked_answer_say_so() {
         let findings = of_run(&experiment, &data.trials, None);
         findings.into_iter().find(|f| f.guard == "answers_unchecked").map(|f| (f.severity, f.message))
     };
-    let answer = |comparable| Some(Answer { rows: 3, digest: "lines:a".to_owned(), comparable });
+    let answer = |comparable| Some(Answer { rows: Some(3), digest: "lines:a".to_owned(), comparable });
     let none = found(&|_| ()).unwrap();
     assert_eq!(none, (Severity::Note, "in 18 of 18 trials that ended well no answer was checked".to_owned()));
     assert!(found(&|t| t.phases[0].answer = answer(false)).is_some(), "bounded by time: nothing to agree on");

@@ -40,6 +40,7 @@ pub(crate) fn program(
         command: command(&view, problems)?,
         directory: view.text("directory").map(|path| place.resolve(&path)),
         copy,
+        store: store(&view, problems),
         env: view.get("env").map(env).unwrap_or_default(),
         inherit: texts(view.get("inherit")),
         input: view.get("input").map_or(Some(InputSpec::Null), |node| place.input(node))?,
@@ -73,6 +74,16 @@ pub(crate) fn program(
         problems.add(problem.hint("take `pty` or `output` out"));
     }
     Some(spec)
+}
+
+/// Where its data lie, as it is written: only a trial knows the directory it works in.
+fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
+    let path = view.text("store")?;
+    if path.is_empty() {
+        let problem = Problem::new(view.key_span("store"), "`store` names no file and no directory");
+        problems.add(problem.hint("write where the program keeps its data, as `store = \"{dir}/data\"`"));
+    }
+    Some(path)
 }
 
 /// One, or each of a list.

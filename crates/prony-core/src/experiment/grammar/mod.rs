@@ -120,7 +120,8 @@ pub(crate) static DESIGN: TableShape = TableShape {
             Shape::Plain,
             "none",
             "A factor whose levels are changes. Its levels become `all` of them together, `without X` for each one, and \
-             `none`: against the baseline `all` they show what each change does where the others are there.",
+             `none`. The baseline is `all` unless `[compare]` names one, and a table shows what each change does where the \
+             others are there.",
         ),
     ]],
     rest: None,

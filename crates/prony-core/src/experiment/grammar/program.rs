@@ -32,6 +32,14 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "Which copy of `directory` it works in.",
         ),
         optional(
+            "store",
+            Shape::Text,
+            "`disk`, `disk.length` and `cached` are missing",
+            "The file or directory in which it keeps its data, from the directory it works in (`{dir}/data`). Its size and \
+             its share of the page cache are read at the begins and ends of phases, while the program runs on: name no \
+             large tree.",
+        ),
+        optional(
             "env",
             Shape::Map(&Shape::Scalar),
             "none",

@@ -354,6 +354,11 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(counts, [(3, true), (2, true), (2, false), (2, true), (0, false)]);
     let baseline = experiment.variants().iter().position(|variant| variant.baseline);
     assert_eq!(baseline, Some(0));
+    assert_eq!(experiment.leave_one_out(), Some(0));
+    let untold = sound(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""));
+    assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
+    let told = sound(&text.replace("code = \"all\"", "code = \"none\""));
+    assert_eq!(told.compare().baseline["code"], "none");
     let wrong =
         |factor: &str| faults(&text.replace("leave_one_out = \"code\"", &format!("leave_one_out = \"{factor}\"")));
     assert!(wrong("kode").contains("unknown factor `kode` | did you mean `code`?"), "{}", wrong("kode"));
@@ -381,6 +386,26 @@ fn programs_are_told_their_directory_and_variables() {
     );
     let elsewhere = faults("[program.x]\ncommand = \"a\"\ndirectory = \"{dir}\"\n");
     assert!(elsewhere.contains("`{dir}` has no meaning here"), "{elsewhere}");
+}
+
+#[test]
+fn a_program_may_say_where_its_data_lie() {
+    let store = |keys: &str| {
+        programs(&format!("[factors]\nn = [3]\n[program.x]\ncommand = \"a {{n}}\"\n{keys}"))[0].store.clone()
+    };
+    assert_eq!(store(""), None);
+    assert_eq!(store("store = \"{dir}/data-{n}\"\n"), Some(format!("{DIR}/data-3")));
+    assert_eq!(store("store = \"data\"\n"), Some("data".to_owned()));
+    let said = faults("[program.x]\ncommand = \"a\"\nstore = \"\"\n");
+    assert_eq!(
+        said,
+        "3:1 `store` names no file and no directory | write where the program keeps its data, as `store = \"{dir}/data\"`"
+    );
+    let json = serde_json::to_value(&programs("[program.x]\ncommand = \"a\"\nstore = \"data\"\n")[0]).unwrap();
+    let mut before = json.clone();
+    before.as_object_mut().unwrap().remove("store");
+    let old: ProgramSpec = serde_json::from_value(before).unwrap();
+    assert_eq!(old.store, None, "runs from before the key are read");
 }
 
 #[test]

@@ -8,10 +8,14 @@ use prony_core::record::{Answer, PhaseRecord, TrialRecord};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::judged::{ComparisonOut, GrowthOut, InteractionOut, comparisons, growths, interactions};
+use super::judged::{
+    ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, comparisons, growths, interactions, left_out,
+};
 use super::label;
+use super::profiled::{ProfileOut, profiles};
 use super::readings::{completion, unit};
 use crate::error::Error;
+use crate::profiles::VariantProfile;
 use crate::report::model::{Cell, Figure, Report, Table};
 use crate::results::{RunData, RunHead};
 use crate::verdicts;
@@ -32,8 +36,10 @@ struct Document<'a> {
     tables: Vec<TableOut<'a>>,
     verdicts: Vec<&'a str>,
     comparisons: Vec<ComparisonOut>,
+    leave_one_out: Vec<LeftOutOut>,
     interactions: Vec<InteractionOut>,
     growth: Vec<GrowthOut>,
+    profiles: Vec<ProfileOut<'a>>,
 }
 
 #[derive(Serialize)]
@@ -151,11 +157,16 @@ struct FigureOut<'a> {
     missing: Option<&'a str>,
 }
 
-/// Writes a run with its tables.
+/// Writes a run with its tables and its profiles.
 ///
 /// # Errors
 /// [`Error::Write`], [`Error::Json`].
-pub fn document(data: &RunData, report: &Report, out: &mut dyn Write) -> Result<(), Error> {
+pub fn document(
+    data: &RunData,
+    report: &Report,
+    profiled: &[VariantProfile],
+    out: &mut dyn Write,
+) -> Result<(), Error> {
     let verdicts = verdicts::of(data);
     let document = Document {
         format: FORMAT,
@@ -166,8 +177,10 @@ pub fn document(data: &RunData, report: &Report, out: &mut dyn Write) -> Result<
         tables: report.tables.iter().map(table).collect(),
         verdicts: report.verdicts.iter().map(|v| v.text.as_str()).collect(),
         comparisons: comparisons(&verdicts),
+        leave_one_out: left_out(data, &verdicts),
         interactions: interactions(data, &verdicts),
         growth: growths(data),
+        profiles: profiles(profiled),
     };
     serde_json::to_writer_pretty(&mut *out, &document).map_err(failed)?;
     writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)

@@ -1,14 +1,17 @@
 //! Comparisons, interactions and growth as numbers, for the JSON document.
 
+use std::collections::BTreeMap;
+
 use prony_core::reading::Reading;
 use prony_core::stats::verdict::RatioInterval;
-use prony_core::stats::{Counts, Estimate};
+use prony_core::stats::{Counts, Estimate, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::plot::data::growth;
 use crate::results::RunData;
 use crate::verdicts::interactions::{self, Interaction};
+use crate::verdicts::left_out::{self, LeftOut};
 use crate::verdicts::{Line, Verdicts, declared};
 
 #[derive(Serialize)]
@@ -57,6 +60,21 @@ struct CountsOut {
     share: (f64, f64),
 }
 
+/// What one change does where the others are there.
+#[derive(Serialize)]
+pub(super) struct LeftOutOut {
+    metric: String,
+    factor: String,
+    change: Option<String>,
+    at: BTreeMap<String, String>,
+    ratio: Option<f64>,
+    low: Option<f64>,
+    high: Option<f64>,
+    verdict: Value,
+    effect: String,
+    comparison: usize,
+}
+
 #[derive(Serialize)]
 pub(super) struct InteractionOut {
     metric: String,
@@ -98,6 +116,32 @@ pub(super) fn comparisons(verdicts: &Verdicts) -> Vec<ComparisonOut> {
     verdicts.lines.iter().map(|line| comparison(line, verdicts.margin)).collect()
 }
 
+/// One for each change that was left out, and for all of them.
+pub(super) fn left_out(data: &RunData, verdicts: &Verdicts) -> Vec<LeftOutOut> {
+    let one = |one: LeftOut<'_>| {
+        let c = &one.line.comparison;
+        let interval = c.interval.measured().copied();
+        LeftOutOut {
+            metric: one.line.pair.metric.to_string(),
+            effect: one.effect(),
+            factor: one.factor.to_owned(),
+            change: one.change.map(str::to_owned),
+            at: one.at.into_iter().map(|(factor, level)| (factor.to_owned(), level.to_owned())).collect(),
+            ratio: number(&c.ratio),
+            low: interval.and_then(low),
+            high: interval.and_then(|i| i.high),
+            verdict: name(&c.verdict),
+            comparison: one.place,
+        }
+    };
+    left_out::of(&data.experiment, verdicts).into_iter().map(one).collect()
+}
+
+/// The verdict's name.
+fn name(verdict: &Verdict) -> Value {
+    serde_json::to_value(verdict).map_or(Value::Null, |verdict| verdict["verdict"].clone())
+}
+
 fn comparison(line: &Line, margin: f64) -> ComparisonOut {
     let c = &line.comparison;
     let interval = c.interval.measured().copied();
@@ -105,7 +149,7 @@ fn comparison(line: &Line, margin: f64) -> ComparisonOut {
         metric: line.pair.metric.to_string(),
         variant: line.pair.variant,
         baseline: line.pair.baseline,
-        verdict: serde_json::to_value(&c.verdict).map_or(Value::Null, |verdict| verdict["verdict"].clone()),
+        verdict: name(&c.verdict),
         words: c.verdict.words(line.pair.metric.key.metric, margin),
         sentence: line.sentence.clone(),
         ratio: number(&c.ratio),

@@ -10,6 +10,7 @@ use crate::results::RunData;
 pub mod document;
 mod groups;
 mod judged;
+mod profiled;
 mod readings;
 pub mod rows;
 mod series;

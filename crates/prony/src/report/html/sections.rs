@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::text::{html, sentence};
-use crate::report::model::{Cell, Column, FindingLine, Label, Remarks, Report, Table};
+use crate::report::model::{Align, Cell, Column, FindingLine, Label, Remarks, Report, Table};
 use crate::verdicts::{Line, Verdicts, without};
 use prony_core::reading::Reading;
 use prony_core::stats::Verdict;
@@ -161,7 +161,12 @@ pub(super) fn tables(report: &Report, trials: usize) -> String {
     if trials == 0 {
         return "<p>No trial has ended, so there is nothing to tabulate.</p>".to_owned();
     }
-    report.tables.iter().map(table).collect()
+    all_tables(&report.tables)
+}
+
+/// Tables, one below the other.
+pub(super) fn all_tables(tables: &[Table]) -> String {
+    tables.iter().map(table).collect()
 }
 
 fn table(table: &Table) -> String {
@@ -175,7 +180,7 @@ fn table(table: &Table) -> String {
     let mut rows = String::new();
     for row in &table.rows {
         let labels: String = row.labels.iter().map(label).collect();
-        let cells: String = row.cells.iter().map(cell).collect();
+        let cells: String = row.cells.iter().zip(&table.columns).map(|(c, column)| cell(c, column.align)).collect();
         // Writing to a string cannot fail.
         let _ = write!(rows, "<tr>{labels}{cells}</tr>");
     }
@@ -195,23 +200,33 @@ fn table(table: &Table) -> String {
 }
 
 fn heading(column: &Column) -> String {
-    format!("<th scope=\"col\" class=\"number\">{}{}</th>", html(&column.full()), marks(&column.marks))
+    let class = class(column.align).map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
+    format!("<th scope=\"col\"{class}>{}{}</th>", html(&column.full()), marks(&column.marks))
 }
 
 fn label(label: &Label) -> String {
     format!("<th scope=\"row\">{}{}</th>", html(&label.text), marks(&label.marks))
 }
 
-fn cell(cell: &Cell) -> String {
+/// Figures stand to the right, texts to the left.
+const fn class(align: Align) -> Option<&'static str> {
+    match align {
+        Align::Left => None,
+        Align::Right => Some("number"),
+    }
+}
+
+fn cell(cell: &Cell, align: Align) -> String {
     let value = cell.figures.first().and_then(|f| f.value);
     let sort = value.map(|v| format!(" data-value=\"{v}\"")).unwrap_or_default();
-    let class = if cell.outcome { "outcome" } else { "number" };
+    let class = if cell.outcome { Some("outcome") } else { class(align) };
+    let class = class.map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
     let part = |class: &str, text: &str| match text {
         "" => String::new(),
         text => format!(" <span class=\"{class}\">{}</span>", html(text)),
     };
     format!(
-        "<td class=\"{class}\"{sort}>{}{}{}{}</td>",
+        "<td{class}{sort}>{}{}{}{}</td>",
         html(&cell.main),
         part("spread", &cell.spread),
         part("count", &cell.count),

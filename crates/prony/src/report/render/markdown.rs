@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::Render;
 use crate::report::escape::{markdown, markdown_sentence};
-use crate::report::model::{Cell, Column, FindingLine, Label, Remarks, Report, Table};
+use crate::report::model::{Align, Cell, Column, FindingLine, Label, Remarks, Report, Table};
 
 /// Markdown as GitHub shows it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,6 +22,7 @@ impl Render for Markdown {
         if let Some(judged) = &report.judged {
             writeln!(out, "\n{}", markdown_sentence(judged))?;
         }
+        report.effects.iter().try_for_each(|t| table(t, out))?;
         report.remarks.iter().try_for_each(|r| remarks(r, out))?;
         report.tables.iter().try_for_each(|t| table(t, out))?;
         findings(&report.findings, out)?;
@@ -43,7 +44,7 @@ fn table(table: &Table, out: &mut dyn Write) -> io::Result<()> {
     let labels = table.labels.iter().map(|label| markdown(label));
     line(labels.chain(table.columns.iter().map(heading)), out)?;
     let left = table.labels.iter().map(|_| ":--".to_owned());
-    line(left.chain(table.columns.iter().map(|_| "--:".to_owned())), out)?;
+    line(left.chain(table.columns.iter().map(|column| rule(column).to_owned())), out)?;
     for row in &table.rows {
         line(row.labels.iter().map(label).chain(row.cells.iter().map(cell)), out)?;
     }
@@ -59,6 +60,13 @@ fn line(cells: impl Iterator<Item = String>, out: &mut dyn Write) -> io::Result<
 
 fn heading(column: &Column) -> String {
     markdown(&column.full()) + &marks(&column.marks)
+}
+
+const fn rule(column: &Column) -> &'static str {
+    match column.align {
+        Align::Left => ":--",
+        Align::Right => "--:",
+    }
 }
 
 fn label(label: &Label) -> String {

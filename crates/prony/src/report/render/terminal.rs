@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::Render;
 use super::grid::{Field, Laid, lay, pad_right, width, wrap};
 use crate::report::escape::terminal as safe;
-use crate::report::model::{Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
+use crate::report::model::{Align, Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
 
 /// Tables for a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +40,7 @@ impl Render for Terminal {
             writeln!(out)?;
             self.paragraph("", judged, out)?;
         }
+        report.effects.iter().try_for_each(|table| self.table(table, out))?;
         report.remarks.iter().try_for_each(|remarks| self.remarks(remarks, out))?;
         report.tables.iter().try_for_each(|table| self.table(table, out))?;
         self.findings(&report.findings, out)
@@ -129,7 +130,10 @@ impl Terminal {
     fn coloured(&self, cell: &Cell, text: String) -> String {
         match cell {
             cell if cell.outcome => self.style(Style::Alarm, &text),
-            cell if cell.figures.iter().all(|f| f.value.is_none()) => self.style(Style::Faint, &text),
+            // A cell of words alone has no figure that could be missing.
+            cell if !cell.figures.is_empty() && cell.figures.iter().all(|f| f.value.is_none()) => {
+                self.style(Style::Faint, &text)
+            }
             _ => text,
         }
     }
@@ -207,8 +211,10 @@ fn label_column(table: &Table, at: usize) -> Laid {
 
 fn figure_column(table: &Table, at: usize) -> Laid {
     let column = &table.columns[at];
-    let fields: Vec<Field> = table.rows.iter().map(|row| field(&row.cells[at])).collect();
-    lay(&heading(column), &fields, false, if stands_alone(table, at) { width(&safe(&column.group)) } else { 0 })
+    let left = column.align == Align::Left;
+    let text = |row: &Row| if left { Field::whole(safe(&row.cells[at].main)) } else { field(&row.cells[at]) };
+    let fields: Vec<Field> = table.rows.iter().map(text).collect();
+    lay(&heading(column), &fields, left, if stands_alone(table, at) { width(&safe(&column.group)) } else { 0 })
 }
 
 /// Whether neither neighbour shares the column's group.

@@ -106,15 +106,8 @@ impl Setting<'_> {
         Ok(env)
     }
 
-    /// A text in which the directory is told.
     fn with_directory(&self, text: &str) -> OsString {
-        let mut parts = text.split(DIR);
-        let mut told = OsString::from(parts.next().unwrap_or_default());
-        for part in parts {
-            told.push(&self.directory);
-            told.push(part);
-        }
-        told
+        with_directory(text, &self.directory)
     }
 
     /// Packages of the copy's own stand before others.
@@ -159,6 +152,17 @@ impl Setting<'_> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
         Ok(open(&path, flags, Mode::empty()).map_err(&failed)?.into())
     }
+}
+
+/// A text in which the directory is told.
+pub fn with_directory(text: &str, directory: &Path) -> OsString {
+    let mut parts = text.split(DIR);
+    let mut told = OsString::from(parts.next().unwrap_or_default());
+    for part in parts {
+        told.push(directory);
+        told.push(part);
+    }
+    told
 }
 
 /// Read and write end.

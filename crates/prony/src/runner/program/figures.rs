@@ -152,7 +152,7 @@ fn answer(tracked: &Tracked) -> Option<Answer> {
         (None, Some(_)) => "rows:".to_owned(),
         (None, None) => return None,
     };
-    Some(Answer { rows: rows.unwrap_or(0), digest, comparable: true })
+    Some(Answer { rows, digest, comparable: true })
 }
 
 /// Operations that the program told, a second.
@@ -274,6 +274,21 @@ mod tests {
         let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Held];
         let of = |metric: Metric| record.reading(MetricKey::amount(metric)).and_then(|found| found.measured().copied());
         metrics.into_iter().map(|metric| (metric.name(), of(metric))).collect()
+    }
+
+    #[test]
+    fn a_program_that_tells_a_digest_alone_has_told_no_rows() {
+        let told = |rows: Option<f64>, digest: Option<&str>| {
+            let mut tracker = Tracker::new(&[spec("x")]);
+            let tracked = &mut tracker.phases[0];
+            tracked.told.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), rows)));
+            tracked.digest = digest.map(str::to_owned);
+            answer(tracked).map(|answer| (answer.rows, answer.digest))
+        };
+        assert_eq!(told(None, Some("ab")), Some((None, "told:ab".into())));
+        assert_eq!(told(Some(0.0), Some("ab")), Some((Some(0), "told:ab".into())), "none is a number");
+        assert_eq!(told(Some(3.0), None), Some((Some(3), "rows:".into())));
+        assert_eq!(told(None, None), None);
     }
 
     #[test]

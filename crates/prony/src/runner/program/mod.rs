@@ -15,6 +15,7 @@ pub mod seen;
 pub mod settling;
 pub mod span;
 pub mod stage;
+pub mod store;
 pub mod stream;
 pub mod threads;
 pub mod told;
@@ -129,7 +130,7 @@ fn attempt(
                 recorder.collect();
             }
             watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
-            fill(&mut record, spec, &watched, &probing);
+            fill(&mut record, lab, spec, &watched, &probing);
             record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
             json!({
                 "memory": watched.ended.memory,
@@ -166,13 +167,17 @@ fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
 }
 
 /// Puts into the record what was seen of the program, and what it left behind.
-fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
     let silent = probing.silent();
     record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
+    let directory = record.effective["directory"].as_str().unwrap_or_default();
+    let store = spec.subject.program().map_or(Value::Null, |program| {
+        store::told(program, Path::new(directory), lab.experiment.observe().care, &watched.edges)
+    });
     let seen = json!({
         "status": watched.ended.status,
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
@@ -182,6 +187,7 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
         "settled": told::settled(&spec.phases, watched),
+        "store": store,
         "executed_after": watched.executed.since(watched.released),
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {

@@ -110,6 +110,7 @@ mod tests {
             command: CommandLine::Words(vec!["x".into()]),
             directory: None,
             copy: CopyOf::None,
+            store: None,
             env: BTreeMap::new(),
             inherit: Vec::new(),
             input: InputSpec::Null,

@@ -1,6 +1,7 @@
 //! What was seen of a program so far: its phases, the edges at which they began and ended, and what its probes said.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use prony_core::event::Event;
@@ -56,6 +57,8 @@ pub struct Seen<'a> {
     pub stop: bool,
     /// The program was told to end itself.
     pub told_to_stop: bool,
+    /// Where the program keeps its data, where that is declared and read.
+    store: Option<PathBuf>,
     functions: Functions,
     deadlines: Deadlines,
     /// Ends of invocations at which a hold will follow: phase, instant, edge.
@@ -88,6 +91,7 @@ impl<'a> Seen<'a> {
             released: Nanos::ZERO,
             stop: false,
             told_to_stop: false,
+            store: sampler.store(),
             functions: Functions::of(&spec.phases),
             deadlines: Deadlines::new(phases),
             returned: BTreeMap::new(),
@@ -101,6 +105,11 @@ impl<'a> Seen<'a> {
             self.edge();
             self.note(change);
         }
+    }
+
+    /// What is watched for quiet.
+    fn tree(&self) -> TreeProbe<'a> {
+        TreeProbe { sampler: self.sampler, store: self.store.clone() }
     }
 
     /// Reads everything now; the index of the edge.
@@ -122,7 +131,7 @@ impl<'a> Seen<'a> {
             self.begin[*index] = edge;
             self.deadlines.begin(*index, phase.limit, self.holds.running(monotonic()));
             if let Some(settle) = observed(phase).and_then(ObserveSpec::settle) {
-                self.settling.begin(*index, *settle, &mut tree(self.sampler));
+                self.settling.begin(*index, *settle, &mut self.tree());
             }
             self.observer.event(&Event::PhaseBegan { position: self.position, phase: phase.name.clone() });
         }
@@ -239,16 +248,17 @@ impl<'a> Seen<'a> {
         let stop = observe.is_some_and(|observe| observe.stop);
         self.stop_at = None;
         let asked = Asked { phase, ended, edge, plan, stop };
-        self.holds.begin(line, number, asked, &mut tree(self.sampler));
+        self.holds.begin(line, number, asked, &mut self.tree());
     }
 
     fn heard(&mut self, line: &ProbeLine) {
+        let mut tree = self.tree();
         let (sampler, edges) = (self.sampler, &mut self.edges);
         let mut edge = || {
             edges.push(sampler.edge());
             edges.len() - 1
         };
-        self.holds.heard(line, &mut tree(sampler), &mut edge);
+        self.holds.heard(line, &mut tree, &mut edge);
         if matches!(line.event, ProbeEvent::Resumed { because: Because::Stop }) {
             (self.told_to_stop, self.stop_at) = (true, Some(Instant::now() + PATIENCE));
         }
@@ -256,9 +266,9 @@ impl<'a> Seen<'a> {
 
     /// Does what is due by now.
     pub fn due(&mut self) {
-        self.holds.due(&mut tree(self.sampler));
+        self.holds.due(&mut self.tree());
         self.holds.bury(&runs, monotonic());
-        for index in self.settling.due(self.holds.any(), &mut tree(self.sampler)) {
+        for index in self.settling.due(self.holds.any(), &mut self.tree()) {
             let change = self.tracker.settled(index, monotonic());
             self.apply(&change);
         }
@@ -292,11 +302,6 @@ impl<'a> Seen<'a> {
             }
         }
     }
-}
-
-/// What is watched for quiet.
-const fn tree(sampler: &Sampler) -> TreeProbe<'_> {
-    TreeProbe { sampler, store: None }
 }
 
 /// Whether a process is there and has not ended.

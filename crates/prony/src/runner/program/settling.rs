@@ -9,6 +9,9 @@ use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
 use prony_probe::settle::{Probe, SettleResult, Watch};
 
+/// A look takes at most this part of the time, one in so many: a store of many files is walked at each.
+const LOOKS_SHARE: u32 = 10;
+
 /// What the watch of a phase found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
@@ -62,7 +65,10 @@ impl Settling {
                 }
                 (false, false) if *next <= now => {
                     *next = now + watch.interval().to_duration();
-                    if let Some(result) = watch.look(monotonic(), probe.look()) {
+                    let began_looking = Instant::now();
+                    let look = probe.look();
+                    *next += (began_looking.elapsed() * LOOKS_SHARE).saturating_sub(watch.interval().to_duration());
+                    if let Some(result) = watch.look(monotonic(), look) {
                         self.over.insert(*phase, Settled { began: *began, result });
                         over.push(*phase);
                     }

@@ -21,6 +21,7 @@ use prony_probe::sample::counters::Counters;
 use prony_probe::sample::edge::EdgeProcess;
 use prony_probe::sample::{Edge, Root, Sampler, Settings};
 
+use super::store::OnDisk;
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::Place;
@@ -79,7 +80,9 @@ impl Stage {
         mut launch: LaunchSpec,
         recorder: Option<&mut Recorder>,
     ) -> Result<(Release, Sampler), Error> {
-        let settings = Settings { hertz: lab.experiment.observe().hertz, ..Settings::default() };
+        let observe = lab.experiment.observe();
+        let OnDisk { store, device } = OnDisk::of(program, &launch.directory, observe.care);
+        let settings = Settings { hertz: observe.hertz, store, device, ..Settings::default() };
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let settings = Settings { group: counting(&group), ..settings };

@@ -1,0 +1,98 @@
+//! The tables of leave-one-out effects: for each metric that is judged, a row for each change.
+
+use prony_core::experiment::design::Experiment;
+use prony_core::metric::{Better, MetricName};
+use prony_core::reading::Reading;
+use prony_core::units::Unit;
+
+use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
+use crate::verdicts::left_out::{self, LeftOut, times};
+use crate::verdicts::{Verdicts, digits, interval_text};
+
+/// What stands in the place of a change's name where all were left out.
+const EVERYTHING: &str = "all of them";
+
+/// One table for each metric that is judged; none where nothing was left out.
+pub(super) fn tables(experiment: &Experiment, verdicts: &Verdicts) -> Vec<Table> {
+    let mut all = left_out::of(experiment, verdicts);
+    // What belongs together stands together: one setting of the other factors after another.
+    all.sort_by_key(|one| (experiment.variants()[one.line.pair.variant].stratum, one.line.pair.variant));
+    let mut metrics: Vec<&MetricName> = Vec::new();
+    for one in &verdicts.lines {
+        if !metrics.contains(&&one.pair.metric) {
+            metrics.push(&one.pair.metric);
+        }
+    }
+    let of_metric = |metric: &MetricName| {
+        let rows: Vec<&LeftOut<'_>> = all.iter().filter(|one| one.line.pair.metric == *metric).collect();
+        (!rows.is_empty()).then(|| table(metric, &rows, verdicts.margin))
+    };
+    metrics.into_iter().filter_map(of_metric).collect()
+}
+
+fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
+    let column = |heading: &str, unit: &str, align| Column {
+        group: String::new(),
+        heading: heading.to_owned(),
+        unit: unit.to_owned(),
+        align,
+        topic: Topic::Asked,
+        marks: Vec::new(),
+    };
+    let others = rows.first().map(|row| row.at.as_slice()).unwrap_or_default();
+    Table {
+        title: Some(format!("What each change does where the others are there: {metric}")),
+        caption: caption(metric),
+        labels: others.iter().map(|(factor, _)| *factor).chain(["change"]).map(str::to_owned).collect(),
+        columns: vec![
+            column("without it", times(metric.key.metric), Align::Right),
+            column("without it", "", Align::Left),
+            column("so it", "", Align::Left),
+        ],
+        rows: rows.iter().map(|one| row(one, margin)).collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// How the ratios are to be read.
+fn caption(metric: &MetricName) -> String {
+    let (side, words) = match metric.key.metric.better() {
+        Better::Lower => ("Above 1 `all` does better", "so the change helps"),
+        Better::Higher => ("Below 1 `all` does better", "so the change helps"),
+        Better::Neither => ("Above 1 `all` has less", "so the change lowers it"),
+    };
+    format!(
+        "Each row leaves a change out and sets what is left beside `all` of them together; in brackets the interval. \
+         {side}, {words}. These are the verdicts above, in another order."
+    )
+}
+
+fn row(one: &LeftOut<'_>, margin: f64) -> Row {
+    let label = |text: &str| Label { text: text.to_owned(), marks: Vec::new() };
+    let labels = one.at.iter().map(|(_, level)| *level).chain([one.change.unwrap_or(EVERYTHING)]);
+    let words = one.line.comparison.verdict.words(one.line.pair.metric.key.metric, margin);
+    let text = |text: String| Cell { main: text, ..Cell::default() };
+    Row { labels: labels.map(label).collect(), cells: vec![ratio_cell(one), text(words), text(one.effect())] }
+}
+
+fn ratio_cell(one: &LeftOut<'_>) -> Cell {
+    let comparison = &one.line.comparison;
+    let interval = comparison.interval.measured().copied();
+    let missing = if let Reading::Missing(why) = &comparison.ratio { Some(why.to_string()) } else { None };
+    let value = comparison.ratio.measured().copied();
+    let counts = comparison.variant;
+    Cell {
+        main: value.map_or_else(|| "-".to_owned(), digits),
+        spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
+        figures: vec![Figure {
+            value,
+            low: interval.map(|interval| interval.low).filter(|low| *low > 0.0),
+            high: interval.and_then(|interval| interval.high),
+            unit: Some(Unit::Ratio),
+            trials: counts.finished as usize,
+            ended: counts.trials.saturating_sub(counts.finished) as usize,
+            missing,
+        }],
+        ..Cell::default()
+    }
+}
