@@ -123,7 +123,7 @@ metrics! {
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
     UserBytes "user.bytes" Bytes Neither false "Bytes of keys and values handed to or taken from the engine";
     Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
-    SettleTime "settle.time" Nanos Lower false "From the begin of `settle` to the last activity above its thresholds";
+    SettleTime "settle.time" Nanos Lower false "From the begin of a phase that waits for rest to the last activity above its thresholds; the quiet after it is in `wall` alone";
     PressureCpu "pressure.cpu" Ratio Lower false "Share of the phase in which some task of the machine waited for a CPU (PSI)";
     PressureIo "pressure.io" Ratio Lower false "Share of the phase in which some task of the machine waited for I/O (PSI)";
     PressureMemory "pressure.memory" Ratio Lower false "Share of the phase in which some task of the machine waited for memory (PSI)";

@@ -294,7 +294,7 @@ pub struct ObserveSpec {
     pub read: Option<String>,
     /// Ends the program when the phase ends.
     pub stop: bool,
-    /// What is done while the program is held at the end of a call.
+    /// What is done while the program is held where a call ends the phase.
     #[serde(default)]
     pub at_end: Option<AtEndSpec>,
 }
@@ -311,9 +311,18 @@ impl ObserveSpec {
         }
     }
 
-    /// Whether the program is held at the ends of its call.
-    pub fn holds(&self) -> bool {
-        self.call().is_some() && (self.stop || self.at_end.is_some())
+    /// When the tree is quiet, where the phase ends then.
+    pub const fn settle(&self) -> Option<&SettleSpec> {
+        match &self.end {
+            Some(Trigger::Settle(settle)) => Some(settle),
+            _ => None,
+        }
+    }
+
+    /// Whether the program is held where a call ends the phase.
+    pub const fn holds(&self) -> bool {
+        let called = matches!(self.end, Some(Trigger::Call(_) | Trigger::Invocation(_)));
+        called && (self.stop || self.at_end.is_some())
     }
 }
 
@@ -329,17 +338,25 @@ pub struct AtEndSpec {
 }
 
 /// An event of a running program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// A line of its output or messages that the pattern matches.
     Line(String),
     /// A mark of this name.
     Mark(String),
-    /// An invocation of this function: for a begin the first one's begin, for an end the last one's end.
+    /// All invocations of this function, as begin and end of one phase: the first one's begin, the last one's end.
     Call(String),
     /// The last replica of the program has ended.
     Replicas,
+    /// One invocation of this function: for a begin the first one's begin, for an end the first end of any that comes
+    /// after the phase's begin.
+    Invocation(String),
+    /// For a begin: the end of the phase of this name; of one with several invocations the first time that none is
+    /// under way.
+    After(String),
+    /// For an end: the process tree has become quiet.
+    Settle(SettleSpec),
 }
 
 /// The roles of a runtime's threads, as instances of figures have them: the program's first process, other processes of

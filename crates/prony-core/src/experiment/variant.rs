@@ -4,7 +4,7 @@ use super::catalog::EngineCatalog;
 use super::combine::Combination;
 use super::decode::phase::Placed;
 use super::decode::program::Frame;
-use super::decode::{data, phase, program, store};
+use super::decode::{data, phase, program, store, trigger};
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Node, RawExperiment, Value};
@@ -184,6 +184,10 @@ fn observed(
             continue;
         };
         twice(&names, &phase.name, &filled, problems);
+        // What comes before a phase is known where all of that is sound.
+        if sound {
+            trigger::follows(&phase, &filled, &list, problems);
+        }
         names.push(phase.name.clone());
         list.push(phase);
     }

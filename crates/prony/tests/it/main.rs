@@ -9,6 +9,7 @@ mod docs;
 mod interactions;
 mod left_out;
 mod pages;
+mod phases;
 mod plots;
 mod profiles;
 mod programs;

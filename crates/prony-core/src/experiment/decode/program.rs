@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 
-use regex::Regex;
-
 use super::View;
 use super::phase::{name, settle};
+use super::trigger::{call, pattern, trigger};
 use super::view::{unescaped, whole};
 use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
@@ -16,6 +15,7 @@ use crate::experiment::program::{
     AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec,
     ReplicasSpec, Runtime, Trigger, WHOLE, group_meaning, package, words,
 };
+use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
 use crate::units::Nanos;
@@ -283,13 +283,15 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
     let name = name(node, problems)?;
     one_way(node, problems);
-    let edge = |key: &str, problems: &mut Problems<'_>| view.get(key).and_then(|node| trigger(node, frame, problems));
-    let (begin, end) = (edge("begin", problems), edge("end", problems));
+    let edge = |key: &str, shape: &'static TableShape, problems: &mut Problems<'_>| {
+        view.get(key).and_then(|node| trigger(node, shape, frame, problems))
+    };
+    let (begin, end) = (edge("begin", &grammar::BEGIN, problems), edge("end", &grammar::END, problems));
     let told = ["begin", "end", "mark", "read", "call"].iter().any(|key| node.entry(key).is_some());
     let mark = view.text("mark").or_else(|| (!told).then(|| name.clone())).map(Trigger::Mark);
     let both = view.text("call").map(Trigger::Call).or(mark);
     if let Some(node) = view.get("call") {
-        call(node, frame, problems);
+        call(node, frame.runtime, problems);
     }
     let read = view.plain("read").map(str::to_owned);
     if let Some(node) = view.get("read") {
@@ -325,33 +327,13 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
     let other = edge.or(node.entry("mark"));
     if let (Some(call), Some(other)) = (node.entry("call"), other) {
         let message = format!("`call` is begin and end of the phase, and `{}` is there too", other.key);
-        problems.add(Problem::new(call.key_span.clone(), message).hint("make two phases of them"));
+        let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases of them";
+        problems.add(Problem::new(call.key_span.clone(), message).hint(hint));
     }
-    if let (Some(at_end), None) = (node.entry("at_end"), node.entry("call")) {
+    let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
+    if let (Some(at_end), None) = (node.entry("at_end"), called) {
         let problem = Problem::new(at_end.key_span.clone(), "`at_end` holds the program at the end of a `call`");
         problems.add(problem.hint("name the function, as `call = \"FILE#EXPORT\"`, or take `at_end` out"));
-    }
-}
-
-/// A function is timed by the probe of its runtime.
-fn call(node: &Node, frame: &Frame, problems: &mut Problems<'_>) {
-    let (Some(text), Some(runtime)) = (unescaped(node), frame.runtime) else { return };
-    let fault = |message: String, hint: &str| via(node, Problem::new(node.span.clone(), message).hint(hint));
-    let Some(runtime) = runtime else {
-        let message = format!("the function `{text}` cannot be timed: the program names no `runtime`");
-        problems.add(fault(message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program"));
-        return;
-    };
-    match runtime.call_form() {
-        None => {
-            let message = format!("functions of the runtime `{}` cannot be timed in this version", runtime.name());
-            problems.add(fault(message, "show the phase by lines of output or by marks"));
-        }
-        Some((_, form)) if !runtime.is_call(&text) => {
-            let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
-            problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
-        }
-        Some(_) => {}
     }
 }
 
@@ -363,37 +345,6 @@ fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
     AtEndSpec { collect, wait, settle: view.get("settle").map(settle) }
-}
-
-fn trigger(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> Option<Trigger> {
-    let view = View::new(Some(node), &grammar::TRIGGER);
-    if view.get("replicas").is_some() {
-        if frame.replicas == Some(false) {
-            let problem = Problem::new(view.key_span("replicas"), "the program has no replicas that could end");
-            let hint = "add `replicas` to the program; where their `count` is 0, leave the phase out by its `when`";
-            problems.add(via(node, problem.hint(hint)));
-        }
-        return Some(Trigger::Replicas);
-    }
-    match view.get("line") {
-        Some(line) => pattern(line, problems).map(|_| Trigger::Line(line.text().unwrap_or_default().to_owned())),
-        None => view.text("mark").map(Trigger::Mark),
-    }
-}
-
-fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex> {
-    match Regex::new(node.text()?) {
-        Ok(regex) => Some(regex),
-        Err(error) => {
-            // The last line of the message says what is wrong; those before it draw the pattern.
-            let text = error.to_string();
-            let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));
-            problems
-                .add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
-            None
-        }
-    }
 }
 
 fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {

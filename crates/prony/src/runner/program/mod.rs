@@ -3,20 +3,24 @@
 pub mod calls;
 pub mod ending;
 pub mod figures;
+pub mod functions;
 pub mod heaps;
 pub mod held;
 pub mod holds;
+pub mod limits;
 pub mod marks;
 pub mod others;
 pub mod probe;
 pub mod replicas;
 pub mod seen;
+pub mod settling;
 pub mod span;
 pub mod stage;
 pub mod store;
 pub mod stream;
 pub mod threads;
 pub mod told;
+pub mod tracked;
 pub mod tracker;
 pub mod watch;
 
@@ -236,6 +240,7 @@ fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, watched: &Wat
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
+        "settled": told::settled(&spec.phases, watched),
         "store": store,
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {

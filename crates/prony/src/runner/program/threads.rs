@@ -64,9 +64,9 @@ pub struct Threads {
     roles: Roles,
     kept: usize,
     dropped: u64,
-    /// Why the function of a phase cannot be timed, by the phase's name.
+    /// Why a function cannot be timed, by the name under which it is told of.
     pub unfound: BTreeMap<String, String>,
-    /// The files in which functions were found, by the phase's name.
+    /// The files in which functions were found, by the names under which they are told of.
     pub found: BTreeMap<String, String>,
 }
 

@@ -1,6 +1,7 @@
 //! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
 //! begin and end.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -11,11 +12,13 @@ use prony_probe::launch::{Captured, End, Running};
 use prony_probe::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::functions::begins_phase;
 use super::holds::Hold;
 use super::marks::{self, Mark};
 use super::replicas::Replicated;
 use super::replicas::along::Replicas;
 use super::seen::Seen;
+use super::settling::Settled;
 use super::stage::Release;
 use super::stream::{Stream, Taken};
 use super::threads::Threads;
@@ -70,6 +73,8 @@ pub struct Watched {
     pub holds: Vec<Hold>,
     /// Further copies of the program that were started.
     pub replicas: Replicated,
+    /// What was found in phases that end when the tree is quiet, by the phase's index.
+    pub settled: BTreeMap<usize, Settled>,
 }
 
 impl Watched {
@@ -107,12 +112,25 @@ pub fn watch(
     turn.rest(&mut seen);
     let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
     seen.finish(ended.at);
-    let Seen { tracker, edges, begin, end, threads, holds, .. } = seen;
+    let Seen { tracker, edges, begin, end, threads, holds, settling, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
-    let holds = holds.all;
-    let watched =
-        Watched { tracker, edges, begin, end, released, executed, ended, stopped, output, threads, holds, replicas };
+    let (holds, settled) = (holds.all, settling.over);
+    let watched = Watched {
+        tracker,
+        edges,
+        begin,
+        end,
+        released,
+        executed,
+        ended,
+        stopped,
+        output,
+        threads,
+        holds,
+        replicas,
+        settled,
+    };
     Ok((watched, turn.running))
 }
 
@@ -198,7 +216,8 @@ impl Turn {
         let [stdout, stderr, marks] = &mut self.streams;
         let mut texts = Vec::new();
         let mut more = marks.take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
-        let is_begin = |text: &String| Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
+        let is_begin =
+            |text: &String| begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
         let (begins, ends): (Vec<String>, Vec<String>) = texts.into_iter().partition(is_begin);
         begins.iter().for_each(|text| seen.mark(text, earliest));
         for stream in [stdout, stderr] {

@@ -17,11 +17,13 @@ use prony_probe::sample::{Root, Sampler};
 use regex::Regex;
 use rustix::process::Signal;
 
-use super::super::probe::{self, Probing, observed};
+use super::super::functions::observed;
+use super::super::probe::{self, Probing};
 use super::super::seen::{Seen, probed};
 use super::super::stream::{Stream, Taken};
 use super::super::threads::Threads;
-use super::super::tracker::{Happened, Tracker};
+use super::super::tracked::Happened;
+use super::super::tracker::Tracker;
 use super::{Fate, Ran, Replicated};
 use crate::error::Error;
 use crate::runner::lab::Lab;

@@ -297,7 +297,8 @@ mod tests {
     use prony_probe::sample::edge::EdgeProcess;
 
     use super::super::super::span::tests::{edge, ms, watched};
-    use super::super::super::tracker::{Happened, Tracker};
+    use super::super::super::tracked::Happened;
+    use super::super::super::tracker::Tracker;
     use super::*;
 
     /// A replica that used as many milliseconds of CPU time, faults and bytes as `spent` says, and wrote these lines.

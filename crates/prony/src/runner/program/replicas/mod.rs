@@ -13,7 +13,7 @@ use prony_probe::sample::Edge;
 use prony_probe::sample::counters::Counters;
 
 use super::threads::Threads;
-use super::tracker::Tracked;
+use super::tracked::Tracked;
 
 /// All replicas of a trial, as they were seen; nothing where there are none, or where their phase never began.
 #[derive(Debug, Default)]
@@ -106,6 +106,8 @@ impl Ran {
             major_faults: all.major_faults.saturating_sub(usage.major_faults),
             switches_voluntary: all.switches_voluntary.saturating_sub(usage.switches_voluntary),
             switches_forced: all.switches_forced.saturating_sub(usage.switches_forced),
+            // The kernel's sum holds them, and does not tell them apart.
+            child_faults: 0,
         })
     }
 
