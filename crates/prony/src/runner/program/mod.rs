@@ -25,13 +25,14 @@ pub mod tracker;
 pub mod watch;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prony_core::experiment::program::{CommandLine, DIR, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
 use prony_core::outcome::{Ending, Outcome};
 use prony_core::plan::PlannedTrial;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
 use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
@@ -111,18 +112,8 @@ fn attempt(
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
     let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
-    let mut record = TrialRecord {
-        trial: *trial,
-        started_unix_ms,
-        took: Nanos::ZERO,
-        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
-        phases: Vec::new(),
-        effective: declared(program, &place, &setting.directory),
-        conditions: Value::Null,
-        series: Vec::new(),
-        sampler_cpu: sampled.cpu,
-        findings: Vec::new(),
-    };
+    let mut record = blank(trial, declared(program, &place, &setting.directory));
+    (record.started_unix_ms, record.sampler_cpu) = (started_unix_ms, sampled.cpu);
     let more = match watched {
         Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
             record.ending = ending::not_begun(&error);
@@ -139,8 +130,13 @@ fn attempt(
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
-            record.effective["executable"] = json!(executable);
-            conclude(&mut record, lab, spec, &setting, Left { watched, finished, deaths, probing: &probing })
+            conclude(
+                &mut record,
+                lab,
+                spec,
+                &setting,
+                Left { watched, executable, finished, deaths, probing: &probing },
+            )
         }
     };
     record.took = monotonic().since(began);
@@ -149,9 +145,27 @@ fn attempt(
     Ok(record)
 }
 
+/// The record of a trial of which nothing is known but what was asked to run.
+fn blank(trial: &PlannedTrial, effective: Value) -> TrialRecord {
+    TrialRecord {
+        trial: *trial,
+        started_unix_ms: 0,
+        took: Nanos::ZERO,
+        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
+        phases: Vec::new(),
+        effective,
+        conditions: Value::Null,
+        series: Vec::new(),
+        sampler_cpu: Reading::Missing(Why::NotReached),
+        findings: Vec::new(),
+    }
+}
+
 /// What is left of a trial that began.
 struct Left<'a> {
     watched: Watched,
+    /// The file that was executed, where that is known.
+    executable: Option<PathBuf>,
     finished: Finished,
     /// Processes that died by their heap's own limit.
     deaths: Vec<ProbeLine>,
@@ -160,7 +174,8 @@ struct Left<'a> {
 
 /// Puts into the record how a trial went, and returns what stands among its conditions.
 fn conclude(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
-    let Left { mut watched, mut finished, mut deaths, probing } = left;
+    let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
+    record.effective["executable"] = json!(executable);
     let program = setting.program;
     watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
