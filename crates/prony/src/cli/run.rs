@@ -25,7 +25,7 @@ use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
-use crate::runner::{self, Campaign, Gathered, Summary};
+use crate::runner::{self, Campaign, Summary};
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
 
@@ -249,7 +249,7 @@ fn resume(
     database.reopen_run(head.id, u32::try_from(plan.len()).unwrap_or(u32::MAX))?;
     let near = runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let lab = Lab::new(&experiment, &near, interrupt, observer)?;
-    let campaign = Campaign { database: &mut database, run: head.id, plan: &plan, done, gathered: Gathered::default() };
+    let campaign = Campaign::new(&mut database, head.id, &plan, done);
     Ok((head.id, runner::run(campaign, &lab, observer)?))
 }
 

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
+use prony_core::finding::{Finding, Severity};
 use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::experiment::program::Care;
 use prony_core::metric::{Metric, MetricKey};
@@ -67,20 +68,38 @@ pub struct Campaign<'a> {
     pub plan: &'a [PlannedTrial],
     /// Positions that an earlier session finished.
     pub done: BTreeSet<u32>,
-    /// Short trials that wait to be kept together.
-    pub gathered: Gathered,
+    gathered: Gathered,
+    /// Warnings that were told, by guard and phase.
+    warned: BTreeSet<(String, Option<String>)>,
 }
 
 /// Short trials that wait to be kept together, which costs a fraction of keeping each by itself.
 #[derive(Debug, Default)]
-pub struct Gathered {
+struct Gathered {
     records: Vec<TrialRecord>,
     since: Option<Instant>,
     /// Variants whose last trial was short.
     short: BTreeSet<usize>,
 }
 
-impl Campaign<'_> {
+impl<'a> Campaign<'a> {
+    /// A run of which `done` are the positions that an earlier session finished.
+    pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: BTreeSet<u32>) -> Self {
+        Self { database, run, plan, done, gathered: Gathered::default(), warned: BTreeSet::new() }
+    }
+
+    /// Warnings of a trial that no trial before had: who waits for hours should know at once that a pattern matches nothing.
+    fn warnings(&mut self, record: &TrialRecord) -> Vec<Event> {
+        let warnings = record.findings.iter().filter(|finding| finding.severity == Severity::Warning);
+        let new = warnings.filter(|finding| self.warned.insert((finding.guard.clone(), finding.phase.clone())));
+        let notice = |Finding { guard, phase, message, hint, .. }: &Finding| {
+            let place = phase.as_ref().map(|phase| format!(" in `{phase}`")).unwrap_or_default();
+            let text = format!("warning: `{guard}`{place}: {message}");
+            Event::Notice { text, hint: Some(hint.clone()).filter(|hint| !hint.is_empty()) }
+        };
+        new.map(notice).collect()
+    }
+
     /// Keeps what has gathered before a trial that may take long: it need not be lost with that.
     fn expect(&mut self, trial: &PlannedTrial) -> Result<(), Error> {
         if self.gathered.short.contains(&trial.variant) { Ok(()) } else { self.keep_gathered() }
@@ -143,7 +162,7 @@ pub fn begin_in(
         planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
         scratch: elsewhere.as_deref(),
     })?;
-    let campaign = Campaign { database, run, plan: &plan, done: BTreeSet::new(), gathered: Gathered::default() };
+    let campaign = Campaign::new(database, run, &plan, BTreeSet::new());
     Ok((run, self::run(campaign, &lab, observer)?))
 }
 
@@ -279,9 +298,12 @@ fn one(
         Outcome::Ok => summary.ok += 1,
         _ => summary.failed += 1,
     }
+    let light = lab.experiment.observe().care == Care::Light;
+    let warnings = if light { Vec::new() } else { campaign.warnings(&record) };
     let event = ended(campaign, &record, variant);
-    campaign.keep(record, lab.experiment.observe().care == Care::Light)?;
+    campaign.keep(record, light)?;
     observer.event(&event);
+    warnings.iter().for_each(|warning| observer.event(warning));
     Ok(true)
 }
 

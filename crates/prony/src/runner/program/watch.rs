@@ -33,6 +33,9 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a program that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// How often lines are read again in one turn because an end came meanwhile; a program may make marks without end.
+const ENDS_IN_A_TURN: usize = 8;
+
 /// Turns in which output that is left over is taken after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
 
@@ -208,24 +211,43 @@ impl Turn {
         [self.running.as_fd()].into_iter().chain(streams).chain(self.replicas.sources())
     }
 
-    /// Reads all streams once; whether there may be more.
+    /// Reads all streams; whether there may be more.
     ///
-    /// Lines and marks come by two ways. Marks are taken first, so that lines written before them are there: begins
-    /// count before those lines and ends after them, so that a line between the two marks of a phase is always in it.
+    /// Lines and marks come by two ways. Marks are taken before lines and after them: begins count before the lines between,
+    /// and ends only after lines that were read later than the mark, so that a line between the two marks of a phase is
+    /// always in it.
     fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
-        let [stdout, stderr, marks] = &mut self.streams;
-        let mut texts = Vec::new();
-        let mut more = marks.take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
-        let is_begin =
-            |text: &String| begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
-        let (begins, ends): (Vec<String>, Vec<String>) = texts.into_iter().partition(is_begin);
+        let (begins, mut ends, mut more) = self.marks();
         begins.iter().for_each(|text| seen.mark(text, earliest));
-        for stream in [stdout, stderr] {
-            more |= stream.take(&mut self.buffer, &mut |line| seen.line(line, earliest)) == Taken::More;
+        for _ in 0..ENDS_IN_A_TURN {
+            let mut lines = Vec::new();
+            for stream in &mut self.streams[..2] {
+                more |= stream.take(&mut self.buffer, &mut |line| lines.push(line.to_owned())) == Taken::More;
+            }
+            // Where no line matters, none can have come between.
+            let (begins, later, too) = if self.listens { self.marks() } else { Default::default() };
+            more |= too;
+            begins.iter().for_each(|text| seen.mark(text, earliest));
+            lines.iter().for_each(|line| seen.line(line, earliest));
+            ends.iter().for_each(|text| seen.mark(text, earliest));
+            ends = later;
+            if ends.is_empty() {
+                break;
+            }
         }
         ends.iter().for_each(|text| seen.mark(text, earliest));
         seen.tracker.lines_read();
         more
+    }
+
+    /// The marks that are there now, begins of phases and all others, and whether there may be more.
+    fn marks(&mut self) -> (Vec<String>, Vec<String>, bool) {
+        let mut texts = Vec::new();
+        let more = self.streams[2].take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
+        let is_begin =
+            |text: &String| begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
+        let (begins, others) = texts.into_iter().partition(is_begin);
+        (begins, others, more)
     }
 
     /// Takes what is left over after the end.
