@@ -111,8 +111,8 @@ end = { settle = { quiet = "5" } }
     15:16 `a.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
     18:19 no phase `bb` stands before this one | known: `whole`, `b`, `c`
     20:1 `at_end` holds the program at the end of a `call` | name the function, as `call = "FILE#EXPORT"`, or take `at_end` out
-    23:11 unknown key `settle` | known: `line`, `mark`, `call`, `after`
-    24:9 unknown key `after` | known: `line`, `mark`, `call`, `settle`
+    23:11 unknown key `settle` | known: `line`, `mark`, `replicas`, `call`, `after`
+    24:9 unknown key `after` | known: `line`, `mark`, `replicas`, `call`, `settle`
     27:11 `begin` takes one of `line` and `after`, not both
     28:28 `quiet`: `` is not a unit of time; known: ns, us, ms, s, min, h | expected a time such as `"5 s"`
     "#);
