@@ -3,7 +3,7 @@
 use super::catalog::EngineCatalog;
 use super::combine::Combination;
 use super::decode::phase::Placed;
-use super::decode::program::Frame;
+use super::decode::trigger::Frame;
 use super::decode::{data, phase, program, store, trigger};
 use super::factors::{FactorDef, selection};
 use super::grammar;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::View;
 use super::phase::{name, settle};
-use super::trigger::{call, pattern, trigger};
+use super::trigger::{Frame, call, pattern, trigger};
 use super::view::{unescaped, whole};
 use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
@@ -266,16 +266,6 @@ pub(crate) fn is_observed(node: &Node) -> bool {
 /// The phase of a program without phases of its own.
 pub(crate) fn whole_program(limit: Option<Nanos>) -> PhaseSpec {
     PhaseSpec { name: WHOLE.to_owned(), timed: true, action: Action::Observe(ObserveSpec::WHOLE), limit }
-}
-
-/// What the phases of a program stand in.
-pub(crate) struct Frame {
-    /// The limit of every phase.
-    pub(crate) limit: Option<Nanos>,
-    /// The program's runtime, where the program itself is sound.
-    pub(crate) runtime: Option<Option<Runtime>>,
-    /// Whether the program has replicas, where it is sound.
-    pub(crate) replicas: Option<bool>,
 }
 
 /// An observed phase that has passed the walk.

@@ -4,7 +4,6 @@ use regex::Regex;
 
 use super::View;
 use super::phase::settle;
-use super::program::Frame;
 use super::view::unescaped;
 use crate::experiment::node::Node;
 use crate::experiment::problem::{Problem, Problems, known_hint};
@@ -12,6 +11,17 @@ use crate::experiment::program::{Runtime, Trigger};
 use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
+use crate::units::Nanos;
+
+/// What the phases of a program stand in.
+pub(crate) struct Frame {
+    /// The limit of every phase.
+    pub(crate) limit: Option<Nanos>,
+    /// The program's runtime, where the program itself is sound.
+    pub(crate) runtime: Option<Option<Runtime>>,
+    /// Whether the program has replicas, where it is sound.
+    pub(crate) replicas: Option<bool>,
+}
 
 /// An event that has passed the walk along `shape`, which is that of `begin` or of `end`.
 pub(super) fn trigger(
