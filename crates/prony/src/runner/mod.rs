@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
-use prony_core::finding::{Finding, Severity};
 use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::experiment::program::Care;
+use prony_core::finding::{Finding, Severity};
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
 use prony_core::plan::{self, PlannedTrial};
