@@ -10,6 +10,7 @@ pub use crate::finding::{Finding, Severity};
 pub mod arms;
 pub mod gather;
 pub mod program;
+pub mod replicas;
 pub mod run;
 #[cfg(test)]
 mod tests;

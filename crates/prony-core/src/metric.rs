@@ -63,6 +63,8 @@ macro_rules! metrics {
 metrics! {
     Time "time" Nanos Lower false "Time inside timed sections (operations, commits, declared pauses); of several clients, the time in which at least one is inside; of an open loop, from its begin to its end";
     Wall "wall" Nanos Lower false "Wall time from the phase's begin to its end, gaps between batches included";
+    Makespan "makespan" Nanos Lower false "From the first release of a program's replicas to the end of the last of them";
+    Skew "skew" Nanos Lower false "From the end of the first of a program's replicas to that of the last";
     Gap "gap" Nanos Lower false "Wall time outside timed sections: preparing keys and values";
     GapCpu "gap.cpu" Nanos Lower false "CPU time of the worker outside timed sections: preparing keys and values; contained in `cpu`";
     Cpu "cpu" Nanos Lower false "CPU time, user and system, of the whole process tree";
@@ -121,7 +123,7 @@ metrics! {
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
     UserBytes "user.bytes" Bytes Neither false "Bytes of keys and values handed to or taken from the engine";
     Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
-    SettleTime "settle.time" Nanos Lower false "From the begin of `settle` to the last activity above its thresholds";
+    SettleTime "settle.time" Nanos Lower false "From the begin of a phase that waits for rest to the last activity above its thresholds; the quiet after it is in `wall` alone";
     PressureCpu "pressure.cpu" Ratio Lower false "Share of the phase in which some task of the machine waited for a CPU (PSI)";
     PressureIo "pressure.io" Ratio Lower false "Share of the phase in which some task of the machine waited for I/O (PSI)";
     PressureMemory "pressure.memory" Ratio Lower false "Share of the phase in which some task of the machine waited for memory (PSI)";

@@ -29,9 +29,6 @@ pub struct Activity {
     pub unwritten: Reading<Bytes>,
 }
 
-/// How many signs of activity a look holds.
-const SIGNS: usize = 4;
-
 /// Where looks come from: a tree and its store, or a script in tests.
 pub trait Probe {
     /// How things stand now.
@@ -75,7 +72,7 @@ pub struct SettleResult {
     pub cpu: Reading<Nanos>,
     /// Bytes written since the begin.
     pub written: Reading<Bytes>,
-    /// Signs that could not be seen, and why: quiet means quiet without them.
+    /// Signs that are there and could not be seen, and why: quiet means quiet without them.
     pub blind: Vec<String>,
 }
 
@@ -101,12 +98,58 @@ pub fn watch(
 pub struct Watch {
     spec: SettleSpec,
     looks: Vec<(Nanos, Activity)>,
+    left_out: LeftOut,
+    paused: Option<(Nanos, Activity)>,
+}
+
+/// What pauses took, and what was done in them.
+#[derive(Clone, Debug, Default)]
+struct LeftOut {
+    time: Nanos,
+    cpu: Nanos,
+    written: Bytes,
+}
+
+impl LeftOut {
+    fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
+        let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
+        let written = to.1.written.clone().and(from.1.written.clone(), added);
+        self.time += to.0.since(from.0);
+        self.cpu += cpu.measured().copied().unwrap_or_default();
+        self.written = self.written + written.measured().copied().unwrap_or_default();
+    }
+
+    fn without(&self, look: Activity) -> Activity {
+        Activity {
+            cpu: look.cpu.map(|cpu| cpu.since(self.cpu)),
+            written: look.written.map(|written| added(written, self.written)),
+            ..look
+        }
+    }
 }
 
 impl Watch {
     /// Begins with a first look.
     pub fn begin(spec: SettleSpec, now: Nanos, look: Activity) -> Self {
-        Self { spec, looks: vec![(now, look)] }
+        Self { spec, looks: vec![(now, look)], left_out: LeftOut::default(), paused: None }
+    }
+
+    /// From here until it goes on neither time nor activity counts: the program is held, and a rest that it is forced to
+    /// is none of its own.
+    pub fn pause(&mut self, now: Nanos, look: Activity) {
+        self.paused.get_or_insert((now, look));
+    }
+
+    /// Goes on after a pause.
+    pub fn go_on(&mut self, now: Nanos, look: Activity) {
+        if let Some(from) = self.paused.take() {
+            self.left_out.add(&from, &(now, look));
+        }
+    }
+
+    /// Whether it is paused.
+    pub const fn is_paused(&self) -> bool {
+        self.paused.is_some()
     }
 
     /// How long to wait between looks: twenty a window bound the error of the time found by a twentieth of it, half a
@@ -117,7 +160,7 @@ impl Watch {
 
     /// Takes another look; the result when there is one.
     pub fn look(&mut self, now: Nanos, look: Activity) -> Option<SettleResult> {
-        self.looks.push((now, look));
+        self.looks.push((now.since(self.left_out.time), self.left_out.without(look)));
         decide(&self.looks, &self.spec)
     }
 }
@@ -126,8 +169,8 @@ impl Watch {
 fn decide(looks: &[(Nanos, Activity)], spec: &SettleSpec) -> Option<SettleResult> {
     let ((began, first), (now, last)) = (looks.first()?, looks.last()?);
     let watched = now.since(*began);
-    let blind = blind(last);
-    let quiet_since = (blind.len() < SIGNS && watched >= spec.quiet).then(|| quiet_since(looks, spec)).flatten();
+    let (blind, sees) = blind(last);
+    let quiet_since = (sees && watched >= spec.quiet).then(|| quiet_since(looks, spec)).flatten();
     if quiet_since.is_none() && watched < spec.within {
         return None;
     }
@@ -142,8 +185,8 @@ fn decide(looks: &[(Nanos, Activity)], spec: &SettleSpec) -> Option<SettleResult
     })
 }
 
-fn blind(look: &Activity) -> Vec<String> {
-    let named = |name: &str, missing: Option<&Why>| missing.map(|why| format!("{name}: {why}"));
+/// The signs that were not seen, those apart that there are none of, and whether any was seen.
+fn blind(look: &Activity) -> (Vec<String>, bool) {
     fn why<T>(reading: &Reading<T>) -> Option<&Why> {
         match reading {
             Reading::Measured(_) => None,
@@ -151,12 +194,17 @@ fn blind(look: &Activity) -> Vec<String> {
         }
     }
     let all = [
-        named("CPU time", why(&look.cpu)),
-        named("bytes written", why(&look.written)),
-        named("size of the store", why(&look.store)),
-        named("dirty pages of the store", why(&look.unwritten)),
+        ("CPU time", why(&look.cpu)),
+        ("bytes written", why(&look.written)),
+        ("size of the store", why(&look.store)),
+        ("dirty pages of the store", why(&look.unwritten)),
     ];
-    all.into_iter().flatten().collect()
+    let sees = all.iter().any(|(_, why)| why.is_none());
+    let named = |(name, why): (&str, Option<&Why>)| match why? {
+        Why::NotApplicable => None,
+        why => Some(format!("{name}: {why}")),
+    };
+    (all.into_iter().filter_map(named).collect(), sees)
 }
 
 fn added(now: Bytes, then: Bytes) -> Bytes {
@@ -320,5 +368,43 @@ mod tests {
             unwritten: Reading::Missing(missing()),
         });
         assert!(!nothing.settled);
+        let none = || Reading::Missing(Why::NotApplicable);
+        let program = found(|ms| Activity { store: none(), unwritten: none(), ..cpu(ms.min(500)) });
+        near(&program, 500);
+        assert_eq!(program.blind, Vec::<String>::new(), "a program has no store to be blind to");
+    }
+
+    /// Looks each 100 ms until there is a result; between `from` and `to` the tree is held.
+    fn paused(from: u64, to: u64, activity: impl Fn(u64) -> Activity) -> SettleResult {
+        let at = Nanos::from_millis;
+        let mut watch = Watch::begin(spec(), at(0), activity(0));
+        for ms in (100..).step_by(100) {
+            match ms {
+                ms if ms == from => watch.pause(at(ms), activity(ms)),
+                ms if ms == to => watch.go_on(at(ms), activity(ms)),
+                _ => {}
+            }
+            if watch.is_paused() {
+                continue;
+            }
+            if let Some(result) = watch.look(at(ms), activity(ms)) {
+                return result;
+            }
+        }
+        unreachable!("it settles, or the cap is reached")
+    }
+
+    #[test]
+    fn a_rest_that_is_forced_is_no_rest() {
+        // One second of work, a hold of five in which a collection takes 400 ms, and another second of work.
+        let working = |ms: u64| cpu(ms.min(1000) + (ms.clamp(2000, 2400) - 2000) + (ms.clamp(6000, 7000) - 6000));
+        let result = paused(1000, 6000, working);
+        near(&result, 2000);
+        assert_eq!(result.cpu, Reading::Measured(Nanos::from_secs(2)), "the collection is not the program's");
+        assert_eq!(result.watched, Nanos::from_secs(4));
+        let written = |ms: u64| Activity { written: Reading::Measured(Bytes::from_bytes(ms * 1000)), ..idle() };
+        let never = paused(1000, 3000, written);
+        assert!(!never.settled && never.watched == Nanos::from_secs(20), "the cap stands still too");
+        assert_eq!(never.written, Reading::Measured(Bytes::from_bytes(20_000_000)));
     }
 }

@@ -13,6 +13,8 @@ use crate::results::Database;
 
 /// What a trial costs beside its phases: two processes, canaries, quiet between trials.
 const AROUND: Nanos = Nanos::from_millis(250);
+/// A phase of which nothing else is known.
+const BRIEF: Nanos = Nanos::from_millis(20);
 /// A commit that waits for the disk.
 const SYNC: Nanos = Nanos::from_micros(1_500);
 /// An operation in memory.
@@ -97,10 +99,11 @@ fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -
     match &phase.action {
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
+        Action::Observe(observe) => BRIEF + observe.settle().map_or(Nanos::ZERO, |settle| settle.quiet),
         Action::Verify => crude_bytes(records as f64 * per_record),
-        action => action
-            .ops()
-            .map_or(Nanos::from_millis(20), |ops| crude_ops(ops, records, per_record, synced && action.changes_data())),
+        action => {
+            action.ops().map_or(BRIEF, |ops| crude_ops(ops, records, per_record, synced && action.changes_data()))
+        }
     }
 }
 

@@ -167,7 +167,8 @@ fn baseline_set_aside(
 fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination]) -> PhaseNames {
     let programs = root.get("program").and_then(Node::table).unwrap_or_default();
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
-    let mut names = PhaseNames { roles, ..PhaseNames::default() };
+    let replicas = programs.iter().any(|program| program.node.get("replicas").is_some());
+    let mut names = PhaseNames { roles, replicas, ..PhaseNames::default() };
     for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
         for name in context.names_of(phase, combinations) {
             if !names.list.iter().any(|(known, _)| *known == name.0) {

@@ -1,16 +1,19 @@
-//! Placeholders of programs that ask for what is outside of the file: `{env.NAME}`, `{dir}`.
+//! Placeholders of programs that ask for what is outside of the file: `{env.NAME}`, `{dir}`, `{instance}`.
 
 use std::collections::BTreeMap;
 
 use super::node::{Entry, Node, RawExperiment, Value};
 use super::placeholder::{Part, span_in, split};
 use super::problem::{Problem, Problems};
-use super::program::DIR;
+use super::program::{DIR, INSTANCE};
 
 /// Keys of a program whose texts are told the directory in which it works.
 const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cleanup"];
 
-/// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, which is known in a trial only. The
+/// Keys of replicas whose texts are told that and the number of each.
+const WITH_INSTANCE: [&str; 2] = ["command", "env"];
+
+/// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}` and `{instance}`, which are known in a trial only. The
 /// variables are prony's own: what came of them is part of the checked experiment, and so of its record.
 pub(crate) fn fill(
     raw: &RawExperiment,
@@ -22,8 +25,16 @@ pub(crate) fn fill(
     for program in sections.iter_mut().filter(|entry| entry.key == "program").flat_map(|entry| entries(&mut entry.node))
     {
         for key in entries(&mut program.node) {
+            if key.key == "replicas" {
+                for inner in entries(&mut key.node).iter_mut().filter(|inner| inner.key != "read") {
+                    let told = WITH_INSTANCE.contains(&inner.key.as_str());
+                    let filling = Filling { variables, file: &raw.text, dir: told, instance: told };
+                    filling.node(&mut inner.node, problems);
+                }
+                continue;
+            }
             let dir = WITH_DIR.contains(&key.key.as_str());
-            Filling { variables, file: &raw.text, dir }.node(&mut key.node, problems);
+            Filling { variables, file: &raw.text, dir, instance: false }.node(&mut key.node, problems);
         }
     }
     filled
@@ -40,6 +51,7 @@ struct Filling<'a> {
     variables: &'a BTreeMap<String, String>,
     file: &'a str,
     dir: bool,
+    instance: bool,
 }
 
 impl Filling<'_> {
@@ -55,7 +67,8 @@ impl Filling<'_> {
     fn text(&self, node: &mut Node, problems: &mut Problems<'_>) {
         // Faults of the braces are said by the validator, which sees the text as it stands.
         let Some(Ok(parts)) = node.text().map(split) else { return };
-        let ours = |part: &Part| matches!(part, Part::Hole(name, _) if name == "dir" || name.starts_with("env."));
+        let is_ours = |name: &str| matches!(name, "dir" | "instance") || name.starts_with("env.");
+        let ours = |part: &Part| matches!(part, Part::Hole(name, _) if is_ours(name));
         if !parts.iter().any(ours) {
             return;
         }
@@ -64,6 +77,7 @@ impl Filling<'_> {
             match part {
                 Part::Text(text) => filled += &escaped(&text),
                 Part::Hole(name, _) if name == "dir" && self.dir => filled += DIR,
+                Part::Hole(name, _) if name == "instance" && self.instance => filled += INSTANCE,
                 Part::Hole(name, at) => match name.strip_prefix("env.").map(|name| (name, self.variables.get(name))) {
                     Some((_, Some(value))) => filled += &escaped(value),
                     Some((variable, None)) => {

@@ -131,6 +131,10 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
                     .to_owned(),
             ),
         )),
+        "instance" => Some((
+            format!("`{{{hole}}}` has no meaning here"),
+            Some("`{instance}`, a copy's number, stands in `command` and `env` of a program's `replicas`".to_owned()),
+        )),
         _ if NAMESPACES.contains(&name) => Some((
             format!("`{{{hole}}}` has no meaning here"),
             Some("documents and services, which it belongs to, are not in this version of prony".to_owned()),

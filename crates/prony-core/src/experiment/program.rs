@@ -53,6 +53,38 @@ pub struct ProgramSpec {
     pub warmup: u32,
     /// What is changed in its copy, in order.
     pub changes: Vec<Change>,
+    /// Further copies of it that start at one of its phases; `None` for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<ReplicasSpec>,
+}
+
+impl ProgramSpec {
+    /// The program as its replica of this number, from 1 on, is started.
+    pub fn replica(&self, replicas: &ReplicasSpec, number: u32) -> Self {
+        let told = |text: &String| text.replace(INSTANCE, &number.to_string());
+        let mut copy = Self { name: replica_instance(number), replicas: None, ..self.clone() };
+        copy.env.extend(replicas.env.iter().map(|(name, value)| (name.clone(), told(value))));
+        copy.command = match replicas.command.as_ref().unwrap_or(&self.command) {
+            CommandLine::Words(words) => CommandLine::Words(words.iter().map(told).collect()),
+            CommandLine::Shell { shell, script } => CommandLine::Shell { shell: shell.clone(), script: told(script) },
+        };
+        copy
+    }
+}
+
+/// Further copies of a program, which start together when one of its phases begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReplicasSpec {
+    /// How many; at least 1.
+    pub count: u32,
+    /// The phase.
+    pub phase: String,
+    /// Variables on top of the program's own; [`INSTANCE`] stands for the number.
+    pub env: BTreeMap<String, String>,
+    /// What each executes; `None` is the program's own command.
+    pub command: Option<CommandLine>,
+    /// A pattern for each one's own output; `None` is that of the phase.
+    pub read: Option<String>,
 }
 
 /// What is executed.
@@ -224,6 +256,25 @@ impl Manager {
 /// no variable can hold a zero byte.
 pub const DIR: &str = "\0dir\0";
 
+/// What stands in the place of `{instance}` until a replica is started.
+pub const INSTANCE: &str = "\0instance\0";
+
+/// The instance of figures that are of all replicas together.
+pub const REPLICAS: &str = "replicas";
+
+/// The instance under which a replica's figures stand: `replica.1`.
+pub fn replica_instance(number: u32) -> String {
+    format!("replica.{number}")
+}
+
+/// Whether a text names all replicas, one of them, or, where they have a runtime, a role in one of them.
+pub fn is_of_replicas(instance: &str, runtime: bool) -> bool {
+    let Some(rest) = instance.strip_prefix("replica.") else { return instance == REPLICAS };
+    let (number, role) = rest.split_once('.').map_or((rest, None), |(number, role)| (number, Some(role)));
+    let known = role.is_none_or(|role| runtime && ROLES.contains(&role));
+    known && number.parse::<u32>().is_ok_and(|n| n > 0 && replica_instance(n).len() == "replica.".len() + number.len())
+}
+
 /// A package and its version as written: `lmdb@3.1.2`, `@scope/name@^1`; `None` where one of them is missing.
 pub fn package(text: &str) -> Option<(&str, &str)> {
     let at = text.rfind('@').filter(|at| *at > 0)?;
@@ -243,7 +294,7 @@ pub struct ObserveSpec {
     pub read: Option<String>,
     /// Ends the program when the phase ends.
     pub stop: bool,
-    /// What is done while the program is held at the end of a call.
+    /// What is done while the program is held where a call ends the phase.
     #[serde(default)]
     pub at_end: Option<AtEndSpec>,
 }
@@ -260,9 +311,18 @@ impl ObserveSpec {
         }
     }
 
-    /// Whether the program is held at the ends of its call.
-    pub fn holds(&self) -> bool {
-        self.call().is_some() && (self.stop || self.at_end.is_some())
+    /// When the tree is quiet, where the phase ends then.
+    pub const fn settle(&self) -> Option<&SettleSpec> {
+        match &self.end {
+            Some(Trigger::Settle(settle)) => Some(settle),
+            _ => None,
+        }
+    }
+
+    /// Whether the program is held where a call ends the phase.
+    pub const fn holds(&self) -> bool {
+        let called = matches!(self.end, Some(Trigger::Call(_) | Trigger::Invocation(_)));
+        called && (self.stop || self.at_end.is_some())
     }
 }
 
@@ -278,15 +338,25 @@ pub struct AtEndSpec {
 }
 
 /// An event of a running program.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
     /// A line of its output or messages that the pattern matches.
     Line(String),
     /// A mark of this name.
     Mark(String),
-    /// An invocation of this function: for a begin the first one's begin, for an end the last one's end.
+    /// All invocations of this function, as begin and end of one phase: the first one's begin, the last one's end.
     Call(String),
+    /// The last replica of the program has ended.
+    Replicas,
+    /// One invocation of this function: for a begin the first one's begin, for an end the first end of any that comes
+    /// after the phase's begin.
+    Invocation(String),
+    /// For a begin: the end of the phase of this name; of one with several invocations the first time that none is
+    /// under way.
+    After(String),
+    /// For an end: the process tree has become quiet.
+    Settle(SettleSpec),
 }
 
 /// The roles of a runtime's threads, as instances of figures have them: the program's first process, other processes of
@@ -398,6 +468,34 @@ mod tests {
         for wrong in ["", "tiem", "time_mb", "operations_s", "_s"] {
             assert_eq!(of(wrong), None, "{wrong}");
         }
+    }
+
+    #[test]
+    fn replicas_have_instances_of_their_own() {
+        for good in ["replicas", "replica.1", "replica.12"] {
+            assert!(is_of_replicas(good, false), "{good}");
+        }
+        assert!(is_of_replicas("replica.2.worker", true) && !is_of_replicas("replica.2.worker", false));
+        for bad in ["", "replica", "replica.", "replica.0", "replica.01", "replica.+1", "replica.x", "replica.1.x", "1"]
+        {
+            assert!(!is_of_replicas(bad, true), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_replica_is_the_program_with_its_own_number() {
+        let text = r#"{"name":"x","command":{"words":["run","a"]},"directory":null,"copy":"none","env":{"A":"1","B":"2"},
+            "inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,"success":[0],"build":null,
+            "prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
+        let program: ProgramSpec = serde_json::from_str(text).unwrap();
+        assert_eq!(program.replicas, None, "files of earlier versions have none");
+        let env = BTreeMap::from([("B".to_owned(), format!("<{INSTANCE}>"))]);
+        let mut replicas = ReplicasSpec { count: 2, phase: "p".into(), env, command: None, read: None };
+        let second = program.replica(&replicas, 2);
+        assert_eq!((second.name.as_str(), &second.command), ("replica.2", &program.command));
+        assert_eq!(second.env, [("A", "1"), ("B", "<2>")].map(|(n, v)| (n.to_owned(), v.to_owned())).into());
+        replicas.command = Some(CommandLine::Shell { shell: "sh".into(), script: format!("w {INSTANCE}") });
+        assert_eq!(program.replica(&replicas, 1).command.words(), ["sh", "-c", "w 1"]);
     }
 
     #[test]

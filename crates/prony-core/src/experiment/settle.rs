@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Bytes, Fraction, Nanos};
 
-/// When the store counts as quiet (METHOD 2.6).
+/// When a process tree and its store count as quiet (METHOD 2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettleSpec {
     /// CPU, writes, size and dirty pages must stay under the thresholds for so long.

@@ -4,7 +4,7 @@ use super::catalog::EngineCatalog;
 use super::combine::Combination;
 use super::decode::phase::Placed;
 use super::decode::program::Frame;
-use super::decode::{data, phase, program, store};
+use super::decode::{data, phase, program, store, trigger};
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Node, RawExperiment, Value};
@@ -80,9 +80,15 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
             let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
                 .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
                 .flatten();
-            let of = Frame { limit: limits.phase, runtime: program.as_ref().map(|program| program.runtime) };
+            let of = Frame {
+                limit: limits.phase,
+                runtime: program.as_ref().map(|program| program.runtime),
+                replicas: program.as_ref().map(|program| program.replicas.is_some()),
+            };
             let phases = observed(context, levels, &of, problems)?;
-            return Some(TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits });
+            let program = program?;
+            program::starts_with_a_phase(&program, &node, &phases, problems);
+            return Some(TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits });
         }
     };
     let opened = fits(context, "store", &node, &grammar::STORE, problems)
@@ -178,6 +184,10 @@ fn observed(
             continue;
         };
         twice(&names, &phase.name, &filled, problems);
+        // What comes before a phase is known where all of that is sound.
+        if sound {
+            trigger::follows(&phase, &filled, &list, problems);
+        }
         names.push(phase.name.clone());
         list.push(phase);
     }

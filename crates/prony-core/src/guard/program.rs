@@ -23,6 +23,7 @@ const READING: f64 = 0.05;
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unseen(record);
     findings.extend(unheard(record));
+    findings.extend(settled_unseen(record));
     findings.extend(late(record));
     findings.extend(flooded(record));
     findings.extend(left_behind(record));
@@ -41,10 +42,14 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
 pub fn unseen(record: &TrialRecord) -> Vec<Finding> {
     let of_program = record.phases.iter().filter(|phase| phase.action == "observe" && record.ending.outcome.is_ok());
     let finding = |name: &str, what: &str| {
-        let call = &record.effective["calls"][name];
-        let (message, hint) = match call["call"].as_str() {
-            Some(function) => uncalled(function, what, call["never"].as_str()),
-            None => (
+        let (call, settling) = (&record.effective["calls"][name], &record.effective["settled"][name]);
+        let (message, hint) = match (call["call"].as_str(), settling["quiet"].as_u64()) {
+            (_, Some(quiet)) if what == "ended" => restless(Nanos::from_nanos(quiet)),
+            (Some(function), _) => match call["missed"].as_str() {
+                Some(why) => missed(why),
+                None => uncalled(function, what, call["never"].as_str()),
+            },
+            (None, _) => (
                 format!("phase never {what}: nothing that the program said or marked {what} `{name}`"),
                 "compare the pattern or the mark's name with what the program does; its output is in the record",
             ),
@@ -57,6 +62,35 @@ pub fn unseen(record: &TrialRecord) -> Vec<Finding> {
         Completion::NotReached => Some(finding(&phase.name, "began")),
     });
     found.collect()
+}
+
+/// The program ended while it was watched for quiet.
+fn restless(quiet: Nanos) -> (String, &'static str) {
+    (
+        format!("phase never ended: the program ended before it had been quiet for {quiet}"),
+        "ask for a shorter `quiet`; or take `end` out, so that the phase ends with the program",
+    )
+}
+
+/// Invocations of the function that was to end a phase did so, and none of them was the one.
+fn missed(why: &str) -> (String, &'static str) {
+    (
+        format!("phase never ended: {why}"),
+        "compare begin and end of the phase with the order in which the program does things",
+    )
+}
+
+/// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
+pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
+    let settled = record.effective["settled"].as_object().into_iter().flatten();
+    let finding = |(name, told): (&String, &Value)| {
+        let blind = told["result"]["blind"].as_array().filter(|blind| !blind.is_empty())?;
+        let blind: Vec<&str> = blind.iter().filter_map(Value::as_str).collect();
+        let message = format!("whether it was quiet was told without {}", blind.join(", "));
+        let hint = "take the settle time as a lower bound; `prony doctor` tells what this machine can measure";
+        Some(Finding::of("settled_unseen", Severity::Warning, message, hint).in_phase(name))
+    };
+    settled.filter_map(finding).collect()
 }
 
 /// Lines were to be read in phases that ended well, and none matched: what they would have told is missing, answers
@@ -302,6 +336,30 @@ mod tests {
                 "phase never began: the function `a.js#f` was not called: no module of this name was loaded",
             ]
         );
+    }
+
+    #[test]
+    fn a_program_that_ended_before_it_was_quiet_says_so() {
+        let quiet = json!({ "quiet": 5_000_000_000_u64, "result": null });
+        let blind = json!({ "quiet": 1, "result": { "blind": ["bytes written: not permitted: `/proc/7/io`"] } });
+        let never = json!({ "settled": { "a": blind, "b": quiet },
+                            "calls": { "c": { "call": "a.js#g", "never": "no module of this name was loaded" } } });
+        let found = check(&record(Outcome::Ok, never));
+        let said: Vec<(&str, &str)> =
+            found.iter().map(|finding| (finding.guard.as_str(), finding.message.as_str())).collect();
+        let quiet = format!("before it had been quiet for {}", Nanos::from_secs(5));
+        assert_eq!(said[0].0, "phase_never_ended");
+        assert!(said[0].1.ends_with(&quiet), "{}", said[0].1);
+        assert!(said[1].1.contains("the function `a.js#g` was not called"), "{}", said[1].1);
+        assert_eq!(said[2].0, "settled_unseen");
+        assert!(said[2].1.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", said[2].1);
+    }
+
+    #[test]
+    fn a_function_that_returned_too_early_is_not_called_uncalled() {
+        let why = "every call of `a.js#g` that ended had done so before the phase began";
+        let early = json!({ "calls": { "b": { "call": "a.js#g", "never": null, "missed": why } } });
+        assert_eq!(unseen(&record(Outcome::Ok, early))[0].message, format!("phase never ended: {why}"));
     }
 
     #[test]

@@ -178,6 +178,13 @@ fn settle(reading: Reading<f64>) -> PhaseRecord {
 fn a_store_that_does_not_rest_is_named() {
     let found = trial::unsettled(&settle(Reading::Missing(Why::Failed("not settled within 60 s".into())))).unwrap();
     assert!(found.message.ends_with("not settled within 60 s"), "{}", found.message);
+    let program = |reading, completion| PhaseRecord { action: "observe".into(), completion, ..settle(reading) };
+    let cap = || Reading::Missing(Why::Failed("not settled within 60 s".into()));
+    let found = trial::unsettled(&program(cap(), Completion::Complete)).unwrap();
+    assert!(found.message.starts_with("the program did not come to rest"), "{}", found.message);
+    assert_eq!(trial::unsettled(&program(cap(), Completion::Partial)), None, "it ended first, which is said elsewhere");
+    let unclear = Reading::Missing(Why::NotSupported("others went on while one was held".into()));
+    assert_eq!(trial::unsettled(&program(unclear, Completion::Complete)), None);
     assert_eq!(trial::unsettled(&settle(Reading::Measured(3e9))), None);
     assert_eq!(trial::unsettled(&phase("write", &[])), None);
 }

@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::weather::Weather;
-use super::{Finding, Severity, amount, percent, program};
+use super::{Finding, Severity, amount, percent, program, replicas};
 use crate::experiment::spec::{Action, TrialSpec};
 use crate::metric::{Metric, MetricKey, Stat};
-use crate::reading::Reading;
+use crate::reading::{Reading, Why};
 use crate::record::{Completion, PhaseRecord, TrialRecord};
 use crate::units::{Bytes, Nanos};
 
@@ -41,6 +41,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     }
     findings.extend(cache_state(spec, record));
     findings.extend(program::check(record));
+    findings.extend(replicas::check(record));
     findings.extend(swapped(record));
     findings.extend(throttled(&Weather::of(&record.conditions)));
     findings
@@ -113,18 +114,19 @@ pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
     Some(found.with(json!({ "time_ns": time, "clock_ns": clock.as_nanos() })))
 }
 
-/// The store was still at work when `settle` gave up.
+/// The store or the program was still at work when `settle` gave up.
 pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let reading = phase.reading(MetricKey::amount(Metric::SettleTime))?;
     let Reading::Missing(why) = reading else { return None };
-    if phase.action != "settle" {
-        return None;
-    }
+    let what = match (phase.action.as_str(), phase.completion) {
+        ("settle", _) => "store",
+        // A program that ended first is another matter, and so is a time that a hold made unclear.
+        ("observe", Completion::Complete) if matches!(why, Why::Failed(_)) => "program",
+        _ => return None,
+    };
     let hint = "raise `within`; figures of later phases include this work, and those of this one leave some out";
-    Some(
-        Finding::of("unsettled", Severity::Warning, format!("the store did not come to rest: {why}"), hint)
-            .in_phase(&phase.name),
-    )
+    let message = format!("the {what} did not come to rest: {why}");
+    Some(Finding::of("unsettled", Severity::Warning, message, hint).in_phase(&phase.name))
 }
 
 /// The kernel's own peak of resident memory is far above the greatest sample: other sampled peaks miss it too.

@@ -177,6 +177,13 @@ impl Held {
         self.running()
     }
 
+    /// Lets several programs begin, as close together as can be, and waits until each is executed. As [`Held::release`]
+    /// of each.
+    pub fn release_all(all: Vec<Self>) -> Vec<Result<Running, Error>> {
+        all.iter().for_each(Self::let_go);
+        all.into_iter().map(Self::running).collect()
+    }
+
     fn let_go(&self) {
         // A supervisor that is gone shows in what it says.
         let _ = self.link.send(&ToSupervisor::Release, &[]);

@@ -33,6 +33,9 @@ pub struct LaunchSpec {
     pub fds: Vec<(OwnedFd, u8)>,
     /// The control group that the subject is born into; the supervisor kills and removes it at the end.
     pub group: Option<Group>,
+    /// The control group of another subject, which it enters too, for its limits and its end. That one's supervisor
+    /// kills and removes it; this subject's supervisor only ends its own tree.
+    pub beside: Option<Group>,
     /// Directories that the supervisor removes when the subject is done with.
     pub scratch: Vec<PathBuf>,
 }
@@ -52,6 +55,7 @@ impl LaunchSpec {
             stderr: capture(),
             fds: Vec::new(),
             group: None,
+            beside: None,
             scratch: Vec::new(),
         }
     }

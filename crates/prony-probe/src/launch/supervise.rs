@@ -105,6 +105,8 @@ struct Supervisor {
     child: Option<Child>,
     scratch: Vec<PathBuf>,
     group: Option<Group>,
+    /// Another subject's group, which its supervisor ends.
+    beside: Option<Group>,
     watch: OomWatch,
     /// Until when a kill for lack of memory, once announced, is looked for.
     alarm: Option<Instant>,
@@ -151,6 +153,7 @@ impl Supervisor {
             child: None,
             scratch: Vec::new(),
             group: None,
+            beside: None,
             watch: OomWatch::new(None),
             alarm: None,
             status: None,
@@ -273,8 +276,8 @@ impl Supervisor {
 
     fn start(&mut self, spec: WireSpec) {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
-        self.group.clone_from(&spec.group);
-        self.watch = OomWatch::new(self.group.as_ref());
+        (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
+        self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match Child::make(spec, fds, &self.nursery) {
             Ok(child) => (self.stage, self.child) = (Stage::Preparing, Some(child)),
@@ -291,7 +294,8 @@ impl Supervisor {
 
     /// The subject waits: it is moved into its group.
     fn hold(&mut self, pid: Pid) {
-        match self.group.as_ref().map_or(Ok(()), |group| group.enter(number(pid).unsigned_abs())) {
+        let mut groups = self.group.iter().chain(&self.beside);
+        match groups.try_for_each(|group| group.enter(number(pid).unsigned_abs())) {
             Ok(()) => {
                 self.stage = Stage::Held;
                 self.say(&FromSupervisor::Held { pid: number(pid) });

@@ -57,6 +57,7 @@ impl LaunchSpec {
             streams,
             targets,
             group: self.group,
+            beside: self.beside,
             scratch: self.scratch.into_iter().map(Text::new).collect(),
         };
         Ok((wire, fds))

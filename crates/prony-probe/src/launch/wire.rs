@@ -78,6 +78,7 @@ pub(super) struct WireSpec {
     pub(super) targets: Vec<u8>,
     pub(super) scratch: Vec<Text>,
     pub(super) group: Option<Group>,
+    pub(super) beside: Option<Group>,
 }
 
 /// A standard stream as it travels.

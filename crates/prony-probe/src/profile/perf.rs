@@ -43,7 +43,7 @@ pub fn usable(scratch: &Path) -> Reading<()> {
     let mut waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok();
     let pid = waiting.as_ref().map_or_else(std::process::id, Child::id);
     let dir = scratch.join("perf");
-    let tried = Perf::attach(pid, &dir, Nanos::from_millis(10)).map(drop);
+    let tried = Perf::attach(&[pid], &dir, Nanos::from_millis(10)).map(drop);
     // What cannot be removed is below scratch, and goes with it; what cannot be ended ends with its input.
     let _ = fs::remove_dir_all(dir);
     let _ = waiting.as_mut().map(|waiting| waiting.kill().and_then(|()| waiting.wait()));
@@ -51,16 +51,16 @@ pub fn usable(scratch: &Path) -> Reading<()> {
 }
 
 impl Perf {
-    /// Attaches `perf` to a process, which is best held, and returns when it takes samples. `dir` is made.
-    pub fn attach(pid: u32, dir: &Path, interval: Nanos) -> Reading<Self> {
-        match Self::start(pid, dir, interval) {
+    /// Attaches `perf` to processes, which are best held, and returns when it takes samples. `dir` is made.
+    pub fn attach(pids: &[u32], dir: &Path, interval: Nanos) -> Reading<Self> {
+        match Self::start(pids, dir, interval) {
             Ok(Ok(perf)) => Reading::Measured(perf),
             Ok(Err(why)) => Reading::Missing(why),
             Err(error) => Reading::Missing(why("attaching `perf`", &error)),
         }
     }
 
-    fn start(pid: u32, dir: &Path, interval: Nanos) -> io::Result<Result<Self, Why>> {
+    fn start(pids: &[u32], dir: &Path, interval: Nanos) -> io::Result<Result<Self, Why>> {
         fs::create_dir_all(dir)?;
         let (mut control, answers) = (fifo(&dir.join("control"))?, fifo(&dir.join("answers"))?);
         let hertz = (1_000_000_000 / interval.as_nanos().max(1)).clamp(1, 10_000);
@@ -69,7 +69,7 @@ impl Perf {
             .arg(format!("--freq={hertz}"))
             .arg(format!("--call-graph={STACK}"))
             .args(["--control=fifo:control,answers", "--output=perf.data"])
-            .arg(format!("--pid={pid}"))
+            .arg(format!("--pid={}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")))
             .current_dir(dir)
             .stdout(Stdio::null())
             .stderr(File::create(dir.join("said"))?)

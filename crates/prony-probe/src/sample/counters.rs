@@ -27,6 +27,10 @@ pub struct Counters {
     pub switches_voluntary: u64,
     /// Context switches by preemption.
     pub switches_forced: u64,
+    /// The part of `minor_faults` that is of children which were waited for. Every process that ever ran has dozens: where
+    /// it is not 0 there were such, seen by a sample or not.
+    #[serde(default)]
+    pub child_faults: u64,
 }
 
 impl Default for Counters {
@@ -43,6 +47,7 @@ impl Default for Counters {
             major_faults: 0,
             switches_voluntary: 0,
             switches_forced: 0,
+            child_faults: 0,
         }
     }
 }
@@ -62,6 +67,7 @@ impl Counters {
             major_faults: f(self.major_faults, other.major_faults),
             switches_voluntary: f(self.switches_voluntary, other.switches_voluntary),
             switches_forced: f(self.switches_forced, other.switches_forced),
+            child_faults: f(self.child_faults, other.child_faults),
         }
     }
 

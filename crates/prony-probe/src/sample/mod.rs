@@ -17,6 +17,7 @@ pub mod sync;
 mod threads;
 mod tree;
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -139,6 +140,11 @@ impl Sampler {
     /// Counters of the whole tree now, ended processes included. Cheap, and leaves no trace in the series.
     pub fn glance(&self) -> Counters {
         self.shared.lock().glance()
+    }
+
+    /// Where the store is whose size edges read, where they do.
+    pub fn store(&self) -> Option<PathBuf> {
+        self.shared.lock().store_path()
     }
 
     /// Stops and hands over what was seen.

@@ -149,6 +149,7 @@ impl Process {
             major_faults: stat.major_faults,
             switches_voluntary,
             switches_forced,
+            child_faults: 0,
         }
     }
 
@@ -205,6 +206,7 @@ fn inherited(stat: &Stat, tick: Nanos) -> Counters {
         on_cpu: Reading::Measured(user + system),
         minor_faults: stat.minor_faults_children,
         major_faults: stat.major_faults_children,
+        child_faults: stat.minor_faults_children,
         ..Counters::default()
     }
 }

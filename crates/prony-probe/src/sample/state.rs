@@ -291,6 +291,10 @@ impl State {
             .collect()
     }
 
+    pub(crate) fn store_path(&self) -> Option<PathBuf> {
+        self.settings.store.measured().cloned()
+    }
+
     fn store_at_edge(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
         let store = match &self.settings.store {
             Reading::Measured(store) => store,
@@ -327,6 +331,8 @@ fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, seen: &Obse
         let io = Counters {
             read: seen.counters.read.clone(),
             written: seen.counters.written.clone(),
+            // Its child is the subject itself.
+            child_faults: 0,
             ..seen.inherited.clone()
         };
         (vec![""], io)

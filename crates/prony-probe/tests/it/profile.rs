@@ -135,7 +135,7 @@ fn attached(dir: &Path, script: &str) -> Option<(Child, Perf)> {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    match Perf::attach(child.id(), &dir.join("at work"), Nanos::from_millis(1)) {
+    match Perf::attach(&[child.id()], &dir.join("at work"), Nanos::from_millis(1)) {
         Reading::Measured(perf) => Some((child, perf)),
         Reading::Missing(why) => {
             skipped("perf", &why);
@@ -181,7 +181,7 @@ fn perf_says_why_it_cannot_attach() {
     let dir = tempfile::tempdir().unwrap();
     let mut gone = Command::new("true").spawn().unwrap();
     gone.wait().unwrap();
-    match Perf::attach(gone.id(), &dir.path().join("gone"), Nanos::from_millis(1)) {
+    match Perf::attach(&[gone.id()], &dir.path().join("gone"), Nanos::from_millis(1)) {
         Reading::Measured(_) => panic!("attached to nothing"),
         Reading::Missing(why) => assert!(why.to_string().contains("perf"), "{why}"),
     }

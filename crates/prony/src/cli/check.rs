@@ -45,14 +45,14 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
     if let Some(question) = experiment.question() {
         text += &format!("{question}\n");
     }
-    text += &format!("\n{}\n\n", variants(outline, width));
+    text += &format!("\n{}\n\n", variants(experiment, outline, width));
     text += &format!("{}\n", amounts(outline));
     text += &extra(outline);
     text += &comparison(experiment, outline);
     text + &format!("{estimate}\n")
 }
 
-fn variants(outline: &Outline, width: Option<usize>) -> Table {
+fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) -> Table {
     let mut table = table(width);
     table.set_header(["variant", "stratum", "trials", "records", "data", "phases", "note"]);
     for column in [2, 3, 4] {
@@ -69,11 +69,23 @@ fn variants(outline: &Outline, width: Option<usize>) -> Table {
             variant.trials.to_string(),
             of_ours(variant.records.to_string()),
             of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
-            variant.phases.join(", "),
+            phases(experiment, variant),
             note(variant),
         ]);
     }
     table
+}
+
+/// The phases of a variant, each with the replicas that start with it.
+fn phases(experiment: &Experiment, variant: &VariantOutline) -> String {
+    let program = experiment.variants().get(variant.variant).and_then(|variant| variant.spec.subject.program());
+    let replicas = program.and_then(|program| program.replicas.as_ref());
+    let named = |phase: &String| match replicas.filter(|replicas| replicas.phase == *phase) {
+        Some(replicas) if replicas.count == 1 => format!("{phase} (1 replica)"),
+        Some(replicas) => format!("{phase} ({} replicas)", replicas.count),
+        None => phase.clone(),
+    };
+    variant.phases.iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
 fn levels(levels: &[(String, String)]) -> String {

@@ -8,13 +8,10 @@ use prony_core::search::{Constraint, Range};
 use prony_core::stats::MIN_BLOCKS;
 use prony_core::units::{Fraction, Nanos, parse_fraction, parse_time};
 
-use super::grow::{SearchArguments, interrupted};
-use super::run::{OverrideArguments, observer};
+use super::run::OverrideArguments;
+use super::searching::{SearchArguments, named};
 use super::{Answer, Output};
 use crate::error::Error;
-use crate::runner::interrupt::Interrupt;
-use crate::runner::scratch;
-use crate::search::Means;
 use crate::search::found::TuneWanted;
 use crate::search::tune;
 
@@ -80,30 +77,15 @@ pub struct Arguments {
 /// # Errors
 /// Where the file, a range or a figure is at fault, or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
-    let search = &arguments.search;
-    let (wanted, resumed) = match search.resume {
-        Some(which) => interrupted(&search.database, which, "tune")?,
-        None => (asked(arguments)?, None),
-    };
-    let mut observer = observer(search.quiet);
-    let path = &search.database.database;
-    let near = scratch(search.scratch.as_deref(), path);
-    let means =
-        Means { database: path, near: &near, interrupt, journal: search.journal.as_deref(), observer: &mut *observer };
-    let tuned = tune::run(wanted, resumed, means)?;
-    drop(observer);
+    let tuned = arguments.search.open("tune", || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
     Ok(if tuned.is_good() { Answer::Yes } else { Answer::No })
 }
 
 fn asked(arguments: &Arguments) -> Result<TuneWanted, Error> {
     let (objective, maximize) = objective(arguments)?;
-    let Some(file) = &arguments.file else {
-        return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
-    };
     Ok(TuneWanted {
-        file: file.clone(),
+        file: named(arguments.file.as_ref())?,
         overrides: arguments.overrides.read()?,
         ranges: arguments.over.clone(),
         objective,

@@ -161,6 +161,8 @@ impl Seen<'_> {
                 let last = phases.iter().rfind(|p| self.readings(p, key).any(|r| r.measured().is_some()));
                 last.is_some_and(|p| p == phase)
             }
+            // Of a program it is the phase's `time`.
+            Metric::SettleTime if self.is_observed(phase) => false,
             Metric::LatencyP50 | Metric::LatencyP99 | Metric::SettleTime | Metric::HeapUsed => {
                 self.readings(phase, key).any(|r| r.measured().is_some())
             }
@@ -175,6 +177,11 @@ impl Seen<'_> {
             }
             _ => self.readings(phase, key).next().is_some(),
         }
+    }
+
+    /// Whether a phase is watched and not driven.
+    fn is_observed(&self, phase: &str) -> bool {
+        self.trials.iter().flat_map(|t| &t.phases).any(|p| p.name == phase && p.action == "observe")
     }
 
     /// Whether a phase does operations, or work on the whole store that takes its time.

@@ -155,6 +155,16 @@ fn latencies(report: &PhaseReport, readings: &mut Readings) {
     }
 }
 
+/// Operations that a program told, a second; nothing where it told its rate itself.
+pub fn rate_of_told(readings: &mut Readings) {
+    let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)))?.measured().copied();
+    if let (Some(operations), Some(time)) = (of(Metric::Operations), of(Metric::Time).filter(|time| *time > 0.0))
+        && of(Metric::Rate).is_none()
+    {
+        set(readings, Metric::Rate, Reading::Measured(operations * 1e9 / time));
+    }
+}
+
 /// Sets an amount over the phase.
 pub fn set(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
     readings.insert(MetricKeyText(MetricKey::amount(metric)), reading);

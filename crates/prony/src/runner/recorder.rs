@@ -45,9 +45,9 @@ impl Recorder {
     }
 
     /// Attaches a profiler from outside to what is held.
-    pub fn attach(&mut self, pid: u32) {
+    pub fn attach(&mut self, pids: &[u32]) {
         if self.profiler == Profiler::Perf {
-            self.perf = Some(Perf::attach(pid, &self.place(), self.interval));
+            self.perf = Some(Perf::attach(pids, &self.place(), self.interval));
         }
     }
 

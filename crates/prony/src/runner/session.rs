@@ -126,7 +126,7 @@ impl<'a> Session<'a> {
             Sampler::start(vec![Root::subject(held.pid(), "worker")], settings).map_err(setup("start the sampler"))?;
         sampler.count_syncs("worker", lab.tracepoints.follow(held.pid()));
         if let Some(recorder) = &mut recorder {
-            recorder.attach(held.pid());
+            recorder.attach(&[held.pid()]);
         }
         let running = held.release()?;
         let deadline = spec.limits.trial.map(|limit| Instant::now() + limit.to_duration());

@@ -252,6 +252,37 @@ fn a_bare_store_is_profiled_by_perf_where_that_is_permitted() {
     }
 }
 
+const REPLICAS: &str = "[compare]
+blocks = 1
+[observe]
+care = \"light\"
+profile = \"cpu\"
+[program.x]
+shell = true
+command = \"echo ready; exec sleep 600\"
+replicas = { count = 2, phase = \"work\", command = \"head -c 300000000 /dev/zero | cksum\" }
+[[phase]]
+name = \"work\"
+begin = { line = \"ready\" }
+end = { replicas = \"ended\" }
+then = \"stop\"
+";
+
+#[test]
+fn replicas_are_profiled_with_their_program() {
+    let bench = Bench::new(&[("e.toml", REPLICAS)]);
+    bench.says(&["run", "e.toml", "--quiet"]);
+    let (data, records) = bench.results();
+    assert_eq!((data.trials.len(), records.len(), records[0].profiler), (1, 1, Profiler::Perf));
+    if let Reading::Missing(why) = &records[0].interval {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{why}");
+        println!("SKIPPED: {why}");
+        return;
+    }
+    let text = bench.says(&["profile"]);
+    assert!(text.contains("phase work") && text.contains("cksum"), "{text}");
+}
+
 #[test]
 fn where_perf_is_missing_the_reason_stands_in_every_report() {
     let bench = Bench::new(&[("e.toml", STORE)]);

@@ -99,7 +99,7 @@ impl Bench {
     }
 }
 
-fn shell(script: &str) -> String {
+pub(crate) fn shell(script: &str) -> String {
     format!("[program.x]\nshell = true\ncommand = '''{}'''\n", script.replace('{', "{{").replace('}', "}}"))
 }
 
@@ -128,13 +128,13 @@ pub(crate) fn alive(pid: &str) -> bool {
 }
 
 /// The files of `dir` whose names begin with `.prony-`: scratch directories.
-fn scratches(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn scratches(dir: &Path) -> Vec<PathBuf> {
     let all = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.path());
     all.filter(|path| path.file_name().unwrap().to_string_lossy().starts_with(".prony-")).collect()
 }
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < deadline, "never came: {what}");
@@ -298,6 +298,20 @@ fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
     for (name, n) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
         assert_eq!(amount(&trial, name, Metric::Operations), n, "{name}");
     }
+}
+
+/// The child has ended long before a sample may have seen it; its parent has waited for it, and lives on.
+#[test]
+fn a_peak_is_not_that_of_a_child_that_came_and_went() {
+    let bench = Bench::new();
+    // Memory of its own, and time for samples.
+    let work = "s=x; while [ ${#s} -lt 8000000 ]; do s=$s$s; done; i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done";
+    let peak = |script: &str| {
+        let trial = bench.trial(&shell(script));
+        reading(&trial, "run", MetricKey::gauge(Metric::Rss, Stat::Peak))
+    };
+    assert!(peak(work).is_some());
+    assert_eq!(peak(&format!("/bin/true; {work}")), None);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said};
 
 /// The version of a runtime's program, or `None`, said aloud; with `PRONY_REQUIRE_ALL=1` it must be there.
-fn version(program: &str) -> Option<(u32, u32)> {
+pub(crate) fn version(program: &str) -> Option<(u32, u32)> {
     let output = Command::new(program).arg("--version").output().ok().filter(|output| output.status.success());
     if output.is_none() {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{program}` is required and missing");
@@ -28,13 +28,13 @@ fn version(program: &str) -> Option<(u32, u32)> {
 }
 
 /// A folder with a program's files, which must be as they were afterwards.
-struct Site {
+pub(crate) struct Site {
     bench: Bench,
     files: Vec<(String, String)>,
 }
 
 impl Site {
-    fn new(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let bench = Bench::new();
         let files = files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         let site = Self { bench, files };
@@ -58,7 +58,7 @@ impl Site {
         )
     }
 
-    fn trial(&self, runtime: &str, command: &str, phases: &str) -> TrialRecord {
+    pub(crate) fn trial(&self, runtime: &str, command: &str, phases: &str) -> TrialRecord {
         let trial = self.bench.trial(&format!("{}{phases}", Self::program(runtime, command)));
         let top = fs::read_dir(self.path("")).unwrap().count();
         let expected: std::collections::BTreeSet<&str> =
@@ -68,15 +68,15 @@ impl Site {
     }
 }
 
-fn phase<'t>(trial: &'t TrialRecord, name: &str) -> &'t PhaseRecord {
+pub(crate) fn phase<'t>(trial: &'t TrialRecord, name: &str) -> &'t PhaseRecord {
     trial.phases.iter().find(|found| found.name == name).unwrap()
 }
 
-fn gauge(trial: &TrialRecord, phase: &str, metric: Metric, stat: Stat) -> f64 {
+pub(crate) fn gauge(trial: &TrialRecord, phase: &str, metric: Metric, stat: Stat) -> f64 {
     reading(trial, phase, MetricKey::gauge(metric, stat)).unwrap_or_else(|| panic!("no {}: {trial:?}", metric.name()))
 }
 
-fn why(trial: &TrialRecord, phase_name: &str, key: MetricKey) -> String {
+pub(crate) fn why(trial: &TrialRecord, phase_name: &str, key: MetricKey) -> String {
     match phase(trial, phase_name).reading(key) {
         Some(Reading::Missing(why)) => why.to_string(),
         other => panic!("{other:?}"),

@@ -8,6 +8,7 @@ pub(crate) mod phase;
 pub(crate) mod program;
 pub(crate) mod report;
 pub(crate) mod store;
+pub(crate) mod trigger;
 mod view;
 
 pub(crate) use view::View;

@@ -1,20 +1,21 @@
 //! `[program.NAME]` and its phases, of one variant.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
-
-use regex::Regex;
 
 use super::View;
 use super::phase::{name, settle};
+use super::trigger::{call, pattern, trigger};
 use super::view::{unescaped, whole};
 use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
-use crate::experiment::problem::{Problem, Problems};
+use crate::experiment::problem::{Problem, Problems, known_hint};
 use crate::experiment::program::{
     AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec,
-    Runtime, Trigger, WHOLE, group_meaning, package, words,
+    ReplicasSpec, Runtime, Trigger, WHOLE, group_meaning, package, words,
 };
+use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
 use crate::units::Nanos;
@@ -37,7 +38,7 @@ pub(crate) fn program(
     let place = Place { file };
     let mut spec = ProgramSpec {
         name: name.to_owned(),
-        command: command(&view, problems)?,
+        command: command(view.get("command")?, view.get("shell"), problems)?,
         directory: view.text("directory").map(|path| place.resolve(&path)),
         copy,
         store: store(&view, problems),
@@ -53,6 +54,7 @@ pub(crate) fn program(
         cleanup: view.get("cleanup").and_then(line),
         warmup: view.whole("warmup").map_or(0, |n| n as u32),
         changes: Vec::new(),
+        replicas: view.get("replicas").and_then(|node| replicas(node, view.get("shell"), problems)),
     };
     for node in view.get("change").into_iter().chain(changes).flat_map(items) {
         place.change(node, &mut spec, problems);
@@ -63,7 +65,7 @@ pub(crate) fn program(
         let message = format!("program `{name}` cannot be at `{first}` and at `{second}`");
         problems.add(Problem::new(node.span.clone(), message).hint("name one `revision` in each variant"));
     }
-    names_of_variables(&view, &spec, problems);
+    names_of_variables(view.span(), spec.env.keys().chain(&spec.inherit), problems);
     let copied = spec.directory.is_some() && spec.copy != CopyOf::None;
     if !spec.changes.is_empty() && !copied {
         let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
@@ -124,9 +126,8 @@ fn line(node: &Node) -> Option<CommandLine> {
     }
 }
 
-fn command(view: &View<'_>, problems: &mut Problems<'_>) -> Option<CommandLine> {
-    let node = view.get("command")?;
-    let shell = match view.get("shell") {
+fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Option<CommandLine> {
+    let shell = match shell {
         Some(Node { value: Value::Flag(flag), .. }) => flag.then(|| "sh".to_owned()),
         Some(node) if node.text().is_none() => {
             let problem = Problem::new(node.span.clone(), format!("`shell` cannot be `{}`", node.label()));
@@ -155,16 +156,51 @@ fn command(view: &View<'_>, problems: &mut Problems<'_>) -> Option<CommandLine> 
     }
 }
 
-fn names_of_variables(view: &View<'_>, spec: &ProgramSpec, problems: &mut Problems<'_>) {
-    for name in spec.env.keys().chain(&spec.inherit) {
+fn names_of_variables<'n>(place: Range<usize>, names: impl Iterator<Item = &'n String>, problems: &mut Problems<'_>) {
+    for name in names {
         if name.is_empty() || name.contains(['=', '\0']) {
-            problems.add(Problem::new(view.span(), format!("`{name}` is no name for a variable")));
+            problems.add(Problem::new(place.clone(), format!("`{name}` is no name for a variable")));
         }
         if name.starts_with("PRONY_") || name == "TMPDIR" {
-            let problem = Problem::new(view.span(), format!("the variable `{name}` is set by prony"));
+            let problem = Problem::new(place.clone(), format!("the variable `{name}` is set by prony"));
             problems.add(problem.hint("choose another name"));
         }
     }
+}
+
+/// Further copies of the program; `None` where there are to be 0 of them. `shell` is the program's.
+fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Option<ReplicasSpec> {
+    let view = View::new(Some(node), &grammar::REPLICAS);
+    if let Some(node) = view.get("read") {
+        reading_pattern(node, problems);
+    }
+    let spec = ReplicasSpec {
+        count: view.whole("count")? as u32,
+        phase: view.text("phase")?,
+        env: view.get("env").map(env).unwrap_or_default(),
+        command: view.get("command").and_then(|node| command(node, shell, problems)),
+        read: view.plain("read").map(str::to_owned),
+    };
+    names_of_variables(view.key_span("env"), spec.env.keys(), problems);
+    (spec.count > 0).then_some(spec)
+}
+
+/// Replicas start with a phase that the variant has. `node` is the program's.
+pub(crate) fn starts_with_a_phase(
+    program: &ProgramSpec,
+    node: &Node,
+    phases: &[PhaseSpec],
+    problems: &mut Problems<'_>,
+) {
+    let Some(replicas) = &program.replicas else { return };
+    if phases.iter().any(|phase| phase.name == replicas.phase) {
+        return;
+    }
+    let span = node.get("replicas").and_then(|node| node.get("phase")).map_or(node.span.clone(), |at| at.span.clone());
+    let (name, phase) = (&program.name, &replicas.phase);
+    let message = format!("program `{name}` has no phase `{phase}` with which replicas could start");
+    let hint = known_hint(phase, phases.iter().map(|phase| phase.name.as_str()));
+    problems.add(Problem::new(span, message).maybe_hint(hint));
 }
 
 /// Where relative paths start.
@@ -238,6 +274,8 @@ pub(crate) struct Frame {
     pub(crate) limit: Option<Nanos>,
     /// The program's runtime, where the program itself is sound.
     pub(crate) runtime: Option<Option<Runtime>>,
+    /// Whether the program has replicas, where it is sound.
+    pub(crate) replicas: Option<bool>,
 }
 
 /// An observed phase that has passed the walk.
@@ -245,13 +283,15 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
     let name = name(node, problems)?;
     one_way(node, problems);
-    let edge = |key: &str, problems: &mut Problems<'_>| view.get(key).and_then(|node| trigger(node, problems));
-    let (begin, end) = (edge("begin", problems), edge("end", problems));
+    let edge = |key: &str, shape: &'static TableShape, problems: &mut Problems<'_>| {
+        view.get(key).and_then(|node| trigger(node, shape, frame, problems))
+    };
+    let (begin, end) = (edge("begin", &grammar::BEGIN, problems), edge("end", &grammar::END, problems));
     let told = ["begin", "end", "mark", "read", "call"].iter().any(|key| node.entry(key).is_some());
     let mark = view.text("mark").or_else(|| (!told).then(|| name.clone())).map(Trigger::Mark);
     let both = view.text("call").map(Trigger::Call).or(mark);
     if let Some(node) = view.get("call") {
-        call(node, frame, problems);
+        call(node, frame.runtime, problems);
     }
     let read = view.plain("read").map(str::to_owned);
     if let Some(node) = view.get("read") {
@@ -287,33 +327,13 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
     let other = edge.or(node.entry("mark"));
     if let (Some(call), Some(other)) = (node.entry("call"), other) {
         let message = format!("`call` is begin and end of the phase, and `{}` is there too", other.key);
-        problems.add(Problem::new(call.key_span.clone(), message).hint("make two phases of them"));
+        let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases of them";
+        problems.add(Problem::new(call.key_span.clone(), message).hint(hint));
     }
-    if let (Some(at_end), None) = (node.entry("at_end"), node.entry("call")) {
+    let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
+    if let (Some(at_end), None) = (node.entry("at_end"), called) {
         let problem = Problem::new(at_end.key_span.clone(), "`at_end` holds the program at the end of a `call`");
         problems.add(problem.hint("name the function, as `call = \"FILE#EXPORT\"`, or take `at_end` out"));
-    }
-}
-
-/// A function is timed by the probe of its runtime.
-fn call(node: &Node, frame: &Frame, problems: &mut Problems<'_>) {
-    let (Some(text), Some(runtime)) = (unescaped(node), frame.runtime) else { return };
-    let fault = |message: String, hint: &str| via(node, Problem::new(node.span.clone(), message).hint(hint));
-    let Some(runtime) = runtime else {
-        let message = format!("the function `{text}` cannot be timed: the program names no `runtime`");
-        problems.add(fault(message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program"));
-        return;
-    };
-    match runtime.call_form() {
-        None => {
-            let message = format!("functions of the runtime `{}` cannot be timed in this version", runtime.name());
-            problems.add(fault(message, "show the phase by lines of output or by marks"));
-        }
-        Some((_, form)) if !runtime.is_call(&text) => {
-            let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
-            problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
-        }
-        Some(_) => {}
     }
 }
 
@@ -325,29 +345,6 @@ fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
     AtEndSpec { collect, wait, settle: view.get("settle").map(settle) }
-}
-
-fn trigger(node: &Node, problems: &mut Problems<'_>) -> Option<Trigger> {
-    let view = View::new(Some(node), &grammar::TRIGGER);
-    match view.get("line") {
-        Some(line) => pattern(line, problems).map(|_| Trigger::Line(line.text().unwrap_or_default().to_owned())),
-        None => view.text("mark").map(Trigger::Mark),
-    }
-}
-
-fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex> {
-    match Regex::new(node.text()?) {
-        Ok(regex) => Some(regex),
-        Err(error) => {
-            // The last line of the message says what is wrong; those before it draw the pattern.
-            let text = error.to_string();
-            let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
-            let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));
-            problems
-                .add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
-            None
-        }
-    }
 }
 
 fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {

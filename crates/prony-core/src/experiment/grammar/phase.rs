@@ -251,7 +251,8 @@ pub(crate) static MIX: TableShape = TableShape {
 /// `settle = { ... }`.
 pub(crate) static SETTLE: TableShape = TableShape {
     name: "settle",
-    doc: "When the store counts as quiet.",
+    doc: "When the process tree and its store count as quiet. Of a program without `store`, or with light care, CPU time \
+          and bytes written alone are watched.",
     fields: &[&[
         optional("quiet", Shape::Time, "2 s", "Everything must stay under its threshold for so long."),
         optional("within", Shape::Time, "10 min", "After so long the finding is `not settled`."),

@@ -116,9 +116,46 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "none",
             "What is changed in the program or its copy: a table, or several in order; usually a factor's level.",
         ),
+        optional(
+            "replicas",
+            Shape::Table(&REPLICAS),
+            "none",
+            "Further copies of the program, which start together when one of its phases begins.",
+        ),
     ]],
     rest: None,
-    later: &["replicas", "ready", "profile"],
+    later: &["ready", "profile"],
+};
+
+/// `[program.NAME.replicas]`.
+pub(crate) static REPLICAS: TableShape = TableShape {
+    name: "replicas",
+    doc: "Further copies of a program: held from the trial's begin, released together when a phase begins, in the \
+          program's directory and under its limits. Each has its own output, exit code and figures.",
+    fields: &[&[
+        required("count", Shape::Whole(0, 1_000), "How many there are; 0 is a level without any."),
+        required("phase", Shape::Text, "The phase with whose begin they start; `run` where the file declares none."),
+        optional(
+            "env",
+            Shape::Map(&Shape::Scalar),
+            "the program's own",
+            "Variables on top of the program's own. `{instance}` is the copy's number: 1, 2, ... The program has none.",
+        ),
+        optional(
+            "command",
+            COMMAND_SHAPE,
+            "the program's own",
+            "What each executes, as `command` of the program is written. `{instance}` is its number.",
+        ),
+        optional(
+            "read",
+            Shape::Plain,
+            "the phase's own",
+            "A pattern for each one's own output, as `read` of a phase; its memory is read when a line matches.",
+        ),
+    ]],
+    rest: None,
+    later: &[],
 };
 
 /// A word may be a number, as factors are.
@@ -221,8 +258,8 @@ pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
 };
 
 static OBSERVED: [Field; 7] = [
-    optional("begin", Shape::Table(&TRIGGER), "the program's own begin", "What begins it."),
-    optional("end", Shape::Table(&TRIGGER), "the program's own end", "What ends it."),
+    optional("begin", Shape::Table(&BEGIN), "the program's own begin", "What begins it."),
+    optional("end", Shape::Table(&END), "the program's own end", "What ends it."),
     optional(
         "mark",
         Shape::Text,
@@ -240,7 +277,8 @@ static OBSERVED: [Field; 7] = [
         "at_end",
         Shape::Table(&AT_END),
         "it goes on",
-        "The program is held at the end of each invocation of `call` while this is done; then its memory is read.",
+        "The program is held at the end of each invocation of `call`, or of the one that is the phase's `end`, while this \
+         is done; then its memory is read.",
     ),
     optional(
         "read",
@@ -277,7 +315,7 @@ const fn optional_actions() -> [Field; ACTIONS.len()] {
 /// `at_end = { ... }`.
 pub(crate) static AT_END: TableShape = TableShape {
     name: "at_end",
-    doc: "What is done while the program is held at the end of a call. The time of it is in no figure.",
+    doc: "What is done while the program is held where a call ends the phase. The time of it is in no figure.",
     fields: &[&[
         optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is kept too."),
         optional("wait", Shape::Time, "nothing", "So much time passes before memory is read."),
@@ -287,22 +325,65 @@ pub(crate) static AT_END: TableShape = TableShape {
     later: &[],
 };
 
+/// Events that begin a phase or end one.
+static EVENTS: [Field; 3] = [
+    action("line", Shape::Plain, "A line of its output or messages that this pattern (a regular expression) matches."),
+    action(
+        "mark",
+        Shape::Text,
+        "A mark of this name: for a begin `prony mark NAME begin`, for an end `prony mark NAME end`.",
+    ),
+    action(
+        "replicas",
+        Shape::Word(&[("ended", "the last replica has ended")]),
+        "What the program's replicas have come to.",
+    ),
+];
+
 /// `begin = { ... }`.
-pub(crate) static TRIGGER: TableShape = TableShape {
-    name: "event",
-    doc: "An event of a running program.",
-    fields: &[&[
-        action(
-            "line",
-            Shape::Plain,
-            "A line of its output or messages that this pattern (a regular expression) matches.",
-        ),
-        action(
-            "mark",
-            Shape::Text,
-            "A mark of this name: for a begin `prony mark NAME begin`, for an end `prony mark NAME end`.",
-        ),
-    ]],
+pub(crate) static BEGIN: TableShape = TableShape {
+    name: "begin",
+    doc: "What begins a phase of a program.",
+    fields: &[
+        &EVENTS,
+        &[
+            action(
+                "call",
+                Shape::Text,
+                "The begin of the first invocation of this function, which is written as in `call` of a phase.",
+            ),
+            action(
+                "after",
+                Shape::Text,
+                "The end of the phase of this name, which stands before this one in the file; of a `call` the first time \
+                 that no invocation is under way any more.",
+            ),
+        ],
+    ],
     rest: None,
-    later: &["call", "http", "tcp"],
+    later: &["http", "tcp"],
+};
+
+/// `end = { ... }`.
+pub(crate) static END: TableShape = TableShape {
+    name: "end",
+    doc: "What ends a phase of a program.",
+    fields: &[
+        &EVENTS,
+        &[
+            action(
+                "call",
+                Shape::Text,
+                "The first end of an invocation of this function after the phase's begin; `at_end` holds the program there.",
+            ),
+            action(
+                "settle",
+                Shape::Table(&SETTLE),
+                "The process tree has been quiet for a while. `settle.time` and `time` are those to the last activity, \
+                 without the quiet; `wall` has it.",
+            ),
+        ],
+    ],
+    rest: None,
+    later: &["http", "tcp"],
 };

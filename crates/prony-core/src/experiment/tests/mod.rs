@@ -1,8 +1,10 @@
 //! Whole files through `parse` and `check`, against invented engines.
 
 mod joined;
+mod phases;
 mod problems;
 mod programs;
+mod replicas;
 mod sound;
 
 use super::spec::{Durability, OptionValue, StoreSpec};
@@ -65,12 +67,13 @@ impl EngineCatalog for Engines {
 }
 
 /// Every sound file of these tests, by name.
-pub(crate) fn samples() -> [(&'static str, &'static str); 5] {
+pub(crate) fn samples() -> [(&'static str, &'static str); 6] {
     [
         ("cache", sound::CACHE),
         ("sourcing", sound::SOURCING),
         ("gatsby", programs::GATSBY),
         ("mixed", programs::MIXED),
+        ("phases", phases::PHASES),
         ("template", super::template()),
     ]
 }

@@ -16,7 +16,7 @@ fn words(texts: &[&str]) -> CommandLine {
     CommandLine::Words(texts.iter().map(|text| (*text).to_owned()).collect())
 }
 
-fn observe(phase: &PhaseSpec) -> &ObserveSpec {
+pub(super) fn observe(phase: &PhaseSpec) -> &ObserveSpec {
     let Action::Observe(observe) = &phase.action else { panic!("{:?}", phase.action) };
     observe
 }
@@ -191,7 +191,7 @@ begin = { mark = "x", line = "y" }
     16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
     17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
     21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`
-    24:11 `event` takes one of `line` and `mark`, not both
+    24:11 `begin` takes one of `line` and `mark`, not both
     "#);
 }
 
@@ -251,7 +251,7 @@ at_end = { wait = "1 s", settle = {} }
         [of("runtime = \"node\"", phases), of("runtime = \"python\"", one), of("runtime = \"jvm\"", one), of("", one)];
     insta::assert_snapshot!(said.join("\n--\n"), @r#"
     6:8 `lib.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
-    9:1 `call` is begin and end of the phase, and `begin` is there too | make two phases of them
+    9:1 `call` is begin and end of the phase, and `begin` is there too | write `begin = { call = "..." }` and an `end`, or make two phases of them
     9:8 `pkg.mod:f` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
     14:1 `at_end` holds the program at the end of a `call` | name the function, as `call = "FILE#EXPORT"`, or take `at_end` out
     18:12 `wait` and `settle` are two ways to wait | take one of them out

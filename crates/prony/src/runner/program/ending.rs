@@ -9,6 +9,7 @@ use prony_probe::launch::classify::{EndedByUs, Evidence, classify};
 use prony_probe::launch::{Captured, Finished};
 use prony_probe::runtime::{ProbeEvent, ProbeLine, Role};
 
+use super::replicas::{Fate, Ran};
 use super::watch::{Stopped, Watched};
 
 /// Lines of messages that stand as evidence.
@@ -21,8 +22,86 @@ pub fn not_begun(error: &prony_probe::Error) -> Ending {
     Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
 }
 
-/// The outcome and what shows it.
+/// The outcome and what shows it: the program's, or that of the first of its replicas that failed.
 pub fn judge(
+    program: &ProgramSpec,
+    phases: &[PhaseSpec],
+    watched: &Watched,
+    finished: &Finished,
+    deaths: &[ProbeLine],
+) -> Ending {
+    let own = own(program, phases, watched, finished, deaths);
+    // Whatever ended all of them at once goes before what became of each.
+    let of_all = matches!(own.outcome, Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut);
+    let first = watched.replicas.all.iter().filter_map(|ran| failure(program, ran)).min_by_key(|failure| failure.at);
+    let began = watched.tracker.phases.get(watched.replicas.phase).and_then(|phase| phase.began);
+    let place = |at: Nanos| {
+        let name = phases.get(watched.replicas.phase).map(|phase| phase.name.clone());
+        (name, at.since(began.unwrap_or(at)))
+    };
+    match first {
+        Some(first) if !of_all && (own.outcome.is_ok() || first.at <= watched.ended.at) => {
+            let ((phase, after), mut evidence) = (place(first.at), first.shown);
+            evidence.extend(finished.problems.iter().cloned());
+            Ending { outcome: first.outcome, phase, after, evidence }
+        }
+        _ if own.outcome.is_ok() => own,
+        first => {
+            // What ended all of them may have ended replicas first, and a phase with them.
+            let (phase, after) = match (&own.phase, &first) {
+                (None, Some(first)) => place(first.at),
+                _ => (own.phase, own.after),
+            };
+            let mut evidence = own.evidence;
+            evidence.extend(first.into_iter().flat_map(|failure| failure.shown));
+            evidence.extend(still_there(&watched.replicas.all));
+            Ending { outcome: own.outcome, phase, after, evidence }
+        }
+    }
+}
+
+/// How a replica failed.
+struct Failure {
+    outcome: Outcome,
+    at: Nanos,
+    shown: Vec<String>,
+}
+
+/// How a replica failed by itself, if it did.
+fn failure(program: &ProgramSpec, ran: &Ran) -> Option<Failure> {
+    let who = ran.role();
+    let end = match &ran.fate {
+        Fate::Ended(end) => end,
+        Fate::CutOff(_) => return None,
+        Fate::NotBegun(why) => {
+            let shown = vec![format!("`{who}`: {why}")];
+            return Some(Failure { outcome: Outcome::Failed { code: None }, at: ran.released, shown });
+        }
+    };
+    let messages = ran.output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");
+    let (outcome, mut shown) = classify(&Evidence { messages, ..Evidence::of(end, None) });
+    let outcome = if matches!(outcome, Outcome::OutOfMemory { .. }) {
+        outcome
+    } else {
+        allowed(outcome, &program.success, &mut shown)
+    };
+    if outcome.is_ok() {
+        return None;
+    }
+    shown.extend(last_lines(&ran.output));
+    let shown = shown.into_iter().map(|text| format!("`{who}`: {text}")).collect();
+    Some(Failure { outcome, at: end.at, shown })
+}
+
+/// Replicas that were under way when everything ended.
+fn still_there(all: &[Ran]) -> Option<String> {
+    let under_way = all.iter().filter(|ran| matches!(ran.fate, Fate::CutOff(_)));
+    let names: Vec<String> = under_way.map(|ran| format!("`{}`", ran.role())).collect();
+    (!names.is_empty()).then(|| format!("under way then: {}", names.join(", ")))
+}
+
+/// The outcome of the program itself.
+fn own(
     program: &ProgramSpec,
     phases: &[PhaseSpec],
     watched: &Watched,

@@ -1,5 +1,6 @@
 //! What a program's phases left, as records. Pure.
 
+use prony_core::experiment::program::ObserveSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::reading::{Reading, Why};
@@ -9,14 +10,17 @@ use prony_core::record::{
 use prony_core::units::Nanos;
 
 use super::calls::Calls;
+use super::functions::observed;
 use super::heaps;
 use super::held::HeldTimes;
 use super::holds::Hold;
 use super::others;
+use super::replicas::{self, Ran, Replicated};
+use super::settling;
 use super::span::{self, Span};
-use super::tracker::Tracked;
+use super::tracked::Tracked;
 use super::watch::Watched;
-use crate::runner::assemble::{Readings, not_reached, set};
+use crate::runner::assemble::{Readings, not_reached, rate_of_told, set};
 
 /// When the program was held.
 pub fn held_times(watched: &Watched) -> HeldTimes {
@@ -34,7 +38,7 @@ pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries],
     let held = held_times(watched);
     let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
     let shared = times(watched, |hold| others::went_on(watched, hold));
-    let trial = Trial { watched, series: &running, held: &held, shared: &shared, silent };
+    let trial = Trial { watched, series: &running, seen: series, held: &held, shared: &shared, silent };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
@@ -48,7 +52,10 @@ fn without_holds(process: &ProcessSeries, held: &HeldTimes) -> ProcessSeries {
 /// What all phases of a trial have in common.
 struct Trial<'a> {
     watched: &'a Watched,
+    /// Samples by a clock that stands still while the program is held.
     series: &'a [ProcessSeries],
+    /// The same as they were taken.
+    seen: &'a [ProcessSeries],
     held: &'a HeldTimes,
     /// When one thread was held and others went on.
     shared: &'a HeldTimes,
@@ -56,6 +63,12 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
+    /// The replicas that started with a phase.
+    fn started_with(&self, index: usize) -> &[Ran] {
+        let Replicated { phase, all, .. } = &self.watched.replicas;
+        if *phase == index { all } else { &[] }
+    }
+
     fn record(&self, spec: &PhaseSpec, index: usize) -> PhaseRecord {
         let watched = self.watched;
         let tracked = &watched.tracker.phases[index];
@@ -64,13 +77,13 @@ impl Trial<'_> {
         let complete = tracked.is_complete();
         let until = watched.end[index].filter(|_| complete).unwrap_or(last);
         let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.ended.at);
-        let rest = watched.holds.iter().rfind(|hold| hold.phase == index && hold.edge == until);
+        let rest = watched.holds.iter().rfind(|hold| hold.phase == index && hold.edge == until && !hold.passed);
         let to_the_end = until == last;
         let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start: first == 0 };
         let mut readings = span.readings(self.series);
-        let wall = Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended))));
-        set(&mut readings, Metric::Wall, wall.clone());
-        set(&mut readings, Metric::Time, wall);
+        let whole = |metric| span.is_of_all(metric);
+        replicas::figures::add(&mut readings, &watched.replicas.all, &watched.edges, (first, until), whole);
+        self.times(spec, index, (began, ended), &mut readings);
         // An edge is taken when its cause was noticed, or some calls before the last.
         let edge =
             if tracked.calls.is_some() { watched.edges[until].at.as_nanos().abs_diff(ended.as_nanos()) } else { 0 };
@@ -87,29 +100,55 @@ impl Trial<'_> {
         for (key, number) in &tracked.told {
             readings.insert(MetricKeyText(*key), Reading::Measured(*number));
         }
-        rate(&mut readings);
+        let started = self.started_with(index);
+        if !started.is_empty() {
+            replicas::figures::whole(&mut readings, &tracked.told, started);
+        }
+        rate_of_told(&mut readings);
         let reads = rest.and_then(|hold| Some((hold.stood, hold.read?)));
         let of_heaps = heaps::Span { begin: began, end: ended, rest: reads, held: self.held };
         let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
+        let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen };
+        instances.extend(replicas::figures::instances(started, seen));
         PhaseRecord {
             completion: if complete { Completion::Complete } else { Completion::Partial },
             begin: Some(began),
             end: Some(ended),
             readings: instances,
             histograms: histograms.into_iter().flatten().collect(),
-            answer: answer(tracked),
+            answer: answer(tracked).or_else(|| replicas::figures::answer(started)),
             ..not_reached(spec)
         }
     }
+
+    /// How long a phase took, and how long it took to come to rest where it ends with that.
+    fn times(&self, spec: &PhaseSpec, index: usize, (began, ended): (Nanos, Nanos), readings: &mut Readings) {
+        let wall = match ended > began {
+            true => Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended)))),
+            false => Reading::Missing(unordered(self.watched.tracker.phases[index].lag)),
+        };
+        set(readings, Metric::Wall, wall.clone());
+        set(readings, Metric::Time, wall);
+        if let Some(settle) = observed(spec).and_then(ObserveSpec::settle) {
+            let time = settling::time(self.watched.settled.get(&index), settle, began).map(nanos);
+            set(readings, Metric::SettleTime, time.clone());
+            set(readings, Metric::Time, time);
+        }
+    }
+}
+
+/// Why a phase that ended when its begin was being noticed has no time: it would be 0.
+fn unordered(lag: Nanos) -> Why {
+    Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
 }
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
 fn unclear(readings: &mut Readings, timed: bool) {
     let why = "other threads or processes of the program went on while one was held inside the phase, so that neither \
                leaving this time out nor counting it is right";
-    let times = [Metric::Wall].into_iter().chain(timed.then_some(Metric::Time));
+    let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(timed.then_some(Metric::Time));
     span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.to_owned()));
 }
 
@@ -134,16 +173,6 @@ fn answer(tracked: &Tracked) -> Option<Answer> {
     Some(Answer { rows, digest, comparable: true })
 }
 
-/// Operations that the program told, a second.
-fn rate(readings: &mut Readings) {
-    let of = |metric| readings.get(&MetricKeyText(MetricKey::amount(metric)))?.measured().copied();
-    if let (Some(operations), Some(time)) = (of(Metric::Operations), of(Metric::Time).filter(|time| *time > 0.0))
-        && of(Metric::Rate).is_none()
-    {
-        set(readings, Metric::Rate, Reading::Measured(operations * 1e9 / time));
-    }
-}
-
 fn nanos(time: Nanos) -> f64 {
     time.as_nanos() as f64
 }
@@ -152,11 +181,16 @@ fn nanos(time: Nanos) -> f64 {
 mod tests {
     use std::collections::BTreeMap;
 
-    use prony_core::experiment::program::{ObserveSpec, Trigger};
-    use prony_core::experiment::spec::Action;
+    use prony_core::experiment::program::Trigger;
+    use prony_core::experiment::spec::{Action, SettleSpec};
+    use prony_core::metric::Stat;
+    use prony_core::units::{Bytes, Fraction};
+    use prony_probe::settle::SettleResult;
 
+    use super::super::settling::Settled;
     use super::super::span::tests::{edge, hold, ms, watched};
-    use super::super::tracker::{Happened, Tracker};
+    use super::super::tracked::Happened;
+    use super::super::tracker::Tracker;
     use super::*;
     use crate::runner::program::marks::Mark;
 
@@ -181,6 +215,67 @@ mod tests {
         }
         (watched.begin, watched.end) = (vec![Some(1), Some(4)], vec![Some(4), Some(5)]);
         super::records(&specs, &watched, &[], &Why::NotApplicable)
+    }
+
+    /// A phase that began at 100 ms and whose watch began 5 ms later; it came to an end at 900 ms, or never.
+    fn settle_record(result: Option<Reading<Nanos>>) -> PhaseRecord {
+        let mut spec = spec("settle");
+        let Action::Observe(observe) = &mut spec.action else { unreachable!() };
+        observe.end = Some(Trigger::Settle(SettleSpec {
+            quiet: ms(500),
+            within: ms(800),
+            cpu: Fraction::default(),
+            bytes: Bytes::default(),
+        }));
+        let mut watched =
+            watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(900, 50, &[7]), edge(1_000, 0, &[])], vec![]);
+        watched.tracker = Tracker::new(std::slice::from_ref(&spec));
+        watched.tracker.happened(Happened::Mark(&Mark::parse("settle begin").unwrap()), ms(100), Nanos::ZERO);
+        (watched.begin, watched.end) = (vec![Some(1)], vec![None]);
+        if let Some(time) = result {
+            watched.tracker.settled(0, ms(900));
+            watched.end = vec![Some(2)];
+            let (cpu, written) = (Reading::Measured(ms(40)), Reading::Measured(Bytes::default()));
+            let result = SettleResult { settled: true, time, watched: ms(800), cpu, written, blind: vec![] };
+            watched.settled.insert(0, Settled { began: ms(105), result });
+        }
+        super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
+    }
+
+    #[test]
+    fn the_quiet_is_in_no_settle_time() {
+        let of = |record: &PhaseRecord, metric: Metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
+        let settled = settle_record(Some(Reading::Measured(ms(300))));
+        let figures = [Metric::SettleTime, Metric::Time, Metric::Wall, Metric::Cpu].map(|metric| of(&settled, metric));
+        assert_eq!(figures, [305e6, 305e6, 800e6, 40e6].map(Reading::Measured));
+        assert!(settled.reading(MetricKey::gauge(Metric::Anon, Stat::End)).is_some_and(|r| r.measured().is_some()));
+        let cap = Reading::Missing(Why::Failed("not settled within 800 ms".into()));
+        let never = settle_record(Some(Reading::Missing(Why::Failed("not settled within 800 ms".into()))));
+        assert_eq!((of(&never, Metric::SettleTime), never.completion), (cap, Completion::Complete));
+        assert_eq!(of(&never, Metric::Wall), Reading::Measured(800e6));
+        let ended = settle_record(None);
+        assert_eq!(ended.completion, Completion::Partial);
+        assert!(matches!(of(&ended, Metric::Time), Reading::Missing(Why::Failed(why)) if why.contains("ended before")));
+    }
+
+    #[test]
+    fn what_ended_before_its_begin_was_noticed_took_no_zero() {
+        let mut line = spec("p");
+        let Action::Observe(observe) = &mut line.action else { unreachable!() };
+        observe.begin = Some(Trigger::Line("go".into()));
+        let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(120, 50, &[7])], vec![]);
+        watched.tracker = Tracker::new(std::slice::from_ref(&line));
+        watched.tracker.happened(Happened::Line("go"), ms(100), ms(30));
+        let end = Mark { at: Some(ms(90)), ..Mark::parse("p end").unwrap() };
+        watched.tracker.happened(Happened::Mark(&end), ms(90), ms(30));
+        (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+        let record = super::records(&[line], &watched, &[], &Why::NotApplicable).remove(0);
+        for metric in [Metric::Wall, Metric::Time] {
+            match record.reading(MetricKey::amount(metric)) {
+                Some(Reading::Missing(why)) => assert!(why.to_string().contains("up to 30"), "{why}"),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     fn amounts(record: &PhaseRecord) -> BTreeMap<&'static str, Option<f64>> {

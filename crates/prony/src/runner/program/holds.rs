@@ -11,6 +11,8 @@ use prony_probe::runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, P
 use prony_probe::settle::{Probe, SettleResult, Watch};
 use serde_json::{Value, json};
 
+use super::held::HeldTimes;
+
 /// A function that is called more often is not held at its later ends.
 const MOST_HOLDS: usize = 100;
 
@@ -33,6 +35,8 @@ pub struct Hold {
     pub edge: usize,
     /// Index of the edge after what was asked for.
     pub rest: Option<usize>,
+    /// It ends no phase, and was let go at once: its function ends a phase elsewhere.
+    pub passed: bool,
     /// What the forced collection took.
     collected: Option<Nanos>,
     settled: Option<SettleResult>,
@@ -52,6 +56,7 @@ impl Hold {
             until: None,
             edge,
             rest: None,
+            passed: false,
             collected: None,
             settled: None,
             because: None,
@@ -68,11 +73,6 @@ impl Hold {
     #[cfg(test)]
     pub(super) const fn collect_for_test(&mut self, took: Nanos) {
         self.collected = Some(took);
-    }
-
-    /// How long it lasted; `None` while it does.
-    pub fn length(&self) -> Option<Nanos> {
-        Some(self.until?.since(self.from))
     }
 
     /// For the record.
@@ -92,6 +92,7 @@ impl Hold {
             "held_ns": self.until.map(|until| until.since(self.from).as_nanos()),
             "collected_ns": self.collected.map(Nanos::as_nanos),
             "settled": self.settled,
+            "passed": self.passed,
             "went_on": self.because.map(ended),
             "by_itself": matches!(self.because, Some(Because::Unanswered | Because::Gone)),
             "fault": self.fault,
@@ -124,6 +125,8 @@ pub struct Holds {
     active: BTreeMap<Source, Active>,
     /// Those that were and are.
     pub all: Vec<Hold>,
+    /// The times of those that were.
+    over: HeldTimes,
 }
 
 /// What is to be done at the end of an invocation.
@@ -142,8 +145,20 @@ pub struct Asked {
 
 impl Holds {
     /// Threads wait in `dir`.
-    pub const fn new(dir: PathBuf) -> Self {
-        Self { dir, active: BTreeMap::new(), all: Vec::new() }
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir, active: BTreeMap::new(), all: Vec::new(), over: HeldTimes::default() }
+    }
+
+    /// An instant by a clock that stands still while any thread is held, as far as holds are known by then.
+    pub fn running(&self, at: Nanos) -> Nanos {
+        let since = self.active.values().map(|active| self.all[active.index].from).min();
+        self.over.running(since.map_or(at, |since| since.min(at)))
+    }
+
+    /// Some hold has ended.
+    fn count(&mut self) {
+        let over = self.all.iter().filter_map(|hold| Some((hold.from, hold.until?)));
+        self.over = HeldTimes::new(over.collect());
     }
 
     /// Whether any thread is held.
@@ -164,21 +179,37 @@ impl Holds {
     /// A thread stands still: it is answered, and told the first thing.
     pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
         let Asked { phase, ended, edge, plan, stop } = asked;
-        let mut hold = Hold::new(phase, line.source, ended, line.at, edge);
-        match Holder::answer(&self.dir, line.source, number) {
+        let hold = Hold::new(phase, line.source, ended, line.at, edge);
+        if self.answer(number, hold, plan, stop) {
+            self.collect(line.source, probe);
+        }
+    }
+
+    /// A thread stands still at the end of an invocation that ends no phase: it is let go at once, and held there
+    /// `again` or not. `edge` is the last one.
+    pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, edge: usize, again: bool) {
+        let hold = Hold::new(phase, line.source, line.at, line.at, edge);
+        if self.answer(number, Hold { rest: Some(edge), passed: true, ..hold }, AtEndSpec::default(), false) {
+            self.tell(line.source, if again { HoldCommand::Go } else { HoldCommand::Release });
+        }
+    }
+
+    /// Answers a thread that stands still; whether that could be done.
+    fn answer(&mut self, number: u64, mut hold: Hold, plan: AtEndSpec, stop: bool) -> bool {
+        let (source, index) = (hold.source, self.all.len());
+        let answered = match Holder::answer(&self.dir, source, number) {
             Ok(holder) => {
-                let index = self.all.len();
-                self.all.push(hold);
-                self.active
-                    .insert(line.source, Active { index, holder, plan, stop, stage: Stage::Leaving, gone: false });
-                self.collect(line.source, probe);
+                self.active.insert(source, Active { index, holder, plan, stop, stage: Stage::Leaving, gone: false });
+                true
             }
             // It goes on by itself ten seconds later, and says so.
             Err(error) => {
                 hold.fault = Some(error.to_string());
-                self.all.push(hold);
+                false
             }
-        }
+        };
+        self.all.push(hold);
+        answered
     }
 
     fn collect(&mut self, source: Source, probe: &mut impl Probe) {
@@ -231,24 +262,24 @@ impl Holds {
         over.into_iter().for_each(|source| self.read(source));
     }
 
-    /// Ends the holds of processes that are gone, by whether a process runs; how long each of them was. What one said
-    /// before its end is read first: it must be gone twice.
-    pub fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) -> Vec<Nanos> {
+    /// Ends the holds of processes that are gone, by whether a process runs. What one said before its end is read first:
+    /// it must be gone twice.
+    pub fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) {
         let mut gone = Vec::new();
         for (source, active) in &mut self.active {
             let before = std::mem::replace(&mut active.gone, !runs(source.pid));
             gone.extend((before && active.gone).then_some(*source));
         }
-        gone.into_iter().filter_map(|source| self.ended(source, now)).collect()
+        gone.into_iter().for_each(|source| self.ended(source, now));
     }
 
-    /// A thread that was held has ended; how long it was.
-    fn ended(&mut self, source: Source, at: Nanos) -> Option<Nanos> {
-        let active = self.active.remove(&source)?;
+    /// A thread that was held has ended.
+    fn ended(&mut self, source: Source, at: Nanos) {
+        let Some(active) = self.active.remove(&source) else { return };
         let hold = &mut self.all[active.index];
         hold.until = Some(at);
         hold.fault = Some("its process or thread ended while it was held".to_owned());
-        hold.length()
+        self.count();
     }
 
     /// Hears what a held thread says. `edge` reads memory, and is asked when the thread has read its heap.
@@ -258,6 +289,7 @@ impl Holds {
             let last = self.all.iter_mut().rev().find(|hold| hold.source == line.source && hold.until.is_none());
             if let Some(hold) = last {
                 (hold.until, hold.because) = (Some(line.at), Some(because));
+                self.count();
             }
             return;
         }
@@ -276,7 +308,7 @@ impl Holds {
                 (hold.read, hold.rest) = (Some(line.at), Some(edge()));
                 active.stage = Stage::Leaving;
                 let phase = hold.phase;
-                let held = self.all.iter().filter(|hold| hold.phase == phase).count();
+                let held = self.all.iter().filter(|hold| hold.phase == phase && !hold.passed).count();
                 let command = match active.stop {
                     true => HoldCommand::Stop,
                     false if held < MOST_HOLDS => HoldCommand::Go,
@@ -413,16 +445,58 @@ mod tests {
         assert_eq!(scene.holds.all.len(), MOST_HOLDS);
     }
 
+    /// A thread of process 7 that stands from `from` on.
+    fn stands_too(scene: &mut Scene, thread: u32, from: u64) {
+        let held = line(7, thread, from, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let wait = AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
+        let asked = Asked { phase: 0, ended: Nanos::from_millis(from), edge: 3, plan: wait, stop: false };
+        scene.holds.begin(&held, 1, asked, &mut Idle);
+    }
+
+    #[test]
+    fn two_threads_at_once_stop_the_clock_once() {
+        let ms = Nanos::from_millis;
+        let mut scene = Scene::new();
+        let goes =
+            |scene: &mut Scene, thread, at| scene.says(&line(7, thread, at, r#""probe":"resumed","because":"go""#));
+        stands_too(&mut scene, 1, 100);
+        stands_too(&mut scene, 2, 150);
+        assert_eq!([50, 120, 500].map(|at| scene.holds.running(ms(at))), [50, 100, 100].map(ms));
+        goes(&mut scene, 1, 200);
+        assert!(scene.holds.any());
+        assert_eq!(scene.holds.running(ms(220)), ms(100), "the other one stands");
+        goes(&mut scene, 2, 300);
+        assert_eq!(scene.holds.running(ms(400)), ms(200), "200 ms were stood in all, not 100 and 150");
+        stands_too(&mut scene, 1, 500);
+        assert_eq!(scene.holds.running(ms(900)), ms(300));
+    }
+
+    #[test]
+    fn one_that_ends_no_phase_is_let_go() {
+        let mut scene = Scene::new();
+        for (number, again, told) in [(1, true, "go\n"), (2, false, "release\n")] {
+            let held = line(7, 0, 11, r#""probe":"held","call":"p/end","n":1,"hold":1,"heap":{"used":9}"#);
+            scene.holds.pass(&held, number, 0, 3, again);
+            assert_eq!(scene.told(number), told);
+            scene.says(&resumed(told.trim()));
+        }
+        let hold = &scene.holds.all[0];
+        assert_eq!((hold.from, hold.until, hold.rest), (Nanos::from_millis(11), Some(Nanos::from_millis(40)), Some(3)));
+        assert!(!scene.holds.any() && hold.told("p")["passed"] == true);
+    }
+
     #[test]
     fn one_that_is_killed_holds_nobody_up() {
         let wait = || AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
         let mut scene = Scene::new();
         scene.stands(1, wait(), false);
-        assert_eq!(scene.holds.bury(&|pid| pid == 7, Nanos::from_millis(20)), []);
-        assert_eq!(scene.holds.bury(&|_| false, Nanos::from_millis(40)), [], "its last words may be on their way");
-        assert!(scene.holds.any());
-        assert_eq!(scene.holds.bury(&|_| false, Nanos::from_millis(50)), [Nanos::from_millis(40)]);
+        scene.holds.bury(&|pid| pid == 7, Nanos::from_millis(20));
+        scene.holds.bury(&|_| false, Nanos::from_millis(40));
+        assert!(scene.holds.any(), "its last words may be on their way");
+        assert_eq!(scene.holds.running(Nanos::from_millis(45)), Nanos::from_millis(10));
+        scene.holds.bury(&|_| false, Nanos::from_millis(50));
         assert!(!scene.holds.any() && scene.holds.next().is_none(), "limits count again");
+        assert_eq!(scene.holds.running(Nanos::from_millis(70)), Nanos::from_millis(30));
         let hold = &scene.holds.all[0];
         assert_eq!(hold.until, Some(Nanos::from_millis(50)));
         assert!(hold.told("p")["fault"].as_str().unwrap().contains("while it was held"));

@@ -52,14 +52,29 @@ impl Mark {
     }
 }
 
-/// When a mark was made and how late that may be noticed, which was `now` and not before `earliest`; with why the mark's
-/// own instant does not count, where it cannot be: before the program began or in the future.
-pub fn made(own: Option<Nanos>, released: Nanos, earliest: Nanos, now: Nanos) -> (Nanos, Nanos, Option<&'static str>) {
+/// What is known of when a mark was made, beside what it tells itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    /// When the program began.
+    pub released: Nanos,
+    /// When the phase that it ends had begun, for all that is known; `None` where it ends none.
+    pub begun: Option<Nanos>,
+    /// It was not there before.
+    pub earliest: Nanos,
+    /// When it was read.
+    pub now: Nanos,
+}
+
+/// When a mark was made and how late that may be noticed; with why the mark's own instant does not count, where it cannot
+/// be: before the program or its phase began, or in the future.
+pub fn made(own: Option<Nanos>, known: Known) -> (Nanos, Nanos, Option<&'static str>) {
+    let Known { released, begun, earliest, now } = known;
     let read = |why| (now, now.since(earliest), why);
     match own {
         None => read(None),
         Some(at) if at < released => read(Some("before the program began")),
         Some(at) if at > now => read(Some("in the future")),
+        Some(at) if begun.is_some_and(|begun| at < begun) => read(Some("before its phase began")),
         Some(at) => (at, now.since(at), None),
     }
 }
@@ -88,11 +103,20 @@ mod tests {
 
     #[test]
     fn an_instant_that_cannot_be_does_not_count() {
-        let made = |own: Option<u64>| {
-            let ms = Nanos::from_millis;
-            let (at, lag, why) = super::made(own.map(ms), ms(100), ms(140), ms(150));
+        let ms = Nanos::from_millis;
+        let known =
+            |begun: Option<u64>| Known { released: ms(100), begun: begun.map(ms), earliest: ms(140), now: ms(150) };
+        let made = |own: Option<u64>, begun| {
+            let (at, lag, why) = super::made(own.map(ms), known(begun));
             (at.as_nanos() / 1_000_000, lag.as_nanos() / 1_000_000, why)
         };
+        assert_eq!(
+            made(Some(120), Some(130)),
+            (150, 10, Some("before its phase began")),
+            "no phase takes less than nothing"
+        );
+        assert_eq!(made(Some(130), Some(130)), (130, 20, None));
+        let made = |own| made(own, None);
         assert_eq!(made(None), (150, 10, None));
         assert_eq!(made(Some(120)), (120, 30, None), "written long before it was read");
         assert_eq!([made(Some(100)), made(Some(150))], [(100, 50, None), (150, 0, None)]);

@@ -3,35 +3,42 @@
 pub mod calls;
 pub mod ending;
 pub mod figures;
+pub mod functions;
 pub mod heaps;
 pub mod held;
 pub mod holds;
+pub mod limits;
 pub mod marks;
 pub mod others;
 pub mod probe;
+pub mod replicas;
 pub mod seen;
+pub mod settling;
 pub mod span;
 pub mod stage;
 pub mod store;
 pub mod stream;
 pub mod threads;
 pub mod told;
+pub mod tracked;
 pub mod tracker;
 pub mod watch;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use prony_core::experiment::program::{CommandLine, DIR, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
 use prony_core::outcome::{Ending, Outcome};
 use prony_core::plan::PlannedTrial;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{ProcessSeries, TrialRecord};
 use prony_core::units::Nanos;
 use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
 use prony_probe::launch::{Captured, Finished};
+use prony_probe::runtime::ProbeLine;
 use serde_json::{Value, json};
 
 use super::around::Around;
@@ -44,6 +51,7 @@ use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
 use probe::Probing;
+use replicas::along::{Ground, Replicas};
 use seen::Seen;
 use stage::Stage;
 use watch::Watched;
@@ -94,22 +102,18 @@ fn attempt(
         recorder.environment(&mut launch.env)?;
     }
     let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
-    let (release, sampler) = stage.hold(lab, spec, program, launch, recorder.as_deref_mut())?;
+    let (release, sampler) = stage.hold(lab, spec, program, launch)?;
+    let recording = recorder.as_deref();
+    let ground = Ground { lab, setting: &setting, group: stage.group(), sampler: &sampler, recorder: recording };
+    let replicas = Replicas::hold(&ground, &spec.phases)?;
+    if let Some(recorder) = recorder.as_deref_mut() {
+        recorder.attach(&stage.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
+    }
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
-    let watched = watch::watch(release, ends, seen, spec.limits.trial, &lab.interrupt);
+    let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
-    let mut record = TrialRecord {
-        trial: *trial,
-        started_unix_ms,
-        took: Nanos::ZERO,
-        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
-        phases: Vec::new(),
-        effective: declared(program, &place, &setting.directory),
-        conditions: Value::Null,
-        series: Vec::new(),
-        sampler_cpu: sampled.cpu,
-        findings: Vec::new(),
-    };
+    let mut record = blank(trial, declared(program, &place, &setting.directory));
+    (record.started_unix_ms, record.sampler_cpu) = (started_unix_ms, sampled.cpu);
     let more = match watched {
         Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
             record.ending = ending::not_begun(&error);
@@ -117,7 +121,7 @@ fn attempt(
             json!({})
         }
         watched => {
-            let (mut watched, running) = watched?;
+            let (watched, running) = watched?;
             record.series = sampled.series;
             // They lie in the scratch, which is cleared with the stage.
             let deaths = probing.deaths()?;
@@ -126,11 +130,13 @@ fn attempt(
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
-            watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
-            fill(&mut record, lab, spec, &watched, &probing, executable.as_deref());
-            record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
-            let probe = told::probe(&spec.phases, &watched, &probing, &deaths);
-            beside(&watched, &finished, &probe)
+            conclude(
+                &mut record,
+                lab,
+                spec,
+                &setting,
+                Left { watched, executable, finished, deaths, probing: &probing },
+            )
         }
     };
     record.took = monotonic().since(began);
@@ -139,9 +145,71 @@ fn attempt(
     Ok(record)
 }
 
+/// The record of a trial of which nothing is known but what was asked to run.
+fn blank(trial: &PlannedTrial, effective: Value) -> TrialRecord {
+    TrialRecord {
+        trial: *trial,
+        started_unix_ms: 0,
+        took: Nanos::ZERO,
+        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
+        phases: Vec::new(),
+        effective,
+        conditions: Value::Null,
+        series: Vec::new(),
+        sampler_cpu: Reading::Missing(Why::NotReached),
+        findings: Vec::new(),
+    }
+}
+
+/// What is left of a trial that began.
+struct Left<'a> {
+    watched: Watched,
+    /// The file that was executed, where that is known.
+    executable: Option<PathBuf>,
+    finished: Finished,
+    /// Processes that died by their heap's own limit.
+    deaths: Vec<ProbeLine>,
+    probing: &'a Probing,
+}
+
+/// Puts into the record how a trial went, and returns what stands among its conditions.
+fn conclude(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
+    let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
+    record.effective["executable"] = json!(executable);
+    let program = setting.program;
+    watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
+    take_in(&mut watched, &program.name, &record.series, &mut deaths);
+    finished.killed += watched.replicas.finished.killed;
+    finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
+    fill(record, lab, spec, &watched, probing);
+    record.effective["replicas"] = replicas::told::told(program, &setting.directory, &watched.replicas);
+    record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+    json!({
+        "executed_after": watched.executed.since(watched.released),
+        "memory": watched.ended.memory,
+        "killed_at_the_end": finished.killed,
+        "probe": told::probe(&spec.phases, &watched, probing, &deaths),
+    })
+}
+
 /// When each process was sampled last.
 fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
     series.iter().filter_map(|process| Some((process.pid, process.samples.last()?.at))).collect()
+}
+
+/// Takes what was seen of replicas into what was seen of the program: their heaps, and deaths by a heap's limit.
+fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
+    let seen = last_seen(series);
+    replicas::figures::leave_out(&mut watched.edges, program, &watched.replicas.all);
+    for ran in &mut watched.replicas.all {
+        let Some(at) = ran.end().map(|end| end.at) else { continue };
+        ran.threads.finish(at, &ran.deaths, &seen);
+        // Where the program's own probe is silent, sums of the others' would pass for those of all.
+        if !watched.threads.all().is_empty() {
+            watched.threads.join(&ran.threads);
+        }
+        deaths.extend(ran.deaths.iter().cloned());
+    }
 }
 
 /// What was asked to run.
@@ -160,37 +228,26 @@ fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
     })
 }
 
-/// What is known of the trial beside its figures.
-fn beside(watched: &Watched, finished: &Finished, probe: &Value) -> Value {
-    json!({
-        "executed_after": watched.executed.since(watched.released),
-        "memory": watched.ended.memory,
-        "killed_at_the_end": finished.killed,
-        "probe": probe,
-    })
-}
-
 /// Puts into the record what was seen of the program, and what it left behind.
-fn fill(
-    record: &mut TrialRecord,
-    lab: &Lab<'_>,
-    spec: &TrialSpec,
-    watched: &Watched,
-    probing: &Probing,
-    executable: Option<&Path>,
-) {
+fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
     let silent = probing.silent();
     record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
+    let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
-    let unheard = unheard.filter(|(_, phase)| phase.ended.is_some() && phase.heard_nothing());
+    let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
+        // Replicas without a pattern of their own may be those who tell it.
+        let theirs = watched.replicas.phase == *index && replicas.is_some_and(|replicas| replicas.read.is_none());
+        let heard = theirs && watched.replicas.all.iter().any(|ran| !ran.lines.heard_nothing());
+        phase.ended.is_some() && phase.heard_nothing() && !heard
+    });
+    let unheard = unheard.map(|(_, phase)| phase);
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
     let directory = record.effective["directory"].as_str().unwrap_or_default();
     let store = spec.subject.program().map_or(Value::Null, |program| {
         store::told(program, Path::new(directory), lab.experiment.observe().care, &watched.edges)
     });
     let seen = json!({
-        "executable": executable,
         "status": watched.ended.status,
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
         "left_behind": watched.ended.leftover,
@@ -198,6 +255,7 @@ fn fill(
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
+        "settled": told::settled(&spec.phases, watched),
         "store": store,
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {

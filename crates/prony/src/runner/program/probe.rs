@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::{ObserveSpec, ProgramSpec};
-use prony_core::experiment::spec::{Action, PhaseSpec};
+use prony_core::experiment::program::ProgramSpec;
+use prony_core::experiment::spec::PhaseSpec;
 use prony_core::reading::Why;
 use prony_probe::launch::LaunchSpec;
 use prony_probe::runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Runtime, prepare};
 
+use super::functions;
 use crate::error::Error;
 
 /// What was put into a program's environment.
@@ -45,7 +46,7 @@ pub fn install(
     };
     let mut env: BTreeMap<OsString, OsString> = std::mem::take(&mut launch.env).into_iter().collect();
     let marks = env.get(OsStr::new(MARKS)).map_or_else(|| scratch.join("marks"), PathBuf::from);
-    let calls: Vec<CallSpec> = phases.iter().filter_map(call).collect();
+    let calls: Vec<CallSpec> = phases.iter().flat_map(functions::specs).collect();
     let spec = ProbeSpec {
         calls: &calls,
         dir: &scratch.join("probe"),
@@ -62,21 +63,6 @@ pub fn install(
 
 fn unsupported(why: &str) -> Why {
     Why::NotSupported(why.to_owned())
-}
-
-/// How a phase is shown, where it is observed.
-pub fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
-    match &phase.action {
-        Action::Observe(observe) => Some(observe),
-        _ => None,
-    }
-}
-
-/// The function whose invocations are the phase, by the phase's name.
-fn call(phase: &PhaseSpec) -> Option<CallSpec> {
-    let observe = observed(phase)?;
-    let call = observe.call()?.to_owned();
-    Some(CallSpec { id: phase.name.clone(), call, hold_at_end: observe.holds() })
 }
 
 /// Whether the command is the runtime itself, so that what follows are the runtime's arguments.
@@ -113,7 +99,8 @@ impl Probing {
 #[cfg(test)]
 mod tests {
     use prony_core::experiment::program::{self, CommandLine, CopyOf, InputSpec, OutputTo};
-    use prony_core::experiment::program::{AtEndSpec, Trigger};
+    use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
+    use prony_core::experiment::spec::Action;
 
     use super::*;
 
@@ -136,6 +123,7 @@ mod tests {
             cleanup: None,
             warmup: 0,
             changes: Vec::new(),
+            replicas: None,
         }
     }
 
@@ -173,8 +161,6 @@ mod tests {
             ..ObserveSpec::WHOLE
         };
         let phase = PhaseSpec { name: "p q".into(), timed: true, action: Action::Observe(observe), limit: None };
-        let calls = call(&phase).unwrap();
-        assert_eq!((calls.id.as_str(), calls.call.as_str(), calls.hold_at_end), ("p q", "a.js#f", true));
         let probing = install(&mut spec, &program(Some(program::Runtime::Node)), &[phase], dir.path()).unwrap();
         let options = spec.env.iter().find(|(name, _)| name == "NODE_OPTIONS").unwrap().1.to_str().unwrap();
         assert!(options.starts_with("--own --require "), "{options}");

@@ -1,9 +1,11 @@
 //! What was seen of a program so far: its phases, the edges at which they began and ended, and what its probes said.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use prony_core::event::Event;
+use prony_core::experiment::program::ObserveSpec;
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
@@ -11,11 +13,15 @@ use prony_probe::runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
 use prony_probe::sample::{Edge, Sampler};
 use prony_probe::settle::TreeProbe;
 
-use super::holds::{Asked, Hold, Holds};
-use super::marks::{self, Mark};
-use super::probe::{Probing, observed};
+use super::functions::{Functions, Part, observed};
+use super::holds::{Asked, Holds};
+use super::limits::Deadlines;
+use super::marks::{self, Known, Mark};
+use super::probe::Probing;
+use super::settling::Settling;
 use super::threads::Threads;
-use super::tracker::{Called, Change, Happened, Tracker};
+use super::tracked::{Called, Happened};
+use super::tracker::{Change, Tracker};
 use crate::runner::observer::Observer;
 
 /// Edges at the ends of a function that is called often take at most this part of the time.
@@ -43,15 +49,18 @@ pub struct Seen<'a> {
     pub threads: Threads,
     /// Threads that are held.
     pub holds: Holds,
+    /// Phases that end when the tree is quiet.
+    pub settling: Settling,
     /// When the program was released.
     pub released: Nanos,
     /// The program is to be ended.
     pub stop: bool,
     /// The program was told to end itself.
     pub told_to_stop: bool,
-    deadlines: Vec<Option<Instant>>,
-    /// What was left of a phase's time when its function had returned.
-    left: Vec<Option<Duration>>,
+    /// Where the program keeps its data, where that is declared and read.
+    store: Option<PathBuf>,
+    functions: Functions,
+    deadlines: Deadlines,
     /// Ends of invocations at which a hold will follow: phase, instant, edge.
     returned: BTreeMap<Source, (usize, Nanos, usize)>,
     stop_at: Option<Instant>,
@@ -78,11 +87,13 @@ impl<'a> Seen<'a> {
             end: vec![None; phases],
             threads: Threads::default(),
             holds: Holds::new(probing.hold.clone()),
+            settling: Settling::default(),
             released: Nanos::ZERO,
             stop: false,
             told_to_stop: false,
-            deadlines: vec![None; phases],
-            left: vec![None; phases],
+            store: sampler.store(),
+            functions: Functions::of(&spec.phases),
+            deadlines: Deadlines::new(phases),
             returned: BTreeMap::new(),
             stop_at: None,
         }
@@ -96,24 +107,57 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// What is watched for quiet.
+    fn tree(&self) -> TreeProbe<'a> {
+        TreeProbe { sampler: self.sampler, store: self.store.clone() }
+    }
+
     /// Reads everything now; the index of the edge.
     fn edge(&mut self) -> usize {
         self.edges.push(self.sampler.edge());
         self.edges.len() - 1
     }
 
+    /// Whether another edge now would take too much of the time.
+    fn is_dear(&self) -> bool {
+        let last = self.edges.last();
+        last.is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos())
+    }
+
+    /// Reads everything now, for a replica; the index of the edge.
+    pub fn look(&mut self) -> usize {
+        self.edge()
+    }
+
+    /// The same, unless it would take too much of the time.
+    pub fn look_unless_dear(&mut self) -> Option<usize> {
+        (!self.is_dear()).then(|| self.edge())
+    }
+
+    /// The last replica ended at an instant; the index of the edge that follows.
+    pub fn replicas_ended(&mut self, at: Nanos) -> usize {
+        let edges = self.edges.len();
+        let change = self.tracker.happened(Happened::ReplicasEnded, at, monotonic().since(at));
+        self.apply(&change);
+        if self.edges.len() > edges { edges } else { self.edge() }
+    }
+
     /// Notes that phases began or ended at the last edge.
     pub fn note(&mut self, change: &Change) {
         let edge = self.edges.len().checked_sub(1);
         for index in &change.ended {
-            (self.end[*index], self.deadlines[*index]) = (edge, None);
+            self.end[*index] = edge;
+            self.deadlines.end(*index);
             self.say_ended(*index);
         }
         for index in &change.began {
+            let phase = &self.spec.phases[*index];
             self.begin[*index] = edge;
-            self.deadlines[*index] = self.spec.phases[*index].limit.map(|limit| Instant::now() + limit.to_duration());
-            let phase = self.spec.phases[*index].name.clone();
-            self.observer.event(&Event::PhaseBegan { position: self.position, phase });
+            self.deadlines.begin(*index, phase.limit, self.holds.running(monotonic()));
+            if let Some(settle) = observed(phase).and_then(ObserveSpec::settle) {
+                self.settling.begin(*index, *settle, &mut self.tree());
+            }
+            self.observer.event(&Event::PhaseBegan { position: self.position, phase: phase.name.clone() });
         }
     }
 
@@ -138,7 +182,8 @@ impl<'a> Seen<'a> {
             return self.probe(&line, now);
         }
         let Some(mark) = Mark::parse(text) else { return self.tracker.stranger(text) };
-        let (at, lag, strange) = marks::made(mark.at, self.released, earliest, now);
+        let begun = self.tracker.not_before(&mark);
+        let (at, lag, strange) = marks::made(mark.at, Known { released: self.released, begun, earliest, now });
         if let Some(why) = strange {
             self.tracker.stranger(&format!("{text} (its `at` is {why})"));
         }
@@ -156,105 +201,113 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// The phase that is a function, by its name.
-    fn phase(&self, name: &str) -> Option<usize> {
-        let is = |index: &usize| self.spec.phases[*index].name == name && self.tracker.phases[*index].calls.is_some();
-        (0..self.spec.phases.len()).find(is)
-    }
-
-    fn called(&mut self, call: &str, line: &ProbeLine, now: Nanos) {
-        let Some(index) = self.phase(call) else { return };
-        match self.tracker.phases[index].called(line, now.since(line.at)) {
+    fn called(&mut self, id: &str, line: &ProbeLine, now: Nanos) {
+        let Some((index, part)) = self.functions.find(id) else { return };
+        let lag = now.since(line.at);
+        if part != Part::Whole {
+            let change = self.tracker.invoked(index, part, line, lag);
+            self.apply(&change);
+            if change.ended.contains(&index) {
+                self.returns(index, line);
+            }
+            return;
+        }
+        match self.tracker.phases[index].called(line, lag) {
             Called::First => {
                 self.edge();
                 self.note(&Change { began: vec![index], ..Change::default() });
             }
-            Called::Again => self.deadlines[index] = self.left[index].map(|left| Instant::now() + left),
-            Called::Ended => self.ended(index, line),
+            Called::Again => self.deadlines.go_on(index, self.holds.running(now)),
+            Called::Ended => self.ended(index, line, now),
             Called::Nothing => {}
         }
     }
 
     /// No invocation is under way any more, for now.
-    fn ended(&mut self, index: usize, line: &ProbeLine) {
-        if let Some(deadline) = self.deadlines[index].take() {
-            self.left[index] = Some(deadline.saturating_duration_since(Instant::now()));
-        }
-        let observe = observed(&self.spec.phases[index]);
-        let holds = observe.is_some_and(|observe| observe.holds()) && matches!(line.event, ProbeEvent::End { .. });
-        let dear = self
-            .edges
-            .last()
-            .is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos());
-        if holds || self.end[index].is_none() || !dear {
+    fn ended(&mut self, index: usize, line: &ProbeLine, now: Nanos) {
+        self.deadlines.pause(index, self.holds.running(now));
+        if self.holds_after(index, line) || self.end[index].is_none() || !self.is_dear() {
+            let first = self.end[index].is_none();
             self.end[index] = Some(self.edge());
+            if first {
+                let mut change = Change { ended: vec![index], ..Change::default() };
+                self.tracker.follow(&mut change, Nanos::ZERO);
+                self.note(&Change { ended: Vec::new(), ..change });
+            }
         }
-        if let (true, Some(edge)) = (holds, self.end[index]) {
+        self.returns(index, line);
+    }
+
+    /// Whether the program comes to stand after this line.
+    fn holds_after(&self, index: usize, line: &ProbeLine) -> bool {
+        let holds = observed(&self.spec.phases[index]).is_some_and(ObserveSpec::holds);
+        holds && matches!(line.event, ProbeEvent::End { .. })
+    }
+
+    /// An invocation that ends a phase has returned, and the program may be held there, or end.
+    fn returns(&mut self, index: usize, line: &ProbeLine) {
+        if let (true, Some(edge)) = (self.holds_after(index, line), self.end[index]) {
             self.returned.insert(line.source, (index, line.at, edge));
         }
-        if observe.is_some_and(|observe| observe.stop) {
+        if observed(&self.spec.phases[index]).is_some_and(|observe| observe.stop) {
             self.stop_at = Some(Instant::now() + PATIENCE);
         }
     }
 
     /// A thread stands still at the end of a call.
-    fn held(&mut self, call: &str, number: u64, line: &ProbeLine) {
-        let known = self.returned.remove(&line.source);
-        let Some((phase, ended, edge)) = known.or_else(|| Some((self.phase(call)?, line.at, self.edge()))) else {
-            return;
-        };
+    fn held(&mut self, id: &str, number: u64, line: &ProbeLine) {
+        let Some((phase, part)) = self.functions.find(id) else { return };
+        let known = self.returned.remove(&line.source).filter(|(of, ..)| *of == phase);
+        if part == Part::End && known.is_none() {
+            let (last, again) = (self.edges.len() - 1, !self.tracker.phases[phase].is_complete());
+            return self.holds.pass(line, number, phase, last, again);
+        }
+        let (_, ended, edge) = known.unwrap_or_else(|| (phase, line.at, self.edge()));
         let observe = observed(&self.spec.phases[phase]);
         let plan = observe.and_then(|observe| observe.at_end.clone()).unwrap_or_default();
         let stop = observe.is_some_and(|observe| observe.stop);
         self.stop_at = None;
         let asked = Asked { phase, ended, edge, plan, stop };
-        self.holds.begin(line, number, asked, &mut TreeProbe { sampler: self.sampler, store: None });
+        self.holds.begin(line, number, asked, &mut self.tree());
     }
 
     fn heard(&mut self, line: &ProbeLine) {
+        let mut tree = self.tree();
         let (sampler, edges) = (self.sampler, &mut self.edges);
         let mut edge = || {
             edges.push(sampler.edge());
             edges.len() - 1
         };
-        self.holds.heard(line, &mut TreeProbe { sampler, store: None }, &mut edge);
-        let because = match line.event {
-            ProbeEvent::Resumed { because } => Some(because),
-            ProbeEvent::Bye {} => None,
-            _ => return,
-        };
-        if because == Some(Because::Stop) {
+        self.holds.heard(line, &mut tree, &mut edge);
+        if matches!(line.event, ProbeEvent::Resumed { because: Because::Stop }) {
             (self.told_to_stop, self.stop_at) = (true, Some(Instant::now() + PATIENCE));
         }
-        let last = self.holds.all.iter().rev().find(|hold| hold.source == line.source);
-        // A thread that takes its leave may have been let go long before.
-        let over = last.filter(|hold| because.is_some() || hold.until == Some(line.at));
-        let Some(held) = over.and_then(Hold::length) else { return };
-        self.put_off(held);
-    }
-
-    /// Time in which the program was held counts for no phase's limit.
-    fn put_off(&mut self, held: Nanos) {
-        self.deadlines.iter_mut().flatten().for_each(|deadline| *deadline += held.to_duration());
     }
 
     /// Does what is due by now.
     pub fn due(&mut self) {
-        self.holds.due(&mut TreeProbe { sampler: self.sampler, store: None });
-        for held in self.holds.bury(&runs, monotonic()) {
-            self.put_off(held);
+        self.holds.due(&mut self.tree());
+        self.holds.bury(&runs, monotonic());
+        for index in self.settling.due(self.holds.any(), &mut self.tree()) {
+            let change = self.tracker.settled(index, monotonic());
+            self.apply(&change);
         }
         self.stop |= self.stop_at.is_some_and(|at| Instant::now() >= at);
     }
 
     /// When something will be due.
     pub fn next(&self) -> Option<Instant> {
-        self.holds.next().into_iter().chain(self.stop_at.filter(|_| !self.stop)).min()
+        let of_others = self.stop_at.filter(|_| !self.stop);
+        self.holds.next().into_iter().chain(self.settling.next()).chain(of_others).min()
     }
 
     /// When the first phase must be over; none while the program is held, which is in no phase's time.
     pub fn deadline(&self) -> Option<Instant> {
-        if self.holds.any() { None } else { self.deadlines.iter().flatten().min().copied() }
+        if self.holds.any() {
+            return None;
+        }
+        let left = self.deadlines.first()?.since(self.holds.running(monotonic()));
+        Some(Instant::now() + left.to_duration())
     }
 
     /// The program has ended.
@@ -279,7 +332,7 @@ fn runs(pid: u32) -> bool {
 }
 
 /// A line of a probe.
-fn probed(text: &str) -> Option<ProbeLine> {
+pub fn probed(text: &str) -> Option<ProbeLine> {
     match text.contains("\"probe\":").then(|| parse(text)) {
         Some(Ok(Line::Probe(line))) => Some(line),
         _ => None,

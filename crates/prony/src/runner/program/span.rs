@@ -7,6 +7,7 @@ use prony_core::reading::{Reading, Why};
 use prony_core::record::{MetricKeyText, ProcessSeries};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::launch::Usage;
+use prony_probe::sample::edge::EdgeProcess;
 use prony_probe::sample::{Edge, phase_readings};
 
 use super::held::HeldTimes;
@@ -134,17 +135,27 @@ impl Span<'_> {
         [self.first, self.until].iter().all(|edge| self.watched.edges[*edge].group.measured().is_some())
     }
 
-    /// Memory at the end is that after what `at_end` asks for; that before it is kept beside it.
+    /// Whether a figure counts all processes of the trial already, replicas among them.
+    pub fn is_of_all(&self, metric: Metric) -> bool {
+        let parts = !self.to_the_end || self.watched.ended.cpu.measured().is_none();
+        self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
+    }
+
+    /// Memory at the end is that after what `at_end` asks for, of the process that was held; of others it is what they had
+    /// at the end itself, for what they took meanwhile is nobody's of the phase. That before it is kept beside it.
     fn at_rest(&self, readings: &mut Readings) {
-        let Some(rest) = self.rest.and_then(|hold| hold.rest) else { return };
+        let Some((hold, rest)) = self.rest.and_then(|hold| Some((hold, hold.rest?))) else { return };
         let before: Vec<_> = readings
             .iter()
             .filter(|(key, _)| key.0.stat == Some(Stat::End))
             .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
             .collect();
         readings.extend(before);
-        let (end, rest) = (&self.watched.edges[self.until], &self.watched.edges[rest]);
-        let after = phase_readings(end, rest, &[], "");
+        let (end, mut rest) = (&self.watched.edges[self.until], self.watched.edges[rest].clone());
+        let was_held = |process: &EdgeProcess| process.pid == hold.source.pid;
+        rest.processes.retain(was_held);
+        rest.processes.extend(end.processes.iter().filter(|process| !was_held(process)).cloned());
+        let after = phase_readings(end, &rest, &[], "");
         readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
     }
 
@@ -236,6 +247,14 @@ impl Span<'_> {
         (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`")))
     }
 
+    /// Why the kernel's figure may be that of a child which came and went between two samples: one was waited for.
+    fn peak_of_the_unseen(&self) -> Option<Why> {
+        let waited_for = self.watched.edges[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
+        let why = "the kernel tells one peak for all processes that the program waited for, and no sample saw some of them; \
+                   see `max`";
+        (self.to_the_end && waited_for).then(|| Why::NotSupported(why.to_owned()))
+    }
+
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
     fn peak(&self, begin: &Edge, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
         let inside = &self.watched.edges[self.first + 1..=self.until];
@@ -250,7 +269,7 @@ impl Span<'_> {
             let why = format!("the kernel keeps a peak for each process and {n} ran in the phase; see `max`");
             return Reading::Missing(Why::NotSupported(why));
         }
-        if let Some(why) = self.peak_of_others(begin, series) {
+        if let Some(why) = self.peak_of_others(begin, series).or_else(|| self.peak_of_the_unseen()) {
             return Reading::Missing(why);
         }
         let reached = at_edges.iter().map(|process| process.peak).max();
@@ -306,9 +325,10 @@ pub(in crate::runner::program) mod tests {
     use prony_probe::limits::MemoryEvidence;
     use prony_probe::runtime::Source;
     use prony_probe::sample::counters::Counters;
-    use prony_probe::sample::edge::{EdgeProcess, Pressure};
+    use prony_probe::sample::edge::Pressure;
     use prony_probe::sample::parse::GroupCpu;
 
+    use super::super::replicas::Replicated;
     use super::super::threads::Threads;
     use super::super::tracker::Tracker;
     use super::*;
@@ -394,6 +414,8 @@ pub(in crate::runner::program) mod tests {
             output: [Captured::default(), Captured::default()],
             threads: Threads::default(),
             holds,
+            replicas: Replicated::default(),
+            settled: BTreeMap::new(),
         }
     }
 
@@ -445,6 +467,11 @@ pub(in crate::runner::program) mod tests {
         let last = between(&one, 1, 2, &child);
         assert!(why(&last, &["rss.peak"]).contains("those before the phase too"), "the child's was before");
         assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
+        let mut unseen = watched(edges(), vec![]);
+        unseen.edges[2].totals.get_mut("").unwrap().child_faults = 40;
+        let last = between(&unseen, 1, 2, &[series(7, 200)]);
+        assert!(why(&last, &["rss.peak"]).contains("no sample saw some of them"), "one came and went");
+        assert_eq!(get(&between(&unseen, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "its own, read while it lived");
         let mut kept = watched(edges(), vec![]);
         kept.edges[1].processes[0].peak_reset = false;
         assert!(why(&between(&kept, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
@@ -463,6 +490,32 @@ pub(in crate::runner::program) mod tests {
         assert_eq!(get(&to_the_end, "faults.minor"), Reading::Measured(970.0));
         let part = between(&all, 3, 6, &[]);
         assert_eq!(get(&part, "written"), Reading::Measured(20.0), "of a hold under way at its begin, the rest");
+    }
+
+    #[test]
+    fn memory_after_a_hold_is_that_of_the_process_that_was_held() {
+        let mut edges = vec![edge(0, 0, &[7, 8]), edge(100, 10, &[7, 8]), edge(900, 20, &[7, 8, 9]), edge(950, 0, &[])];
+        for (edge, sizes) in edges.iter_mut().zip([[10, 10, 0], [80, 30, 0], [50, 200, 70]]) {
+            for (process, mib) in edge.processes.iter_mut().zip(sizes) {
+                process.sample.anon = Bytes::from_mib(mib);
+                process.pss = Reading::Measured(Bytes::from_mib(mib));
+            }
+        }
+        let all = watched(edges, vec![hold(7, 0, (1, 2), (100, 900))]);
+        let held = HeldTimes::new(vec![(ms(100), ms(900))]);
+        let rest = Some(&all.holds[0]);
+        let span =
+            Span { watched: &all, held: &held, first: 0, until: 1, rest, to_the_end: false, from_the_start: true };
+        let readings = span.readings(&[]);
+        let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+        assert_eq!(get(&readings, "anon.before"), mib(110));
+        let names = ["anon.end", "rss.end", "pss.end"];
+        assert_eq!(
+            names.map(|name| get(&readings, name)),
+            [80, 80, 80].map(mib),
+            "the child's growth is after the end"
+        );
+        assert_eq!(get(&readings, "processes.end"), Reading::Measured(2.0), "and so is a new one");
     }
 
     #[test]

@@ -25,7 +25,6 @@ use super::store::OnDisk;
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::Place;
-use crate::runner::recorder::Recorder;
 use crate::runner::standing::{Common, Standing, counting};
 
 /// After how long a lean trial's first sample is taken: what ends sooner is left alone.
@@ -37,11 +36,15 @@ pub struct Stage {
     /// The supervisor that it takes over, until the program is held.
     kept: Option<Kept>,
     common: Option<Common>,
+    /// The program's control group, where it is the trial's own.
+    group: Option<Group>,
+    /// The program's process, where it is held.
+    held: Option<u32>,
 }
 
 impl Stage {
     /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
-    /// held.
+    /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains.
     ///
     /// # Errors
     /// Where the machine refuses it.
@@ -52,17 +55,33 @@ impl Stage {
         place: &Place,
         profiled: bool,
     ) -> Result<Self, Error> {
-        let light = lab.experiment.observe().care == Care::Light && !profiled;
+        let light = lab.experiment.observe().care == Care::Light && !profiled && program.replicas.is_none();
         if !light || is_confined(&spec.limits) || !place.is_itself(program) {
-            return Ok(Self { scratch: Scratch::create(&lab.near)?, kept: None, common: None });
+            return Ok(Self {
+                scratch: Scratch::create(&lab.near)?,
+                kept: None,
+                common: None,
+                group: None,
+                held: None,
+            });
         }
         let Standing { kept, common, scratch } = lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
-        Ok(Self { scratch, kept: Some(kept), common: Some(common) })
+        Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None, held: None })
     }
 
     /// The trial's scratch directory.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()
+    }
+
+    /// The control group of what is held, where it is the trial's own.
+    pub const fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
+    }
+
+    /// The process that is held; `None` where it is made when it is let go.
+    pub const fn held(&self) -> Option<u32> {
+        self.held
     }
 
     /// Attaches everything that observes the program: to its process, held before its first instruction, or to where it
@@ -76,7 +95,6 @@ impl Stage {
         spec: &TrialSpec,
         program: &ProgramSpec,
         mut launch: LaunchSpec,
-        recorder: Option<&mut Recorder>,
     ) -> Result<(Release, Sampler), Error> {
         let observe = lab.experiment.observe();
         let OnDisk { store, device } = OnDisk::of(program, &launch.directory, observe.care);
@@ -84,11 +102,10 @@ impl Stage {
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let settings = Settings { group: counting(&group), ..settings };
+            self.group = Some(group.clone());
             launch.group = Some(group);
             let held = lab.launcher.start(launch)?;
-            if let Some(recorder) = recorder {
-                recorder.attach(held.pid());
-            }
+            self.held = Some(held.pid());
             let root = Root::subject(held.pid(), &program.name);
             let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;

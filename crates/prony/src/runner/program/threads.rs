@@ -64,9 +64,9 @@ pub struct Threads {
     roles: Roles,
     kept: usize,
     dropped: u64,
-    /// Why the function of a phase cannot be timed, by the phase's name.
+    /// Why a function cannot be timed, by the name under which it is told of.
     pub unfound: BTreeMap<String, String>,
-    /// The files in which functions were found, by the phase's name.
+    /// The files in which functions were found, by the names under which they are told of.
     pub found: BTreeMap<String, String>,
 }
 
@@ -149,6 +149,14 @@ impl Threads {
         for thread in self.list.iter_mut().filter(|thread| thread.bye.is_none() && thread.source.thread != 0) {
             thread.ended = ends.get(&thread.source.pid).copied().unwrap_or(thread.ended);
         }
+    }
+
+    /// Takes in what the probes of another copy of the program said, whose processes are children here. To be called
+    /// when both are finished.
+    pub fn join(&mut self, other: &Self) {
+        let role = |role| if role == Role::Main { Role::Child } else { role };
+        self.list.extend(other.list.iter().map(|thread| Thread { role: role(thread.role), ..thread.clone() }));
+        self.dropped += other.dropped;
     }
 
     /// When the main process ended.

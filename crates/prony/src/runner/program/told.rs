@@ -1,33 +1,63 @@
 //! What probes told beside figures, for the record. Pure.
 
+use prony_core::experiment::program::ObserveSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::reading::Why;
-use prony_probe::runtime::{ProbeEvent, ProbeLine};
+use prony_probe::runtime::{DETAIL, ProbeEvent, ProbeLine};
 use serde_json::{Map, Value, json};
 
 use super::figures::held_times;
+use super::functions::{self, Part, observed};
 use super::heaps::longest_gap;
-use super::probe::{Probing, observed};
+use super::probe::Probing;
+use super::tracked::Ending;
 use super::watch::Watched;
 
-/// Each phase that is a function: which one, where it was found, and why it was never called, where it was not.
+/// Each phase that is a function, or begins or ends with one: which one, where it was found, and why it was never called,
+/// where it was not. Of two functions it is the one that the phase waited for last.
 pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> Value {
     let mut all = Map::new();
-    for (index, phase) in phases.iter().enumerate() {
-        let Some(call) = observed(phase).and_then(|observe| observe.call()) else { continue };
-        let never = watched.tracker.phases[index].began.is_none().then(|| never(&phase.name, watched, silent));
-        let file = watched.threads.found.get(&phase.name);
-        all.insert(phase.name.clone(), json!({ "call": call, "file": file, "never": never }));
+    for (phase, tracked) in phases.iter().zip(&watched.tracker.phases) {
+        let mut parts = functions::parts(phase);
+        parts.retain(|(part, _)| *part != Part::End || tracked.began.is_some());
+        let Some((part, call)) = parts.pop() else { continue };
+        let id = functions::id(&phase.name, part);
+        let happened = if part == Part::End { tracked.ending.called } else { tracked.began.is_some() };
+        let never = (!happened).then(|| never(&id, watched, silent));
+        let missed = (part == Part::End && tracked.ended.is_none()).then(|| missed(call, tracked.ending)).flatten();
+        let file = watched.threads.found.get(&id);
+        all.insert(phase.name.clone(), json!({ "call": call, "file": file, "never": never, "missed": missed }));
     }
     Value::Object(all)
 }
 
-fn never(phase: &str, watched: &Watched, silent: &Why) -> String {
+/// Why no invocation of a function that was called ended its phase.
+fn missed(call: &str, ending: Ending) -> Option<String> {
+    if ending.counted {
+        return Some(format!(
+            "after {DETAIL} calls of `{call}` in one thread the rest are only counted, and no single one can end a phase"
+        ));
+    }
+    ending.early.then(|| format!("every call of `{call}` that ended had done so before the phase began"))
+}
+
+/// Each phase that ends when the tree is quiet: how long it must be, and what the watch found, where it came to an end.
+pub fn settled(phases: &[PhaseSpec], watched: &Watched) -> Value {
+    let mut all = Map::new();
+    for (index, phase) in phases.iter().enumerate() {
+        let Some(settle) = observed(phase).and_then(ObserveSpec::settle) else { continue };
+        let result = watched.settled.get(&index).map(|settled| &settled.result);
+        all.insert(phase.name.clone(), json!({ "quiet": settle.quiet, "result": result }));
+    }
+    Value::Object(all)
+}
+
+fn never(id: &str, watched: &Watched, silent: &Why) -> String {
     let threads = &watched.threads;
     if threads.all().is_empty() {
         return silent.to_string();
     }
-    match (threads.found.get(phase), threads.unfound.get(phase)) {
+    match (threads.found.get(id), threads.unfound.get(id)) {
         (Some(file), _) => format!("it was found in `{file}` and nothing called it"),
         (None, Some(why)) => why.clone(),
         (None, None) => "no module of this name was loaded".to_owned(),

@@ -1,185 +1,13 @@
 //! Which phases of a program are under way, from its lines and marks. Pure: instants come from outside.
 
-use std::collections::BTreeMap;
-
-use prony_core::experiment::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
-use prony_core::experiment::spec::{Action, PhaseSpec};
-use prony_core::metric::MetricKey;
+use prony_core::experiment::program::ObserveSpec;
+use prony_core::experiment::spec::PhaseSpec;
 use prony_core::units::Nanos;
 use prony_probe::runtime::{ProbeEvent, ProbeLine};
-use regex::Regex;
 
-use super::calls::Calls;
+use super::functions::{Part, observed};
 use super::marks::{Edge, Mark};
-
-/// Something that a program did.
-#[derive(Clone, Copy, Debug)]
-pub enum Happened<'a> {
-    /// It wrote a line.
-    Line(&'a str),
-    /// It made a mark.
-    Mark(&'a Mark),
-}
-
-/// One phase, as far as it has come.
-#[derive(Clone, Debug)]
-pub struct Tracked {
-    begin: Option<Event>,
-    end: Option<Event>,
-    read: Option<Regex>,
-    stop: bool,
-    /// A mark has begun it since lines were last read: those that come next may be older.
-    fresh: bool,
-    /// When it began.
-    pub began: Option<Nanos>,
-    /// When it ended.
-    pub ended: Option<Nanos>,
-    /// What its lines told.
-    pub told: BTreeMap<MetricKey, f64>,
-    /// The digest of its answer that its lines told.
-    pub digest: Option<String>,
-    /// How late its begin or end may have been noticed, at most.
-    pub lag: Nanos,
-    /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
-    pub calls: Option<Calls>,
-}
-
-#[derive(Clone, Debug)]
-enum Event {
-    Line(Regex),
-    Mark(String),
-    /// What a probe tells: no line or mark can be it.
-    Call,
-}
-
-impl Event {
-    fn of(trigger: &Trigger) -> Self {
-        match trigger {
-            Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
-            Trigger::Mark(name) => Self::Mark(name.clone()),
-            Trigger::Call(_) => Self::Call,
-        }
-    }
-
-    fn is(&self, happened: Happened<'_>, edge: Edge) -> bool {
-        match (self, happened) {
-            (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
-            (Self::Mark(name), Happened::Mark(mark)) => mark.edge == edge && mark.name == *name,
-            _ => false,
-        }
-    }
-}
-
-/// The checker has compiled every pattern before.
-fn compiled(pattern: &str) -> Option<Regex> {
-    Regex::new(pattern).ok()
-}
-
-impl Tracked {
-    fn new(observe: &ObserveSpec) -> Self {
-        Self {
-            begin: observe.begin.as_ref().map(Event::of),
-            end: observe.end.as_ref().map(Event::of),
-            read: observe.read.as_deref().and_then(compiled),
-            stop: observe.stop,
-            fresh: false,
-            began: None,
-            ended: None,
-            told: BTreeMap::new(),
-            digest: None,
-            lag: Nanos::ZERO,
-            calls: observe.call().map(|_| Calls::default()),
-        }
-    }
-
-    /// Whether it is under way.
-    pub fn is_open(&self) -> bool {
-        match &self.calls {
-            Some(calls) => calls.is_open(),
-            None => self.began.is_some() && self.ended.is_none(),
-        }
-    }
-
-    /// Whether it began and ended.
-    pub fn is_complete(&self) -> bool {
-        self.ended.is_some() && !self.is_open()
-    }
-
-    /// Hears of an invocation of its function, `lag` after it happened.
-    pub fn called(&mut self, line: &ProbeLine, lag: Nanos) -> Called {
-        let Some(calls) = &mut self.calls else { return Called::Nothing };
-        match &line.event {
-            ProbeEvent::Begin { open, .. } => {
-                let (first, idle) = (self.began.is_none(), !calls.is_open());
-                calls.begin(line.source, line.at, *open);
-                if first {
-                    (self.began, self.lag) = (Some(line.at), self.lag.max(lag));
-                }
-                if first {
-                    Called::First
-                } else if idle {
-                    Called::Again
-                } else {
-                    Called::Nothing
-                }
-            }
-            ProbeEvent::End { open, ok, took, .. } => {
-                calls.end(line.source, line.at, *open, *ok, *took);
-                self.ended = self.ended.max(Some(line.at));
-                if calls.is_open() { Called::Nothing } else { Called::Ended }
-            }
-            ProbeEvent::Calls(_) => {
-                // Such a line comes at an end, or later: not more than since the line before it.
-                self.lag = self.lag.max(calls.counted(line));
-                self.ended = self.ended.max(Some(line.at));
-                if calls.is_open() { Called::Nothing } else { Called::Ended }
-            }
-            _ => Called::Nothing,
-        }
-    }
-
-    /// Whether the program's own end is its end.
-    pub const fn ends_with_program(&self) -> bool {
-        self.end.is_none()
-    }
-
-    /// Whether lines were to be read and none of them matched.
-    pub fn heard_nothing(&self) -> bool {
-        self.read.is_some() && self.told.is_empty() && self.digest.is_none()
-    }
-
-    /// Reads a line; whether it matched.
-    fn listen(&mut self, line: &str) -> bool {
-        let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else {
-            return false;
-        };
-        let (read, captures) = captures;
-        for name in read.capture_names().flatten() {
-            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
-            if name == DIGEST_GROUP {
-                self.digest = Some(text.to_owned());
-            }
-            let number = text.replace([',', '_'], "").parse::<f64>().ok();
-            if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
-                self.told.insert(meaning.key, number * meaning.scale);
-            }
-        }
-        true
-    }
-}
-
-/// What an invocation changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Called {
-    /// The phase has begun.
-    First,
-    /// One is under way again.
-    Again,
-    /// None is under way any more.
-    Ended,
-    /// Nothing.
-    Nothing,
-}
+use super::tracked::{Event, Happened, Tracked};
 
 /// What an event changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -216,11 +44,8 @@ const MOST_STRANGE: usize = 20;
 impl Tracker {
     /// Nothing has begun.
     pub fn new(specs: &[PhaseSpec]) -> Self {
-        let observe = |spec: &PhaseSpec| match &spec.action {
-            Action::Observe(observe) => Tracked::new(observe),
-            _ => Tracked::new(&ObserveSpec::WHOLE),
-        };
-        Self { phases: specs.iter().map(observe).collect(), strange: Vec::new(), strangers: 0 }
+        let tracked = |spec: &PhaseSpec| Tracked::new(observed(spec).unwrap_or(&ObserveSpec::WHOLE), specs);
+        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0 }
     }
 
     /// Whether any phase looks at lines.
@@ -233,7 +58,7 @@ impl Tracker {
     pub fn start(&mut self, at: Nanos) -> Change {
         let mut change = Change::default();
         for (index, phase) in self.phases.iter_mut().enumerate().filter(|(_, phase)| phase.begin.is_none()) {
-            phase.began = Some(at);
+            phase.note_begin(at, Nanos::ZERO, Nanos::ZERO);
             change.began.push(index);
         }
         change
@@ -242,13 +67,17 @@ impl Tracker {
     /// Something happened at an instant, which may be known later by `lag` at most.
     pub fn happened(&mut self, happened: Happened<'_>, at: Nanos, lag: Nanos) -> Change {
         let mut change = Change::default();
+        // A mark that tells its own instant was made then, however late it was read.
+        let exact = matches!(happened, Happened::Mark(mark) if mark.at == Some(at));
+        let slack = if exact { Nanos::ZERO } else { lag };
         let (mut known, mut heard) = (false, false);
         for (index, phase) in self.phases.iter_mut().enumerate() {
             let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Edge::End));
             let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Edge::Begin));
             let was_open = phase.is_open();
             if begins && phase.began.is_none() {
-                (phase.began, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
+                phase.note_begin(at, lag, slack);
+                known = true;
                 phase.fresh = matches!(happened, Happened::Mark(_));
                 change.began.push(index);
             }
@@ -256,11 +85,13 @@ impl Tracker {
                 heard |= phase.listen(line);
             }
             if ends && was_open {
-                (phase.ended, phase.lag, known) = (Some(at), phase.lag.max(lag), true);
+                phase.note_end(at, lag);
+                known = true;
                 change.ended.push(index);
                 change.stop |= phase.stop;
             }
         }
+        self.follow(&mut change, slack);
         if let (Happened::Line(line), false) = (happened, heard) {
             self.first_words(line);
         }
@@ -268,6 +99,58 @@ impl Tracker {
             self.stranger(&format!("{} {}", mark.name, mark.edge.name()));
         }
         change
+    }
+
+    /// Hears of an invocation of the function that begins or ends a phase, `lag` after it happened. What follows at its
+    /// end is not decided here, for the program may be held there.
+    pub fn invoked(&mut self, index: usize, part: Part, line: &ProbeLine, lag: Nanos) -> Change {
+        let mut change = Change::default();
+        let phase = &mut self.phases[index];
+        match part {
+            Part::Begin if phase.began.is_none() && matches!(line.event, ProbeEvent::Begin { .. }) => {
+                phase.note_begin(line.at, lag, Nanos::ZERO);
+                phase.fresh = true;
+                change.began.push(index);
+            }
+            Part::End if phase.returned(line) => {
+                phase.note_end(line.at, lag);
+                change.ended.push(index);
+                self.follow(&mut change, Nanos::ZERO);
+            }
+            _ => {}
+        }
+        change
+    }
+
+    /// The watch of a phase that ends when the tree is quiet is over.
+    pub fn settled(&mut self, index: usize, at: Nanos) -> Change {
+        let phase = &mut self.phases[index];
+        phase.note_end(at, Nanos::ZERO);
+        let mut change = Change { ended: vec![index], stop: phase.stop, ..Change::default() };
+        self.follow(&mut change, Nanos::ZERO);
+        change
+    }
+
+    /// Phases that begin where those have ended that just did, at instants that may be `slack` earlier than they seem.
+    pub fn follow(&mut self, change: &mut Change, slack: Nanos) {
+        for before in change.ended.clone() {
+            let (Some(at), lag) = (self.phases[before].ended, self.phases[before].lag) else { continue };
+            for (index, phase) in self.phases.iter_mut().enumerate() {
+                let follows = matches!(phase.begin, Some(Event::After(of)) if of == before);
+                if follows && phase.began.is_none() {
+                    phase.note_begin(at, lag, slack);
+                    change.began.push(index);
+                }
+            }
+        }
+    }
+
+    /// Before which instant a mark cannot have been made: it ends a phase that had not begun.
+    pub fn not_before(&self, mark: &Mark) -> Option<Nanos> {
+        let ends = |phase: &&Tracked| {
+            phase.is_open() && phase.end.as_ref().is_some_and(|end| end.is(Happened::Mark(mark), Edge::End))
+        };
+        self.phases.iter().filter(ends).map(|phase| phase.not_before).max()
     }
 
     /// A line for phases that have just begun: read only where one of them alone understands it, for else nobody knows
@@ -310,7 +193,11 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
+    use prony_core::experiment::program::Trigger;
+    use prony_core::experiment::spec::Action;
+
     use super::super::threads::tests::line as line_of;
+    use super::super::tracked::{Called, Ending};
     use super::*;
 
     fn line(pattern: &str) -> Option<Trigger> {
@@ -428,7 +315,8 @@ mod tests {
     #[test]
     fn a_function_is_under_way_as_often_as_it_is_called() {
         let call = Some(Trigger::Call("a.js#f".into()));
-        let mut tracker = Tracker::new(&[phase(call.clone(), call, None, false)]);
+        let after = Some(Trigger::After("p".into()));
+        let mut tracker = Tracker::new(&[phase(call.clone(), call, None, false), phase(after, mark("x"), None, false)]);
         assert!(!tracker.listens() && tracker.start(at(0)).is_none());
         let begin = |when, open| line_of(1, 0, when, &format!(r#""probe":"begin","call":"p","n":1,"open":{open}"#));
         let end = |when, open| {
@@ -442,7 +330,115 @@ mod tests {
         assert_eq!((phase.began, phase.ended, phase.is_complete()), (Some(at(5)), Some(at(30)), true));
         phase.called(&begin(40, 0), at(1));
         assert!(phase.is_open() && !phase.is_complete());
+        let mut change = Change { ended: vec![0], ..Change::default() };
+        tracker.follow(&mut change, Nanos::ZERO);
+        assert_eq!((change.began, tracker.phases[1].began), (vec![1], Some(at(30))), "where none was under way");
+        let mut again = Change { ended: vec![0], ..Change::default() };
+        tracker.follow(&mut again, Nanos::ZERO);
+        assert_eq!(again.began, [0; 0], "once only");
         assert!(tracker.finish(at(50)).is_none(), "it ends with no program");
+    }
+
+    fn single(name: &str) -> Option<Trigger> {
+        Some(Trigger::Invocation(name.into()))
+    }
+
+    /// An invocation of the function that begins or ends a phase, beside which so many others are under way.
+    fn of_call(event: &str, when: u64, open: u64) -> ProbeLine {
+        let end = if event == "end" { r#","ok":true,"took":5"# } else { "" };
+        line_of(1, 0, when, &format!(r#""probe":"{event}","call":"p/x","n":1,"open":{open}{end}"#))
+    }
+
+    #[test]
+    fn the_first_begin_and_the_first_end_after_it_are_a_phase() {
+        let mut tracker = Tracker::new(&[phase(single("f"), single("g"), None, true)]);
+        let mut heard = |part, event: &str, when| {
+            let change = tracker.invoked(0, part, &of_call(event, when, 0), at(1));
+            (change.began.len(), change.ended.len(), change.stop)
+        };
+        assert_eq!(heard(Part::End, "end", 3), (0, 0, false), "it had not begun");
+        assert_eq!(heard(Part::Begin, "begin", 5), (1, 0, false));
+        assert_eq!(heard(Part::Begin, "begin", 6), (0, 0, false), "the first one's");
+        assert_eq!(heard(Part::End, "begin", 7), (0, 0, false));
+        assert_eq!(heard(Part::End, "end", 9), (0, 1, false), "whoever hears it stops it where it is held");
+        assert_eq!(heard(Part::End, "end", 11), (0, 0, false), "once only");
+        let tracked = &tracker.phases[0];
+        assert_eq!((tracked.began, tracked.ended, tracked.lag), (Some(at(5)), Some(at(9)), at(1)));
+        assert_eq!(tracked.ending, Ending { called: true, early: true, counted: false });
+    }
+
+    /// A thread comes to stand only where it is outside of the function.
+    #[test]
+    fn where_the_program_is_held_the_end_is_that_of_the_outermost_invocation() {
+        let mut tracker = Tracker::new(&[phase(single("f"), single("g"), None, true)]);
+        tracker.invoked(0, Part::Begin, &of_call("begin", 5, 0), at(1));
+        assert!(tracker.invoked(0, Part::End, &of_call("end", 7, 1), at(1)).is_none());
+        assert_eq!(tracker.invoked(0, Part::End, &of_call("end", 8, 0), at(1)).ended, [0]);
+        assert!(!tracker.phases[0].ending.early);
+    }
+
+    #[test]
+    fn a_line_may_be_older_than_what_a_probe_tells() {
+        let mut tracker = Tracker::new(&[phase(line("go"), single("g"), None, false)]);
+        tracker.happened(Happened::Line("go"), at(20), at(6));
+        assert!(
+            tracker.invoked(0, Part::End, &of_call("end", 13, 0), at(9)).is_none(),
+            "before it can have been written"
+        );
+        assert_eq!(tracker.invoked(0, Part::End, &of_call("end", 15, 1), at(9)).ended, [0]);
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(20)), at(9)));
+    }
+
+    #[test]
+    fn a_phase_begins_where_another_ends() {
+        let after = || Some(Trigger::After("p".into()));
+        let settle = Some(Trigger::Settle(prony_core::experiment::spec::SettleSpec {
+            quiet: at(5),
+            within: at(50),
+            cpu: Default::default(),
+            bytes: Default::default(),
+        }));
+        let mut settling = phase(after(), settle, None, true);
+        settling.name = "settle".into();
+        let mut last = phase(Some(Trigger::After("settle".into())), None, None, false);
+        last.name = "last".into();
+        let mut tracker = Tracker::new(&[phase(mark("load"), mark("load"), None, false), settling, last]);
+        tracker.happened(Happened::Mark(&Mark::parse("load begin").unwrap()), at(1), Nanos::ZERO);
+        let change = tracker.happened(Happened::Mark(&Mark::parse("load end").unwrap()), at(3), at(2));
+        assert_eq!((change.ended, change.began, tracker.phases[1].began), (vec![0], vec![1], Some(at(3))));
+        assert_eq!(tracker.phases[1].lag, at(2), "as late as its cause");
+        let change = tracker.settled(1, at(30));
+        assert_eq!((change.ended, change.began, change.stop), (vec![1], vec![2], true));
+        assert_eq!(tracker.finish(at(40)).ended, [2]);
+    }
+
+    #[test]
+    fn a_mark_cannot_end_what_had_not_begun() {
+        let mut tracker =
+            Tracker::new(&[phase(mark("a"), mark("a"), None, false), phase(line("go"), mark("a"), None, false)]);
+        let end = Mark::parse("a end").unwrap();
+        assert_eq!(tracker.not_before(&end), None);
+        let begin = Mark { at: Some(at(10)), ..Mark::parse("a begin").unwrap() };
+        tracker.happened(Happened::Mark(&begin), at(10), at(4));
+        assert_eq!(tracker.not_before(&end), Some(at(10)), "its own instant is no matter of when it was read");
+        tracker.happened(Happened::Line("go"), at(15), at(3));
+        assert_eq!(tracker.not_before(&end), Some(at(12)), "a line may be older than its reading");
+        assert_eq!(tracker.not_before(&Mark::parse("a begin").unwrap()), None);
+        tracker.happened(Happened::Mark(&end), at(20), at(1));
+        assert_eq!(tracker.not_before(&end), None, "there is nothing left to end");
+    }
+
+    #[test]
+    fn the_end_of_the_last_replica_ends_a_phase_and_begins_another() {
+        let replicas = || Some(Trigger::Replicas);
+        let mut tracker =
+            Tracker::new(&[phase(line("ready"), replicas(), None, true), phase(replicas(), None, None, false)]);
+        tracker.start(at(0));
+        say(&mut tracker, "ready", 1);
+        let change = tracker.happened(Happened::ReplicasEnded, at(9), at(2));
+        assert_eq!((change.ended, change.began, change.stop), (vec![0], vec![1], true));
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(9)), at(2)));
+        assert_eq!(tracker.strange, Vec::<String>::new(), "it is no mark");
     }
 
     #[test]

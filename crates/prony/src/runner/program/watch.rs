@@ -1,6 +1,7 @@
 //! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
 //! begin and end.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -11,9 +12,13 @@ use prony_probe::launch::{Captured, End, Running};
 use prony_probe::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::functions::begins_phase;
 use super::holds::Hold;
 use super::marks::{self, Mark};
+use super::replicas::Replicated;
+use super::replicas::along::Replicas;
 use super::seen::Seen;
+use super::settling::Settled;
 use super::stage::Release;
 use super::stream::{Stream, Taken};
 use super::threads::Threads;
@@ -66,6 +71,10 @@ pub struct Watched {
     pub threads: Threads,
     /// When threads were held.
     pub holds: Vec<Hold>,
+    /// Further copies of the program that were started.
+    pub replicas: Replicated,
+    /// What was found in phases that end when the tree is quiet, by the phase's index.
+    pub settled: BTreeMap<usize, Settled>,
 }
 
 impl Watched {
@@ -84,6 +93,7 @@ pub fn watch(
     release: Release,
     ends: Ends,
     mut seen: Seen<'_>,
+    replicas: Replicas,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
@@ -96,21 +106,38 @@ pub fn watch(
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
-    let mut turn = Turn { running, streams, buffer: vec![0; 64 << 10], deadline, noticed: executed, listens };
+    let buffer = vec![0; 64 << 10];
+    let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, listens };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
+    let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
     seen.finish(ended.at);
-    let Seen { tracker, edges, begin, end, threads, holds, .. } = seen;
+    let Seen { tracker, edges, begin, end, threads, holds, settling, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
-    let holds = holds.all;
-    let watched = Watched { tracker, edges, begin, end, released, executed, ended, stopped, output, threads, holds };
+    let (holds, settled) = (holds.all, settling.over);
+    let watched = Watched {
+        tracker,
+        edges,
+        begin,
+        end,
+        released,
+        executed,
+        ended,
+        stopped,
+        output,
+        threads,
+        holds,
+        replicas,
+        settled,
+    };
     Ok((watched, turn.running))
 }
 
 /// Everything that may wake the runner.
 struct Turn {
     running: Running,
+    replicas: Replicas,
     /// Output, messages, marks.
     streams: [Stream; 3],
     buffer: Vec<u8>,
@@ -126,12 +153,15 @@ impl Turn {
         loop {
             if let Some(why) = self.must_end(seen, interrupt, grace) {
                 let stopped = if grace.is_some() { Stopped::Asked } else { why };
+                self.replicas.turn(seen, &mut self.buffer)?;
                 return Ok((self.running.kill_tree()?, Some(stopped)));
             }
+            self.replicas.begin(seen)?;
             let earliest = self.wait(seen, grace);
             // The end is looked for before the streams, so that all of the output is there when it is found.
             let end = self.running.wait(Some(Duration::ZERO))?;
             self.read(seen, earliest);
+            self.replicas.turn(seen, &mut self.buffer)?;
             if let Some(end) = end {
                 return Ok((end, (grace.is_some() || seen.told_to_stop).then_some(Stopped::Asked)));
             }
@@ -175,7 +205,7 @@ impl Turn {
 
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
-        [self.running.as_fd()].into_iter().chain(streams)
+        [self.running.as_fd()].into_iter().chain(streams).chain(self.replicas.sources())
     }
 
     /// Reads all streams once; whether there may be more.
@@ -186,7 +216,8 @@ impl Turn {
         let [stdout, stderr, marks] = &mut self.streams;
         let mut texts = Vec::new();
         let mut more = marks.take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
-        let is_begin = |text: &String| Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
+        let is_begin =
+            |text: &String| begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
         let (begins, ends): (Vec<String>, Vec<String>) = texts.into_iter().partition(is_begin);
         begins.iter().for_each(|text| seen.mark(text, earliest));
         for stream in [stdout, stderr] {

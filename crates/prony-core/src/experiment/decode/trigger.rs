@@ -1,0 +1,101 @@
+//! What begins and ends the phases of a program.
+
+use regex::Regex;
+
+use super::View;
+use super::phase::settle;
+use super::program::Frame;
+use super::view::unescaped;
+use crate::experiment::node::Node;
+use crate::experiment::problem::{Problem, Problems, known_hint};
+use crate::experiment::program::{Runtime, Trigger};
+use crate::experiment::shape::TableShape;
+use crate::experiment::spec::{Action, PhaseSpec};
+use crate::experiment::validate::via;
+
+/// An event that has passed the walk along `shape`, which is that of `begin` or of `end`.
+pub(super) fn trigger(
+    node: &Node,
+    shape: &'static TableShape,
+    frame: &Frame,
+    problems: &mut Problems<'_>,
+) -> Option<Trigger> {
+    let view = View::new(Some(node), shape);
+    let of = |key: &str| shape.field(key).and_then(|_| view.get(key));
+    if let Some(line) = of("line") {
+        return pattern(line, problems).map(|_| Trigger::Line(line.text().unwrap_or_default().to_owned()));
+    }
+    if let Some(function) = of("call") {
+        call(function, frame.runtime, problems);
+        return unescaped(function).map(Trigger::Invocation);
+    }
+    if let Some(phase) = of("after") {
+        return unescaped(phase).map(Trigger::After);
+    }
+    if of("replicas").is_some() {
+        if frame.replicas == Some(false) {
+            let problem = Problem::new(view.key_span("replicas"), "the program has no replicas that could end");
+            let hint = "add `replicas` to the program; where their `count` is 0, leave the phase out by its `when`";
+            problems.add(via(node, problem.hint(hint)));
+        }
+        return Some(Trigger::Replicas);
+    }
+    match of("settle") {
+        Some(node) => Some(Trigger::Settle(settle(node))),
+        None => of("mark").and_then(unescaped).map(Trigger::Mark),
+    }
+}
+
+/// A function is timed by the probe of its runtime.
+pub(super) fn call(node: &Node, runtime: Option<Option<Runtime>>, problems: &mut Problems<'_>) {
+    let (Some(text), Some(runtime)) = (unescaped(node), runtime) else { return };
+    let fault = |message: String, hint: &str| via(node, Problem::new(node.span.clone(), message).hint(hint));
+    let Some(runtime) = runtime else {
+        let message = format!("the function `{text}` cannot be timed: the program names no `runtime`");
+        problems.add(fault(message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program"));
+        return;
+    };
+    match runtime.call_form() {
+        None => {
+            let message = format!("functions of the runtime `{}` cannot be timed in this version", runtime.name());
+            problems.add(fault(message, "show the phase by lines of output or by marks"));
+        }
+        Some((_, form)) if !runtime.is_call(&text) => {
+            let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
+            problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
+        }
+        Some(_) => {}
+    }
+}
+
+/// A phase that begins where another ends names one that stands before it, and that does not end with the program.
+pub(crate) fn follows(phase: &PhaseSpec, node: &Node, earlier: &[PhaseSpec], problems: &mut Problems<'_>) {
+    let Action::Observe(observe) = &phase.action else { return };
+    let Some(Trigger::After(name)) = &observe.begin else { return };
+    let place = node.get("begin").and_then(|begin| begin.get("after")).unwrap_or(node);
+    let fault = |message: String| Problem::new(place.span.clone(), message);
+    let Some(before) = earlier.iter().find(|before| before.name == *name) else {
+        let hint = known_hint(name, earlier.iter().map(|before| before.name.as_str()));
+        problems.add(via(place, fault(format!("no phase `{name}` stands before this one")).maybe_hint(hint)));
+        return;
+    };
+    if matches!(&before.action, Action::Observe(observe) if observe.end.is_none()) {
+        let message = format!("phase `{name}` ends with the program, so that nothing comes after it");
+        problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
+    }
+}
+
+pub(super) fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex> {
+    match Regex::new(node.text()?) {
+        Ok(regex) => Some(regex),
+        Err(error) => {
+            // The last line of the message says what is wrong; those before it draw the pattern.
+            let text = error.to_string();
+            let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));
+            problems
+                .add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
+            None
+        }
+    }
+}

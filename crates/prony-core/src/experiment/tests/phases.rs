@@ -1,0 +1,119 @@
+//! What begins and ends the phases of programs.
+
+use super::programs::observe;
+use super::*;
+use crate::experiment::program::Trigger;
+use crate::experiment::spec::PhaseSpec;
+use crate::units::Nanos;
+
+/// Every kind of begin and end.
+pub(super) const PHASES: &str = r#"
+[factors]
+first = ["load", "start"]
+[program.server]
+command = ["node", "server.js"]
+runtime = "node"
+[[phase]]
+name = "load"
+begin = { call = "lib/store.js#load" }
+end = { call = "lib/store.js#Store.prototype.flush" }
+at_end = { collect = true }
+[[phase]]
+name = "start"
+end = { line = '^listening' }
+[[phase]]
+name = "settle"
+begin = { after = "{first}" }
+end = { settle = { quiet = "5 s", within = "2 min" } }
+then = "stop"
+[[phase]]
+name = "farewell"
+begin = { after = "settle" }
+[[phase]]
+name = "mixed"
+begin = { mark = "warm" }
+end = { call = "server.js#close" }
+"#;
+
+fn phases(text: &str, variant: usize) -> Vec<PhaseSpec> {
+    sound(text).variants()[variant].spec.phases.clone()
+}
+
+#[test]
+fn a_phase_may_go_from_one_function_to_another() {
+    let phases = phases(PHASES, 0);
+    let load = observe(&phases[0]);
+    let invocation = |call: &str| Some(Trigger::Invocation(call.into()));
+    assert_eq!(load.begin, invocation("lib/store.js#load"));
+    assert_eq!(load.end, invocation("lib/store.js#Store.prototype.flush"));
+    assert_eq!(
+        (load.call(), load.holds()),
+        (None, true),
+        "it is no function of its own, and is held where one ends it"
+    );
+    let mixed = observe(&phases[4]);
+    assert_eq!((&mixed.begin, mixed.holds()), (&Some(Trigger::Mark("warm".into())), false));
+}
+
+#[test]
+fn a_phase_may_end_when_the_program_is_quiet() {
+    for (variant, first) in ["load", "start"].into_iter().enumerate() {
+        let phases = phases(PHASES, variant);
+        let settle = observe(&phases[2]);
+        assert_eq!(settle.begin, Some(Trigger::After(first.into())));
+        let quiet = settle.settle().unwrap();
+        assert_eq!((quiet.quiet, quiet.within), (Nanos::from_secs(5), Nanos::from_secs(120)));
+        assert_eq!(quiet.bytes, crate::units::Bytes::from_bytes(1_000_000), "what is not said is as for a store");
+        assert!(settle.stop && !settle.holds());
+        assert_eq!(
+            (&observe(&phases[3]).begin, &observe(&phases[3]).end),
+            (&Some(Trigger::After("settle".into())), &None)
+        );
+    }
+    let alone = "[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"a\"\nend = { settle = {} }\n";
+    assert_eq!(observe(&phases(alone, 0)[0]).begin, None, "from the program's own begin");
+}
+
+#[test]
+fn faults_of_begins_and_ends_are_named() {
+    let text = r#"
+[program.x]
+command = "x"
+runtime = "node"
+[[phase]]
+name = "whole"
+begin = { line = "go" }
+[[phase]]
+name = "b"
+begin = { after = "whole" }
+end = { settle = {} }
+[[phase]]
+name = "c"
+begin = { after = "d" }
+end = { call = "a.js" }
+[[phase]]
+name = "d"
+begin = { after = "bb" }
+end = { line = "x" }
+at_end = { collect = true }
+[[phase]]
+name = "e"
+begin = { settle = {} }
+end = { after = "d" }
+[[phase]]
+name = "f"
+begin = { after = "d", line = "x" }
+end = { settle = { quiet = "5" } }
+"#;
+    insta::assert_snapshot!(faults(text), @r#"
+    10:19 phase `whole` ends with the program, so that nothing comes after it | give `whole` an `end`
+    14:19 no phase `d` stands before this one | known: `whole`, `b`
+    15:16 `a.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
+    18:19 no phase `bb` stands before this one | known: `whole`, `b`, `c`
+    20:1 `at_end` holds the program at the end of a `call` | name the function, as `call = "FILE#EXPORT"`, or take `at_end` out
+    23:11 unknown key `settle` | known: `line`, `mark`, `replicas`, `call`, `after`
+    24:9 unknown key `after` | known: `line`, `mark`, `replicas`, `call`, `settle`
+    27:11 `begin` takes one of `line` and `after`, not both
+    28:28 `quiet`: `` is not a unit of time; known: ns, us, ms, s, min, h | expected a time such as `"5 s"`
+    "#);
+}

@@ -1,0 +1,121 @@
+//! Programs with replicas.
+
+use super::*;
+use crate::experiment::program::{CommandLine, DIR, INSTANCE, ReplicasSpec, Trigger};
+use crate::experiment::spec::Action;
+
+const WORKERS: &str = r#"
+[factors]
+workers = [1, 3]
+[program.site]
+command = "main --load"
+env = { STORE = "{dir}/store" }
+[program.site.replicas]
+count = "{workers}"
+phase = "queries"
+env = { WORKER = "{instance} of {workers} in {dir}", SHARE = 2 }
+command = ["worker", "{instance}", "{workers}"]
+read = '(?<time>[\d.]+)s - (?<operations>\d{1,9})/'
+[[phase]]
+name = "queries"
+begin = { line = "ready" }
+end = { replicas = "ended" }
+then = "stop"
+[compare]
+metric = "queries.makespan"
+metrics = ["queries.replica.3.rss.max", "queries.replicas.rate"]
+"#;
+
+fn replicas(text: &str) -> Vec<Option<ReplicasSpec>> {
+    let experiment = sound(text);
+    let of = |spec: &crate::experiment::spec::TrialSpec| spec.subject.program().unwrap().replicas.clone();
+    experiment.variants().iter().map(|variant| of(&variant.spec)).collect()
+}
+
+#[test]
+fn every_key_of_replicas_is_read() {
+    let found = replicas(WORKERS);
+    let env = [("SHARE", "2".to_owned()), ("WORKER", format!("{INSTANCE} of 3 in {DIR}"))];
+    let expected = ReplicasSpec {
+        count: 3,
+        phase: "queries".into(),
+        env: env.map(|(name, value)| (name.to_owned(), value)).into(),
+        command: Some(CommandLine::Words(vec!["worker".into(), INSTANCE.into(), "3".into()])),
+        read: Some(r"(?<time>[\d.]+)s - (?<operations>\d{1,9})/".into()),
+    };
+    assert_eq!(found[1].as_ref(), Some(&expected), "braces of a pattern are no placeholders");
+    assert_eq!(found[0].as_ref().map(|replicas| replicas.count), Some(1));
+    let experiment = sound(WORKERS);
+    let Action::Observe(observe) = &experiment.variants()[0].spec.phases[0].action else { panic!() };
+    assert_eq!((&observe.end, observe.stop), (&Some(Trigger::Replicas), true));
+    let json = serde_json::to_string(&experiment).unwrap();
+    assert_eq!(serde_json::from_str::<Experiment>(&json).unwrap(), experiment);
+}
+
+#[test]
+fn none_of_them_is_a_level_too() {
+    let text = "[factors]\nn = [0, 2]\n[program.x]\ncommand = \"a\"\nreplicas = { count = \"{n}\", phase = \"run\" }\n";
+    let found = replicas(text);
+    assert_eq!(found.iter().map(|found| found.as_ref().map(|found| found.count)).collect::<Vec<_>>(), [None, Some(2)]);
+    assert_eq!(found[1].as_ref().unwrap().command, None);
+}
+
+#[test]
+fn what_cannot_be_started_is_named_all_at_once() {
+    let said = faults(
+        "[program.x]\ncommand = \"a {instance}\"\n[program.x.replicas]\ncount = \"many\"\nphase = \"{instance}\"\n\
+         read = '(?<speed>x)'\nenv = { A = \"{instance}\" }\nprocesses = 3\n",
+    );
+    for expected in [
+        "2:14 `{instance}` has no meaning here | `{instance}`, a copy's number, stands in `command` and `env`",
+        "4:9 `count` cannot be the text `many` | expected a whole number from 0 to 1000",
+        "5:10 `{instance}` has no meaning here",
+        "8:1 unknown key `processes`",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let of = |replicas: &str, phases: &str| {
+        faults(&format!("[program.x]\ncommand = \"a\"\nshell = true\nreplicas = {{ {replicas} }}\n{phases}"))
+    };
+    let queries = "[[phase]]\nname = \"queries\"\n";
+    assert_eq!(
+        of("count = 1, phase = \"querys\"", queries),
+        "4:33 program `x` has no phase `querys` with which replicas could start | did you mean `queries`?"
+    );
+    assert_eq!(of("count = 0, phase = \"querys\"", queries), "no faults");
+    let env = of("count = 1, phase = \"queries\", env = { PRONY_MARKS = 1, \"A=B\" = 2 }", queries);
+    assert!(
+        env.contains("4:44 the variable `PRONY_MARKS` is set by prony") && env.contains("`A=B` is no name"),
+        "{env}"
+    );
+    let words = of("count = 1, phase = \"queries\", command = [\"b\"], read = 'x'", queries);
+    assert!(words.contains("4:54 a shell takes one text") && words.contains("has no named group"), "{words}");
+    assert!(of("phase = \"queries\"", queries).contains("`replicas` needs the key `count`"));
+}
+
+#[test]
+fn phases_end_with_replicas_where_there_are_any() {
+    let ends = "[[phase]]\nname = \"queries\"\nbegin = { line = \"x\" }\nend = { replicas = \"ended\" }\n";
+    let of = |replicas: &str| faults(&format!("[program.x]\ncommand = \"a\"\n{replicas}\n{ends}"));
+    assert_eq!(of("replicas = { count = 1, phase = \"queries\" }"), "no faults");
+    let none = "7:9 the program has no replicas that could end | add `replicas` to the program; where their `count` is 0, \
+                leave the phase out by its `when`";
+    assert_eq!(of(""), none);
+    assert_eq!(of("replicas = { count = 0, phase = \"queries\" }"), none);
+    let gone = faults(&format!("[program.x]\ncommand = \"a\"\n{}", ends.replace("ended", "gone")));
+    assert!(gone.contains("`replicas` cannot be `gone`"), "{gone}");
+}
+
+#[test]
+fn figures_may_be_those_of_a_replica() {
+    let of = |more: &str, metric: &str| {
+        let body = "replicas = { count = 2, phase = \"run\" }";
+        faults(&format!("[program.x]\ncommand = \"a\"\n{body}\n{more}[compare]\nmetric = \"run.{metric}\"\n"))
+    };
+    assert_eq!(of("", "replica.2.rss.max"), "no faults");
+    assert_eq!(of("runtime = \"node\"\n", "replica.2.worker.heap.used.max"), "no faults");
+    let unknown = of("", "replica.2.worker.heap.used.max");
+    assert!(unknown.contains("no instance `replica.2.worker` | those of a program with `replicas`"), "{unknown}");
+    let without = faults("[program.x]\ncommand = \"a\"\n[compare]\nmetric = \"run.replicas.rate\"\n");
+    assert!(without.contains("there is no instance `replicas`"), "{without}");
+}

@@ -1,0 +1,146 @@
+//! Functions that are a phase, begin one or end one: which of them a probe is to tell of, and by what name. Pure.
+
+use std::collections::BTreeMap;
+
+use prony_core::experiment::program::{ObserveSpec, Trigger};
+use prony_core::experiment::spec::{Action, PhaseSpec};
+use prony_probe::runtime::CallSpec;
+
+/// What stands behind a phase's name in the name of a function that begins it; no phase's name has it.
+const BEGIN: &str = "/begin";
+
+/// The same for one that ends it.
+const END: &str = "/end";
+
+/// What a function is to its phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Its invocations are the phase.
+    Whole,
+    /// Its first invocation begins it.
+    Begin,
+    /// The first end of an invocation after the begin ends it.
+    End,
+}
+
+/// How a phase is shown, where it is observed.
+pub fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
+    match &phase.action {
+        Action::Observe(observe) => Some(observe),
+        _ => None,
+    }
+}
+
+fn single(trigger: Option<&Trigger>) -> Option<&str> {
+    match trigger {
+        Some(Trigger::Invocation(call)) => Some(call),
+        _ => None,
+    }
+}
+
+/// The functions of a phase.
+pub fn parts(phase: &PhaseSpec) -> Vec<(Part, &str)> {
+    let Some(observe) = observed(phase) else { return Vec::new() };
+    let whole = observe.call().map(|call| (Part::Whole, call));
+    let begin = single(observe.begin.as_ref()).map(|call| (Part::Begin, call));
+    let end = single(observe.end.as_ref()).map(|call| (Part::End, call));
+    whole.into_iter().chain(begin).chain(end).collect()
+}
+
+/// The name under which a probe tells of a function.
+pub fn id(phase: &str, part: Part) -> String {
+    match part {
+        Part::Whole => phase.to_owned(),
+        Part::Begin => format!("{phase}{BEGIN}"),
+        Part::End => format!("{phase}{END}"),
+    }
+}
+
+/// What a probe is to look for.
+pub fn specs(phase: &PhaseSpec) -> Vec<CallSpec> {
+    let holds = observed(phase).is_some_and(ObserveSpec::holds);
+    let spec = |(part, call): (Part, &str)| CallSpec {
+        id: id(&phase.name, part),
+        call: call.to_owned(),
+        hold_at_end: holds && part != Part::Begin,
+    };
+    parts(phase).into_iter().map(spec).collect()
+}
+
+/// Whether a line of a probe may begin a phase: it is taken before lines of output that came with it, as a mark is.
+pub fn begins_phase(line: &str) -> bool {
+    line.contains("\"probe\":\"begin\"") && line.contains("/begin\"")
+}
+
+/// All functions of a trial, by the names under which probes tell of them.
+#[derive(Clone, Debug, Default)]
+pub struct Functions(BTreeMap<String, (usize, Part)>);
+
+impl Functions {
+    /// Those of these phases.
+    pub fn of(phases: &[PhaseSpec]) -> Self {
+        let each = |(index, phase): (usize, &PhaseSpec)| {
+            let named = |(part, _): (Part, &str)| (id(&phase.name, part), (index, part));
+            parts(phase).into_iter().map(named).collect::<Vec<_>>()
+        };
+        Self(phases.iter().enumerate().flat_map(each).collect())
+    }
+
+    /// The phase, by index, and what the function is to it.
+    pub fn find(&self, id: &str) -> Option<(usize, Part)> {
+        self.0.get(id).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::experiment::program::AtEndSpec;
+
+    use super::*;
+
+    fn phase(name: &str, begin: Option<Trigger>, end: Option<Trigger>, at_end: bool) -> PhaseSpec {
+        let at_end = at_end.then(AtEndSpec::default);
+        let observe = ObserveSpec { begin, end, at_end, ..ObserveSpec::WHOLE };
+        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+    }
+
+    fn call(name: &str) -> Option<Trigger> {
+        Some(Trigger::Call(name.into()))
+    }
+
+    fn once(name: &str) -> Option<Trigger> {
+        Some(Trigger::Invocation(name.into()))
+    }
+
+    #[test]
+    fn each_function_has_a_name_of_its_own() {
+        let phases = [
+            phase("p q", call("a.js#f"), call("a.js#f"), true),
+            phase("span", once("a.js#f"), once("a.js#g"), true),
+            phase("to a line", once("a.js#f"), Some(Trigger::Line("x".into())), false),
+            phase("lines", Some(Trigger::Line("x".into())), None, false),
+        ];
+        let told: Vec<(String, String, bool)> =
+            phases.iter().flat_map(specs).map(|spec| (spec.id, spec.call, spec.hold_at_end)).collect();
+        let expected = [
+            ("p q", "a.js#f", true),
+            ("span/begin", "a.js#f", false),
+            ("span/end", "a.js#g", true),
+            ("to a line/begin", "a.js#f", false),
+        ];
+        assert_eq!(told, expected.map(|(id, call, hold)| (id.to_owned(), call.to_owned(), hold)));
+        let functions = Functions::of(&phases);
+        assert_eq!(functions.find("span/end"), Some((1, Part::End)));
+        assert_eq!((functions.find("p q"), functions.find("span")), (Some((0, Part::Whole)), None));
+    }
+
+    #[test]
+    fn only_the_begin_of_a_phase_goes_before_lines() {
+        let line =
+            |event: &str, call: &str| format!(r#"{{"probe":"{event}","at":1,"pid":1,"thread":0,"call":"{call}"}}"#);
+        assert!(begins_phase(&line("begin", "span/begin")));
+        for (event, call) in [("end", "span/begin"), ("begin", "span/end"), ("begin", "begin")] {
+            assert!(!begins_phase(&line(event, call)), "{event} {call}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Limits on the times of phases, by a clock that stands still while the program is held. Pure.
+
+use prony_core::units::Nanos;
+
+/// When each phase must be over. All instants are those of the clock that stands still.
+#[derive(Clone, Debug, Default)]
+pub struct Deadlines {
+    of: Vec<Option<Nanos>>,
+    /// What was left of a phase's time when its function had returned.
+    left: Vec<Option<Nanos>>,
+}
+
+impl Deadlines {
+    /// Of so many phases; none has begun.
+    pub fn new(phases: usize) -> Self {
+        Self { of: vec![None; phases], left: vec![None; phases] }
+    }
+
+    /// A phase begins, and may take so long.
+    pub fn begin(&mut self, phase: usize, limit: Option<Nanos>, now: Nanos) {
+        self.of[phase] = limit.map(|limit| now + limit);
+    }
+
+    /// It is over.
+    pub fn end(&mut self, phase: usize) {
+        self.of[phase] = None;
+    }
+
+    /// No invocation of its function is under way, for now: the time between them is not the phase's.
+    pub fn pause(&mut self, phase: usize, now: Nanos) {
+        if let Some(deadline) = self.of[phase].take() {
+            self.left[phase] = Some(deadline.since(now));
+        }
+    }
+
+    /// One is under way again.
+    pub fn go_on(&mut self, phase: usize, now: Nanos) {
+        self.of[phase] = self.left[phase].map(|left| now + left);
+    }
+
+    /// The first.
+    pub fn first(&self) -> Option<Nanos> {
+        self.of.iter().flatten().min().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_between_invocations_is_not_the_phases() {
+        let ms = Nanos::from_millis;
+        let mut deadlines = Deadlines::new(2);
+        deadlines.begin(0, None, ms(5));
+        assert_eq!(deadlines.first(), None);
+        deadlines.begin(1, Some(ms(100)), ms(10));
+        deadlines.begin(0, Some(ms(50)), ms(20));
+        assert_eq!(deadlines.first(), Some(ms(70)));
+        deadlines.end(0);
+        deadlines.pause(1, ms(40));
+        assert_eq!(deadlines.first(), None);
+        deadlines.go_on(1, ms(1_000));
+        assert_eq!(deadlines.first(), Some(ms(1_070)));
+        deadlines.pause(1, ms(2_000));
+        deadlines.go_on(1, ms(3_000));
+        assert_eq!(deadlines.first(), Some(ms(3_000)), "nothing is left of it");
+    }
+}

@@ -1,0 +1,352 @@
+//! Replicas under way: held from the trial's begin, released together when their phase begins, read along, and ended
+//! with the program.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use prony_core::experiment::program::{ObserveSpec, ReplicasSpec, replica_instance};
+use prony_core::experiment::spec::{Action, PhaseSpec};
+use prony_core::units::Nanos;
+use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_probe::clock::monotonic;
+use prony_probe::launch::{CpuTime, End, Finished, Held, LaunchSpec, Running, Status, Usage};
+use prony_probe::limits::Group;
+use prony_probe::sample::{Root, Sampler};
+use regex::Regex;
+use rustix::process::Signal;
+
+use super::super::functions::observed;
+use super::super::probe::{self, Probing};
+use super::super::seen::{Seen, probed};
+use super::super::stream::{Stream, Taken};
+use super::super::threads::Threads;
+use super::super::tracked::Happened;
+use super::super::tracker::Tracker;
+use super::{Fate, Ran, Replicated};
+use crate::error::Error;
+use crate::runner::lab::Lab;
+use crate::runner::place::setting::{Ends, Setting};
+use crate::runner::recorder::Recorder;
+
+/// Turns in which output that is left over is taken after an end; a daemon may write without end.
+const LAST_TURNS: usize = 256;
+
+/// What replicas stand on: all that the program itself has.
+pub struct Ground<'a> {
+    /// What all trials share.
+    pub lab: &'a Lab<'a>,
+    /// What the program is given.
+    pub setting: &'a Setting<'a>,
+    /// The program's control group.
+    pub group: Option<&'a Group>,
+    /// What observes the program.
+    pub sampler: &'a Sampler,
+    /// Where the trial is profiled.
+    pub recorder: Option<&'a Recorder>,
+}
+
+/// The replicas of a trial; there may be none.
+#[derive(Default)]
+pub struct Replicas {
+    /// Index of the phase with which they start.
+    phase: usize,
+    held: Vec<(Held, Replica)>,
+    /// Those that were released.
+    begun: Vec<Replica>,
+    /// All of them have ended, which was told.
+    over: bool,
+}
+
+/// One of them.
+struct Replica {
+    number: u32,
+    running: Option<Running>,
+    fate: Option<Fate>,
+    streams: [Stream; 3],
+    read: Option<Regex>,
+    lines: Tracker,
+    threads: Threads,
+    probing: Probing,
+    released: Nanos,
+    /// Indices of edges: the last before its begin, the first after its end, and when it last told something.
+    first: usize,
+    until: Option<usize>,
+    told: Option<usize>,
+}
+
+impl Replicas {
+    /// Has all replicas of a program made and held, in its group.
+    ///
+    /// # Errors
+    /// Where one cannot be prepared.
+    pub fn hold(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
+        let Some(spec) = &ground.setting.program.replicas else { return Ok(Self::default()) };
+        // The checker has found it among them.
+        let phase = phases.iter().position(|phase| phase.name == spec.phase).unwrap_or_default();
+        let of_phase = || phases.get(phase).and_then(observed).and_then(|observe| observe.read.clone());
+        let read = spec.read.clone().or_else(of_phase);
+        let held = (1..=spec.count).map(|number| hold(ground, spec, read.as_deref(), number));
+        Ok(Self { phase, held: held.collect::<Result<_, _>>()?, ..Self::default() })
+    }
+
+    /// The processes that are held.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.held.iter().map(|(held, _)| held.pid())
+    }
+
+    /// What to wait for.
+    pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.begun.iter().filter(|replica| replica.fate.is_none()).flat_map(|replica| {
+            let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
+            replica.running.iter().map(Running::as_fd).chain(streams)
+        })
+    }
+
+    /// Releases them where their phase has begun.
+    ///
+    /// # Errors
+    /// Where a supervisor is gone or cannot be understood; a replica that cannot be executed is a result.
+    pub fn begin(&mut self, seen: &Seen<'_>) -> Result<(), Error> {
+        if self.held.is_empty() || seen.tracker.phases[self.phase].began.is_none() {
+            return Ok(());
+        }
+        let (held, replicas): (Vec<Held>, Vec<Replica>) = std::mem::take(&mut self.held).into_iter().unzip();
+        for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
+            self.begun.push(replica.begin(running, seen)?);
+        }
+        Ok(())
+    }
+
+    /// Looks at all of them once: what they said, and which of them have ended.
+    ///
+    /// # Errors
+    /// As [`Replicas::begin`].
+    pub fn turn(&mut self, seen: &mut Seen<'_>, buffer: &mut [u8]) -> Result<(), Error> {
+        self.begin(seen)?;
+        if self.over || self.begun.is_empty() {
+            return Ok(());
+        }
+        let mut told = Vec::new();
+        for (index, replica) in self.begun.iter_mut().enumerate().filter(|(_, replica)| replica.fate.is_none()) {
+            // The end first, so that all of the output is there when it is found.
+            let ended = replica.look()?;
+            let said = if ended { replica.rest(buffer) } else { replica.read(buffer).0 };
+            if said && !ended {
+                told.push(index);
+            }
+        }
+        let first_words = told.iter().any(|index| self.begun[*index].told.is_none());
+        let edge = match told.is_empty() {
+            true => None,
+            false if first_words => Some(seen.look()),
+            false => seen.look_unless_dear(),
+        };
+        if let Some(edge) = edge {
+            told.into_iter().for_each(|index| self.begun[index].told = Some(edge));
+        }
+        self.note_ends(seen);
+        Ok(())
+    }
+
+    /// Takes an edge where any has ended, and tells the end of the last.
+    fn note_ends(&mut self, seen: &mut Seen<'_>) {
+        let ended = |replica: &&Replica| replica.fate.is_some();
+        let edge = if self.begun.iter().all(|replica| replica.fate.is_some()) {
+            self.over = true;
+            let ends = self.begun.iter().filter_map(|replica| replica.end()).map(|end| end.at);
+            seen.replicas_ended(ends.max().unwrap_or_else(monotonic))
+        } else if self.begun.iter().filter(ended).any(|replica| replica.until.is_none()) {
+            match seen.look_unless_dear() {
+                Some(edge) => edge,
+                None => return,
+            }
+        } else {
+            return;
+        };
+        for replica in self.begun.iter_mut().filter(|replica| replica.fate.is_some()) {
+            replica.until.get_or_insert(edge);
+        }
+    }
+
+    /// The program has ended: those that still run are ended too, and what is left of each.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
+    pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
+        let mut replicated = Replicated { phase: self.phase, ..Replicated::default() };
+        for mut replica in self.begun {
+            if replica.fate.is_none() {
+                replica.cut_off()?;
+                replica.rest(buffer);
+            }
+            if let Some(running) = replica.running.take() {
+                let (before, pid) = (running.before().copied(), running.pid());
+                let Finished { killed, problems } = running.finish()?;
+                replicated.finished.killed += killed;
+                let named = problems.into_iter().map(|problem| format!("`{}`: {problem}", replica.role()));
+                replicated.finished.problems.extend(named);
+                replicated.all.extend(replica.ran(pid, before)?);
+            } else {
+                replicated.all.extend(replica.ran(0, None)?);
+            }
+        }
+        Ok(replicated)
+    }
+}
+
+/// Has one made and held.
+fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u32) -> Result<(Held, Replica), Error> {
+    let (lab, outer) = (ground.lab, ground.setting);
+    let program = outer.program.replica(spec, number);
+    let scratch = outer.scratch.join(&program.name);
+    fs::create_dir(&scratch).map_err(|source| Error::Setup { doing: "make a replica's directory", source })?;
+    let setting = Setting { program: &program, scratch: &scratch, directory: outer.directory.clone() };
+    let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
+    // The program's supervisor removes what all of them lie in, and the group.
+    launch.scratch.clear();
+    launch.beside = ground.group.cloned();
+    share_tmpdir(&mut launch, outer.scratch);
+    if let Some(recorder) = ground.recorder {
+        recorder.environment(&mut launch.env)?;
+    }
+    let probing = probe::install(&mut launch, &program, &[], &scratch)?;
+    let held = lab.launcher.start(launch)?;
+    ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+    let listens = read.is_some();
+    let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
+    let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
+    let phase = PhaseSpec { name: program.name.clone(), timed: true, action: Action::Observe(observe), limit: None };
+    let replica = Replica {
+        number,
+        running: None,
+        fate: None,
+        streams,
+        // The checker has compiled it before.
+        read: read.and_then(|pattern| Regex::new(pattern).ok()),
+        lines: Tracker::new(&[phase]),
+        threads: Threads::default(),
+        probing,
+        released: Nanos::ZERO,
+        first: 0,
+        until: None,
+        told: None,
+    };
+    Ok((held, replica))
+}
+
+/// The program and its replicas find each other's temporary files, as processes that know one another expect.
+fn share_tmpdir(launch: &mut LaunchSpec, scratch: &Path) {
+    for (_, value) in launch.env.iter_mut().filter(|(name, _)| name == "TMPDIR") {
+        *value = scratch.join("tmp").into();
+    }
+}
+
+impl Replica {
+    fn role(&self) -> String {
+        replica_instance(self.number)
+    }
+
+    /// Its end, where it had begun and is known.
+    fn end(&self) -> Option<&End> {
+        match self.fate.as_ref()? {
+            Fate::NotBegun(_) => None,
+            Fate::Ended(end) | Fate::CutOff(end) => Some(end),
+        }
+    }
+
+    fn begin(mut self, running: Result<Running, prony_probe::Error>, seen: &Seen<'_>) -> Result<Self, Error> {
+        self.first = seen.edges.len().saturating_sub(1);
+        match running {
+            Ok(running) => {
+                self.released = running.released();
+                // Not before it is its own program: what was held is a copy of its supervisor's.
+                seen.sampler.watch(Root::subject(running.pid(), self.role()));
+                self.running = Some(running);
+            }
+            Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
+                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
+                self.released = monotonic();
+                self.fate = Some(Fate::NotBegun(format!("{error}{cause}")));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.lines.start(self.released);
+        Ok(self)
+    }
+
+    /// Whether it has ended by now.
+    fn look(&mut self) -> Result<bool, Error> {
+        let Some(running) = &mut self.running else { return Ok(true) };
+        let end = running.wait(Some(Duration::ZERO))?;
+        self.fate = end.map(|end| Fate::Ended(Box::new(end)));
+        Ok(self.fate.is_some())
+    }
+
+    /// Reads its streams once: whether a line told something, and whether there may be more.
+    fn read(&mut self, buffer: &mut [u8]) -> (bool, bool) {
+        let Self { streams: [stdout, stderr, marks], lines, threads, read, .. } = self;
+        // Its marks are of no phase: those of the program alone are.
+        let mark = &mut |text: &str| match probed(text) {
+            Some(line) => threads.take(&line),
+            None => lines.stranger(text),
+        };
+        let mut more = marks.take(buffer, mark) == Taken::More;
+        let mut told = false;
+        for stream in [stdout, stderr] {
+            let line = &mut |text: &str| {
+                told |= read.as_ref().is_some_and(|read| read.is_match(text));
+                lines.happened(Happened::Line(text), monotonic(), Nanos::ZERO);
+            };
+            more |= stream.take(buffer, line) == Taken::More;
+        }
+        (told, more)
+    }
+
+    /// Takes what is left over after its end.
+    fn rest(&mut self, buffer: &mut [u8]) -> bool {
+        let mut told = false;
+        for _ in 0..LAST_TURNS {
+            let (said, more) = self.read(buffer);
+            told |= said;
+            if !more {
+                break;
+            }
+        }
+        told
+    }
+
+    /// Ends it, unless it has ended by itself since anyone looked.
+    fn cut_off(&mut self) -> Result<(), Error> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let end = Box::new(running.kill_tree()?);
+        let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
+        self.fate = Some(if by_itself { Fate::Ended(end) } else { Fate::CutOff(end) });
+        Ok(())
+    }
+
+    /// What was seen of it; `before` is what its process had used before its program was executed.
+    fn ran(self, pid: u32, before: Option<(CpuTime, Usage)>) -> Result<Option<Ran>, Error> {
+        let deaths = self.probing.deaths()?;
+        let [stdout, stderr, _] = self.streams;
+        let marks = self.lines.strangers;
+        let (Some(fate), Some(lines)) = (self.fate, self.lines.phases.into_iter().next()) else { return Ok(None) };
+        Ok(Some(Ran {
+            number: self.number,
+            pid,
+            released: self.released,
+            before,
+            fate,
+            first: self.first,
+            until: self.until,
+            told: self.told,
+            lines,
+            marks,
+            threads: self.threads,
+            silent: self.probing.silent(),
+            deaths,
+            output: [stdout.captured(), stderr.captured()],
+        }))
+    }
+}

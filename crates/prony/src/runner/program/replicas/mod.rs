@@ -1,0 +1,125 @@
+//! Replicas of a program: further copies of it that start together when one of its phases begins.
+
+pub mod along;
+pub mod figures;
+pub mod told;
+
+use prony_core::experiment::program::replica_instance;
+use prony_core::reading::{Reading, Why};
+use prony_core::units::{Bytes, Nanos};
+use prony_probe::launch::{Captured, CpuTime, End, Finished, Usage};
+use prony_probe::runtime::ProbeLine;
+use prony_probe::sample::Edge;
+use prony_probe::sample::counters::Counters;
+
+use super::threads::Threads;
+use super::tracked::Tracked;
+
+/// All replicas of a trial, as they were seen; nothing where there are none, or where their phase never began.
+#[derive(Debug, Default)]
+pub struct Replicated {
+    /// Index of the phase with which they started.
+    pub phase: usize,
+    /// Each of them, in their order.
+    pub all: Vec<Ran>,
+    /// What ending what was left of them took.
+    pub finished: Finished,
+}
+
+/// One replica, as it was seen.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its number, from 1 on.
+    pub number: u32,
+    /// Its process; 0 where it could not be executed.
+    pub pid: u32,
+    /// When it began to execute its program, told by itself.
+    pub released: Nanos,
+    /// What the kernel had counted of its process then.
+    pub before: Option<(CpuTime, Usage)>,
+    /// What became of it.
+    pub fate: Fate,
+    /// Index of the last edge before its begin.
+    pub first: usize,
+    /// Index of the first edge after its end; `None` is the trial's last one.
+    pub until: Option<usize>,
+    /// Index of the edge that was taken when it last told something.
+    pub told: Option<usize>,
+    /// What its lines told.
+    pub lines: Tracked,
+    /// Marks that it made, which are nobody's.
+    pub marks: u64,
+    /// What its probes said.
+    pub threads: Threads,
+    /// Why they said nothing, where they did not.
+    pub silent: Why,
+    /// Processes of it that died by their heap's own limit.
+    pub deaths: Vec<ProbeLine>,
+    /// Standard output and error.
+    pub output: [Captured; 2],
+}
+
+/// What became of a replica.
+#[derive(Debug)]
+pub enum Fate {
+    /// It could not be executed, and why.
+    NotBegun(String),
+    /// It ended by itself.
+    Ended(Box<End>),
+    /// It was ended when the program ended.
+    CutOff(Box<End>),
+}
+
+/// Why what only samples tell of ended processes is missing.
+const GONE: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
+
+impl Ran {
+    /// The instance under which its figures stand, which is its role in samples.
+    pub fn role(&self) -> String {
+        replica_instance(self.number)
+    }
+
+    /// Its end, where it had begun.
+    pub fn end(&self) -> Option<&End> {
+        match &self.fate {
+            Fate::NotBegun(_) => None,
+            Fate::Ended(end) | Fate::CutOff(end) => Some(end),
+        }
+    }
+
+    /// Everything that it used, up to its very end.
+    pub fn spent(&self) -> Reading<Counters> {
+        let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
+        let (cpu, usage) = self.before.unwrap_or_default();
+        let more = |all: Bytes, before: Bytes| {
+            Reading::Measured(Bytes::from_bytes(all.as_bytes().saturating_sub(before.as_bytes())))
+        };
+        let gone = || Reading::Missing(Why::NotSupported(GONE.to_owned()));
+        end.cpu.clone().and(end.usage.clone(), |spent, all| Counters {
+            cpu_user: spent.user.since(cpu.user),
+            cpu_system: spent.system.since(cpu.system),
+            on_cpu: gone(),
+            cpu_wait: gone(),
+            read: more(all.read, usage.read),
+            written: more(all.written, usage.written),
+            minor_faults: all.minor_faults.saturating_sub(usage.minor_faults),
+            major_faults: all.major_faults.saturating_sub(usage.major_faults),
+            switches_voluntary: all.switches_voluntary.saturating_sub(usage.switches_voluntary),
+            switches_forced: all.switches_forced.saturating_sub(usage.switches_forced),
+            // The kernel's sum holds them, and does not tell them apart.
+            child_faults: 0,
+        })
+    }
+
+    /// What it used between two edges; `None` where it did not run there.
+    pub fn between(&self, edges: &[Edge], first: usize, until: usize) -> Option<Reading<Counters>> {
+        let ended = self.end()?.at;
+        if self.released >= edges[until].at || ended <= edges[first].at {
+            return None;
+        }
+        let seen = |edge: usize| edges[edge].totals.get(&self.role()).cloned().unwrap_or_default();
+        let before = if self.released >= edges[first].at { Counters::default() } else { seen(first) };
+        let after = if ended <= edges[until].at { self.spent() } else { Reading::Measured(seen(until)) };
+        Some(after.map(|all| all.since(&before)))
+    }
+}

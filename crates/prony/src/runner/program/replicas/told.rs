@@ -1,0 +1,52 @@
+//! Replicas in the record: what each was given, how it ended, what it wrote. Pure.
+
+use std::path::Path;
+
+use prony_core::experiment::program::{DIR, ProgramSpec};
+use prony_core::units::Nanos;
+use serde_json::{Value, json};
+
+use super::{Fate, Ran, Replicated};
+
+/// All that is known beside figures; nothing where the program has no replicas.
+pub fn told(program: &ProgramSpec, directory: &Path, replicated: &Replicated) -> Value {
+    let Some(spec) = &program.replicas else { return Value::Null };
+    let here = |text: &String| text.replace(DIR, &directory.to_string_lossy());
+    let one = |ran: &Ran| {
+        let own = program.replica(spec, ran.number);
+        let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));
+        let (fate, why) = match &ran.fate {
+            Fate::NotBegun(why) => ("not begun", Some(why)),
+            Fate::Ended(_) => ("ended", None),
+            Fate::CutOff(_) => ("cut off", None),
+        };
+        json!({
+            "instance": own.name,
+            "pid": ran.pid,
+            "command": own.command.words().iter().map(here).collect::<Vec<_>>(),
+            "env": own_env.map(|(name, value)| (name.clone(), here(value))).collect::<std::collections::BTreeMap<_, _>>(),
+            "fate": fate,
+            "why": why,
+            "status": ran.end().map(|end| end.status),
+            "released": ran.released,
+            "ended": ran.end().map(|end| end.at),
+            "left_behind": ran.end().map(|end| end.leftover),
+            "heard_nothing": ran.lines.heard_nothing(),
+            "digest": ran.lines.digest,
+            "marks": ran.marks,
+            "output": { "stdout": ran.output[0], "stderr": ran.output[1] },
+        })
+    };
+    json!({
+        "count": spec.count,
+        "phase": spec.phase,
+        "released_within": released_within(&replicated.all),
+        "copies": replicated.all.iter().map(one).collect::<Vec<_>>(),
+    })
+}
+
+/// From the first release to the last.
+fn released_within(all: &[Ran]) -> Option<Nanos> {
+    let released = || all.iter().map(|ran| ran.released);
+    Some(released().max()?.since(released().min()?))
+}

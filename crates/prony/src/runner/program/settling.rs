@@ -1,0 +1,173 @@
+//! Phases that end when the program's process tree is quiet: watched step by step, beside everything else.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use prony_core::experiment::spec::SettleSpec;
+use prony_core::reading::{Reading, Why};
+use prony_core::units::Nanos;
+use prony_probe::clock::monotonic;
+use prony_probe::settle::{Probe, SettleResult, Watch};
+
+/// A look takes at most this part of the time, one in so many: a store of many files is walked at each.
+const LOOKS_SHARE: u32 = 10;
+
+/// What the watch of a phase found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settled {
+    /// When the watch began: not before the phase.
+    pub began: Nanos,
+    /// What it found.
+    pub result: SettleResult,
+}
+
+struct Active {
+    phase: usize,
+    began: Nanos,
+    watch: Watch,
+    next: Instant,
+}
+
+/// The watches of a trial.
+#[derive(Default)]
+pub struct Settling {
+    active: Vec<Active>,
+    /// What those that are over found, by the index of the phase.
+    pub over: BTreeMap<usize, Settled>,
+}
+
+impl Settling {
+    /// A phase begins that ends when the tree is quiet.
+    pub fn begin(&mut self, phase: usize, spec: SettleSpec, probe: &mut impl Probe) {
+        let began = monotonic();
+        let watch = Watch::begin(spec, began, probe.look());
+        let next = Instant::now() + watch.interval().to_duration();
+        self.active.push(Active { phase, began, watch, next });
+    }
+
+    /// When the next look is due; none while the program is held.
+    pub fn next(&self) -> Option<Instant> {
+        self.active.iter().filter(|active| !active.watch.is_paused()).map(|active| active.next).min()
+    }
+
+    /// Takes the looks that are due; the phases that end with them. While the program is `held` its rest is none of its
+    /// own, and nothing is watched.
+    pub fn due(&mut self, held: bool, probe: &mut impl Probe) -> Vec<usize> {
+        let now = Instant::now();
+        let mut over = Vec::new();
+        for active in &mut self.active {
+            let Active { phase, began, watch, next } = active;
+            match (held, watch.is_paused()) {
+                (true, false) => watch.pause(monotonic(), probe.look()),
+                (false, true) => {
+                    watch.go_on(monotonic(), probe.look());
+                    *next = now + watch.interval().to_duration();
+                }
+                (false, false) if *next <= now => {
+                    *next = now + watch.interval().to_duration();
+                    let began_looking = Instant::now();
+                    let look = probe.look();
+                    *next += (began_looking.elapsed() * LOOKS_SHARE).saturating_sub(watch.interval().to_duration());
+                    if let Some(result) = watch.look(monotonic(), look) {
+                        self.over.insert(*phase, Settled { began: *began, result });
+                        over.push(*phase);
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.active.retain(|active| !over.contains(&active.phase));
+        over
+    }
+}
+
+/// From a phase's begin to the last activity above its thresholds, without the quiet after it; `settled` is what its watch
+/// found, where it came to an end.
+pub fn time(settled: Option<&Settled>, spec: &SettleSpec, began: Nanos) -> Reading<Nanos> {
+    match settled {
+        // The watch began a moment after the phase, which counts as activity.
+        Some(settled) => settled.result.time.clone().map(|time| (settled.began + time).since(began)),
+        None => {
+            let why = format!("the program ended before it had been quiet for {}", spec.quiet);
+            Reading::Missing(Why::Failed(why))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::units::{Bytes, Fraction};
+    use prony_probe::settle::Activity;
+
+    use super::*;
+
+    /// A tree that has used so much CPU time.
+    struct Tree(Nanos);
+
+    impl Probe for Tree {
+        fn look(&mut self) -> Activity {
+            let nothing = || Reading::Measured(Bytes::default());
+            Activity { cpu: Reading::Measured(self.0), written: nothing(), store: nothing(), unwritten: nothing() }
+        }
+    }
+
+    fn spec(quiet: Nanos, within: Nanos) -> SettleSpec {
+        SettleSpec { quiet, within, cpu: Fraction::default(), bytes: Bytes::default() }
+    }
+
+    fn wait(settling: &Settling) {
+        std::thread::sleep(settling.next().unwrap().saturating_duration_since(Instant::now()));
+    }
+
+    #[test]
+    fn a_quiet_tree_ends_its_phase_and_a_busy_one_at_the_cap() {
+        let mut settling = Settling::default();
+        let mut tree = Tree(Nanos::ZERO);
+        settling.begin(3, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), &mut tree);
+        assert_eq!(settling.due(false, &mut tree), [0; 0], "no look is due yet");
+        wait(&settling);
+        assert_eq!(settling.due(false, &mut tree), [3]);
+        assert!(settling.over[&3].result.settled && settling.next().is_none());
+        settling.begin(1, spec(Nanos::from_secs(600), Nanos::from_nanos(1)), &mut tree);
+        wait(&settling);
+        tree.0 = Nanos::from_secs(1);
+        assert_eq!(settling.due(false, &mut tree), [1]);
+        let found = &settling.over[&1];
+        assert!(!found.result.settled && matches!(found.result.time, Reading::Missing(Why::Failed(_))));
+    }
+
+    #[test]
+    fn nothing_is_watched_while_the_program_is_held() {
+        let mut settling = Settling::default();
+        let mut tree = Tree(Nanos::ZERO);
+        settling.begin(0, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), &mut tree);
+        wait(&settling);
+        assert_eq!(settling.due(true, &mut tree), [0; 0]);
+        assert_eq!((settling.next(), settling.due(true, &mut tree)), (None, vec![]));
+        tree.0 = Nanos::from_secs(5);
+        assert_eq!(settling.due(false, &mut tree), [0; 0], "it goes on with a look of its own");
+        wait(&settling);
+        assert_eq!(settling.due(false, &mut tree), [0]);
+        assert_eq!(settling.over[&0].result.cpu, Reading::Measured(Nanos::ZERO), "a collection is the hold's");
+    }
+
+    #[test]
+    fn the_time_counts_from_the_phases_begin() {
+        let ms = Nanos::from_millis;
+        let result = |time| SettleResult {
+            settled: true,
+            time,
+            watched: ms(900),
+            cpu: Reading::Measured(ms(1)),
+            written: Reading::Missing(Why::NotApplicable),
+            blind: vec![],
+        };
+        let settled = |time| Settled { began: ms(105), result: result(time) };
+        let spec = spec(ms(500), ms(900));
+        assert_eq!(time(Some(&settled(Reading::Measured(ms(300)))), &spec, ms(100)), Reading::Measured(ms(305)));
+        let cap = Reading::Missing(Why::Failed("not settled within 900 ms".into()));
+        assert_eq!(time(Some(&settled(cap.clone())), &spec, ms(100)), cap);
+        let Reading::Missing(why) = time(None, &spec, ms(100)) else { panic!("it never came to an end") };
+        assert!(why.to_string().contains("ended before it had been quiet"), "{why}");
+    }
+}

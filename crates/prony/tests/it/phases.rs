@@ -1,0 +1,203 @@
+//! What begins and ends phases of programs beside lines and marks, through the real binary: functions, other phases, and
+//! rest.
+
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::outcome::Outcome;
+use prony_core::record::{Completion, TrialRecord};
+
+use crate::programs::{Bench, PRONY, amount, guards, said, shell};
+use crate::runtimes::{Site, gauge, phase, version, why};
+
+/// How far a settle time may be off: the fixture tells its end itself, and a shell needs a moment for that.
+const OFF: f64 = 0.5e9;
+
+/// A phase from the line `listening` to rest, after which the program is ended.
+fn settle(quiet: &str, within: &str) -> String {
+    format!(
+        "[[phase]]\nname = \"settle\"\nbegin = {{ line = '^listening' }}\n\
+         end = {{ settle = {{ quiet = \"{quiet}\", within = \"{within}\" }} }}\nthen = \"stop\"\n"
+    )
+}
+
+fn trial(script: &str, phases: &str) -> TrialRecord {
+    Bench::new().trial(&format!("{}{phases}", shell(script)))
+}
+
+fn message(trial: &TrialRecord) -> &str {
+    &trial.findings[0].message
+}
+
+/// A burst of work after the program is ready, then rest: the time is that of the burst, not of the quiet after it.
+#[test]
+fn a_program_settles_after_it_says_that_it_is_ready() {
+    let script =
+        format!("echo listening; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; {PRONY} mark burst end; sleep 600");
+    let burst = "[[phase]]\nname = \"burst\"\nbegin = { line = '^listening' }\nend = { mark = \"burst\" }\n";
+    let trial = trial(&script, &format!("{burst}{}", settle("1 s", "60 s")));
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.findings);
+    let of = |metric| amount(&trial, "settle", metric);
+    let (burst, time) = (amount(&trial, "burst", Metric::Wall), of(Metric::SettleTime));
+    assert!((time - burst).abs() < OFF, "settled after {time} ns, worked for {burst}");
+    assert_eq!(of(Metric::Time), time);
+    assert!(of(Metric::Wall) >= time + 0.9e9, "the quiet is in `wall` alone: {}", of(Metric::Wall));
+    assert!(of(Metric::Cpu) >= amount(&trial, "burst", Metric::Cpu), "all of the work");
+    assert!(of(Metric::Written) < 1e6 && gauge(&trial, "settle", Metric::Anon, Stat::End) > 0.0);
+    assert_eq!(trial.effective["settled"]["settle"]["result"]["settled"], true);
+}
+
+#[test]
+fn a_program_that_never_rests_is_a_finding() {
+    let trial = trial("echo listening; while :; do :; done", &settle("300 ms", "1 s"));
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["unsettled"]));
+    assert!(message(&trial).contains("the program did not come to rest: failed: not settled within 1"));
+    assert_eq!(phase(&trial, "settle").completion, Completion::Complete, "the cap is its end");
+    let key = MetricKey::amount(Metric::SettleTime);
+    assert!(why(&trial, "settle", key).contains("not settled within"));
+    assert!(amount(&trial, "settle", Metric::Cpu) > 0.0, "what it did until then is known");
+}
+
+#[test]
+fn a_program_that_ends_before_it_rests_is_a_finding() {
+    let trial = trial("echo listening; sleep 0.3", &settle("60 s", "600 s"));
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["phase_never_ended"]));
+    assert!(message(&trial).contains("the program ended before it had been quiet for"), "{}", message(&trial));
+    assert_eq!(phase(&trial, "settle").completion, Completion::Partial);
+    assert!(amount(&trial, "settle", Metric::Wall) > 0.0);
+}
+
+/// What a program writes while it is watched for rest is read as it comes, and one phase begins where another ends.
+#[test]
+fn a_watch_for_rest_blocks_nothing() {
+    let script = "echo begin; sleep 0.1; echo loaded; sleep 0.3; echo late; sleep 600";
+    let phases = "[[phase]]\nname = \"load\"\nbegin = { line = '^begin' }\nend = { line = '^loaded' }\n\
+                  [[phase]]\nname = \"settle\"\nbegin = { after = \"load\" }\nend = { settle = { quiet = \"2 s\" } }\nthen = \"stop\"\n\
+                  [[phase]]\nname = \"late\"\nbegin = { after = \"load\" }\nend = { line = '^late' }\n\
+                  [[phase]]\nname = \"farewell\"\nbegin = { after = \"settle\" }\n";
+    let trial = trial(script, phases);
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert!(trial.phases.iter().all(|phase| phase.completion == Completion::Complete), "{:?}", guards(&trial));
+    let [load, settle, late, farewell] = ["load", "settle", "late", "farewell"].map(|name| phase(&trial, name));
+    assert_eq!([settle.begin, late.begin, farewell.begin], [load.end, load.end, settle.end]);
+    assert!(late.end < settle.end, "the line was read while the watch went on");
+}
+
+/// The program is held inside the phase for longer than it must be quiet; its work comes after that.
+#[test]
+fn a_program_that_is_held_is_not_at_rest() {
+    let Some(_) = version("python3") else { return };
+    let main = "
+import time, work
+print('listening', flush=True)
+work.f()
+until = time.process_time() + 0.5
+while time.process_time() < until:
+    pass
+time.sleep(600)
+";
+    let site = Site::new(&[("work.py", "def f():\n    return 1\n"), ("main.py", main)]);
+    let held = "[[phase]]\nname = \"f\"\ncall = \"work:f\"\nat_end = { wait = \"2 s\" }\n";
+    let trial = site.trial("python", "python3 main.py", &format!("{held}{}", settle("800 ms", "60 s")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    let of = |metric| amount(&trial, "settle", metric);
+    assert!(of(Metric::Held) >= 2e9 && of(Metric::Cpu) >= 0.45e9, "{} of work", of(Metric::Cpu));
+    assert!(of(Metric::SettleTime) >= 0.4e9 && of(Metric::SettleTime) <= of(Metric::Wall));
+}
+
+const WORK: &str = "exports.start = () => 1; exports.unused = () => 1;
+    exports.finish = (ms) => { const until = Date.now() + ms; while (Date.now() < until); return ms; };";
+
+/// How each hold went: whether it was let go at once, and what the thread was told last.
+fn holds(trial: &TrialRecord) -> Vec<(bool, &str)> {
+    let all = trial.conditions["probe"]["holds"].as_array().unwrap();
+    all.iter().map(|hold| (hold["passed"] == true, hold["went_on"].as_str().unwrap_or_default())).collect()
+}
+
+#[test]
+fn a_phase_goes_from_one_function_to_another() {
+    let Some(_) = version("node") else { return };
+    let main = "
+        const w = require('./work.js');
+        w.finish(1);
+        w.start();
+        setTimeout(() => {
+            console.log('middle');
+            setTimeout(() => { w.finish(5); w.finish(5); w.start(); }, 30);
+        }, 30);
+    ";
+    let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
+    let phases = "[[phase]]\nname = \"span\"\nbegin = { call = \"work.js#start\" }\nend = { call = \"work.js#finish\" }\n\
+                  at_end = { collect = true }\n\
+                  [[phase]]\nname = \"to a line\"\nbegin = { call = \"work.js#start\" }\nend = { line = '^middle' }\n\
+                  [[phase]]\nname = \"rest\"\nbegin = { after = \"span\" }\n\
+                  [[phase]]\nname = \"all\"\ncall = \"work.js#finish\"\n";
+    let trial = site.trial("node", "node main.js", phases);
+    assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.findings);
+    let [span, line, rest] = ["span", "to a line", "rest"].map(|name| phase(&trial, name));
+    assert_eq!((span.begin.is_some(), rest.begin), (true, span.end));
+    assert!(line.end < span.end, "the line came before the second function");
+    assert!(amount(&trial, "span", Metric::Wall) > amount(&trial, "to a line", Metric::Wall));
+    assert_eq!(
+        amount(&trial, "all", Metric::Operations),
+        3.0,
+        "each call is told to each phase that has to do with it"
+    );
+    // The first end came before the begin, the third after the end.
+    let expected = [(true, "told to go on"), (false, "told to go on"), (true, "told to go on, not to be held again")];
+    assert_eq!(holds(&trial), expected);
+    assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was held and collected at the end");
+    assert!(trial.effective["calls"]["span"]["file"].as_str().unwrap().ends_with("/work.js"));
+}
+
+#[test]
+fn a_program_ends_where_the_second_function_returned() {
+    let Some(_) = version("python3") else { return };
+    let work = "def start():\n    return 1\ndef finish():\n    return 1\n";
+    let main = "import work, time\nwork.start()\nwork.finish()\nprint('went on', flush=True)\ntime.sleep(600)\n";
+    let site = Site::new(&[("work.py", work), ("main.py", main)]);
+    let phases = "[[phase]]\nname = \"span\"\nbegin = { call = \"work:start\" }\nend = { call = \"work:finish\" }\nthen = \"stop\"\n";
+    let trial = site.trial("python", "python3 main.py", phases);
+    assert_eq!((trial.ending.outcome, said(&trial), guards(&trial)), (Outcome::Ok, "", vec![]));
+    assert_eq!(phase(&trial, "span").completion, Completion::Complete);
+    assert_eq!(holds(&trial), [(false, "told to stop")]);
+}
+
+#[test]
+fn a_function_that_does_not_end_its_phase_says_why() {
+    let Some(_) = version("node") else { return };
+    let main = "const w = require('./work.js'); w.finish(1); w.start();";
+    let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
+    let phase = |name: &str, begin: &str, end: &str| {
+        format!(
+            "[[phase]]\nname = \"{name}\"\nbegin = {{ call = \"work.js#{begin}\" }}\nend = {{ call = \"work.js#{end}\" }}\n"
+        )
+    };
+    let phases =
+        [phase("early", "start", "finish"), phase("none", "start", "unused"), phase("lost", "absent", "finish")];
+    let trial = site.trial("node", "node main.js", &phases.concat());
+    assert_eq!(guards(&trial), ["phase_never_ended", "phase_never_ended", "phase_never_began"]);
+    let parts = ["had done so before the phase began", "nothing called it", "no such export"];
+    let messages: Vec<&str> = trial.findings.iter().map(|finding| finding.message.as_str()).collect();
+    assert!(messages.iter().zip(parts).all(|(message, part)| message.contains(part)), "{messages:?}");
+}
+
+#[test]
+fn a_mark_cannot_end_its_phase_before_it_began() {
+    let Some(_) = version("python3") else { return };
+    let main = "
+import json, os, time
+early = time.monotonic_ns()
+time.sleep(0.05)
+marks = open(os.environ['PRONY_MARKS'], 'a', buffering=1)
+def mark(edge, at):
+    marks.write(json.dumps({'mark': 'p', 'edge': edge, 'at': at}) + '\\n')
+mark('begin', time.monotonic_ns())
+time.sleep(0.05)
+mark('end', early)
+time.sleep(0.05)
+";
+    let site = Site::new(&[("main.py", main)]);
+    let trial = site.trial("python", "python3 main.py", "[[phase]]\nname = \"p\"\n");
+    assert_eq!((guards(&trial), trial.effective["strange_marks_in_all"].as_u64()), (vec!["strange_marks"], Some(1)));
+    assert!(trial.effective["strange_marks"].to_string().contains("before its phase began"));
+    assert!(amount(&trial, "p", Metric::Wall) > 0.0, "it has the time at which it was read");
+}

@@ -1,0 +1,283 @@
+//! Replicas of a program through the real binary: started together, seen apart, ended whatever happens.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Command, Stdio};
+
+use prony::results::Database;
+use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::outcome::{OutOfMemory, Outcome};
+use prony_core::reading::Reading;
+use prony_core::record::{Completion, MetricKeyText, TrialRecord};
+use prony_probe::limits::{Ability, capability};
+
+use crate::programs::{Bench, PRONY, alive, amount, eventually, guards, scratches};
+use crate::runtimes::version;
+
+/// A program that says that it is ready and waits; its replicas run a script each, in which `$N` is their number.
+fn waiting(count: &str, script: &str, more: &str) -> String {
+    let script = script.replace('{', "{{").replace('}', "}}");
+    format!(
+        "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\n[program.x.replicas]\ncount = {count}\n\
+         phase = \"queries\"\nenv = {{ N = \"{{instance}}\" }}\ncommand = '''{script}'''\n{more}"
+    )
+}
+
+/// The phase that lasts until the last of them has ended.
+const QUERIES: &str =
+    "[[phase]]\nname = \"queries\"\nbegin = { line = '^ready$' }\nend = { replicas = \"ended\" }\nthen = \"stop\"\n";
+
+fn figure(trial: &TrialRecord, instance: &str, key: MetricKey) -> Reading<f64> {
+    let phase = trial.phases.iter().find(|phase| phase.name == "queries").unwrap();
+    let readings = phase.readings.get(instance).unwrap_or_else(|| panic!("no {instance}: {:?}", trial.effective));
+    readings.get(&MetricKeyText(key)).cloned().unwrap_or_else(|| panic!("no {instance}.{key}"))
+}
+
+#[track_caller]
+fn number(trial: &TrialRecord, instance: &str, name: &str) -> f64 {
+    let reading = figure(trial, instance, name.parse().unwrap());
+    *reading.measured().unwrap_or_else(|| panic!("{instance}.{name}: {reading:?}"))
+}
+
+fn why(trial: &TrialRecord, instance: &str, name: &str) -> String {
+    match figure(trial, instance, name.parse().unwrap()) {
+        Reading::Missing(why) => why.to_string(),
+        Reading::Measured(value) => panic!("{instance}.{name} is {value}"),
+    }
+}
+
+/// All guards but those that depend on how busy the machine is.
+fn found(trial: &TrialRecord) -> Vec<&str> {
+    guards(trial).into_iter().filter(|guard| *guard != "replicas_released_apart").collect()
+}
+
+fn fates(trial: &TrialRecord) -> Vec<&str> {
+    let copies = trial.effective["replicas"]["copies"].as_array().unwrap();
+    copies.iter().map(|copy| copy["fate"].as_str().unwrap()).collect()
+}
+
+fn pids(trial: &TrialRecord) -> Vec<String> {
+    let copies = trial.effective["replicas"]["copies"].as_array().unwrap();
+    copies.iter().map(|copy| copy["pid"].to_string()).collect()
+}
+
+#[test]
+fn each_replica_has_its_own_env_output_and_figures() {
+    let bench = Bench::new();
+    let script = "head -c ${N}0000000 /dev/zero | cksum; ls $TMPDIR; echo note $N >&2; echo \"done 0.$N s - $((N * 100))\"; \
+                  sleep 0.3; exec sleep 0.$N";
+    let read = "read = '^done (?<time>[\\d.]+) s - (?<operations>\\d+)'\n";
+    let trial = bench.trial(&format!(
+        "{}{QUERIES}",
+        waiting("3", script, read).replace("echo ready", ": > $TMPDIR/shared; echo ready")
+    ));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert_eq!((trial.phases[0].completion, found(&trial)), (Completion::Complete, vec![]));
+    assert_eq!(fates(&trial), ["ended"; 3]);
+    let wall = amount(&trial, "queries", Metric::Wall);
+    let makespan = amount(&trial, "queries", Metric::Makespan);
+    assert!(makespan <= wall && amount(&trial, "queries", Metric::Skew) <= makespan, "{makespan} of {wall}");
+    for n in 1..=3 {
+        let name = format!("replica.{n}");
+        let of = |figure: &str| number(&trial, &name, figure);
+        assert_eq!((of("time"), of("operations"), of("rate")), (1e8 * f64::from(n), 100.0 * f64::from(n), 1000.0));
+        assert!(of("wall") >= 3e8 + 1e8 * f64::from(n) && of("wall") <= makespan, "{} of {makespan}", of("wall"));
+        assert!(of("cpu") > 0.0 && of("faults.minor") > 0.0 && of("rss.max") > 0.0);
+        assert!(of("pss.end") > 0.0 && of("rss.end") > 0.0, "read when it had told and lived on");
+        assert!(number(&trial, "replicas", "pss.max") >= of("pss.end"), "one of the summands");
+        let copy = &trial.effective["replicas"]["copies"][n as usize - 1];
+        assert_eq!(copy["env"]["N"], n.to_string());
+        assert_eq!(copy["output"]["stderr"]["first"], format!("note {n}\n"));
+        assert!(copy["output"]["stdout"]["first"].as_str().unwrap().contains("\nshared\n"), "{copy}");
+    }
+    let database = Database::open(&bench.path("prony.db")).unwrap();
+    let run = database.runs().unwrap().last().unwrap().id;
+    let series = database.load_series(run, trial.trial.position).unwrap();
+    let roles: BTreeSet<&str> = series.iter().map(|series| series.role.as_str()).collect();
+    assert_eq!(roles, BTreeSet::from(["x", "replica.1", "replica.2", "replica.3"]), "each is sampled under its own");
+    assert_eq!(amount(&trial, "queries", Metric::Operations), 600.0, "those of the replicas, the program told none");
+    assert_eq!((number(&trial, "replicas", "time"), number(&trial, "replicas", "operations")), (makespan, 600.0));
+    assert_eq!(number(&trial, "replicas", "rate"), 600.0 * 1e9 / makespan);
+    let sum: f64 = (1..=3).map(|n| number(&trial, &format!("replica.{n}"), "faults.minor")).sum();
+    assert_eq!(number(&trial, "replicas", "faults.minor"), sum);
+    assert!(amount(&trial, "queries", Metric::MinorFaults) >= sum, "they are in the whole phase's");
+    assert!(amount(&trial, "queries", Metric::Cpu) >= 0.9 * number(&trial, "replicas", "cpu"));
+    assert!(why(&trial, "", "rss.peak").contains("3 replicas"));
+    assert!(why(&trial, "replicas", "rss.end").contains("no process was alive"));
+}
+
+#[test]
+fn a_replica_that_fails_is_the_trials_outcome_and_is_named() {
+    let bench = Bench::new();
+    let ending = |script: &str| {
+        let trial = bench.trial(&format!("{}{QUERIES}", waiting("2", script, "")));
+        assert_eq!(fates(&trial), ["ended"; 2], "the others go on");
+        trial.ending
+    };
+    let failed = ending("[ $N = 1 ] || { echo what went wrong >&2; exit 3; }");
+    assert_eq!((failed.outcome, failed.phase.as_deref()), (Outcome::Failed { code: Some(3) }, Some("queries")));
+    let shown = failed.evidence.join("\n");
+    assert!(shown.contains("`replica.2`: ") && shown.contains("what went wrong"), "{shown}");
+    assert_eq!(ending("[ $N = 2 ] || kill -SEGV $$").outcome, Outcome::Crashed { signal: 11 });
+    let allowed = waiting("2", "exit 4", "").replace("shell = true", "shell = true\nsuccess = [0, 4]");
+    assert_eq!(bench.trial(&format!("{allowed}{QUERIES}")).ending.outcome, Outcome::Ok);
+}
+
+#[test]
+fn a_replica_that_cannot_be_executed_is_a_result() {
+    let bench = Bench::new();
+    let body = "[program.x]\ncommand = [\"sh\", \"-c\", \"echo ready; exec sleep 600\"]\n\
+                replicas = { count = 2, phase = \"queries\", command = [\"./replica-{instance}\"] }\n";
+    let trial = bench.trial(&format!("{body}{QUERIES}"));
+    assert_eq!(trial.ending.outcome, Outcome::Failed { code: None });
+    assert_eq!(fates(&trial), ["not begun"; 2]);
+    let shown = trial.ending.evidence.join("\n");
+    assert!(shown.contains("`replica.1`: ") && shown.contains("./replica-1"), "{shown}");
+    assert_eq!(trial.phases[0].readings.keys().collect::<Vec<_>>(), [""], "nothing ran that could have figures");
+}
+
+#[test]
+fn a_replica_that_never_ends_runs_into_the_phases_time() {
+    let bench = Bench::new();
+    let script = "[ $N = 1 ] || { setsid sleep 600 & echo $! > left; trap '' TERM; sleep 600; }";
+    let body = format!("{}{QUERIES}limit = \"400 ms\"\n", waiting("2", script, ""));
+    fs::create_dir(bench.path("site")).unwrap();
+    let trial = bench.trial(&body.replace("shell = true", "shell = true\ndirectory = \"site\"\ncopy = \"none\""));
+    assert_eq!((trial.ending.outcome, trial.ending.phase.as_deref()), (Outcome::TimedOut, Some("queries")));
+    assert!(trial.ending.evidence.contains(&"under way then: `replica.2`".to_owned()), "{:?}", trial.ending);
+    assert_eq!(fates(&trial), ["ended", "cut off"]);
+    assert!(why(&trial, "replica.2", "wall").contains("had not ended when the program did"));
+    assert!(number(&trial, "replica.1", "wall") > 0.0);
+    let daemon = fs::read_to_string(bench.path("site/left")).unwrap();
+    assert!(pids(&trial).iter().all(|pid| !alive(pid)) && !alive(&daemon), "the whole tree is gone");
+}
+
+#[test]
+fn a_program_that_ends_takes_its_replicas_along() {
+    let bench = Bench::new();
+    let body = waiting("2", &format!("{PRONY} mark other begin; exec sleep 600"), "");
+    let phases = "[[phase]]\nname = \"queries\"\nbegin = { line = '^ready$' }\n[[phase]]\nname = \"other\"\n";
+    let trial = bench.trial(&format!("{}{phases}", body.replace("exec sleep 600\"", "sleep 0.3\"")));
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert_eq!(fates(&trial), ["cut off"; 2]);
+    assert_eq!(found(&trial), ["phase_never_began", "replicas_cut_off"], "marks of replicas begin no phase");
+    assert_eq!(trial.effective["replicas"]["copies"][1]["marks"], 1);
+    assert!(why(&trial, "", "makespan").contains("`replica.1` had not ended"));
+    assert!(pids(&trial).iter().all(|pid| !alive(pid)));
+}
+
+#[test]
+fn none_of_them_is_a_level_and_the_plan_shows_them() {
+    let bench = Bench::new();
+    let body = "[factors]\nworkers = [0, 2]\n[program.x]\ncommand = \"sleep 0.2\"\n\
+                replicas = { count = \"{workers}\", phase = \"run\", command = \"true\" }\n";
+    let data = bench.run(body);
+    assert_eq!(data.trials.len(), 2);
+    for trial in &data.trials {
+        let instances: BTreeSet<&str> = trial.phases[0].readings.keys().map(String::as_str).collect();
+        if trial.trial.variant == 0 {
+            assert_eq!((instances, trial.effective["replicas"].is_null()), (BTreeSet::from([""]), true));
+        } else {
+            assert_eq!(instances, BTreeSet::from(["", "replica.1", "replica.2", "replicas"]));
+            let makespan = amount(trial, "run", Metric::Makespan);
+            assert!(makespan > 0.0 && makespan <= amount(trial, "run", Metric::Wall), "{makespan}");
+        }
+        assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    }
+    let plan = bench.prony(&["check", "e.toml"]);
+    let text = String::from_utf8_lossy(&plan.stdout);
+    assert!(text.contains("run (2 replicas)") && text.matches("replicas").count() == 1, "{text}");
+}
+
+#[test]
+fn a_runner_that_is_killed_leaves_none_of_them() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let script =
+        "setsid sleep 600 & echo $! > d$N.new; mv d$N.new d$N; echo $$ > r$N.new; mv r$N.new r$N; exec sleep 600";
+    let body = waiting("2", script, "")
+        .replace("shell = true", "shell = true\ndirectory = \"site\"\ncopy = \"none\"")
+        .replace("echo ready", "echo $$ > main; echo ready");
+    fs::write(bench.path("e.toml"), format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{body}{QUERIES}"))
+        .unwrap();
+    let mut runner = Command::new(PRONY)
+        .args(["run", "e.toml", "--quiet"])
+        .current_dir(bench.path(""))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let files = ["r1", "r2", "d1", "d2", "main"].map(|name| bench.path("site").join(name));
+    eventually("all of them", || files.iter().all(|file| file.exists()));
+    let pids = files.map(|file| fs::read_to_string(file).unwrap());
+    assert!(pids.iter().all(|pid| alive(pid)), "{pids:?}");
+    runner.kill().unwrap();
+    runner.wait().unwrap();
+    eventually("none is left", || pids.iter().all(|pid| !alive(pid)));
+    eventually("all is cleaned up", || scratches(&bench.path("")).is_empty());
+}
+
+#[test]
+fn memory_that_runs_out_in_a_replica_has_run_out_for_all() {
+    if let Ability::Missing { why } = capability().memory {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "a memory limit is required: {why}");
+        println!("SKIPPED: a memory limit: {why}");
+        return;
+    }
+    let bench = Bench::new();
+    let script = "[ $N = 1 ] && exec sleep 600; exec tail /dev/zero";
+    let trial = bench.trial(&format!("[limits]\nmemory = \"64 MiB\"\n{}{QUERIES}", waiting("2", script, "")));
+    assert_eq!(trial.ending.outcome, Outcome::OutOfMemory { by: OutOfMemory::Limit }, "{:?}", trial.ending);
+    assert_eq!(trial.ending.phase.as_deref(), Some("queries"));
+    assert!(pids(&trial).iter().all(|pid| !alive(pid)));
+}
+
+#[test]
+fn heaps_of_replicas_stand_apart_and_are_summed() {
+    let Some(_) = version("node") else { return };
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let worker = "const kept = Buffer.alloc(4e6 * process.env.N); setTimeout(() => { console.log('done', kept.length / 4e6); \
+                  setTimeout(() => {}, 300); }, 300);";
+    fs::write(bench.path("site/worker.js"), worker).unwrap();
+    fs::write(bench.path("site/main.js"), "console.log('ready'); setInterval(() => {}, 1000);").unwrap();
+    let body = "[program.x]\ncommand = \"node main.js\"\nruntime = \"node\"\ndirectory = \"site\"\n[program.x.replicas]\n\
+                count = 2\nphase = \"queries\"\ncommand = \"node worker.js\"\nenv = { N = \"{instance}\" }\n";
+    let trial = bench.trial(&format!("{body}{}read = '^done (?<operations>\\d+)'\n", QUERIES));
+    assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
+    for n in 1..=2_u32 {
+        let name = format!("replica.{n}");
+        assert!(
+            number(&trial, &name, "external.max") >= 4e6 * f64::from(n) && number(&trial, &name, "heap.used.max") > 1e6
+        );
+        assert_eq!(number(&trial, &name, "operations"), f64::from(n), "by the phase's own pattern");
+    }
+    assert!(number(&trial, "replicas", "external.max") >= 12e6);
+    assert!(number(&trial, "", "external.max") >= 12e6, "the phase has all processes");
+    assert!(number(&trial, "main", "external.max") < 12e6, "the program alone");
+    let peak = MetricKey::gauge(Metric::Rss, Stat::Peak);
+    assert!(figure(&trial, "replica.2", peak).measured().is_some_and(|peak| *peak > 8e6), "one process: the kernel's");
+}
+
+/// METHOD 3.3: what several processes share counts once in their PSS, and once for each in their RSS.
+#[test]
+fn what_replicas_share_counts_once() {
+    let Some(_) = version("python3") else { return };
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let worker = "import mmap, os, sys, time\nf = open('store')\nm = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\n\
+                  rows = sum(m[i] for i in range(0, len(m), 4096))\nprint('done', rows, 'rows', flush=True)\ntime.sleep(1)\n";
+    fs::write(bench.path("site/worker.py"), worker).unwrap();
+    fs::write(bench.path("site/store"), vec![1_u8; 60 << 20]).unwrap();
+    let body = "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\ndirectory = \"site\"\n\
+                [program.x.replicas]\ncount = 3\nphase = \"queries\"\ncommand = \"exec python3 worker.py\"\n\
+                read = '^done (?<rows>\\d+) rows'\n";
+    let trial = bench.trial(&format!("{body}{QUERIES}"));
+    assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
+    let store = f64::from(60 << 20);
+    let (rss, pss) = (number(&trial, "replicas", "rss.max"), number(&trial, "replicas", "pss.max"));
+    assert!(rss > 3.0 * store, "{rss}");
+    assert!((0.95 * store..1.8 * store).contains(&pss), "{pss}: the store once, and what each has of its own");
+    assert_eq!(trial.phases[0].answer.as_ref().unwrap().rows, Some(3 * 15_360), "the rows of all of them");
+}
