@@ -295,7 +295,7 @@ impl Running {
     /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
         Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
-        self.tell(&ToSupervisor::Signal { signal })
+        self.tell(&ToSupervisor::Signal { signal, nth: self.nth() })
     }
 
     /// Kills the whole tree, whatever it ignores, and returns how the subject's own process ended.
@@ -303,8 +303,13 @@ impl Running {
     /// # Errors
     /// When the supervisor is gone, or the subject cannot be ended.
     pub fn kill_tree(&mut self) -> Result<End, Error> {
-        self.tell(&ToSupervisor::Kill)?;
+        self.tell(&ToSupervisor::Kill { nth: self.nth() })?;
         self.wait(None)?.ok_or_else(|| self.link.gone())
+    }
+
+    /// Which of a kept supervisor's subjects it is: what is said of it must not reach the next.
+    fn nth(&self) -> Option<u64> {
+        self.cradle.as_ref().map(Cradle::launched)
     }
 
     /// Says something that a supervisor who is gone need not hear: that shows when the end is waited for.

@@ -249,8 +249,9 @@ impl Supervisor {
                     self.stage = Stage::Released;
                 }
             }
-            ToSupervisor::Signal { signal } => self.signal(signal),
-            ToSupervisor::Kill => self.kill(KilledFor::Asked),
+            ToSupervisor::Signal { signal, nth } if !self.is_over(nth) => self.signal(signal),
+            ToSupervisor::Kill { nth } if !self.is_over(nth) => self.kill(KilledFor::Asked),
+            ToSupervisor::Signal { .. } | ToSupervisor::Kill { .. } => {}
             ToSupervisor::Finish => self.finish(),
         }
     }
@@ -314,6 +315,11 @@ impl Supervisor {
 
     fn subject(&self) -> Option<Pid> {
         self.child.as_ref().map_or(self.born, |child| child.pid)
+    }
+
+    /// Whether nothing is left of the subject that was born as the `nth`: what is said of it now came too late.
+    fn is_over(&self, nth: Option<u64>) -> bool {
+        self.stage != Stage::Ended && nth.is_some_and(|nth| nth <= self.ended)
     }
 
     fn is_alive(&self) -> bool {

@@ -25,10 +25,11 @@ pub(super) enum ToSupervisor {
     Start { spec: Box<WireSpec> },
     /// Let it execute its program.
     Release,
-    /// Send a signal to the subject's process group.
-    Signal { signal: i32 },
-    /// Kill the whole tree.
-    Kill,
+    /// Send a signal to the process group of the subject, the one that was born as the `nth` where several come: by the
+    /// time this is read it may have ended by itself, and another be under way.
+    Signal { signal: i32, nth: Option<u64> },
+    /// Kill the whole tree, of the `nth` likewise.
+    Kill { nth: Option<u64> },
     /// Kill what is left, clean up, and exit.
     Finish,
 }

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs::{self, File};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc;
@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use prony_core::reading::Reading;
 use prony_probe::Error;
-use prony_probe::launch::{Kept, LaunchSpec, Output, Scratch, Status};
+use prony_probe::launch::{Input, Kept, LaunchSpec, Output, Scratch, Status};
 use prony_probe::limits::Group;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, unread};
@@ -150,6 +151,41 @@ fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
     drop(running);
     assert!(!runs(nursery) && group.directories().iter().all(|dir| !dir.exists()));
+}
+
+/// Whether a process waits for something.
+fn waits(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ")
+}
+
+#[test]
+fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = launcher().keep(None, &[], None).unwrap();
+    let supervisor = parent_of(kept.nursery());
+    let signal = |signal| kill_process(Pid::from_raw(supervisor.cast_signed()).unwrap(), signal).unwrap();
+    let (input, end_it) = std::io::pipe().unwrap();
+    let mut spec = LaunchSpec::new("/bin/sh", dir.path());
+    (spec.stdin, spec.stdout, spec.stderr) = (Input::File(OwnedFd::from(input).into()), Output::Null, Output::Null);
+    spec.args = ["-c", "read line; exit 3"].map(Into::into).into();
+    let mut first = kept.launch(spec).unwrap();
+    drop(end_it);
+    // Its end is told, and not yet heard here.
+    poll(&mut [PollFd::new(&first, PollFlags::IN)], None).unwrap();
+    eventually("the supervisor has done with it", || waits(supervisor));
+    signal(Signal::STOP);
+    first.signal(libc::SIGTERM).unwrap();
+    let end = first.kill_tree().unwrap();
+    assert_eq!((end.status, end.killed), (Status::Exited(3), None));
+    let kept = first.next().unwrap().1.expect("nothing is left");
+    let spec = unread("sleep", dir.path());
+    let launched = std::thread::spawn(move || kept.launch(spec).unwrap());
+    left(dir.path(), "sleep");
+    signal(Signal::CONT);
+    let mut second = in_time("the next subject", move || launched.join().unwrap());
+    second.signal(libc::SIGHUP).unwrap();
+    let end = in_time("its end", move || second.wait(None).unwrap().unwrap());
+    assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGHUP), None));
 }
 
 #[test]
