@@ -333,15 +333,23 @@ impl Running {
     }
 
     /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor. One that
-    /// was killed leaves nothing to do, and scratch directories to their owner.
+    /// was killed leaves nothing to do, and scratch directories to their owner; where that was after the subject's end,
+    /// which stands as it was told, it is a problem.
     ///
     /// # Errors
-    /// When the supervisor cannot be understood, or is gone without the subject's end having told so.
+    /// When the supervisor cannot be understood, or is gone while nothing is known of the subject's end.
     pub fn finish(mut self) -> Result<Finished, Error> {
         if self.end.as_ref().is_some_and(|end| end.lost.is_some()) {
             return Ok(Finished::default());
         }
-        self.link.finish()
+        match self.link.finish() {
+            Err(Error::SupervisorGone { .. }) if self.end.is_some() => {
+                let how = self.link.lost().lost.unwrap_or_default();
+                let problem = format!("its supervisor was ended from outside after it had ended ({how})");
+                Ok(Finished { killed: 0, problems: vec![problem] })
+            }
+            finished => finished,
+        }
     }
 
     /// The kept supervisor, for another subject, where nothing of this one is left; else what is left is ended, and the

@@ -233,7 +233,7 @@ pub struct CpuTime {
 /// What ending the tree took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Processes that were still alive and had to be killed.
+    /// Processes that were still alive and had to be killed, as far as a supervisor lived to tell.
     pub killed: u64,
     /// What could not be ended or removed.
     pub problems: Vec<String>,

@@ -15,7 +15,7 @@ use prony_probe::limits::Group;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, unread};
+use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, subject, unread};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -92,6 +92,26 @@ fn a_killed_supervisor_takes_the_subject_along() {
     assert!(end.lost.as_deref().is_some_and(|how| how.contains("SIGKILL")), "{end:?}");
     assert!(end.cpu.measured().is_none() && end.usage.measured().is_none(), "nobody told: {end:?}");
     eventually("the subject is gone", || !runs(pid));
+}
+
+#[test]
+fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = launcher().start(subject("code", dir.path())).unwrap();
+    let supervisor = parent_of(held.pid());
+    let mut running = held.release().unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(3));
+    kill(supervisor);
+    let finished = running.finish().unwrap();
+    assert!(finished.problems.len() == 1 && finished.problems[0].contains("SIGKILL"), "{finished:?}");
+    let mut running = keep().launch(unread("daemon", dir.path())).unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
+    let daemon = left_pid(dir.path(), "daemon");
+    kill(parent_of(daemon));
+    let (finished, kept) = running.next().unwrap();
+    assert_eq!((finished.problems.len(), kept.is_none()), (1, true), "{finished:?}");
+    // What nobody is left to end is for this process, or a reaper above it.
+    kill(daemon);
 }
 
 /// Fails where something hangs that must not.
