@@ -20,8 +20,8 @@ use super::wire::{CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Us
 use crate::error::Error;
 use crate::limits::Group;
 
-/// How long a subject that executes its program at once is left to itself: a short one has ended by then, and nobody was
-/// woken beside it.
+/// How long a subject that executes its program at once, and writes nothing, is left to itself: a short one has ended by
+/// then, and nobody was woken beside it.
 const UNWATCHED: Duration = Duration::from_millis(1);
 
 /// How supervisors are started: the program, and arguments that make it call [`super::supervise_stdin`].
@@ -121,19 +121,22 @@ impl Kept {
 
     /// Has a subject made and execute its program at once: all that observes it is attached already to where it is born.
     /// The group and the scratch directory of a kept supervisor's subjects are its own, and their streams are files or
-    /// nothing.
+    /// nothing. `ends` are ours of what it writes: once there is something to read, who is to read it is kept no longer, as
+    /// a subject that fills a pipe stands still until then.
     ///
     /// # Errors
     /// As [`Launcher::start`] and [`Held::release`]; the supervisor is gone then.
-    pub fn launch(mut self, spec: LaunchSpec) -> Result<Running, Error> {
+    pub fn launch(mut self, spec: LaunchSpec, ends: &[BorrowedFd<'_>]) -> Result<Running, Error> {
         self.link.program = spec.command.to_string_lossy().into_owned();
         self.link.directory.clone_from(&spec.directory);
         let texts = spec.texts().map_err(|what| prepare(&self.link, what))?;
         let fds = spec.into_fds().map_err(|what| prepare(&self.link, what))?;
         self.cradle.launch(&texts, &fds).map_err(|source| self.link.unsent(source))?;
-        // It holds the other ends of what is read of the subject.
+        let first = self.link.receive_beside(Some(Instant::now() + UNWATCHED), ends);
+        // They hold the other ends of what is read of the subject. Until here, or a subject that closes its own, as all do
+        // when they end, would wake us.
         drop(fds);
-        let first = match self.link.receive(Some(Instant::now() + UNWATCHED)) {
+        let first = match first {
             Ok(None) => {
                 // A supervisor that is gone shows in what it says.
                 let _ = self.link.send(&ToSupervisor::Tell { nth: self.cradle.launched() }, &[]);
