@@ -376,3 +376,71 @@ impl AsFd for Running {
         self.link.channel.as_fd()
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::exit, reason = "a process in a role ends with it")]
+mod tests {
+    use rustix::process::{Pid, kill_process};
+
+    use super::super::supervise_stdin;
+    use super::*;
+
+    const ROLE: &str = "PRONY_TEST_SUPERVISOR";
+
+    /// This binary again, where a launcher asks for it.
+    #[test]
+    fn supervisor() {
+        if std::env::var_os(ROLE).is_some() {
+            std::process::exit(i32::from(supervise_stdin() != std::process::ExitCode::SUCCESS));
+        }
+    }
+
+    /// Waits for a condition; panics after a time that no healthy machine needs.
+    fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < deadline, "never came: {what}");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    /// What it amounts to where a subject is to be held by a supervisor whose nursery is killed: before it is asked, or
+    /// before it reads what it was asked.
+    fn held_without_nursery(asked: bool) -> Error {
+        let args = ["--exact", "launch::handle::tests::supervisor", "--nocapture", "--test-threads=1"];
+        let launcher = Launcher::this_program(args).env(ROLE, "");
+        let mut link = launcher.connect("subject".to_owned(), None).unwrap();
+        link.send(&ToSupervisor::Keep { group: None, scratch: Vec::new() }, &[]).unwrap();
+        let Some(FromSupervisor::Kept { nursery }) = link.receive(None).unwrap() else { panic!("no nursery") };
+        let signal = |signal| kill_process(Pid::from_raw(nursery).unwrap(), signal).unwrap();
+        let ask = |link: &Link| {
+            let (spec, _) = LaunchSpec::new("/bin/true", "/").into_wire().unwrap();
+            link.send(&ToSupervisor::Start { spec: Box::new(spec) }, &[]).unwrap();
+        };
+        if asked {
+            let status = std::fs::read_to_string(format!("/proc/{nursery}/status")).unwrap();
+            let supervisor = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned();
+            let open = || std::fs::read_dir(format!("/proc/{supervisor}/fd")).unwrap().count();
+            let before = open();
+            signal(Signal::STOP);
+            ask(&link);
+            eventually("pipes for the subject", || open() > before);
+            signal(Signal::KILL);
+        } else {
+            signal(Signal::KILL);
+            eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+            ask(&link);
+        }
+        let said = link.receive(Some(Instant::now() + Duration::from_secs(60))).unwrap();
+        assert!(said.is_some(), "hangs");
+        link.unexpected(said)
+    }
+
+    #[test]
+    fn a_nursery_that_is_gone_is_no_fault_of_what_was_to_be_held() {
+        for asked in [false, true] {
+            let error = held_without_nursery(asked);
+            assert!(matches!(error, Error::SupervisorGone { .. }), "{asked}: {error:?}");
+        }
+    }
+}

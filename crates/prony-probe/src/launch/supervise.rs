@@ -286,11 +286,11 @@ impl Supervisor {
         }
     }
 
-    fn refuse(&mut self, Unprepared(what, errno): Unprepared) {
+    fn refuse(&mut self, Unprepared(refusal, errno): Unprepared) {
         self.stage = Stage::Idle;
         // Dropping the child drops its release: it exits.
         self.child = None;
-        self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
+        self.say(&FromSupervisor::Refused { refusal, errno });
     }
 
     /// The subject waits: it is moved into its group.
@@ -301,7 +301,7 @@ impl Supervisor {
                 self.stage = Stage::Held;
                 self.say(&FromSupervisor::Held { pid: number(pid) });
             }
-            Err(error) => self.refuse(Unprepared(error.to_string(), errno_of(&error))),
+            Err(error) => self.refuse(Unprepared(Refusal::Other(error.to_string()), errno_of(&error))),
         }
     }
 
@@ -335,9 +335,9 @@ impl Supervisor {
                 self.hold(pid);
             }
             Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
-            // Neither ready nor failed: it was killed on its way, or the nursery was.
+            // Neither ready nor failed: it was killed on its way, or the nursery was. Another may be made elsewhere.
             Report::Closed if self.stage == Stage::Preparing => {
-                self.refuse(Unprepared("prepare it: it is gone".into(), libc::ESRCH));
+                self.refuse(Unprepared(Refusal::Nursery, libc::ESRCH));
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {

@@ -62,7 +62,7 @@ pub(super) enum Refusal {
     Exec,
     /// Entering the directory.
     Directory,
-    /// Asking the nursery, which is gone.
+    /// Asking the nursery, which is gone, or what it was about to make.
     Nursery,
     /// Anything else, named.
     Other(String),
