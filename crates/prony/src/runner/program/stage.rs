@@ -126,9 +126,9 @@ impl Stage {
         let (role, samplers) = (program.name.clone(), lab.stages.samplers()?);
         let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Edge| {
             let mut running = kept.launch(launch, &ends.open().collect::<Vec<_>>())?;
-            sampler.watch(Root::subject(running.pid(), role));
-            // What has ended already is not looked at.
+            // What has ended already is not looked at: its number may be another's by now.
             if running.wait(Some(Duration::ZERO))?.is_none() {
+                sampler.watch(Root::subject(running.pid(), role));
                 samplers.begin(sampler);
             }
             tell_held(edge, &running);
