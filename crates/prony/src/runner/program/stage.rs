@@ -28,7 +28,7 @@ use crate::runner::place::Place;
 use crate::runner::place::setting::Ends;
 use crate::runner::standing::{Common, Standing, counting};
 
-/// After how long a lean trial's first sample is taken: what ends sooner is left alone.
+/// How long after its program's begin a lean trial's first sample is taken: what ends sooner is left alone.
 const FIRST: Nanos = Nanos::from_millis(2);
 
 /// What one trial stands on.
@@ -129,7 +129,7 @@ impl Stage {
             // What has ended already is not looked at: its number may be another's by now.
             if running.wait(Some(Duration::ZERO))?.is_none() {
                 sampler.watch(Root::subject(running.pid(), role));
-                samplers.begin(sampler);
+                samplers.begin(sampler, running.released());
             }
             tell_held(edge, &running);
             tell_preparation(edge, &running);
