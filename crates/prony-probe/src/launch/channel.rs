@@ -107,13 +107,9 @@ impl Channel {
         }
     }
 
-    /// Waits for a message until the deadline; forever without one.
-    pub(super) fn receive<T: DeserializeOwned>(&mut self, deadline: Option<Instant>) -> io::Result<Received<T>> {
-        self.receive_beside(deadline, &[])
-    }
-
-    /// The same, and waits no longer once there is something to read from any of the others.
-    pub(super) fn receive_beside<T: DeserializeOwned>(
+    /// Waits for a message until the deadline, forever without one; no longer once there is something to read from any of
+    /// the others.
+    pub(super) fn receive<T: DeserializeOwned>(
         &mut self,
         deadline: Option<Instant>,
         others: &[BorrowedFd<'_>],
@@ -194,9 +190,9 @@ mod tests {
         a.send(&1u32, &[]).unwrap();
         a.send(&2u32, &[]).unwrap();
         drop(a);
-        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Message(1)));
-        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Message(2)));
-        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Closed));
+        assert!(matches!(b.receive::<u32>(None, &[]).unwrap(), Received::Message(1)));
+        assert!(matches!(b.receive::<u32>(None, &[]).unwrap(), Received::Message(2)));
+        assert!(matches!(b.receive::<u32>(None, &[]).unwrap(), Received::Closed));
     }
 
     #[test]
@@ -208,7 +204,7 @@ mod tests {
             let text = text.clone();
             move || a.send(&text, &[writer.as_fd()])
         });
-        let Received::Message(got) = b.receive::<String>(None).unwrap() else { panic!("no message") };
+        let Received::Message(got) = b.receive::<String>(None, &[]).unwrap() else { panic!("no message") };
         sender.join().unwrap().unwrap();
         assert_eq!(got, text);
         File::from(b.take_fd().unwrap()).write_all(b"through").unwrap();
@@ -224,15 +220,15 @@ mod tests {
         let (reader, mut writer) = std::io::pipe().unwrap();
         let others = [reader.as_fd()];
         writer.write_all(b"x").unwrap();
-        assert!(matches!(b.receive_beside::<u32>(None, &others).unwrap(), Received::Nothing), "not for ever");
+        assert!(matches!(b.receive::<u32>(None, &others).unwrap(), Received::Nothing), "not for ever");
         a.send(&1u32, &[]).unwrap();
-        assert!(matches!(b.receive_beside::<u32>(None, &others).unwrap(), Received::Message(1)));
+        assert!(matches!(b.receive::<u32>(None, &others).unwrap(), Received::Message(1)));
     }
 
     #[test]
     fn nonsense_is_an_error() {
         let (a, mut b) = channels();
         a.send(&"text", &[]).unwrap();
-        assert!(b.receive::<u32>(None).is_err());
+        assert!(b.receive::<u32>(None, &[]).is_err());
     }
 }

@@ -71,7 +71,7 @@ impl Link {
         deadline: Option<Instant>,
         others: &[BorrowedFd<'_>],
     ) -> Result<Option<FromSupervisor>, Error> {
-        match self.channel.receive_beside(deadline, others) {
+        match self.channel.receive(deadline, others) {
             Ok(Received::Message(message)) => Ok(Some(message)),
             Ok(Received::Nothing) => Ok(None),
             Ok(Received::Closed) => Err(self.gone()),

@@ -287,7 +287,8 @@ fn what_a_kept_supervisor_cannot_have_made_is_named() {
 
 #[test]
 fn a_nursery_that_was_killed_is_told_and_hangs_nothing() {
-    let gone = |kept: Kept| in_time("a launch without a nursery", move || kept.launch(unread("code", Path::new("/")), &[]));
+    let gone =
+        |kept: Kept| in_time("a launch without a nursery", move || kept.launch(unread("code", Path::new("/")), &[]));
     let kept = keep();
     kill(kept.nursery());
     // At once, while it may still be there, and when it is not.
