@@ -40,7 +40,8 @@ pub struct Settings {
     pub reset_peaks: bool,
     /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
     pub stranger: Option<Stranger>,
-    /// After how long the first round is taken.
+    /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
+    /// subject.
     pub first: Nanos,
     /// Whether the first edge reads nothing of processes, and none reads the machine's pressure: for trials that are
     /// shorter than such an edge.

@@ -219,6 +219,25 @@ fn a_runner_that_is_killed_leaves_none_of_them() {
 }
 
 #[test]
+fn a_replica_whose_supervisor_is_killed_after_it_has_ended_keeps_its_figures() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    // The second waits until the first is reaped, and its supervisor, which then tells so, has nothing more to do.
+    let script = "tell() { echo $2 > $1.new; mv $1.new $1; }; \
+                  [ $N = 1 ] && { tell supervisor $PPID; tell first $$; exit 0; }; \
+                  until [ -e first ]; do sleep 0.01; done; while [ -e /proc/$(cat first) ]; do :; done; \
+                  s=$(cat supervisor); until grep -q ') S ' /proc/$s/stat; do :; done; kill -KILL $s";
+    let place = "shell = true\ndirectory = \"site\"\ncopy = \"none\"\nprepare = \"echo x >> ../prepared\"";
+    let body = format!("{}{QUERIES}", waiting("2", script, "")).replace("shell = true", place);
+    let trial = bench.trial(&body);
+    assert_eq!((trial.ending.outcome, fates(&trial)), (Outcome::Ok, vec!["ended"; 2]), "{:?}", trial.ending);
+    assert_eq!(fs::read_to_string(bench.path("prepared")).unwrap(), "x\n", "the trial was run once");
+    assert!(number(&trial, "replica.1", "wall") > 0.0 && number(&trial, "replica.1", "cpu") > 0.0);
+    let shown = trial.ending.evidence.join("\n");
+    assert!(shown.contains("`replica.1`: its supervisor was ended from outside"), "{shown}");
+}
+
+#[test]
 fn memory_that_runs_out_in_a_replica_has_run_out_for_all() {
     if let Ability::Missing { why } = capability().memory {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "a memory limit is required: {why}");

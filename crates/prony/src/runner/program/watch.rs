@@ -101,7 +101,7 @@ pub fn watch(
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
     let listens = seen.tracker.listens();
-    let running = release(seen.sampler, &mut seen.edges[0])?;
+    let running = release(seen.sampler, &ends, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
     seen.released = released;
     let change = seen.tracker.start(released);

@@ -259,10 +259,13 @@ impl Replica {
     fn begin(mut self, running: Result<Running, prony_probe::Error>, seen: &Seen<'_>) -> Result<Self, Error> {
         self.first = seen.edges.len().saturating_sub(1);
         match running {
-            Ok(running) => {
+            Ok(mut running) => {
                 self.released = running.released();
-                // Not before it is its own program: what was held is a copy of its supervisor's.
-                seen.sampler.watch(Root::subject(running.pid(), self.role()));
+                // Not before it is its own program: what was held is a copy of its supervisor's. Nor after its end, as one
+                // that was killed while it was held: its number may be another's by now.
+                if running.wait(Some(Duration::ZERO))?.is_none() {
+                    seen.sampler.watch(Root::subject(running.pid(), self.role()));
+                }
                 self.running = Some(running);
             }
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
