@@ -125,9 +125,11 @@ impl Trial<'_> {
 
     /// How long a phase took, and how long it took to come to rest where it ends with that.
     fn times(&self, spec: &PhaseSpec, index: usize, (began, ended): (Nanos, Nanos), readings: &mut Readings) {
-        let wall = match ended > began {
-            true => Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended)))),
-            false => Reading::Missing(unordered(self.watched.tracker.phases[index].lag)),
+        let tracked = &self.watched.tracker.phases[index];
+        let wall = match (ended > began, tracked.unordered) {
+            (true, false) => Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended)))),
+            (true, true) => Reading::Missing(older(tracked.lag)),
+            (false, _) => Reading::Missing(unordered(tracked.lag)),
         };
         set(readings, Metric::Wall, wall.clone());
         set(readings, Metric::Time, wall);
@@ -142,6 +144,11 @@ impl Trial<'_> {
 /// Why a phase that ended when its begin was being noticed has no time: it would be 0.
 fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
+}
+
+/// Why a phase has no time whose begin and end came by two ways at once: it would be what prony took to read them.
+fn older(lag: Nanos) -> Why {
+    Why::Failed(format!("the line that ended it came with what began it, up to {lag} before both were read, and may be older"))
 }
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
@@ -275,6 +282,29 @@ mod tests {
                 Some(Reading::Missing(why)) => assert!(why.to_string().contains("up to 30"), "{why}"),
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_a_line_ended_that_may_be_older_than_its_begin_has_no_time() {
+        let mut marked = spec("p");
+        let Action::Observe(observe) = &mut marked.action else { unreachable!() };
+        observe.end = Some(Trigger::Line("done".into()));
+        let wall = |read_between: bool| {
+            let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(120, 50, &[7])], vec![]);
+            watched.tracker = Tracker::new(std::slice::from_ref(&marked));
+            watched.tracker.happened(Happened::Mark(&Mark::parse("p begin").unwrap()), ms(100), ms(30));
+            if read_between {
+                watched.tracker.lines_read();
+            }
+            watched.tracker.happened(Happened::Line("done"), ms(101), ms(30));
+            (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+            let record = super::records(std::slice::from_ref(&marked), &watched, &[], &Why::NotApplicable).remove(0);
+            [Metric::Wall, Metric::Time].map(|metric| record.reading(MetricKey::amount(metric)).cloned().unwrap())
+        };
+        assert_eq!(wall(true), [Reading::Measured(1e6), Reading::Measured(1e6)]);
+        for reading in wall(false) {
+            assert!(matches!(&reading, Reading::Missing(Why::Failed(why)) if why.contains("may be older")), "{reading:?}");
         }
     }
 
