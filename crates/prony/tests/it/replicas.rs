@@ -166,6 +166,21 @@ fn a_program_that_ends_takes_its_replicas_along() {
     assert!(pids(&trial).iter().all(|pid| !alive(pid)));
 }
 
+/// They see that the program is gone, and end then.
+#[test]
+fn replicas_that_end_beside_the_program_are_not_cut_off() {
+    let bench = Bench::new();
+    let body = waiting("2", "while kill -0 $(cat $TMPDIR/main) 2>&-; do sleep 0.01; done", "")
+        .replace("echo ready", "echo $$ > $TMPDIR/main; echo ready")
+        .replace("exec sleep 600\"", "sleep 0.2\"");
+    let trial = bench.trial(&format!("{body}{}", QUERIES.replace("then = \"stop\"\n", "")));
+    assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
+    assert_eq!((fates(&trial), trial.phases[0].completion), (vec!["ended"; 2], Completion::Complete));
+    let (wall, makespan) = (number(&trial, "", "wall"), number(&trial, "", "makespan"));
+    assert!(makespan > 0.0 && makespan <= wall, "{makespan} of {wall}");
+    assert!(number(&trial, "", "cpu") > 0.0 && number(&trial, "", "faults.minor") > 0.0, "up to the very end");
+}
+
 #[test]
 fn none_of_them_is_a_level_and_the_plan_shows_them() {
     let bench = Bench::new();

@@ -310,9 +310,10 @@ impl<'a> Seen<'a> {
         Some(Instant::now() + left.to_duration())
     }
 
-    /// The program has ended.
-    pub fn finish(&mut self, at: Nanos) {
-        let change = self.tracker.finish(at);
+    /// The program has ended; `replicas` is when the last of its replicas did, where all of them ended by themselves. What
+    /// ends with them has the trial's last edge, as what ends with the program has.
+    pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) {
+        let change = self.tracker.finish(at, replicas, monotonic());
         self.edge();
         self.note(&change);
         for index in 0..self.tracker.phases.len() {

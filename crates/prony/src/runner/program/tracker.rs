@@ -208,9 +208,11 @@ impl Tracker {
         }
     }
 
-    /// The program has ended by itself or was stopped: phases without an end of their own end with it.
-    pub fn finish(&mut self, at: Nanos) -> Change {
-        let mut change = Change::default();
+    /// The program has ended by itself or was stopped: phases without an end of their own end with it. Before them end those
+    /// that end with `replicas`, where the end of the last of these was not told before `now`.
+    pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>, now: Nanos) -> Change {
+        let ended = replicas.map(|ended| self.happened(Happened::ReplicasEnded, ended, now.since(ended)));
+        let mut change = ended.unwrap_or_default();
         for (index, phase) in self.phases.iter_mut().enumerate() {
             if phase.is_open() && phase.ends_with_program() {
                 phase.ended = Some(at);
@@ -302,7 +304,7 @@ mod tests {
         assert_eq!(make("load begin", 2).began, [0]);
         assert_eq!(make("load end", 3).ended, [0]);
         assert!(make("laod begin", 4).is_none());
-        assert_eq!(tracker.finish(at(9)).ended, [1]);
+        assert_eq!(tracker.finish(at(9), None, at(9)).ended, [1]);
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
     }
 
@@ -421,7 +423,7 @@ mod tests {
         let mut again = Change { ended: vec![0], ..Change::default() };
         tracker.follow(&mut again, Nanos::ZERO);
         assert_eq!(again.began, [0; 0], "once only");
-        assert!(tracker.finish(at(50)).is_none(), "it ends with no program");
+        assert!(tracker.finish(at(50), None, at(50)).is_none(), "it ends with no program");
     }
 
     fn single(name: &str) -> Option<Trigger> {
@@ -494,7 +496,7 @@ mod tests {
         assert_eq!(tracker.phases[1].lag, at(2), "as late as its cause");
         let change = tracker.settled(1, at(30));
         assert_eq!((change.ended, change.began, change.stop), (vec![1], vec![2], true));
-        assert_eq!(tracker.finish(at(40)).ended, [2]);
+        assert_eq!(tracker.finish(at(40), None, at(40)).ended, [2]);
     }
 
     #[test]
@@ -527,9 +529,29 @@ mod tests {
     }
 
     #[test]
+    fn replicas_that_end_beside_the_program_end_their_phase_first() {
+        let phases = [
+            phase(line("ready"), Some(Trigger::Replicas), None, false),
+            phase(Some(Trigger::After("p".into())), None, None, false),
+        ];
+        let finished = |replicas| {
+            let mut tracker = Tracker::new(&phases);
+            say(&mut tracker, "ready", 1);
+            let change = tracker.finish(at(9), replicas, at(12));
+            (change.began, change.ended, tracker)
+        };
+        let (began, ended, tracker) = finished(Some(at(8)));
+        assert_eq!((began, ended), (vec![1], vec![0, 1]));
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(8)), at(4)));
+        assert_eq!((tracker.phases[1].began, tracker.phases[1].ended), (Some(at(8)), Some(at(9))));
+        let (began, ended, tracker) = finished(None);
+        assert_eq!((began, ended, tracker.phases[0].is_open()), (vec![], vec![], true), "one of them was cut off");
+    }
+
+    #[test]
     fn a_phase_that_waits_for_its_end_stays_open_when_the_program_ends() {
         let mut tracker = Tracker::new(&[phase(None, mark("never"), None, false)]);
         tracker.start(at(0));
-        assert!(tracker.finish(at(5)).is_none() && tracker.phases[0].is_open());
+        assert!(tracker.finish(at(5), None, at(5)).is_none() && tracker.phases[0].is_open());
     }
 }

@@ -113,8 +113,11 @@ pub fn watch(
     let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, listens };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
+    if matches!(stopped, None | Some(Stopped::Asked)) {
+        turn.replicas.wind_up(&mut turn.buffer)?;
+    }
     let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
-    seen.finish(ended.at);
+    seen.finish(ended.at, replicas.ended);
     let Seen { tracker, edges, begin, end, threads, holds, settling, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prony_core::experiment::program::{ObserveSpec, ReplicasSpec, replica_instance};
 use prony_core::experiment::spec::{Action, PhaseSpec};
@@ -15,6 +15,7 @@ use prony_probe::launch::{CpuTime, End, Finished, Held, LaunchSpec, Running, Sta
 use prony_probe::limits::Group;
 use prony_probe::sample::{Root, Sampler};
 use regex::Regex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::super::functions::observed;
@@ -24,7 +25,7 @@ use super::super::stream::{Stream, Taken};
 use super::super::threads::Threads;
 use super::super::tracked::Happened;
 use super::super::tracker::Tracker;
-use super::{Fate, Ran, Replicated};
+use super::{Fate, Ran, Replicated, last_end};
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::setting::{Ends, Setting};
@@ -32,6 +33,10 @@ use crate::runner::recorder::Recorder;
 
 /// Turns in which output that is left over is taken after an end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
+
+/// How long replicas that end in the same moment as the program may take to be gone: a runtime's teardown takes some tens
+/// of milliseconds.
+const WINDING_UP: Duration = Duration::from_millis(100);
 
 /// What replicas stand on: all that the program itself has.
 pub struct Ground<'a> {
@@ -132,8 +137,7 @@ impl Replicas {
         for (index, replica) in self.begun.iter_mut().enumerate().filter(|(_, replica)| replica.fate.is_none()) {
             // The end first, so that all of the output is there when it is found.
             let ended = replica.look()?;
-            let said = if ended { replica.rest(buffer) } else { replica.read(buffer).0 };
-            if said && !ended {
+            if replica.take(ended, buffer) && !ended {
                 told.push(index);
             }
         }
@@ -170,17 +174,44 @@ impl Replicas {
         }
     }
 
+    /// The program has ended by itself: those that are ending too are given a moment, so that what ended beside it is not
+    /// cut off.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood.
+    pub fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        let until = Instant::now() + WINDING_UP;
+        loop {
+            for replica in self.begun.iter_mut().filter(|replica| replica.fate.is_none()) {
+                let ended = replica.look()?;
+                replica.take(ended, buffer);
+            }
+            let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
+            let left = until.saturating_duration_since(Instant::now());
+            if sources.is_empty() || left.is_zero() {
+                return Ok(());
+            }
+            let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+            // A signal or an error shows in the next turn.
+            let _ = poll(&mut fds, Some(&time));
+        }
+    }
+
     /// The program has ended: those that still run are ended too, and what is left of each.
     ///
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
     pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
         let mut replicated = Replicated { phase: self.phase, ..Replicated::default() };
-        for mut replica in self.begun {
-            if replica.fate.is_none() {
-                replica.cut_off()?;
-                replica.rest(buffer);
-            }
+        let mut begun = self.begun;
+        for replica in begun.iter_mut().filter(|replica| replica.fate.is_none()) {
+            replica.cut_off()?;
+            replica.take(true, buffer);
+        }
+        let fates = begun.iter().filter_map(|replica| replica.fate.as_ref());
+        replicated.ended = last_end(fates).filter(|_| !self.over);
+        for mut replica in begun {
             if let Some(running) = replica.running.take() {
                 let (before, pid) = (running.before().copied(), running.pid());
                 let Finished { killed, problems } = running.finish()?;
@@ -302,6 +333,11 @@ impl Replica {
             more |= stream.take(buffer, line) == Taken::More;
         }
         (told, more)
+    }
+
+    /// Takes what it has written, all that is left over where it has `ended`: whether a line told something.
+    fn take(&mut self, ended: bool, buffer: &mut [u8]) -> bool {
+        if ended { self.rest(buffer) } else { self.read(buffer).0 }
     }
 
     /// Takes what is left over after its end.

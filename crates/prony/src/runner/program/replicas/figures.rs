@@ -299,6 +299,7 @@ mod tests {
     use super::super::super::span::tests::{edge, ms, watched};
     use super::super::super::tracked::Happened;
     use super::super::super::tracker::Tracker;
+    use super::super::last_end;
     use super::*;
 
     /// A replica that used as many milliseconds of CPU time, faults and bytes as `spent` says, and wrote these lines.
@@ -382,6 +383,16 @@ mod tests {
         third.fate = Fate::NotBegun("no such file".into());
         assert!(why(makespan(&[first, third])).contains("`replica.3` could not be executed"));
         assert!(why(skew(&[cut_off(second)])).contains("`replica.2` had not ended when the program did"));
+    }
+
+    #[test]
+    fn the_last_end_is_known_where_none_was_cut_off() {
+        let mut all = vec![ran(1, (100, 400), 5, &[]), ran(2, (103, 900), 5, &[]), ran(3, (101, 500), 5, &[])];
+        all[2].fate = Fate::NotBegun("no such file".into());
+        let last = |all: &[Ran]| last_end(all.iter().map(|ran| &ran.fate));
+        assert_eq!((last(&all), last(&all[2..])), (Some(ms(900)), None));
+        all[0] = cut_off(ran(1, (100, 950), 5, &[]));
+        assert_eq!(last(&all), None);
     }
 
     #[test]

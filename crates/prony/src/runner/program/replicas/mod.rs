@@ -24,6 +24,8 @@ pub struct Replicated {
     pub all: Vec<Ran>,
     /// What ending what was left of them took.
     pub finished: Finished,
+    /// When the last of them ended, where all of them did by themselves and it was not told while the program ran.
+    pub ended: Option<Nanos>,
 }
 
 /// One replica, as it was seen.
@@ -72,6 +74,19 @@ pub enum Fate {
 
 /// Why what only samples tell of ended processes is missing.
 const GONE: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
+
+/// When the last of those that were executed ended, where all of them ended by themselves.
+pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f Fate>) -> Option<Nanos> {
+    let mut last = None;
+    for fate in fates {
+        match fate {
+            Fate::NotBegun(_) => {}
+            Fate::Ended(end) => last = last.max(Some(end.at)),
+            Fate::CutOff(_) => return None,
+        }
+    }
+    last
+}
 
 impl Ran {
     /// The instance under which its figures stand, which is its role in samples.
