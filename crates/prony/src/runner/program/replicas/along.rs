@@ -79,6 +79,8 @@ struct Replica {
     first: usize,
     until: Option<usize>,
     told: Option<usize>,
+    /// It has told something since.
+    unread: bool,
 }
 
 impl Replicas {
@@ -148,7 +150,7 @@ impl Replicas {
             false => seen.look_unless_dear(),
         };
         if let Some(edge) = edge {
-            told.into_iter().for_each(|index| self.begun[index].told = Some(edge));
+            told.into_iter().for_each(|index| self.begun[index].read_at(edge));
         }
         self.note_ends(seen);
         Ok(())
@@ -263,6 +265,7 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         first: 0,
         until: None,
         told: None,
+        unread: false,
     };
     Ok((held, replica))
 }
@@ -337,7 +340,14 @@ impl Replica {
 
     /// Takes what it has written, all that is left over where it has `ended`: whether a line told something.
     fn take(&mut self, ended: bool, buffer: &mut [u8]) -> bool {
-        if ended { self.rest(buffer) } else { self.read(buffer).0 }
+        let said = if ended { self.rest(buffer) } else { self.read(buffer).0 };
+        self.unread |= said;
+        said
+    }
+
+    /// Its memory was read after what it told last.
+    const fn read_at(&mut self, edge: usize) {
+        (self.told, self.unread) = (Some(edge), false);
     }
 
     /// Takes what is left over after its end.
@@ -377,6 +387,7 @@ impl Replica {
             first: self.first,
             until: self.until,
             told: self.told,
+            unread: self.unread,
             lines,
             marks,
             threads: self.threads,

@@ -196,14 +196,24 @@ fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
 /// Memory at the end is that when it last told something: afterwards it is gone.
 fn at_the_end(ran: &Ran, seen: Seen<'_>, readings: &mut Readings) {
     let alive = |edge: &usize| seen.edges[*edge].processes.iter().any(|process| process.pid == ran.pid);
-    let last = match ran.told.filter(alive) {
+    let last = match ran.told.filter(alive).filter(|_| !ran.unread) {
         Some(told) => phase_readings(&seen.edges[ran.first], &seen.edges[told], seen.series, &ran.role()),
         None => Readings::new(),
     };
-    let gone =
-        "it had ended before its memory could be read; that is read when a line matches `read`, where it lives on";
+    let why = unread(ran);
     for (key, reading) in readings.iter_mut().filter(|(key, _)| key.0.stat == Some(Stat::End)) {
-        *reading = last.get(key).cloned().unwrap_or_else(|| failed(gone.to_owned()));
+        *reading = last.get(key).cloned().unwrap_or_else(|| failed(why.to_owned()));
+    }
+}
+
+/// Why memory at the end was not read.
+const fn unread(ran: &Ran) -> &'static str {
+    match (&ran.fate, ran.unread) {
+        (Fate::CutOff(_), false) => {
+            "it was cut off before it told anything; its memory is read when a line matches `read`"
+        }
+        (Fate::CutOff(_), true) => "it was cut off before its memory could be read after what it told last",
+        _ => "it had ended before its memory could be read; that is read when a line matches `read`, where it lives on",
     }
 }
 
@@ -326,6 +336,7 @@ mod tests {
             first: 0,
             until: None,
             told: None,
+            unread: false,
             lines: tracker.phases.remove(0),
             marks: 0,
             threads: Threads::default(),
@@ -471,6 +482,19 @@ mod tests {
         assert_eq!((get(both, "time"), get(both, "cpu")), (nanos(ms(200)), Reading::Measured(88e6)));
         assert_eq!(get(both, "rate"), Reading::Measured(50.0));
         assert_eq!(get(both, "anon.max"), Reading::Measured(70.0));
+    }
+
+    #[test]
+    fn memory_of_an_earlier_line_is_not_that_at_the_end() {
+        let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[])];
+        let end = |ran: Ran| get(&instances(&[ran], Seen { edges: &edges, series: &[] })["replica.1"], "anon.end");
+        let told = |unread| Ran { told: Some(1), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
+        let silent = || ran(1, (50, 200), 80, &[]);
+        assert_eq!((end(told(false)), end(cut_off(told(false)))), (Reading::Measured(30.0), Reading::Measured(30.0)));
+        assert!(why(end(told(true))).contains("had ended before its memory could be read"));
+        assert!(why(end(cut_off(told(true)))).contains("cut off before its memory could be read after"));
+        assert!(why(end(cut_off(silent()))).contains("cut off before it told anything"), "it had not ended");
+        assert!(why(end(silent())).contains("had ended before"));
     }
 
     #[test]

@@ -45,8 +45,10 @@ pub struct Ran {
     pub first: usize,
     /// Index of the first edge after its end; `None` is the trial's last one.
     pub until: Option<usize>,
-    /// Index of the edge that was taken when it last told something.
+    /// Index of the edge that was taken when it had told something.
     pub told: Option<usize>,
+    /// It told something after that.
+    pub unread: bool,
     /// What its lines told.
     pub lines: Tracked,
     /// Marks that it made, which are nobody's.
