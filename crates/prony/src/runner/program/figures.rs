@@ -134,7 +134,7 @@ impl Trial<'_> {
         set(readings, Metric::Wall, wall.clone());
         set(readings, Metric::Time, wall);
         if let Some(settle) = observed(spec).and_then(ObserveSpec::settle) {
-            let time = settling::time(self.watched.settled.get(&index), settle, began).map(nanos);
+            let time = settling::time(self.watched.settled.get(&index), settle, began, self.held).map(nanos);
             set(readings, Metric::SettleTime, time.clone());
             set(readings, Metric::Time, time);
         }
@@ -244,7 +244,7 @@ mod tests {
             watched.end = vec![Some(2)];
             let (cpu, written) = (Reading::Measured(ms(40)), Reading::Measured(Bytes::default()));
             let result = SettleResult { settled: true, time, watched: ms(800), cpu, written, blind: vec![] };
-            watched.settled.insert(0, Settled { began: ms(105), result });
+            watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
         }
         super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
     }
