@@ -110,7 +110,8 @@ impl Trial<'_> {
         let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
-        let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen };
+        let pss = watched.replicas.looks.pss;
+        let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
         PhaseRecord {
             completion: if complete { Completion::Complete } else { Completion::Partial },

@@ -124,12 +124,7 @@ impl<'a> Seen<'a> {
         last.is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos())
     }
 
-    /// Reads everything now, for a replica; the index of the edge.
-    pub fn look(&mut self) -> usize {
-        self.edge()
-    }
-
-    /// The same, unless it would take too much of the time.
+    /// Reads everything now, for a replica, unless that would take too much of the time; the index of the edge.
     pub fn look_unless_dear(&mut self) -> Option<usize> {
         (!self.is_dear()).then(|| self.edge())
     }

@@ -197,7 +197,8 @@ impl Turn {
             self.noticed = monotonic();
             return before;
         }
-        let first = [seen.deadline(), seen.next(), self.deadline, grace].into_iter().flatten().min();
+        let first = [seen.deadline(), seen.next(), self.replicas.next(), self.deadline, grace];
+        let first = first.into_iter().flatten().min();
         let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
         let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
         let delayed = self.listens.then(run_delay).flatten();

@@ -13,7 +13,7 @@ use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
 use prony_probe::launch::{CpuTime, End, Finished, Held, LaunchSpec, Running, Status, Usage};
 use prony_probe::limits::Group;
-use prony_probe::sample::{Root, Sampler};
+use prony_probe::sample::{Edge, Root, Sampler};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -25,6 +25,7 @@ use super::super::stream::{Stream, Taken};
 use super::super::threads::Threads;
 use super::super::tracked::Happened;
 use super::super::tracker::Tracker;
+use super::looks::Looks;
 use super::{Fate, Ran, Replicated, last_end};
 use crate::error::Error;
 use crate::runner::lab::Lab;
@@ -62,6 +63,7 @@ pub struct Replicas {
     begun: Vec<Replica>,
     /// All of them have ended, which was told.
     over: bool,
+    looks: Looks,
 }
 
 /// One of them.
@@ -75,10 +77,11 @@ struct Replica {
     threads: Threads,
     probing: Probing,
     released: Nanos,
-    /// Indices of edges: the last before its begin, the first after its end, and when it last told something.
+    /// Indices of edges: the last before its begin and the first after its end.
     first: usize,
     until: Option<usize>,
-    told: Option<usize>,
+    /// Its memory, read when it had told something.
+    told: Option<Edge>,
     /// It has told something since.
     unread: bool,
 }
@@ -123,6 +126,7 @@ impl Replicas {
         for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
             self.begun.push(replica.begin(running, seen)?);
         }
+        self.looks = Looks::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
         Ok(())
     }
 
@@ -135,25 +139,38 @@ impl Replicas {
         if self.over || self.begun.is_empty() {
             return Ok(());
         }
-        let mut told = Vec::new();
-        for (index, replica) in self.begun.iter_mut().enumerate().filter(|(_, replica)| replica.fate.is_none()) {
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
             // The end first, so that all of the output is there when it is found.
             let ended = replica.look()?;
-            if replica.take(ended, buffer) && !ended {
-                told.push(index);
-            }
+            replica.take(ended, buffer);
         }
-        let first_words = told.iter().any(|index| self.begun[*index].told.is_none());
-        let edge = match told.is_empty() {
-            true => None,
-            false if first_words => Some(seen.look()),
-            false => seen.look_unless_dear(),
-        };
-        if let Some(edge) = edge {
-            told.into_iter().for_each(|index| self.begun[index].read_at(edge));
-        }
+        self.read_memory(seen.sampler);
         self.note_ends(seen);
         Ok(())
+    }
+
+    /// When memory that is waited for may be read.
+    pub fn next(&self) -> Option<Instant> {
+        let waiting = self.begun.iter().any(Replica::is_unread);
+        waiting.then(|| Instant::now() + self.looks.due().since(monotonic()).to_duration())
+    }
+
+    /// Reads the memory of those that have told something, as soon as that takes a small part of the time; and of all that
+    /// are under way, where there is time for that too, so that their sum is known.
+    fn read_memory(&mut self, sampler: &Sampler) {
+        let now = monotonic();
+        if self.looks.due() > now || !self.begun.iter().any(Replica::is_unread) {
+            return;
+        }
+        let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
+        let whole = self.looks.affords(under_way, now);
+        let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
+        let roles: Vec<String> = read.map(Replica::role).collect();
+        let edge = sampler.look(&roles);
+        self.looks.note(&edge, roles.len(), roles.len() == under_way);
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
+            (replica.told, replica.unread) = (Some(edge.clone()), false);
+        }
     }
 
     /// Takes an edge where any has ended, and tells the end of the last.
@@ -184,7 +201,7 @@ impl Replicas {
     pub fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
         let until = Instant::now() + WINDING_UP;
         loop {
-            for replica in self.begun.iter_mut().filter(|replica| replica.fate.is_none()) {
+            for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
                 let ended = replica.look()?;
                 replica.take(ended, buffer);
             }
@@ -205,7 +222,7 @@ impl Replicas {
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
     pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
-        let mut replicated = Replicated { phase: self.phase, ..Replicated::default() };
+        let mut replicated = Replicated { phase: self.phase, looks: self.looks, ..Replicated::default() };
         let mut begun = self.begun;
         for replica in begun.iter_mut().filter(|replica| replica.fate.is_none()) {
             replica.cut_off()?;
@@ -282,6 +299,15 @@ impl Replica {
         replica_instance(self.number)
     }
 
+    const fn is_under_way(&self) -> bool {
+        self.fate.is_none()
+    }
+
+    /// Whether its memory is to be read: it has told something, and lives.
+    const fn is_unread(&self) -> bool {
+        self.is_under_way() && self.unread
+    }
+
     /// Its end, where it had begun and is known.
     fn end(&self) -> Option<&End> {
         match self.fate.as_ref()? {
@@ -338,16 +364,9 @@ impl Replica {
         (told, more)
     }
 
-    /// Takes what it has written, all that is left over where it has `ended`: whether a line told something.
-    fn take(&mut self, ended: bool, buffer: &mut [u8]) -> bool {
-        let said = if ended { self.rest(buffer) } else { self.read(buffer).0 };
-        self.unread |= said;
-        said
-    }
-
-    /// Its memory was read after what it told last.
-    const fn read_at(&mut self, edge: usize) {
-        (self.told, self.unread) = (Some(edge), false);
+    /// Takes what it has written, all that is left over where it has `ended`.
+    fn take(&mut self, ended: bool, buffer: &mut [u8]) {
+        self.unread |= if ended { self.rest(buffer) } else { self.read(buffer).0 };
     }
 
     /// Takes what is left over after its end.

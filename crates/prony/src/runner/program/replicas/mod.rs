@@ -2,6 +2,7 @@
 
 pub mod along;
 pub mod figures;
+pub mod looks;
 pub mod told;
 
 use prony_core::experiment::program::replica_instance;
@@ -14,6 +15,7 @@ use prony_probe::sample::counters::Counters;
 
 use super::threads::Threads;
 use super::tracked::Tracked;
+use looks::Looks;
 
 /// All replicas of a trial, as they were seen; nothing where there are none, or where their phase never began.
 #[derive(Debug, Default)]
@@ -26,6 +28,8 @@ pub struct Replicated {
     pub finished: Finished,
     /// When the last of them ended, where all of them did by themselves and it was not told while the program ran.
     pub ended: Option<Nanos>,
+    /// How often and how long their memory was read because they told something.
+    pub looks: Looks,
 }
 
 /// One replica, as it was seen.
@@ -45,8 +49,8 @@ pub struct Ran {
     pub first: usize,
     /// Index of the first edge after its end; `None` is the trial's last one.
     pub until: Option<usize>,
-    /// Index of the edge that was taken when it had told something.
-    pub told: Option<usize>,
+    /// Its memory, read when it had told something.
+    pub told: Option<Edge>,
     /// It told something after that.
     pub unread: bool,
     /// What its lines told.
