@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use prony::results::Database;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, MetricKeyText, TrialRecord};
 use prony_probe::limits::{Ability, capability};
 
@@ -202,6 +202,21 @@ fn none_of_them_is_a_level_and_the_plan_shows_them() {
     let plan = bench.prony(&["check", "e.toml"]);
     let text = String::from_utf8_lossy(&plan.stdout);
     assert!(text.contains("run (2 replicas)") && text.matches("replicas").count() == 1, "{text}");
+}
+
+/// A trial that takes over what the one before left reads no pressure.
+#[test]
+fn arms_with_and_without_replicas_are_observed_alike() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let body = "[factors]\nworkers = [0, 1]\n[program.x]\ncommand = \"true\"\ndirectory = \"site\"\ncopy = \"none\"\n\
+                replicas = { count = \"{workers}\", phase = \"run\", command = \"true\" }\n";
+    let data = bench.run(body);
+    assert_eq!(data.trials.len(), 2);
+    for trial in &data.trials {
+        let pressure = trial.phases[0].reading(MetricKey::amount(Metric::PressureCpu));
+        assert!(!matches!(pressure, None | Some(Reading::Missing(Why::NotApplicable))), "{pressure:?}");
+    }
 }
 
 #[test]
