@@ -244,7 +244,9 @@ mod tests {
             watched.tracker.settled(0, ms(900));
             watched.end = vec![Some(2)];
             let (cpu, written) = (Reading::Measured(ms(40)), Reading::Measured(Bytes::default()));
-            let result = SettleResult { settled: true, time, watched: ms(800), cpu, written, blind: vec![] };
+            let (watched_for, step) = (ms(800), ms(25));
+            let result =
+                SettleResult { settled: true, time, watched: watched_for, step, cpu, written, blind: vec![] };
             watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
         }
         super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0)

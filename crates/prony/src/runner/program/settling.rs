@@ -175,6 +175,7 @@ mod tests {
             settled: true,
             time,
             watched: ms(900),
+            step: ms(25),
             cpu: Reading::Measured(ms(1)),
             written: Reading::Missing(Why::NotApplicable),
             blind: vec![],
@@ -196,7 +197,8 @@ mod tests {
         let found = |time: u64| {
             let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::default()));
             let time = Reading::Measured(ms(time));
-            let result = SettleResult { settled: true, time, watched: ms(900), cpu, written, blind: vec![] };
+            let (watched, step) = (ms(900), ms(25));
+            let result = SettleResult { settled: true, time, watched, step, cpu, written, blind: vec![] };
             let settled = Settled { began: ms(400), result, paused: HeldTimes::new(vec![(ms(420), ms(1_010))]) };
             let held = HeldTimes::new(vec![(ms(100), ms(1_000))]);
             super::time(Some(&settled), &spec(ms(500), ms(900)), ms(100), &held)
