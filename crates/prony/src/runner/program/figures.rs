@@ -149,7 +149,9 @@ fn unordered(lag: Nanos) -> Why {
 
 /// Why a phase has no time whose begin and end came by two ways at once: it would be what prony took to read them.
 fn older(lag: Nanos) -> Why {
-    Why::Failed(format!("the line that ended it came with what began it, up to {lag} before both were read, and may be older"))
+    Why::Failed(format!(
+        "the line that ended it came with what began it, up to {lag} before both were read, and may be older"
+    ))
 }
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
@@ -245,8 +247,7 @@ mod tests {
             watched.end = vec![Some(2)];
             let (cpu, written) = (Reading::Measured(ms(40)), Reading::Measured(Bytes::default()));
             let (watched_for, step) = (ms(800), ms(25));
-            let result =
-                SettleResult { settled: true, time, watched: watched_for, step, cpu, written, blind: vec![] };
+            let result = SettleResult { settled: true, time, watched: watched_for, step, cpu, written, blind: vec![] };
             watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
         }
         super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
@@ -307,7 +308,10 @@ mod tests {
         };
         assert_eq!(wall(true), [Reading::Measured(1e6), Reading::Measured(1e6)]);
         for reading in wall(false) {
-            assert!(matches!(&reading, Reading::Missing(Why::Failed(why)) if why.contains("may be older")), "{reading:?}");
+            assert!(
+                matches!(&reading, Reading::Missing(Why::Failed(why)) if why.contains("may be older")),
+                "{reading:?}"
+            );
         }
     }
 

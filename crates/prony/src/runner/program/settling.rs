@@ -182,7 +182,8 @@ mod tests {
         };
         let settled = |time| Settled { began: ms(105), result: result(time), paused: HeldTimes::default() };
         let spec = spec(ms(500), ms(900));
-        let time = |settled, spec, began| time(settled, spec, began, &HeldTimes::default());
+        let time =
+            |settled: Option<&Settled>, spec: &SettleSpec, began| time(settled, spec, began, &HeldTimes::default());
         assert_eq!(time(Some(&settled(Reading::Measured(ms(300)))), &spec, ms(100)), Reading::Measured(ms(305)));
         let cap = Reading::Missing(Why::Failed("not settled within 900 ms".into()));
         assert_eq!(time(Some(&settled(cap.clone())), &spec, ms(100)), cap);

@@ -210,7 +210,8 @@ impl Replicas {
             if sources.is_empty() || left.is_zero() {
                 return Ok(());
             }
-            let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            let mut fds: Vec<PollFd<'_>> =
+                sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
             let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
             // A signal or an error shows in the next turn.
             let _ = poll(&mut fds, Some(&time));

@@ -522,7 +522,8 @@ mod tests {
     #[test]
     fn memory_of_an_earlier_line_is_not_that_at_the_end() {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[])];
-        let end = |ran: Ran| get(&instances(&[ran], Seen { edges: &edges, series: &[], pss: None })["replica.1"], "anon.end");
+        let end =
+            |ran: Ran| get(&instances(&[ran], Seen { edges: &edges, series: &[], pss: None })["replica.1"], "anon.end");
         let told = |unread| Ran { told: Some(edges[1].clone()), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
         let silent = || ran(1, (50, 200), 80, &[]);
         assert_eq!((end(told(false)), end(cut_off(told(false)))), (Reading::Measured(30.0), Reading::Measured(30.0)));
