@@ -142,6 +142,12 @@ impl Sampler {
         self.shared.lock().edge()
     }
 
+    /// Reads processes of these roles now, PSS among it, and nothing of the store: for what is read while a phase goes on. It
+    /// leaves no trace in the series.
+    pub fn look(&self, roles: &[String]) -> Edge {
+        self.shared.lock().look(roles)
+    }
+
     /// Counters of the whole tree now, ended processes included. Cheap, and leaves no trace in the series.
     pub fn glance(&self) -> Counters {
         self.shared.lock().glance()

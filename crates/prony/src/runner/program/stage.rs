@@ -23,7 +23,7 @@ use prony_probe::sample::{Edge, Root, Sampler, Settings};
 
 use super::store::OnDisk;
 use crate::error::Error;
-use crate::runner::lab::Lab;
+use crate::runner::lab::{Lab, starts_replicas};
 use crate::runner::place::Place;
 use crate::runner::place::setting::Ends;
 use crate::runner::standing::{Common, Standing, counting};
@@ -45,7 +45,8 @@ pub struct Stage {
 
 impl Stage {
     /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
-    /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains.
+    /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains; and where any
+    /// variant has some, each has its own, so that all are observed alike.
     ///
     /// # Errors
     /// Where the machine refuses it.
@@ -56,7 +57,7 @@ impl Stage {
         place: &Place,
         profiled: bool,
     ) -> Result<Self, Error> {
-        let light = lab.experiment.observe().care == Care::Light && !profiled && program.replicas.is_none();
+        let light = lab.experiment.observe().care == Care::Light && !profiled && !starts_replicas(lab.experiment);
         if !light || is_confined(&spec.limits) || !place.is_itself(program) {
             return Ok(Self {
                 scratch: Scratch::create(&lab.near)?,
