@@ -26,11 +26,7 @@ pub(crate) fn baseline(factors: &[FactorDef], root: &Node, problems: &mut Proble
 }
 
 /// Reads a level for some factors: factor -> level, by index.
-pub(crate) fn named(
-    factors: &[FactorDef],
-    node: Option<&Node>,
-    problems: &mut Problems<'_>,
-) -> BTreeMap<usize, usize> {
+pub(crate) fn named(factors: &[FactorDef], node: Option<&Node>, problems: &mut Problems<'_>) -> BTreeMap<usize, usize> {
     let mut named = BTreeMap::new();
     for entry in node.and_then(Node::table).unwrap_or_default() {
         let Some((at, factor)) = by_key(factors, entry, problems) else { continue };

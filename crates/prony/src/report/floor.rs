@@ -59,6 +59,14 @@ impl<'a> Line<'a> {
         }
     }
 
+    /// The two promise different things: time is set beside safety (METHOD 5.2).
+    fn promises_differ(&self) -> Option<String> {
+        let class = |trials: &[&'a TrialRecord]| trials.iter().find_map(|t| t.effective["durability"].as_str());
+        let (own, floor) = (class(&self.own)?, class(&self.floor)?);
+        (own != floor)
+            .then(|| format!("the variant is {own} and the floor {floor}: they promise different things after a crash"))
+    }
+
     fn summary(&self, trials: &[&'a TrialRecord]) -> Summary<'a> {
         Summary::of(&Expr::Metric(self.above.pair.metric.clone()), trials)
     }
@@ -194,6 +202,7 @@ fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
     if share.is_below() {
         marks.push(notes.mark("it takes less than the floor, which is no floor there"));
     }
+    marks.extend(line.promises_differ().map(|text| notes.mark(text)));
     if *unfinished {
         marks.push(notes.mark("a trial that did not finish counts as longer than any that did"));
     }

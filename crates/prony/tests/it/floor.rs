@@ -275,6 +275,17 @@ fn answers_need_not_be_there_and_must_not_differ() {
 }
 
 #[test]
+fn a_floor_that_promises_something_else_is_marked_in_each_row() {
+    let mut data = run(&plan(&["small"], 6), 6);
+    data.trials.iter_mut().filter(|t| t.trial.variant == 2).for_each(|t| t.effective["durability"] = json!("strict"));
+    data.trials.iter_mut().filter(|t| t.trial.variant == 0).for_each(|t| t.effective = Value::Null);
+    let [table] = floors(&data).try_into().unwrap();
+    let note = "the variant is volatile and the floor strict: they promise different things after a crash";
+    assert_eq!(marked(&table, 1, 2), [note]);
+    assert!(!marked(&table, 0, 2).contains(&note), "a program promises nothing that prony knows");
+}
+
+#[test]
 fn settings_without_a_floor_are_said_once() {
     let all = plan(&["a", "b", "c", "d", "e", "f", "g"], 6);
     // The floor runs at the first size only; variants keep their places.

@@ -34,12 +34,7 @@ pub(crate) struct Named {
 }
 
 /// `[compare]` but for baseline and floor, which the design has read already.
-pub(crate) fn compare(
-    node: Option<&Node>,
-    named: Named,
-    phases: &PhaseNames,
-    problems: &mut Problems<'_>,
-) -> Compare {
+pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, problems: &mut Problems<'_>) -> Compare {
     let view = View::new(node, &grammar::COMPARE);
     let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
     Compare {

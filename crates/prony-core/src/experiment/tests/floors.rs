@@ -67,12 +67,17 @@ fn where_the_design_leaves_it_out_a_variant_has_no_floor() {
 #[test]
 fn faults_of_a_floor_are_named_all_at_once() {
     let many = "baseline = { engin = \"lmdb\" }\nfloor = { engine = \"memry\", sise = 1, batch = [10] }";
-    insta::assert_snapshot!(faults(&file(many)), @"");
-    insta::assert_snapshot!(faults(&file("floor = \"memory\"")), @"");
+    insta::assert_snapshot!(faults(&file(many)), @"
+    6:14 unknown factor `engin` | did you mean `engine`?
+    7:20 factor `engine` has no level `memry` | did you mean `memory`?
+    7:29 unknown factor `sise` | did you mean `size`?
+    7:47 `batch` cannot be a list | expected `true`, `false`, a number or a text
+    ");
+    insta::assert_snapshot!(faults(&file("floor = \"memory\"")), @"6:9 `floor` cannot be the text `memory` | expected a table");
     let skip = format!("[design]\nskip = [{{ engine = \"memory\" }}]\n{}", file("floor = { engine = \"memory\" }"));
-    insta::assert_snapshot!(faults(&skip), @"");
+    insta::assert_snapshot!(faults(&skip), @"8:9 no variant is the floor, so nothing can be set above it | `[design]` leaves these levels out; name others, or let them run");
     let grids = "[[design.grid]]\nengine = \"memory\"\nsize = 1\n[[design.grid]]\nengine = \"lmdb\"\nsize = 2\n";
-    insta::assert_snapshot!(faults(&format!("{grids}{}", file("floor = { engine = \"memory\" }"))), @"");
+    insta::assert_snapshot!(faults(&format!("{grids}{}", file("floor = { engine = \"memory\" }"))), @"12:9 the floor runs at no levels of any other variant, so nothing can be set above it | let it run at the levels of the others, or name those levels in `floor` too");
 }
 
 #[test]
