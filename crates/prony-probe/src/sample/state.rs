@@ -236,11 +236,13 @@ impl State {
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
         let processes = self.processes_at_edge(at);
+        let began_store = monotonic();
         let (disk, cached) = self.store_at_edge();
+        let store_took = monotonic().since(began_store);
         let totals = self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect();
         self.edges_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
-        Edge { at, took, processes, totals, group, syncs, pressure, device, disk, cached }
+        Edge { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
     }
 
     /// Whether a lean trial has nothing to look at: its program is not begun, or ended before anyone looked.

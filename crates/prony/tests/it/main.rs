@@ -23,5 +23,6 @@ mod results_store;
 mod run;
 mod runtimes;
 mod search;
+mod stores;
 mod synthetic;
 mod verdicts;
