@@ -25,4 +25,5 @@ mod runtimes;
 mod search;
 mod stores;
 mod synthetic;
+mod users;
 mod verdicts;
