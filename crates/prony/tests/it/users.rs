@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
+use prony::results::Database;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::outcome::Outcome;
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, TrialRecord};
 
-use crate::programs::{Bench, alive, amount, guards, reading, said, scratches, shell};
+use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said, scratches, shell};
 use crate::runtimes::version;
 
 /// Becomes a user who owns nothing, and executes what follows.
@@ -55,7 +56,7 @@ fn program(script: &str, work: &str) -> String {
 }
 
 /// Says who it is, works in a phase with 20 MB of memory and one sync, and leaves files behind.
-const WORK: &str = "echo user $(id -u); echo 'work begin' >> $PRONY_MARKS
+const WORK: &str = "echo user $(id -u); echo 'work begin' >> $PRONY_MARKS; sleep 0.3
     head -c 3000000 /dev/zero > $TMPDIR/x; sync $TMPDIR/x
     x=$(head -c 20000000 /dev/zero | tr '\\0' a); sleep 0.3
     echo 'work end' >> $PRONY_MARKS; mkdir -m 700 $TMPDIR/y; : > $TMPDIR/y/z; sleep 0.1";
@@ -147,6 +148,58 @@ fn a_runtime_that_drops_its_rights_is_still_probed() {
         let heap = |stat| reading(&trial, "work", MetricKey::gauge(Metric::HeapUsed, stat));
         assert!(heap(Stat::End).is_some() && heap(Stat::Before).is_some(), "it was held and collected");
     }
+}
+
+/// What `prony run` of an ordinary user says of an experiment in which `asroot` begins a command that root executes;
+/// `None`, said aloud, where programs cannot be given root's rights.
+fn run_by_another(bench: &Bench, body: &str) -> Option<Output> {
+    let (prony, asroot, home) = (bench.path("prony"), bench.path("asroot"), bench.path("home"));
+    let setpriv = ["/usr/bin/setpriv", "/bin/setpriv"].into_iter().find(|path| Path::new(path).exists())?;
+    for (from, to) in [(PRONY, &prony), (setpriv, &asroot)] {
+        fs::copy(from, to).unwrap();
+    }
+    fs::set_permissions(&asroot, fs::Permissions::from_mode(0o4755)).unwrap();
+    fs::create_dir(&home).unwrap();
+    std::os::unix::fs::chown(&home, Some(65534), Some(65534)).unwrap();
+    let root = format!("{} --reuid=0 --regid=0 --clear-groups", asroot.display());
+    fs::write(home.join("e.toml"), body.replace("asroot", &root)).unwrap();
+    let by_other = |words: &[&str]| {
+        let mut command = Command::new(setpriv);
+        command.args(AS.split(' ').skip(1)).args(words).current_dir(&home).env("HOME", &home).output().unwrap()
+    };
+    let who = by_other(&[&root.split(' ').collect::<Vec<_>>()[..], &["id", "-u"]].concat());
+    if who.stdout != b"0\n" {
+        assert_ne!(
+            std::env::var("PRONY_REQUIRE_ALL").as_deref(),
+            Ok("1"),
+            "set-user-ID programs are required: {who:?}"
+        );
+        println!("SKIPPED: set-user-ID programs have no effect here");
+        return None;
+    }
+    Some(by_other(&[prony.to_str().unwrap(), "run", "e.toml", "--quiet"]))
+}
+
+#[test]
+fn processes_of_root_are_out_of_an_ordinary_users_reach_and_are_named() {
+    let Some(bench) = bench() else { return };
+    let script = "asroot sh -c 'echo $$; exec sleep 600'";
+    let body = format!(
+        "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\nhertz = 100\n[limits]\ntime = {{ trial = \"1 s\" }}\n{}\
+         [[phase]]\nname = \"early\"\nend = {{ line = \"^[0-9]\" }}\n[[phase]]\nname = \"late\"\nbegin = {{ after = \"early\" }}\n",
+        shell(&format!("{script}\n"))
+    );
+    let Some(output) = run_by_another(&bench, &body) else { return };
+    let database = Database::open(&bench.path("home/prony.db")).unwrap();
+    let trial = database.load_run(database.runs().unwrap()[0].id).unwrap().trials.remove(0);
+    let pid = said(&trial).trim().to_owned();
+    let ran_on = alive(&pid);
+    // It is root's, as this test is.
+    let ended = Command::new("kill").args(["-KILL", &pid]).status().unwrap();
+    assert!(ran_on && ended.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
+    let named = |text: &&String| text.contains(&pid) && text.contains("run as another user");
+    assert_eq!(trial.ending.evidence.iter().filter(named).count(), 1, "{:?}", trial.ending);
 }
 
 /// What is closed to a user stays closed: that is between him and the folder in which results are kept.
