@@ -15,6 +15,7 @@ pub mod profile;
 pub mod runtime;
 pub mod sample;
 pub mod settle;
+pub mod shared;
 mod sys;
 mod why;
 

@@ -13,7 +13,7 @@ use prony_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::cache;
-use crate::clock::Clock;
+use crate::clock::{Clock, monotonic};
 use crate::sample::Sampler;
 
 /// How things stand at one look. Cumulative, but for the levels `store` and `unwritten`.
@@ -42,11 +42,21 @@ pub struct TreeProbe<'a> {
     pub sampler: &'a Sampler,
     /// Where the store is; `None` for programs without one, whose writes and CPU time alone are watched.
     pub store: Option<PathBuf>,
+    /// How long its looks at the store took so far.
+    pub store_took: Nanos,
+}
+
+impl<'a> TreeProbe<'a> {
+    /// Looks at a sampled tree and at its store, where it has one.
+    pub const fn new(sampler: &'a Sampler, store: Option<PathBuf>) -> Self {
+        Self { sampler, store, store_took: Nanos::ZERO }
+    }
 }
 
 impl Probe for TreeProbe<'_> {
     fn look(&mut self) -> Activity {
         let counters = self.sampler.glance();
+        let began = monotonic();
         let none = || Reading::Missing(Why::NotApplicable);
         let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
             let unwritten = match cache::resident(directory) {
@@ -55,6 +65,9 @@ impl Probe for TreeProbe<'_> {
             };
             (cache::disk_usage(directory).map(|usage| usage.blocks), unwritten)
         });
+        if self.store.is_some() {
+            self.store_took += monotonic().since(began);
+        }
         Activity { cpu: counters.on_cpu, written: counters.written, store, unwritten }
     }
 }

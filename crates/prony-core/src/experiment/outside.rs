@@ -1,20 +1,20 @@
-//! Placeholders of programs that ask for what is outside of the file: `{env.NAME}`, `{dir}`, `{instance}`.
+//! Placeholders of programs that ask for what is outside of the file: `{env.NAME}`, `{dir}`, `{tmp}`, `{instance}`.
 
 use std::collections::BTreeMap;
 
 use super::node::{Entry, Node, RawExperiment, Value};
 use super::placeholder::{Part, span_in, split};
 use super::problem::{Problem, Problems};
-use super::program::{DIR, INSTANCE};
+use super::program::{DIR, INSTANCE, TMP};
 
-/// Keys of a program whose texts are told the directory in which it works.
+/// Keys of a program whose texts are told the directory in which it works, and its TMPDIR.
 const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cleanup"];
 
 /// Keys of replicas whose texts are told that and the number of each.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 
-/// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}` and `{instance}`, which are known in a trial only. The
-/// variables are prony's own: what came of them is part of the checked experiment, and so of its record.
+/// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which are known in a trial
+/// only. The variables are prony's own: what came of them is part of the checked experiment, and so of its record.
 pub(crate) fn fill(
     raw: &RawExperiment,
     variables: &BTreeMap<String, String>,
@@ -67,7 +67,7 @@ impl Filling<'_> {
     fn text(&self, node: &mut Node, problems: &mut Problems<'_>) {
         // Faults of the braces are said by the validator, which sees the text as it stands.
         let Some(Ok(parts)) = node.text().map(split) else { return };
-        let is_ours = |name: &str| matches!(name, "dir" | "instance") || name.starts_with("env.");
+        let is_ours = |name: &str| matches!(name, "dir" | "tmp" | "instance") || name.starts_with("env.");
         let ours = |part: &Part| matches!(part, Part::Hole(name, _) if is_ours(name));
         if !parts.iter().any(ours) {
             return;
@@ -77,6 +77,7 @@ impl Filling<'_> {
             match part {
                 Part::Text(text) => filled += &escaped(&text),
                 Part::Hole(name, _) if name == "dir" && self.dir => filled += DIR,
+                Part::Hole(name, _) if name == "tmp" && self.dir => filled += TMP,
                 Part::Hole(name, _) if name == "instance" && self.instance => filled += INSTANCE,
                 Part::Hole(name, at) => match name.strip_prefix("env.").map(|name| (name, self.variables.get(name))) {
                     Some((_, Some(value))) => filled += &escaped(value),

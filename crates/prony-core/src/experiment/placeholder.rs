@@ -6,7 +6,7 @@ use super::node::Node;
 use super::problem::{Problem, known_hint};
 
 /// Names that placeholders of other kinds begin with; no factor may have one.
-pub(crate) const NAMESPACES: [&str; 8] = ["doc", "i", "saved", "service", "port", "dir", "instance", "env"];
+pub(crate) const NAMESPACES: [&str; 9] = ["doc", "i", "saved", "service", "port", "dir", "tmp", "instance", "env"];
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,10 +124,10 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
             format!("`{{{hole}}}` has no meaning here"),
             Some("`{i}`, the record's number, stands in the keys and values of `[data]`".to_owned()),
         )),
-        "env" | "dir" => Some((
+        "env" | "dir" | "tmp" => Some((
             format!("`{{{hole}}}` has no meaning here"),
             Some(
-                "`{env.NAME}` stands in `[program.NAME]`, and `{dir}` in its commands, variables and `store`"
+                "`{env.NAME}` stands in `[program.NAME]`, and `{dir}` and `{tmp}` in its commands, variables and `store`"
                     .to_owned(),
             ),
         )),

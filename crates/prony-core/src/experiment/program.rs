@@ -26,7 +26,7 @@ pub struct ProgramSpec {
     pub directory: Option<String>,
     /// Which copy of `directory` it works in.
     pub copy: CopyOf,
-    /// Where its data lie: a file or a directory, relative to the one it works in. Its size is read at edges of phases.
+    /// Where its data lie: a file or a directory, relative to the one it works in; [`DIR`] and [`TMP`] stand for paths. Its size is read at edges of phases.
     #[serde(default)]
     pub store: Option<String>,
     /// Variables beside those of [`BASE_ENV`].
@@ -255,6 +255,9 @@ impl Manager {
 /// What stands in the place of `{dir}` in a command or a variable until the trial's directory is known: no argument and
 /// no variable can hold a zero byte.
 pub const DIR: &str = "\0dir\0";
+
+/// What stands in the place of `{tmp}` until the trial's `TMPDIR` is known.
+pub const TMP: &str = "\0tmp\0";
 
 /// What stands in the place of `{instance}` until a replica is started.
 pub const INSTANCE: &str = "\0instance\0";

@@ -226,15 +226,21 @@ pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
 
 /// Reading the size of a store took a good part of the time in which the program ran.
 pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
-    let reading = record.effective["store"]["reading_ns"].as_u64()? as f64;
+    let store = &record.effective["store"];
+    let reading = store["reading_ns"].as_u64()? as f64;
     let wall = record.phases.iter().filter_map(|phase| Some(phase.end?.since(phase.begin?).as_nanos())).sum::<u64>();
     if reading <= READING * wall as f64 {
         return None;
     }
     let [took, wall] = [reading as u64, wall].map(Nanos::from_nanos);
-    let message = format!("reading the program's `store` where phases begin and end took {took} of {wall}");
+    let message = format!(
+        "reading the program's `store`, where phases begin and end and while one waits for quiet, took {took} of {wall}"
+    );
     let hint = "name a smaller part of it as `store`: what reads it takes a processor and the disk's attention";
-    Some(Finding::of("store_read_long", Severity::Warning, message, hint).with(json!({ "reading_ns": reading })))
+    Some(
+        Finding::of("store_read_long", Severity::Warning, message, hint)
+            .with(json!({ "reading_ns": reading, "looks_ns": store["looks_ns"] })),
+    )
 }
 
 /// The program wrote so much that writing it counts.

@@ -50,6 +50,15 @@ const BIRTH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 /// How often the count of kills is read where the kernel announces none.
 const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
+/// Why processes that are still there after this time are not waited for.
+fn unending(pids: &[i32], waited: Duration) -> Option<String> {
+    // What has become another user by a set-user-ID program is out of reach, and no patience brings it back.
+    if waited >= MOST_SPARING && pids.iter().all(|pid| tree::is_out_of_reach(*pid)) {
+        return Some(format!("processes {pids:?} run as another user, may not be ended by this one, and run on"));
+    }
+    (waited >= MOST_PATIENCE).then(|| format!("processes {pids:?} cannot be ended"))
+}
+
 /// Runs a supervisor on its end of the socket until the runner is done or gone. To be called first thing in a
 /// process of its own, which exits with what this returns.
 pub fn supervise(socket: OwnedFd) -> ExitCode {
@@ -519,8 +528,10 @@ impl Supervisor {
                 None => {}
             }
             tree::kill_all(self.nursery.pid);
-            if began.elapsed() >= MOST_PATIENCE {
-                return self.finished.problems.push(format!("processes {pids:?} cannot be ended"));
+            if let Some(problem) = unending(&pids, began.elapsed()) {
+                // It may be ended twice: after its time and at the end.
+                self.finished.problems.retain(|known| *known != problem);
+                return self.finished.problems.push(problem);
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(Duration::from_millis(20));

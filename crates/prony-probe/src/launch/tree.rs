@@ -5,7 +5,9 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
 use prony_core::reading::{Reading, Why};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, waitid};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, getpid, pidfd_open, pidfd_send_signal, test_kill_process, waitid,
+};
 
 use crate::owner::{Place, ProcessId, all_places, place};
 
@@ -130,6 +132,12 @@ fn signal(id: ProcessId, signal: Signal) {
         // A process that has ended meanwhile needs no signal.
         let _ = pidfd_send_signal(&handle, signal);
     }
+}
+
+/// Whether a process is there that this one may send no signal.
+pub(super) fn is_out_of_reach(pid: i32) -> bool {
+    let asked = Pid::from_raw(pid).map(test_kill_process);
+    matches!(asked, Some(Err(rustix::io::Errno::PERM)))
 }
 
 /// Stops everything below the calling process but `nursery` until a scan finds nothing that still runs free, so that nothing forks

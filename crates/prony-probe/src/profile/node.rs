@@ -13,6 +13,7 @@ use serde_json::json;
 use super::Taken;
 use crate::error::Error;
 use crate::runtime::{utf8, write_all};
+use crate::shared;
 
 const PRELOAD: &str = include_str!("node/prony-profile.cjs");
 const OPTIONS: &str = "NODE_OPTIONS";
@@ -26,7 +27,7 @@ pub fn prepare(dir: &Path, interval: Nanos, env: &mut Vec<(OsString, OsString)>)
     let entry = dir.join("prony-profile.cjs");
     // Node reads the quotes and backslashes of NODE_OPTIONS as JSON writes them.
     let mut options = OsString::from(format!("--require {}", json!(utf8(&entry)?)));
-    fs::create_dir_all(dir).map_err(Error::file("create", dir))?;
+    shared::directory(dir).map_err(Error::file("create", dir))?;
     write_all(dir, &[("prony-profile.cjs", PRELOAD), ("settings.json", &settings)])?;
     match env.iter_mut().find(|(name, _)| name == OsStr::new(OPTIONS)) {
         Some((_, own)) => {

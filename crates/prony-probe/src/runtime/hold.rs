@@ -4,10 +4,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, mknodat};
-
 use super::protocol::Source;
 use crate::error::Error;
+use crate::shared::{self, Others};
 
 /// What a held thread is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +52,7 @@ impl Holder {
     pub fn answer(dir: &Path, source: Source, hold: u64) -> Result<Self, Error> {
         let name = format!("{}-{}-{hold}", source.pid, source.thread);
         let (path, making) = (dir.join(&name), dir.join(format!(".{name}")));
-        let made = mknodat(CWD, &making, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
-        made.map_err(|e| Error::file("create", &making)(e.into()))?;
+        shared::fifo(&making, Others::Read).map_err(Error::file("create", &making))?;
         // Open for both ways before it has its name: neither side can wait for the other to open it.
         let fifo = OpenOptions::new().read(true).write(true).open(&making).map_err(Error::file("open", &making))?;
         fs::rename(&making, &path).map_err(Error::file("rename", &making))?;

@@ -31,6 +31,7 @@ pub use protocol::{
 pub use tally::{Bucket, CallTotals, Role, Roles, Tallies};
 
 use crate::error::Error;
+use crate::shared;
 
 /// How many invocations of a call are told one by one in each thread, unless a spec says otherwise.
 pub const DETAIL: u32 = 1_000;
@@ -165,9 +166,10 @@ pub fn prepare(
     spec.calls.iter().try_for_each(|call| runtime.check(call))?;
     let reports = spec.dir.join("reports");
     let text = written(spec, &reports)?;
-    for made in [spec.dir, spec.hold, &reports] {
+    for made in [spec.dir, spec.hold] {
         fs::create_dir_all(made).map_err(Error::file("create", made))?;
     }
+    shared::directory(&reports).map_err(Error::file("create", &reports))?;
     match runtime {
         Runtime::Node => node::install(spec.dir, &text, env)?,
         Runtime::Python => python::install(spec.dir, &text, env)?,

@@ -24,6 +24,9 @@ pub struct Edge {
     pub at: Nanos,
     /// How long taking it took, dear figures included.
     pub took: Nanos,
+    /// How long reading the store took, of that.
+    #[serde(default)]
+    pub store_took: Nanos,
     /// Processes alive.
     pub processes: Vec<EdgeProcess>,
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
@@ -209,6 +212,7 @@ mod tests {
             Edge {
                 at: cpu,
                 took: Nanos::ZERO,
+                store_took: Nanos::ZERO,
                 processes: Vec::new(),
                 totals: BTreeMap::from([(String::new(), counters)]),
                 group: Reading::Measured(GroupCpu { total: cpu, user: cpu, system: Nanos::ZERO }),

@@ -263,6 +263,7 @@ mod tests {
         Edge {
             at: ms(at),
             took: Nanos::ZERO,
+            store_took: Nanos::ZERO,
             processes,
             totals: BTreeMap::from([(String::new(), counters(2 * cpu)), ("worker".into(), counters(cpu))]),
             group: Reading::Missing(Why::NotApplicable),

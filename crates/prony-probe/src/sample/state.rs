@@ -254,11 +254,13 @@ impl State {
         };
         let processes = self.processes_at_edge(at, roles);
         let unread = (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
+        let began_store = monotonic();
         let (disk, cached) = if roles.is_some() { unread } else { self.store_at_edge() };
+        let store_took = monotonic().since(began_store);
         let totals = self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect();
         self.edges_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
-        Edge { at, took, processes, totals, group, syncs, pressure, device, disk, cached }
+        Edge { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
     }
 
     /// Whether a lean trial has nothing to look at: its program is not begun, or ended before anyone looked.

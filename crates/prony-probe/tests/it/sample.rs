@@ -5,6 +5,7 @@ use std::path::Path;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{MetricKeyText, ProcessSeries};
+use prony_core::units::Nanos;
 use prony_probe::sample::{Edge, Readings, Root, Sampler, Settings, phase_readings};
 
 use crate::subject::Subject;
@@ -232,6 +233,7 @@ fn bytes_written_reach_the_phase_they_were_written_in() {
     let (begin, end, _) = phase(&mut subject, &sampler);
     let readings = phase_readings(&begin, &end, &[], "");
     assert_eq!(amount(&readings, Metric::DiskLength), 8.0 * MIB);
+    assert!(Nanos::ZERO < end.store_took && end.store_took < end.took, "{} of {}", end.store_took, end.took);
     // The file system's own blocks may be charged to whoever made them dirty.
     assert!((8.0 * MIB..9.0 * MIB).contains(&amount(&readings, Metric::Written)));
     assert!(amount(&readings, Metric::Disk) >= 8.0 * MIB);

@@ -4,7 +4,7 @@ use prony_core::experiment::spec::SettleSpec;
 use prony_core::units::{Bytes, Fraction, Nanos};
 use prony_probe::clock::{SystemClock, monotonic};
 use prony_probe::sample::{Root, Sampler, Settings};
-use prony_probe::settle::{TreeProbe, watch};
+use prony_probe::settle::{Probe, TreeProbe, watch};
 
 use crate::subject::Subject;
 
@@ -20,7 +20,7 @@ fn work_after_the_answer_is_found_and_its_end_too() {
     };
     subject.go();
     let began = monotonic();
-    let result = watch(&mut TreeProbe { sampler: &sampler, store: None }, &spec, &SystemClock, || false);
+    let result = watch(&mut TreeProbe::new(&sampler, None), &spec, &SystemClock, || false);
     let result = result.expect("nobody asks it to stop");
     let said = subject.then();
     let truth: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
@@ -32,4 +32,18 @@ fn work_after_the_answer_is_found_and_its_end_too() {
     assert!(cpu > truth[1] as f64 * 0.5 && cpu < truth[1] as f64 * 1.05, "{cpu} of {said}");
     assert_eq!(result.blind, [""; 0], "it has no store that could go unseen");
     assert_eq!(sampler.glance().on_cpu.measured().map(|cpu| cpu.as_nanos() >= truth[1]), Some(true));
+}
+
+#[test]
+fn looks_at_a_store_are_timed_and_those_at_a_tree_are_not() {
+    let subject = Subject::done("nothing");
+    let sampler = Sampler::start(vec![Root::subject(subject.pid(), "worker")], Settings::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let took = |store| {
+        let mut probe = TreeProbe::new(&sampler, store);
+        probe.look();
+        probe.store_took
+    };
+    assert!(took(Some(dir.path().to_path_buf())) > Nanos::ZERO);
+    assert_eq!(took(None), Nanos::ZERO);
 }

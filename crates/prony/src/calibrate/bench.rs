@@ -187,7 +187,7 @@ impl Observed {
         };
         let began = monotonic();
         let mut told = None;
-        let tree = TreeProbe { sampler, store: None };
+        let tree = TreeProbe::new(sampler, None);
         let mut probe = AfterFirstLook { tree, then: || told = Some(child.tell(step)), looked: false };
         let result = settle::watch(&mut probe, spec, &SystemClock, || false);
         told.unwrap_or(Ok(()))?;

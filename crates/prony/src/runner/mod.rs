@@ -15,6 +15,7 @@ pub mod session;
 mod standing;
 pub mod terminal;
 pub mod trial;
+pub mod warned;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use prony_core::event::Event;
 use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::experiment::program::Care;
-use prony_core::finding::{Finding, Severity};
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
 use prony_core::plan::{self, PlannedTrial};
@@ -37,6 +37,7 @@ use crate::verdicts;
 use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
+use warned::Warned;
 
 /// Trials that are shorter are kept several at once where care is light.
 const SHORT: Nanos = Nanos::from_millis(5);
@@ -69,8 +70,7 @@ pub struct Campaign<'a> {
     /// Positions that an earlier session finished.
     pub done: BTreeSet<u32>,
     gathered: Gathered,
-    /// Warnings that were told, by guard and phase.
-    warned: BTreeSet<(String, Option<String>)>,
+    warned: Warned,
 }
 
 /// Short trials that wait to be kept together, which costs a fraction of keeping each by itself.
@@ -85,19 +85,7 @@ struct Gathered {
 impl<'a> Campaign<'a> {
     /// A run of which `done` are the positions that an earlier session finished.
     pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: BTreeSet<u32>) -> Self {
-        Self { database, run, plan, done, gathered: Gathered::default(), warned: BTreeSet::new() }
-    }
-
-    /// Warnings of a trial that no trial before had: who waits for hours should know at once that a pattern matches nothing.
-    fn warnings(&mut self, record: &TrialRecord) -> Vec<Event> {
-        let warnings = record.findings.iter().filter(|finding| finding.severity == Severity::Warning);
-        let new = warnings.filter(|finding| self.warned.insert((finding.guard.clone(), finding.phase.clone())));
-        let notice = |Finding { guard, phase, message, hint, .. }: &Finding| {
-            let place = phase.as_ref().map(|phase| format!(" in `{phase}`")).unwrap_or_default();
-            let text = format!("warning: `{guard}`{place}: {message}");
-            Event::Notice { text, hint: Some(hint.clone()).filter(|hint| !hint.is_empty()) }
-        };
-        new.map(notice).collect()
+        Self { database, run, plan, done, gathered: Gathered::default(), warned: Warned::default() }
     }
 
     /// Keeps what has gathered before a trial that may take long: it need not be lost with that, nor with the machine's
@@ -308,7 +296,7 @@ fn one(
         _ => summary.failed += 1,
     }
     let light = lab.experiment.observe().care == Care::Light;
-    let warnings = if light { Vec::new() } else { campaign.warnings(&record) };
+    let warnings = campaign.warned.news(&record, lab.experiment.observe().care);
     let event = ended(campaign, &record, variant);
     campaign.keep(record, light)?;
     observer.event(&event);

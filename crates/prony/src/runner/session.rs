@@ -234,7 +234,7 @@ impl<'a> Session<'a> {
 
     fn settle(&mut self, settle: &SettleSpec, phase: &PhaseSpec) -> Result<(), Stop> {
         let deadline = self.phase_deadline(phase);
-        let mut probe = TreeProbe { sampler: &self.sampler, store: Some(self.dir().to_path_buf()) };
+        let mut probe = TreeProbe::new(&self.sampler, Some(self.dir().to_path_buf()));
         let mut why = None;
         let stop = || {
             why = self.asked_to_stop(deadline);

@@ -20,6 +20,7 @@ use crate::results::{Database, RunId, RunStart, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::Observer;
+use crate::runner::warned::Warned;
 use crate::runner::{Summary, elsewhere, trial, unix_ms, variant_text};
 
 /// What every search needs beside its file.
@@ -61,6 +62,7 @@ pub struct Prober<'a> {
     observer: &'a mut dyn Observer,
     interrupt: Interrupt,
     summary: Summary,
+    warned: Warned,
 }
 
 impl<'a> Prober<'a> {
@@ -136,6 +138,7 @@ impl<'a> Prober<'a> {
             observer: means.observer,
             interrupt: means.interrupt,
             summary: Summary::default(),
+            warned: Warned::default(),
         })
     }
 
@@ -201,6 +204,8 @@ impl<'a> Prober<'a> {
             done: self.position,
             trials: self.position,
         });
+        let warnings = self.warned.news(&record, self.experiment.observe().care);
+        warnings.iter().for_each(|warning| self.observer.event(warning));
         Ok(Some(record))
     }
 

@@ -24,5 +24,7 @@ mod results_store;
 mod run;
 mod runtimes;
 mod search;
+mod stores;
 mod synthetic;
+mod users;
 mod verdicts;

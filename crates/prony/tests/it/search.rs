@@ -130,6 +130,26 @@ fn each_combination_grows_to_its_own_edge() {
     assert!(bench.prony(&["ls"]).1.contains("how far `n` grows"));
 }
 
+/// With full care, and with a phase whose pattern no line matches.
+const DEAF: &str = r#"
+[factors]
+n = [1]
+[program.x]
+command = ["echo", "{n}"]
+[[phase]]
+name = "never"
+begin = { line = '^nothing' }
+"#;
+
+#[test]
+fn a_warning_is_told_with_the_first_trial_that_has_it_and_once() {
+    let bench = Bench::new(DEAF);
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..2", "--confirm", "1"]);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(said.contains("lives to the end of the range") && bench.run(1).trials.len() > 1, "{said}");
+    assert_eq!(errors.matches("warning: `phase_never_began` in `never`: ").count(), 1, "{errors}");
+}
+
 #[test]
 fn nothing_that_lives_is_answered_with_no() {
     let bench = Bench::new(EDGES);

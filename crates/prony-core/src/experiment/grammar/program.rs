@@ -13,7 +13,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "command",
             COMMAND_SHAPE,
             "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected. \
-             `{dir}` is the directory it works in, `{env.NAME}` a variable as prony found it, which is recorded.",
+             `{dir}` is the directory it works in, `{tmp}` its TMPDIR, `{env.NAME}` a variable as prony found it, which is recorded.",
         ),
         optional(
             "directory",
@@ -35,9 +35,9 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "store",
             Shape::Text,
             "`disk`, `disk.length` and `cached` are missing",
-            "The file or directory in which it keeps its data, from the directory it works in (`{dir}/data`). Its size and \
-             its share of the page cache are read at the begins and ends of phases, while the program runs on: name no \
-             large tree.",
+            "The file or directory in which it keeps its data, from the directory it works in (`{dir}/data`), or in its \
+             TMPDIR (`{tmp}/data`). Its size and its share of the page cache are read at the begins and ends of phases, \
+             while the program runs on: name no large tree.",
         ),
         optional(
             "env",

@@ -3,7 +3,7 @@
 use super::*;
 use crate::experiment::program::{
     AtEndSpec, Care, Change, CommandLine, CopyOf, DIR, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec, Runtime,
-    Trigger,
+    TMP, Trigger,
 };
 use crate::experiment::spec::{Action, PhaseSpec, Subject};
 
@@ -384,8 +384,10 @@ fn programs_are_told_their_directory_and_variables() {
         unset.contains("3:14 the variable `PLACE` is not set where prony runs | `PLACE=... prony ...` sets it"),
         "{unset}"
     );
-    let elsewhere = faults("[program.x]\ncommand = \"a\"\ndirectory = \"{dir}\"\n");
-    assert!(elsewhere.contains("`{dir}` has no meaning here"), "{elsewhere}");
+    for hole in ["{dir}", "{tmp}"] {
+        let elsewhere = faults(&format!("[program.x]\ncommand = \"a\"\ndirectory = \"{hole}\"\n"));
+        assert!(elsewhere.contains(&format!("`{hole}` has no meaning here")), "{elsewhere}");
+    }
 }
 
 #[test]
@@ -395,6 +397,7 @@ fn a_program_may_say_where_its_data_lie() {
     };
     assert_eq!(store(""), None);
     assert_eq!(store("store = \"{dir}/data-{n}\"\n"), Some(format!("{DIR}/data-3")));
+    assert_eq!(store("store = \"{tmp}/data-{n}\"\n"), Some(format!("{TMP}/data-3")));
     assert_eq!(store("store = \"data\"\n"), Some("data".to_owned()));
     let said = faults("[program.x]\ncommand = \"a\"\nstore = \"\"\n");
     assert_eq!(

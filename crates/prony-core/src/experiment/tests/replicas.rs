@@ -1,7 +1,7 @@
 //! Programs with replicas.
 
 use super::*;
-use crate::experiment::program::{CommandLine, DIR, INSTANCE, ReplicasSpec, Trigger};
+use crate::experiment::program::{CommandLine, DIR, INSTANCE, ReplicasSpec, TMP, Trigger};
 use crate::experiment::spec::Action;
 
 const WORKERS: &str = r#"
@@ -13,7 +13,7 @@ env = { STORE = "{dir}/store" }
 [program.site.replicas]
 count = "{workers}"
 phase = "queries"
-env = { WORKER = "{instance} of {workers} in {dir}", SHARE = 2 }
+env = { WORKER = "{instance} of {workers} in {dir} and {tmp}", SHARE = 2 }
 command = ["worker", "{instance}", "{workers}"]
 read = '(?<time>[\d.]+)s - (?<operations>\d{1,9})/'
 [[phase]]
@@ -35,7 +35,7 @@ fn replicas(text: &str) -> Vec<Option<ReplicasSpec>> {
 #[test]
 fn every_key_of_replicas_is_read() {
     let found = replicas(WORKERS);
-    let env = [("SHARE", "2".to_owned()), ("WORKER", format!("{INSTANCE} of 3 in {DIR}"))];
+    let env = [("SHARE", "2".to_owned()), ("WORKER", format!("{INSTANCE} of 3 in {DIR} and {TMP}"))];
     let expected = ReplicasSpec {
         count: 3,
         phase: "queries".into(),

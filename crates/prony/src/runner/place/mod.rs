@@ -179,7 +179,7 @@ impl Place {
         let scratch = Scratch::create(means.near)?;
         let own = || self.directory(program, scratch.path());
         let directory = self.directory.clone().map_or_else(own, Ok)?;
-        let setting = Setting { program, scratch: scratch.path(), directory };
+        let setting = Setting::new(program, scratch.path(), directory);
         step(means, &setting, what, line)
     }
 
@@ -187,7 +187,7 @@ impl Place {
     fn warm_up(&self, means: Means<'_>, program: &ProgramSpec, limits: &Limits) -> Result<(), Error> {
         let scratch = Scratch::create(means.near)?;
         let directory = self.directory(program, scratch.path())?;
-        let setting = Setting { program, scratch: scratch.path(), directory };
+        let setting = Setting::new(program, scratch.path(), directory);
         if let Some(prepare) = &program.prepare {
             step(means, &setting, "prepare", prepare)?;
         }
@@ -206,7 +206,7 @@ fn tool(
     copy: &Path,
     words: &[String],
 ) -> Result<String, String> {
-    let setting = Setting { program, scratch, directory: copy.to_path_buf() };
+    let setting = Setting::new(program, scratch, copy.to_path_buf());
     let ran = setting.beside(words).and_then(|mut spec| {
         // The place outlives it.
         spec.scratch.clear();

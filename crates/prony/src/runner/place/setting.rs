@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::{BASE_ENV, DIR, InputSpec, OutputTo, ProgramSpec};
+use prony_core::experiment::program::{BASE_ENV, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
 use prony_core::units::Bytes;
 use prony_probe::launch::{Input, LaunchSpec, Output};
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use prony_probe::shared::{self, Others};
+use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
@@ -27,6 +28,8 @@ pub struct Setting<'a> {
     pub scratch: &'a Path,
     /// Where it works.
     pub directory: PathBuf,
+    /// Its TMPDIR.
+    pub tmp: PathBuf,
 }
 
 /// The runner's ends of what the program was given.
@@ -51,7 +54,12 @@ fn setup(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Error {
     move |errno| Error::Setup { doing, source: errno.into() }
 }
 
-impl Setting<'_> {
+impl<'a> Setting<'a> {
+    /// With a TMPDIR in its scratch.
+    pub fn new(program: &'a ProgramSpec, scratch: &'a Path, directory: PathBuf) -> Self {
+        Self { program, scratch, directory, tmp: scratch.join("tmp") }
+    }
+
     /// The launch, and the runner's ends of it.
     ///
     /// # Errors
@@ -93,7 +101,7 @@ impl Setting<'_> {
     }
 
     fn command(&self, spec: &mut LaunchSpec, words: &[String]) {
-        let mut words = words.iter().map(|word| self.with_directory(word));
+        let mut words = words.iter().map(|word| self.filled(word));
         spec.command = words.next().unwrap_or_default();
         spec.args = words.collect();
     }
@@ -104,17 +112,33 @@ impl Setting<'_> {
         let inherited = self.program.inherit.iter().map(String::as_str);
         let names = BASE_ENV.into_iter().chain(inherited).filter(|name| !self.program.env.contains_key(*name));
         let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
-        env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.with_directory(value))));
+        env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
         self.add_packages(&mut env);
-        let temporary = self.scratch.join("tmp");
-        fs::create_dir_all(&temporary).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
-        env.push(("TMPDIR".into(), temporary.into()));
+        shared::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
+        env.push(("TMPDIR".into(), self.tmp.clone().into()));
         env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         Ok(env)
     }
 
-    fn with_directory(&self, text: &str) -> OsString {
-        with_directory(text, &self.directory)
+    /// A text in which its places are told.
+    pub fn filled(&self, text: &str) -> OsString {
+        let (mut filled, mut rest) = (OsString::new(), text);
+        let next = |rest: &str| {
+            let places = [(DIR, &self.directory), (TMP, &self.tmp)].into_iter();
+            places.filter_map(|(hole, path)| Some((rest.find(hole)?, hole, path))).min_by_key(|(at, ..)| *at)
+        };
+        while let Some((at, hole, path)) = next(rest) {
+            filled.push(&rest[..at]);
+            filled.push(path);
+            rest = &rest[at + hole.len()..];
+        }
+        filled.push(rest);
+        filled
+    }
+
+    /// The same for the record.
+    pub fn told(&self, text: &str) -> String {
+        self.filled(text).to_string_lossy().into_owned()
     }
 
     /// Packages of the copy's own stand before others.
@@ -151,25 +175,14 @@ impl Setting<'_> {
     /// A FIFO: marks wake the runner, and nothing is written to a disk.
     fn marks(&self) -> Result<File, Error> {
         let path = self.scratch.join(MARKS);
-        let failed = setup("make the FIFO for marks");
+        let doing = "make the FIFO for marks";
         if !path.exists() {
-            mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(&failed)?;
+            shared::fifo(&path, Others::Write).map_err(|source| Error::Setup { doing, source })?;
         }
         // Opened for both, so that it never ends when a writer goes.
         let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        Ok(open(&path, flags, Mode::empty()).map_err(&failed)?.into())
+        Ok(open(&path, flags, Mode::empty()).map_err(setup(doing))?.into())
     }
-}
-
-/// A text in which the directory is told.
-pub fn with_directory(text: &str, directory: &Path) -> OsString {
-    let mut parts = text.split(DIR);
-    let mut told = OsString::from(parts.next().unwrap_or_default());
-    for part in parts {
-        told.push(directory);
-        told.push(part);
-    }
-    told
 }
 
 /// Read and write end.

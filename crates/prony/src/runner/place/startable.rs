@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::{DIR, ProgramSpec};
+use prony_core::experiment::program::{DIR, ProgramSpec, TMP};
 
 use crate::error::Error;
 
@@ -20,9 +20,8 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub fn startable(experiment: &Experiment) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
-        let Some(command) = program.command.words().into_iter().next().filter(|word| !word.contains(DIR)) else {
-            continue;
-        };
+        let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
+        let Some(command) = program.command.words().into_iter().next().filter(known) else { continue };
         if seen.insert((command.clone(), program.env.get("PATH").cloned())) && !is_brought(program) {
             found(program, &command)?;
         }

@@ -27,7 +27,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::{CommandLine, DIR, ProgramSpec};
+use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
 use prony_core::outcome::{Ending, Outcome};
@@ -92,7 +92,7 @@ fn attempt(
     let mut stage = Stage::set(lab, spec, program, &place, recorder.is_some())?;
     let scratch = stage.scratch().to_path_buf();
     let directory = place.directory(program, &scratch)?;
-    let setting = Setting { program, scratch: &scratch, directory };
+    let setting = Setting::new(program, &scratch, directory);
     if let Some(prepare) = &program.prepare {
         place::step(means, &setting, "prepare", prepare)?;
     }
@@ -103,7 +103,7 @@ fn attempt(
         recorder.environment(&mut launch.env)?;
     }
     let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
-    let (release, sampler) = stage.hold(lab, spec, program, launch)?;
+    let (release, sampler) = stage.hold(lab, spec, &setting, launch)?;
     let recording = recorder.as_deref();
     let ground = Ground { lab, setting: &setting, group: stage.group(), sampler: &sampler, recorder: recording };
     let replicas = Replicas::hold(&ground, &spec.phases)?;
@@ -113,7 +113,8 @@ fn attempt(
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
     let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
-    let mut record = blank(trial, declared(program, &place, &setting.directory));
+    let mut record = blank(trial, declared(&setting, &place));
+    record.effective["store"] = store::place(&setting, lab.experiment.observe().care);
     (record.started_unix_ms, record.sampler_cpu) = (started_unix_ms, sampled.cpu);
     let more = match watched {
         Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
@@ -131,13 +132,7 @@ fn attempt(
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
-            conclude(
-                &mut record,
-                lab,
-                spec,
-                &setting,
-                Left { watched, executable, finished, deaths, probing: &probing },
-            )
+            conclude(&mut record, spec, &setting, Left { watched, executable, finished, deaths, probing: &probing })
         }
     };
     record.took = monotonic().since(began);
@@ -174,7 +169,7 @@ struct Left<'a> {
 }
 
 /// Puts into the record how a trial went, and returns what stands among its conditions.
-fn conclude(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
+fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
     let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
     record.effective["executable"] = json!(executable);
     let program = setting.program;
@@ -182,8 +177,8 @@ fn conclude(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: 
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
-    fill(record, lab, spec, &watched, probing);
-    record.effective["replicas"] = replicas::told::told(program, &setting.directory, &watched.replicas);
+    fill(record, spec, &watched, probing);
+    record.effective["replicas"] = replicas::told::told(setting, &watched.replicas);
     record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
     json!({
         "executed_after": watched.executed.since(watched.released),
@@ -214,15 +209,17 @@ fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], death
 }
 
 /// What was asked to run.
-fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
+fn declared(setting: &Setting<'_>, place: &Place) -> Value {
+    let program = setting.program;
+    let told = |text: &String| setting.told(text);
     json!({
         "program": program.name,
-        "command": program.command.words().iter().map(|word| word.replace(DIR, &directory.to_string_lossy())).collect::<Vec<_>>(),
+        "command": program.command.words().iter().map(told).collect::<Vec<_>>(),
         "shell": matches!(program.command, CommandLine::Shell { .. }),
-        "directory": directory,
+        "directory": setting.directory,
         "copy": program.copy,
         "changes": place.changed,
-        "env": program.env,
+        "env": program.env.iter().map(|(name, value)| (name, told(value))).collect::<BTreeMap<_, _>>(),
         "inherit": program.inherit,
         "runtime": program.runtime,
         "pty": program.pty,
@@ -230,7 +227,7 @@ fn declared(program: &ProgramSpec, place: &Place, directory: &Path) -> Value {
 }
 
 /// Puts into the record what was seen of the program, and what it left behind.
-fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
     let silent = probing.silent();
     record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
@@ -244,10 +241,7 @@ fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, watched: &Wat
     });
     let unheard = unheard.map(|(_, phase)| phase);
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
-    let directory = record.effective["directory"].as_str().unwrap_or_default();
-    let store = spec.subject.program().map_or(Value::Null, |program| {
-        store::told(program, Path::new(directory), lab.experiment.observe().care, &watched.edges)
-    });
+    let store = store::told(record.effective["store"].take(), &watched.edges, watched.looks);
     let seen = json!({
         "status": watched.ended.status,
         "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },

@@ -51,6 +51,8 @@ pub struct Seen<'a> {
     pub holds: Holds,
     /// Phases that end when the tree is quiet.
     pub settling: Settling,
+    /// How long their looks at the program's data took while it ran.
+    pub looks: Nanos,
     /// When the program was released.
     pub released: Nanos,
     /// The program is to be ended.
@@ -88,6 +90,7 @@ impl<'a> Seen<'a> {
             threads: Threads::default(),
             holds: Holds::new(probing.hold.clone()),
             settling: Settling::default(),
+            looks: Nanos::ZERO,
             released: Nanos::ZERO,
             stop: false,
             told_to_stop: false,
@@ -109,7 +112,7 @@ impl<'a> Seen<'a> {
 
     /// What is watched for quiet.
     fn tree(&self) -> TreeProbe<'a> {
-        TreeProbe { sampler: self.sampler, store: self.store.clone() }
+        TreeProbe::new(self.sampler, self.store.clone())
     }
 
     /// Reads everything now; the index of the edge.
@@ -150,7 +153,9 @@ impl<'a> Seen<'a> {
             self.begin[*index] = edge;
             self.deadlines.begin(*index, phase.limit, self.holds.running(monotonic()));
             if let Some(settle) = observed(phase).and_then(ObserveSpec::settle) {
-                self.settling.begin(*index, *settle, &mut self.tree());
+                let mut tree = self.tree();
+                self.settling.begin(*index, *settle, &mut tree);
+                self.looks += tree.store_took;
             }
             self.observer.event(&Event::PhaseBegan { position: self.position, phase: phase.name.clone() });
         }
@@ -283,7 +288,11 @@ impl<'a> Seen<'a> {
     pub fn due(&mut self) {
         self.holds.due(&mut self.tree());
         self.holds.bury(&runs, monotonic());
-        for index in self.settling.due(self.holds.any(), &mut self.tree()) {
+        let (mut tree, held) = (self.tree(), self.holds.any());
+        let settled = self.settling.due(held, &mut tree);
+        // What is read of a program that does not run disturbs nothing.
+        self.looks += if held { Nanos::ZERO } else { tree.store_took };
+        for index in settled {
             let change = self.tracker.settled(index, monotonic());
             self.apply(&change);
         }

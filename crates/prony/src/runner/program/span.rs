@@ -364,6 +364,7 @@ pub(in crate::runner::program) mod tests {
         Edge {
             at: ms(at),
             took: Nanos::ZERO,
+            store_took: Nanos::ZERO,
             processes: pids.iter().map(process).collect(),
             totals: BTreeMap::from([(String::new(), counters)]),
             group: Reading::Missing(Why::NotApplicable),
@@ -416,6 +417,7 @@ pub(in crate::runner::program) mod tests {
             holds,
             replicas: Replicated::default(),
             settled: BTreeMap::new(),
+            looks: Nanos::ZERO,
         }
     }
 

@@ -25,7 +25,7 @@ use super::store::OnDisk;
 use crate::error::Error;
 use crate::runner::lab::{Lab, starts_replicas};
 use crate::runner::place::Place;
-use crate::runner::place::setting::Ends;
+use crate::runner::place::setting::{Ends, Setting};
 use crate::runner::standing::{Common, Standing, counting};
 
 /// How long after its program's begin a lean trial's first sample is taken: what ends sooner is left alone.
@@ -95,11 +95,11 @@ impl Stage {
         &mut self,
         lab: &Lab<'_>,
         spec: &TrialSpec,
-        program: &ProgramSpec,
+        setting: &Setting<'_>,
         mut launch: LaunchSpec,
     ) -> Result<(Release, Sampler), Error> {
-        let observe = lab.experiment.observe();
-        let OnDisk { store, device } = OnDisk::of(program, &launch.directory, observe.care);
+        let (observe, program) = (lab.experiment.observe(), setting.program);
+        let OnDisk { store, device } = OnDisk::of(setting, observe.care);
         let settings = Settings { hertz: observe.hertz, store, device, ..Settings::default() };
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;

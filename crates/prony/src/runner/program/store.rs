@@ -4,15 +4,15 @@
 //! What a program writes is known to itself only: its directory may hold a tree of packages that takes seconds to walk,
 //! while the program runs on. So the place is declared, and read where phases begin and end.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use prony_core::experiment::program::{Care, CopyOf, ProgramSpec};
+use prony_core::experiment::program::Care;
 use prony_core::reading::{Reading, Why};
 use prony_core::units::Nanos;
 use prony_probe::sample::Edge;
 use serde_json::{Value, json};
 
-use crate::runner::place::setting::with_directory;
+use crate::runner::place::setting::Setting;
 
 /// Why nothing is known of the size.
 const UNDECLARED: &str = "the program does not say where it keeps its data; `store = \"PATH\"` does";
@@ -30,21 +30,21 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
-    /// Of a program that works in `directory`.
-    pub fn of(program: &ProgramSpec, directory: &Path, care: Care) -> Self {
+    /// Of a program in its place.
+    pub fn of(setting: &Setting<'_>, care: Care) -> Self {
         let missing = |why: &str| Reading::Missing(Why::NotSupported(why.to_owned()));
         if care == Care::Light {
             return Self { store: missing(LIGHT), device: missing(LIGHT) };
         }
-        let path = program.store.as_deref().map(|store| resolved(store, directory));
-        let device = path.as_deref().and_then(existing).unwrap_or(directory).to_path_buf();
+        let path = resolved(setting);
+        let device = path.as_deref().and_then(existing).unwrap_or(&setting.directory).to_path_buf();
         Self { store: path.map_or_else(|| missing(UNDECLARED), Reading::Measured), device: Reading::Measured(device) }
     }
 }
 
-/// The path that a program's `store` means.
-fn resolved(store: &str, directory: &Path) -> PathBuf {
-    directory.join(with_directory(store, directory))
+/// The path that a program's `store` means, where it has one.
+fn resolved(setting: &Setting<'_>) -> Option<PathBuf> {
+    setting.program.store.as_deref().map(|store| setting.directory.join(setting.filled(store)))
 }
 
 /// The nearest directory above that is there: a store is made by its program, and lies where its parent does.
@@ -52,25 +52,45 @@ fn existing(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| path.exists())
 }
 
-/// What is known of the data beside the figures of phases, for the record; null where nothing was to be read.
-pub fn told(program: &ProgramSpec, directory: &Path, care: Care, edges: &[Edge]) -> Value {
-    let (Some(store), Care::Full) = (program.store.as_deref(), care) else { return Value::Null };
-    let path = resolved(store, directory);
-    let own = program.copy == CopyOf::Trial || program.directory.is_none();
+/// Where the data lie, for the record; null where nothing is read of them. To be asked while the trial's scratch is there.
+pub fn place(setting: &Setting<'_>, care: Care) -> Value {
+    let (Some(path), Care::Full) = (resolved(setting), care) else { return Value::Null };
+    // All that is made for the trial alone lies in its scratch. A path may lead out of it, by `..` or by a link.
+    let real = path.canonicalize().unwrap_or_else(|_| normal(&path));
+    json!({ "path": path, "of_the_trial": real.starts_with(setting.scratch) })
+}
+
+/// A path without its `.` and `..`, as it reads.
+fn normal(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut normal, part| {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(normal.pop()),
+            other => normal.push(other),
+        }
+        normal
+    })
+}
+
+/// What is known of the data beside the figures of phases, with their [`place`]; null where nothing was to be read.
+/// `looks` is what reading them took while a phase waited for quiet.
+pub fn told(place: Value, edges: &[Edge], looks: Nanos) -> Value {
+    let Value::Object(mut told) = place else { return Value::Null };
     // The program is held at the first edge and gone at the last.
     let running = edges.get(1..edges.len().saturating_sub(1)).unwrap_or_default();
-    let reading = running.iter().fold(Nanos::ZERO, |sum, edge| sum + edge.took);
-    json!({
-        "path": path,
-        "at_begin": edges.first().and_then(|edge| edge.disk.measured()),
-        "found": edges.iter().any(|edge| edge.disk.measured().is_some()),
-        "of_the_trial": own && path.starts_with(directory),
-        "reading_ns": reading.as_nanos(),
-    })
+    let reading = running.iter().fold(looks, |sum, edge| sum + edge.store_took);
+    told.extend([
+        ("at_begin".to_owned(), json!(edges.first().and_then(|edge| edge.disk.measured()))),
+        ("found".to_owned(), json!(edges.iter().any(|edge| edge.disk.measured().is_some()))),
+        ("reading_ns".to_owned(), json!(reading.as_nanos())),
+        ("looks_ns".to_owned(), json!(looks.as_nanos())),
+    ]);
+    Value::Object(told)
 }
 
 #[cfg(test)]
 mod tests {
+    use prony_core::experiment::program::ProgramSpec;
     use prony_probe::cache::DiskUsage;
 
     use super::super::span::tests::edge;
@@ -85,13 +105,20 @@ mod tests {
     #[test]
     fn paths_start_where_the_program_works() {
         let top = tempfile::tempdir().unwrap();
-        let of = |store: &str| OnDisk::of(&program(&format!("store = \"{store}\"\n")), top.path(), Care::Full);
+        let work = top.path().join("work");
+        std::fs::create_dir(&work).unwrap();
+        let of = |store: &str| {
+            let program = program(&format!("store = \"{store}\"\n"));
+            OnDisk::of(&Setting::new(&program, top.path(), work.clone()), Care::Full)
+        };
         let measured = |path: PathBuf| Reading::Measured(path);
         for store in ["data/x", "{dir}/data/x"] {
             let found = of(store);
-            assert_eq!(found.store, measured(top.path().join("data/x")));
-            assert_eq!(found.device, measured(top.path().to_path_buf()), "it is not there yet");
+            assert_eq!(found.store, measured(work.join("data/x")));
+            assert_eq!(found.device, measured(work.clone()), "it is not there yet");
         }
+        let found = of("{tmp}/x.db");
+        assert_eq!((found.store, found.device), (measured(top.path().join("tmp/x.db")), measured(top.path().into())));
         assert_eq!(of("/proc/self").device, measured("/proc/self".into()), "elsewhere is another device");
     }
 
@@ -102,37 +129,64 @@ mod tests {
             Reading::Missing(why) => why.to_string(),
             Reading::Measured(path) => panic!("{path:?}"),
         };
-        let plain = OnDisk::of(&program(""), at, Care::Full);
+        let of = |keys: &str, care| OnDisk::of(&Setting::new(&program(keys), at, at.into()), care);
+        let plain = of("", Care::Full);
         assert!(why(plain.store).contains("`store = \"PATH\"`"));
         assert_eq!(plain.device, Reading::Measured(at.to_path_buf()), "flushes need no declaration");
-        let light = OnDisk::of(&program("store = \"data\"\n"), at, Care::Light);
+        let light = of("store = \"data\"\n", Care::Light);
         assert!(why(light.store).contains("light care") && why(light.device).contains("light care"));
+        let program = program("store = \"data\"\n");
+        assert_eq!(place(&Setting::new(&program, at, at.into()), Care::Light), Value::Null);
+    }
+
+    #[test]
+    fn only_what_lies_in_the_trials_scratch_is_its_own() {
+        let top = tempfile::tempdir().unwrap();
+        let root = top.path().canonicalize().unwrap();
+        let (scratch, shared) = (root.join("scratch"), root.join("shared"));
+        let work = scratch.join("work");
+        for made in [&work, &scratch.join("tmp"), &shared] {
+            std::fs::create_dir_all(made).unwrap();
+        }
+        std::os::unix::fs::symlink(&shared, work.join("link")).unwrap();
+        let own = |store: &str, directory: &Path| {
+            let program = program(&format!("store = \"{store}\"\n"));
+            let told = place(&Setting::new(&program, &scratch, directory.into()), Care::Full);
+            (told["path"] == json!(directory.join(store)), told["of_the_trial"].as_bool().unwrap())
+        };
+        assert_eq!(own("data", &work), (true, true));
+        assert!(own("../data", &work).1, "beside the copy, and removed with it");
+        assert!(own("{tmp}/data", &shared).1, "whatever it works in");
+        for out in ["../../shared", "{dir}/../../not-there", "link", "{tmp}/../../shared/x"] {
+            assert!(!own(out, &work).1, "{out}");
+        }
+        assert_eq!(own("data", &shared), (true, false));
     }
 
     #[test]
     fn the_record_says_what_was_there_before_and_what_reading_it_took() {
-        let at = Path::new("/somewhere");
+        let ms = Nanos::from_millis;
         let size = |n: u64| Reading::Measured(DiskUsage { files: n, ..DiskUsage::default() });
         let mut edges = vec![edge(0, 0, &[1]), edge(10, 1, &[1]), edge(20, 2, &[])];
-        edges.iter_mut().for_each(|edge| edge.took = Nanos::from_millis(3));
+        edges.iter_mut().for_each(|edge| (edge.took, edge.store_took) = (ms(90), ms(3)));
         edges[2].disk = size(4);
-        let told = |keys: &str, edges: &[Edge]| told(&program(keys), at, Care::Full, edges);
-        let late = told("store = \"data\"\n", &edges);
+        let place = || json!({ "path": "/somewhere/data", "of_the_trial": true });
+        let told = |edges: &[Edge], looks| super::told(place(), edges, looks);
+        let late = told(&edges, Nanos::ZERO);
         assert_eq!(
-            (&late["path"], &late["at_begin"], &late["found"]),
-            (&json!("/somewhere/data"), &json!(null), &json!(true))
+            (&late["path"], &late["of_the_trial"], &late["at_begin"], &late["found"]),
+            (&json!("/somewhere/data"), &json!(true), &json!(null), &json!(true))
         );
-        assert_eq!(late["reading_ns"], 3_000_000, "what is read of a program that does not run disturbs nothing");
+        assert_eq!(
+            late["reading_ns"], 3_000_000,
+            "of it alone, and what is read of no running program disturbs nothing"
+        );
+        let watched = told(&edges, ms(40));
+        assert_eq!((&watched["reading_ns"], &watched["looks_ns"]), (&json!(43_000_000), &json!(40_000_000)));
         edges[0].disk = size(2);
-        assert_eq!(told("store = \"data\"\n", &edges)["at_begin"]["files"], 2);
-        let own = |keys: &str| told(&format!("store = \"data\"\n{keys}"), &edges)["of_the_trial"].clone();
-        assert_eq!(
-            (own(""), own("directory = \"d\"\n"), own("directory = \"d\"\ncopy = \"trial\"\n")),
-            (json!(true), json!(false), json!(true))
-        );
-        assert_eq!(told("store = \"/elsewhere\"\n", &edges)["of_the_trial"], false);
+        assert_eq!(told(&edges, Nanos::ZERO)["at_begin"]["files"], 2);
         edges.iter_mut().for_each(|edge| edge.disk = Reading::Missing(Why::NotApplicable));
-        assert_eq!(told("store = \"data\"\n", &edges)["found"], false);
-        assert_eq!(told("", &edges), Value::Null);
+        assert_eq!(told(&edges, Nanos::ZERO)["found"], false);
+        assert_eq!(super::told(Value::Null, &edges, ms(40)), Value::Null);
     }
 }

@@ -78,6 +78,8 @@ pub struct Watched {
     pub replicas: Replicated,
     /// What was found in phases that end when the tree is quiet, by the phase's index.
     pub settled: BTreeMap<usize, Settled>,
+    /// How long looks at the program's data took that were taken for those.
+    pub looks: Nanos,
 }
 
 impl Watched {
@@ -118,7 +120,7 @@ pub fn watch(
     }
     let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
     seen.finish(ended.at, replicas.ended);
-    let Seen { tracker, edges, begin, end, threads, holds, settling, .. } = seen;
+    let Seen { tracker, edges, begin, end, threads, holds, settling, looks, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
     let (holds, settled) = (holds.all, settling.over);
@@ -136,6 +138,7 @@ pub fn watch(
         holds,
         replicas,
         settled,
+        looks,
     };
     Ok((watched, turn.running))
 }

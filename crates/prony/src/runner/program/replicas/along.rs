@@ -3,7 +3,6 @@
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use prony_core::experiment::program::{ObserveSpec, ReplicasSpec, replica_instance};
@@ -11,7 +10,7 @@ use prony_core::experiment::spec::{Action, PhaseSpec};
 use prony_core::units::Nanos;
 use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
-use prony_probe::launch::{CpuTime, End, Finished, Held, LaunchSpec, Running, Status, Usage};
+use prony_probe::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
 use prony_probe::limits::Group;
 use prony_probe::sample::{Edge, Root, Sampler};
 use regex::Regex;
@@ -253,12 +252,12 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
     let program = outer.program.replica(spec, number);
     let scratch = outer.scratch.join(&program.name);
     fs::create_dir(&scratch).map_err(|source| Error::Setup { doing: "make a replica's directory", source })?;
-    let setting = Setting { program: &program, scratch: &scratch, directory: outer.directory.clone() };
+    // The program and its replicas find each other's temporary files, as processes that know one another expect.
+    let setting = Setting { tmp: outer.tmp.clone(), ..Setting::new(&program, &scratch, outer.directory.clone()) };
     let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
     // The program's supervisor removes what all of them lie in, and the group.
     launch.scratch.clear();
     launch.beside = ground.group.cloned();
-    share_tmpdir(&mut launch, outer.scratch);
     if let Some(recorder) = ground.recorder {
         recorder.environment(&mut launch.env)?;
     }
@@ -286,13 +285,6 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         unread: false,
     };
     Ok((held, replica))
-}
-
-/// The program and its replicas find each other's temporary files, as processes that know one another expect.
-fn share_tmpdir(launch: &mut LaunchSpec, scratch: &Path) {
-    for (_, value) in launch.env.iter_mut().filter(|(name, _)| name == "TMPDIR") {
-        *value = scratch.join("tmp").into();
-    }
 }
 
 impl Replica {

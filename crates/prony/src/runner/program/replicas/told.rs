@@ -1,17 +1,16 @@
 //! Replicas in the record: what each was given, how it ended, what it wrote. Pure.
 
-use std::path::Path;
-
-use prony_core::experiment::program::{DIR, ProgramSpec};
 use prony_core::units::Nanos;
 use serde_json::{Value, json};
 
 use super::{Fate, Ran, Replicated};
+use crate::runner::place::setting::Setting;
 
 /// All that is known beside figures; nothing where the program has no replicas.
-pub fn told(program: &ProgramSpec, directory: &Path, replicated: &Replicated) -> Value {
+pub fn told(setting: &Setting<'_>, replicated: &Replicated) -> Value {
+    let program = setting.program;
     let Some(spec) = &program.replicas else { return Value::Null };
-    let here = |text: &String| text.replace(DIR, &directory.to_string_lossy());
+    let here = |text: &String| setting.told(text);
     let one = |ran: &Ran| {
         let own = program.replica(spec, ran.number);
         let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));

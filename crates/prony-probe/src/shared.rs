@@ -1,0 +1,76 @@
+//! What a trial's processes share whoever they run as: a subject may become another user, who is to find its TMPDIR and
+//! prony's channels as open to him as `/tmp` is, whatever prony's umask.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+/// Makes a directory in which everybody may make files, and remove none but his own. One that is there stays as it is:
+/// what a subject has put in its place is not ours.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(0o1777)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// What others than the maker of a FIFO may do with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// Write what is read here.
+    Write,
+    /// Read what is written here.
+    Read,
+}
+
+/// Makes a FIFO that everybody may use, in one direction.
+///
+/// # Errors
+/// Where it cannot be made, or there is something by its name.
+pub fn fifo(path: &Path, others: Others) -> io::Result<()> {
+    let mode = match others {
+        Others::Write => 0o622,
+        Others::Read => 0o644,
+    };
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn others_may_use_what_is_shared_and_no_more() {
+        let top = tempfile::tempdir().unwrap();
+        let (dir, marks, hold) = (top.path().join("tmp"), top.path().join("marks"), top.path().join("hold"));
+        directory(&dir).unwrap();
+        fifo(&marks, Others::Write).unwrap();
+        fifo(&hold, Others::Read).unwrap();
+        assert_eq!([&dir, &marks, &hold].map(|path| mode(path)), [0o1777, 0o622, 0o644]);
+        assert_eq!(fifo(&marks, Others::Write).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    }
+
+    #[test]
+    fn what_is_there_already_keeps_its_rights() {
+        let top = tempfile::tempdir().unwrap();
+        let (theirs, link) = (top.path().join("theirs"), top.path().join("link"));
+        fs::create_dir(&theirs).unwrap();
+        fs::set_permissions(&theirs, Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::symlink(&theirs, &link).unwrap();
+        directory(&link).unwrap();
+        assert_eq!(mode(&theirs), 0o700);
+        assert!(directory(&top.path().join("no/where")).is_err());
+    }
+}

@@ -1,0 +1,31 @@
+//! Warnings told while a run is under way: who waits for hours should know at once that a pattern matches nothing. Pure.
+
+use std::collections::BTreeSet;
+
+use prony_core::event::Event;
+use prony_core::experiment::program::Care;
+use prony_core::finding::{Finding, Severity};
+use prony_core::record::TrialRecord;
+
+/// The warnings of a run that were told, by guard and phase.
+#[derive(Debug, Default)]
+pub struct Warned {
+    told: BTreeSet<(String, Option<String>)>,
+}
+
+impl Warned {
+    /// Those of a trial that no trial before had. With light care there are none: its trials take milliseconds, and all
+    /// findings stand in the summary that follows.
+    pub fn news(&mut self, record: &TrialRecord, care: Care) -> Vec<Event> {
+        let warning = |finding: &&Finding| finding.severity == Severity::Warning && care == Care::Full;
+        let warnings = record.findings.iter().filter(warning);
+        let new = warnings.filter(|finding| self.told.insert((finding.guard.clone(), finding.phase.clone())));
+        new.map(notice).collect()
+    }
+}
+
+fn notice(Finding { guard, phase, message, hint, .. }: &Finding) -> Event {
+    let place = phase.as_ref().map(|phase| format!(" in `{phase}`")).unwrap_or_default();
+    let text = format!("warning: `{guard}`{place}: {message}");
+    Event::Notice { text, hint: Some(hint.clone()).filter(|hint| !hint.is_empty()) }
+}
