@@ -273,6 +273,7 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
     let name = name(node, problems)?;
     one_way(node, problems);
+    let frame = &Frame { limit: view.time("limit").or(frame.limit), ..*frame };
     let edge = |key: &str, shape: &'static TableShape, problems: &mut Problems<'_>| {
         view.get(key).and_then(|node| trigger(node, shape, frame, problems))
     };
@@ -303,7 +304,7 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
         name,
         timed: view.flag("timed").unwrap_or(true),
         action: Action::Observe(observe),
-        limit: view.time("limit").or(frame.limit),
+        limit: frame.limit,
     })
 }
 
@@ -334,7 +335,8 @@ fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
         problems.add(via(node, problem.hint("take one of them out")));
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
-    AtEndSpec { collect, wait, settle: view.get("settle").map(settle) }
+    // The time in which a program is held is in no limit of a phase.
+    AtEndSpec { collect, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
 }
 
 fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {

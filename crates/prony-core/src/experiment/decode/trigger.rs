@@ -14,8 +14,9 @@ use crate::experiment::validate::via;
 use crate::units::Nanos;
 
 /// What the phases of a program stand in.
+#[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// The limit of every phase.
+    /// The limit of every phase; of the phase at hand where it has one of its own.
     pub(crate) limit: Option<Nanos>,
     /// The program's runtime, where the program itself is sound.
     pub(crate) runtime: Option<Option<Runtime>>,
@@ -51,7 +52,7 @@ pub(super) fn trigger(
         return Some(Trigger::Replicas);
     }
     match of("settle") {
-        Some(node) => Some(Trigger::Settle(settle(node))),
+        Some(node) => Some(Trigger::Settle(settle(node, frame.limit, problems))),
         None => of("mark").and_then(unescaped).map(Trigger::Mark),
     }
 }
