@@ -4,6 +4,7 @@ mod cell;
 pub(crate) mod compare;
 pub(crate) mod data;
 pub(crate) mod ops;
+pub(crate) mod order;
 pub(crate) mod phase;
 pub(crate) mod program;
 pub(crate) mod report;

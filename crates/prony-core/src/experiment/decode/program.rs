@@ -10,7 +10,7 @@ use super::trigger::{Frame, call, pattern, trigger};
 use super::view::{unescaped, whole};
 use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
-use crate::experiment::problem::{Problem, Problems, known_hint};
+use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
     AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec,
     ReplicasSpec, Runtime, Trigger, WHOLE, group_meaning, package, words,
@@ -183,24 +183,6 @@ fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> O
     };
     names_of_variables(view.key_span("env"), spec.env.keys(), problems);
     (spec.count > 0).then_some(spec)
-}
-
-/// Replicas start with a phase that the variant has. `node` is the program's.
-pub(crate) fn starts_with_a_phase(
-    program: &ProgramSpec,
-    node: &Node,
-    phases: &[PhaseSpec],
-    problems: &mut Problems<'_>,
-) {
-    let Some(replicas) = &program.replicas else { return };
-    if phases.iter().any(|phase| phase.name == replicas.phase) {
-        return;
-    }
-    let span = node.get("replicas").and_then(|node| node.get("phase")).map_or(node.span.clone(), |at| at.span.clone());
-    let (name, phase) = (&program.name, &replicas.phase);
-    let message = format!("program `{name}` has no phase `{phase}` with which replicas could start");
-    let hint = known_hint(phase, phases.iter().map(|phase| phase.name.as_str()));
-    problems.add(Problem::new(span, message).maybe_hint(hint));
 }
 
 /// Where relative paths start.
