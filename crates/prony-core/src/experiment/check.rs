@@ -50,7 +50,7 @@ pub fn check(
     baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
 
     let context = Context { raw, engines, factors: &factors, names: &names };
-    let phases = phase_names(&raw.root, &context, &combinations);
+    let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
     let labels =
         baseline.iter().map(|(at, level)| (factors[*at].name.clone(), factors[*at].levels[*level].label.clone()));
     let mut compare = compare::compare(raw.root.get("compare"), labels.collect(), &phases, &mut problems);
@@ -121,6 +121,11 @@ fn phase_shape(root: &Node) -> &'static Shape {
     if root.get("program").is_some() { &grammar::PROGRAM_PHASES } else { &grammar::STORE_PHASES }
 }
 
+/// Whether other levels run than those of the file.
+fn is_narrowed(overrides: &Overrides) -> bool {
+    !overrides.only.is_empty() || !overrides.set.is_empty()
+}
+
 /// A baseline that stands in no stratum, unless the command line took it out.
 fn no_baseline(
     raw: &RawExperiment,
@@ -129,9 +134,8 @@ fn no_baseline(
     overrides: &Overrides,
     problems: &mut Problems<'_>,
 ) {
-    let narrowed = !overrides.only.is_empty() || !overrides.set.is_empty();
     let missing = !baseline.is_empty() && !combinations.iter().any(|levels| combine::is_baseline(levels, baseline));
-    if missing && !narrowed && !combinations.is_empty() {
+    if missing && !is_narrowed(overrides) && !combinations.is_empty() {
         let entry = raw.root.get("compare").and_then(|compare| compare.entry("baseline"));
         let span = entry.map_or(0..0, |entry| entry.node.span.clone());
         let problem = Problem::new(span, "no variant is the baseline, so nothing can be compared");
@@ -164,10 +168,10 @@ fn baseline_set_aside(
 }
 
 /// Every phase's name, in the order of the file, over all variants.
-fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination]) -> PhaseNames {
+fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination], narrowed: bool) -> PhaseNames {
     let programs = root.get("program").and_then(Node::table).unwrap_or_default();
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
-    let replicas = programs.iter().any(|program| program.node.get("replicas").is_some());
+    let replicas = context.replicas(programs, combinations, narrowed);
     let mut names = PhaseNames { roles, replicas, ..PhaseNames::default() };
     for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
         for name in context.names_of(phase, combinations) {

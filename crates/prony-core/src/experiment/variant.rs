@@ -2,19 +2,20 @@
 
 use super::catalog::EngineCatalog;
 use super::combine::Combination;
+use super::decode::instance::Started;
 use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
 use super::decode::{data, order, phase, program, store};
 use super::factors::{FactorDef, selection};
 use super::grammar;
-use super::node::{Node, RawExperiment, Value};
+use super::node::{Entry, Node, RawExperiment, Value};
 use super::problem::{Problem, Problems};
 use super::sequence;
 use super::shape::TableShape;
 use super::spec::{DataSpec, Subject, TrialSpec};
 use super::subject::{self, Chosen};
-use super::substitute::Levels;
+use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk};
 
 /// What all variants have in common.
@@ -42,6 +43,24 @@ impl<'a> Context<'a> {
             }
         }
         names
+    }
+
+    /// The replicas that programs start over these variants; where the command line has `narrowed` those of the file,
+    /// what varies may be anything.
+    pub(crate) fn replicas(&self, programs: &[Entry], combinations: &[Combination], narrowed: bool) -> Vec<Started> {
+        let mut all = Vec::new();
+        for replicas in programs.iter().filter_map(|program| program.node.get("replicas")) {
+            let mut used = Vec::new();
+            substitute::used(replicas, &mut used);
+            if narrowed && used.iter().any(|name| self.names.contains(name)) {
+                all.push(Started::ANY);
+                continue;
+            }
+            for levels in combinations {
+                Started::note(&mut all, &self.quietly(replicas, levels));
+            }
+        }
+        all
     }
 
     /// The name of a phase in one variant; `None` where it is at fault.

@@ -3,6 +3,7 @@
 mod cell;
 pub(crate) mod compare;
 pub(crate) mod data;
+pub(crate) mod instance;
 pub(crate) mod ops;
 pub(crate) mod order;
 pub(crate) mod phase;

@@ -208,3 +208,34 @@ fn a_phase_that_is_left_out_is_said_to_be() {
         )
     );
 }
+
+#[test]
+fn figures_of_replicas_that_no_variant_starts_are_refused() {
+    let text = |metric: &str| {
+        let phases = [phase("load", "end = { line = \"x\" }"), phase("q", "begin = { after = \"load\" }")].concat();
+        let replicas = "replicas = { count = \"{n}\", phase = \"q\" }";
+        format!(
+            "[compare]\nmetrics = [\"{metric}\"]\n[factors]\nn = [0, 3]\n[program.x]\ncommand = \"a\"\n{replicas}\n{phases}"
+        )
+    };
+    assert_eq!(faults(&text("q.replica.3.rss.max")), "no faults");
+    assert_eq!(
+        faults(&text("q.replica.9.rss.max")),
+        "2:12 `q.replica.9.rss.max`: there is no replica 9, in no variant | the last one is `replica.3`"
+    );
+    for (instance, metric) in [("replica.1", "rss.max"), ("replicas", "rate")] {
+        let name = format!("load.{instance}.{metric}");
+        let said = format!(
+            "2:12 `{name}`: no replicas start with phase `load`, so it has no figures of any | they start with `q`"
+        );
+        assert_eq!(faults(&text(&name)), said);
+    }
+    let none = text("q.replica.1.rss.max").replace("[0, 3]", "[0]");
+    assert!(faults(&none).contains("there is no instance `replica.1`"), "{}", faults(&none));
+    let fewer = Overrides { set: vec![("n".to_owned(), vec!["1".to_owned()])], ..Overrides::default() };
+    assert_eq!(faults_with(&text("q.replica.3.rss.max"), &fewer), "no faults", "the file has more of them");
+    let fixed = text("q.replica.9.rss.max").replace("\"{n}\"", "3").replace("\"a\"", "\"a {n}\"");
+    assert!(faults_with(&fixed, &fewer).contains("there is no replica 9"));
+    let wrong = text("load.replica.9.rss.max").replace("phase = \"q\"", "phase = 3");
+    assert!(!faults(&wrong).contains("figures of any"), "it may be this phase that is meant: {}", faults(&wrong));
+}
