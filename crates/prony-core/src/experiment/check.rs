@@ -157,8 +157,9 @@ fn baseline_set_aside(
         // A search compares nothing until it has found something.
         let aside = |(factor, level): &(&FactorDef, usize)| !factor.free && !factor.levels[*level].selected;
         let Some((factor, level)) = named.filter(aside) else { continue };
-        let span =
-            entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| entry.node.span.clone());
+        // `leave_one_out` names the baseline where nothing else does.
+        let named = entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| &entry.node);
+        let span = named.or_else(|| factors::left_out_node(&raw.root)).map(|node| node.span.clone());
         let label = &factor.levels[level].label;
         let given = levels.join(",");
         let message = format!("--set {name}={given} takes out `{label}`, the baseline: nothing would be compared");

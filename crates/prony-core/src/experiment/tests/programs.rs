@@ -359,6 +359,9 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
     let told = sound(&text.replace("code = \"all\"", "code = \"none\""));
     assert_eq!(told.compare().baseline["code"], "none");
+    let set = Overrides { set: vec![("code".to_owned(), vec!["none".to_owned()])], ..Overrides::default() };
+    let aside = faults_with(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""), &set);
+    assert!(aside.starts_with("10:17 --set code=none takes out `all`, the baseline"), "{aside}");
     let wrong =
         |factor: &str| faults(&text.replace("leave_one_out = \"code\"", &format!("leave_one_out = \"{factor}\"")));
     assert!(wrong("kode").contains("unknown factor `kode` | did you mean `code`?"), "{}", wrong("kode"));
