@@ -11,7 +11,7 @@ use super::design::{Blocks, Experiment, Variant};
 use super::factors::{self, FactorDef};
 use super::grammar;
 use super::node::{Node, RawExperiment};
-use super::outside;
+use super::outside::Outside;
 use super::problem::{Problem, Problems};
 use super::program::WHOLE;
 use super::shape::Shape;
@@ -35,7 +35,8 @@ pub fn check(
     overrides: &Overrides,
 ) -> Result<Experiment, Vec<Problem>> {
     let mut problems = Problems::new(&raw.text);
-    let raw = &outside::fill(raw, &overrides.variables, &mut problems);
+    let outside = Outside::new(&overrides.variables, &raw.text);
+    let raw = &outside.fill(raw, &mut problems);
     let factors = factors::read(&raw.root, overrides, &mut problems);
     let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
     form(raw, &names, &mut problems);
@@ -49,7 +50,7 @@ pub fn check(
     no_baseline(raw, &combinations, &baseline, overrides, &mut problems);
     baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
 
-    let context = Context { raw, engines, factors: &factors, names: &names };
+    let context = Context { raw, engines, factors: &factors, names: &names, outside };
     let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
     let labels =
         baseline.iter().map(|(at, level)| (factors[*at].name.clone(), factors[*at].levels[*level].label.clone()));

@@ -10,6 +10,7 @@ use super::decode::{data, order, phase, program, store};
 use super::factors::{FactorDef, selection};
 use super::grammar;
 use super::node::{Entry, Node, RawExperiment, Value};
+use super::outside::Outside;
 use super::problem::{Problem, Problems};
 use super::sequence;
 use super::shape::TableShape;
@@ -25,6 +26,8 @@ pub(crate) struct Context<'a> {
     pub(crate) factors: &'a [FactorDef],
     /// The names of the factors.
     pub(crate) names: &'a [String],
+    /// What texts of programs are told.
+    pub(crate) outside: Outside<'a>,
 }
 
 impl<'a> Context<'a> {
@@ -99,11 +102,14 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
         None => None,
     };
     let limits = store::limits(limits.as_ref());
-    let of_subject =
-        |node: &Node, problems: &mut Problems<'_>| fits(context, "subject", node, &grammar::SUBJECT, problems);
+    let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
+        context.outside.subject(&mut node, problems);
+        fits(context, "subject", &node, &grammar::SUBJECT, problems).then_some(node)
+    };
     let node = match subject::choose(root, &fill, &of_subject, problems)? {
         Chosen::Store(node) => node,
-        Chosen::Program { name, node, change } => {
+        Chosen::Program { name, mut node, change } => {
+            context.outside.program(&mut node, problems);
             let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
                 .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
                 .flatten();

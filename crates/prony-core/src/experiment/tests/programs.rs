@@ -392,6 +392,25 @@ fn programs_are_told_their_directory_and_variables() {
 }
 
 #[test]
+fn changes_of_variables_are_told_the_directory() {
+    let variable = |text: &str| programs(text)[0].env["A"].clone();
+    let here = format!("{DIR}/x");
+    let table = "{ env = { A = \"{dir}/x\" } }";
+    let program = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\n";
+    assert_eq!(variable(&format!("{program}change = {table}\n")), here);
+    assert_eq!(variable(&format!("{program}change = [{table}]\n")), here);
+    assert_eq!(variable(&format!("{program}[subject]\nchange = {table}\n")), here);
+    let level = format!("[factors.code]\none = {table}\n{program}");
+    assert_eq!(variable(&format!("{level}change = \"{{code}}\"\n")), here);
+    assert_eq!(variable(&format!("{level}[subject]\nuse = {{ program = \"x\", change = \"{{code}}\" }}\n")), here);
+    let text = "change = { replace = { file = \"f\", find = \"{dir}\", with = \"x\" } }\n";
+    let Change::Replace { find, .. } = &programs(&format!("{program}{text}"))[0].changes[0] else { panic!() };
+    assert_eq!(find, "{dir}", "a text that is looked for is no template");
+    let patch = faults(&format!("{program}change = {{ patch = \"{{dir}}/p\" }}\n"));
+    assert!(patch.contains("4:21 `{dir}` has no meaning here"), "{patch}");
+}
+
+#[test]
 fn a_program_may_say_where_its_data_lie() {
     let store = |keys: &str| {
         programs(&format!("[factors]\nn = [3]\n[program.x]\ncommand = \"a {{n}}\"\n{keys}"))[0].store.clone()

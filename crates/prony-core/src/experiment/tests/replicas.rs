@@ -210,6 +210,27 @@ fn a_phase_that_is_left_out_is_said_to_be() {
 }
 
 #[test]
+fn a_level_may_say_what_only_a_trial_knows() {
+    let text = r#"
+[factors.reps]
+none = { count = 0, phase = "run" }
+three = { count = 3, phase = "run", command = "w {instance}", env = { W = "{instance} in {dir}", P = "{env.PLACE}" } }
+[program.x]
+command = "a"
+replicas = "{reps}"
+"#;
+    let variables = [("PLACE".to_owned(), "{here}".to_owned())].into();
+    let found = sound_with(text, &Overrides { variables, ..Overrides::default() });
+    let three = found.variants()[1].spec.subject.program().unwrap().replicas.as_ref().unwrap();
+    assert_eq!(three.command, Some(CommandLine::Words(vec!["w".into(), INSTANCE.into()])));
+    let env = [("P", "{here}".to_owned()), ("W", format!("{INSTANCE} in {DIR}"))];
+    assert_eq!(three.env, env.map(|(name, value)| (name.to_owned(), value)).into());
+    assert!(faults(text).contains("4:103 the variable `PLACE` is not set where prony runs"), "{}", faults(text));
+    let elsewhere = faults(&text.replace("phase = \"run\", command", "phase = \"{dir}\", command"));
+    assert!(elsewhere.contains("4:31 `{dir}` has no meaning here"), "{elsewhere}");
+}
+
+#[test]
 fn figures_of_replicas_that_no_variant_starts_are_refused() {
     let text = |metric: &str| {
         let phases = [phase("load", "end = { line = \"x\" }"), phase("q", "begin = { after = \"load\" }")].concat();
