@@ -1,7 +1,5 @@
 //! Phases of a program that never began or never ended although it ended well, and why.
 
-use serde_json::Value;
-
 use super::{Finding, Severity};
 use crate::experiment::program::{ObserveSpec, Trigger};
 use crate::experiment::spec::{Action, TrialSpec};
@@ -119,7 +117,7 @@ fn uncalled(record: &TrialRecord, phase: &PhaseRecord, what: &str) -> Said {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::super::program::tests::record;
     use super::*;
