@@ -68,6 +68,9 @@ pub struct SettleResult {
     pub time: Reading<Nanos>,
     /// How long was watched.
     pub watched: Nanos,
+    /// The longest time between two looks: so much earlier the last activity may have been.
+    #[serde(default)]
+    pub step: Nanos,
     /// CPU time used since the begin.
     pub cpu: Reading<Nanos>,
     /// Bytes written since the begin.
@@ -152,8 +155,8 @@ impl Watch {
         self.paused.is_some()
     }
 
-    /// How long to wait between looks: twenty a window bound the error of the time found by a twentieth of it, half a
-    /// second at most.
+    /// How long to wait between looks: twenty a window bound the error of the time found by a twentieth of it, where looks
+    /// take no time; a quarter of a second at most, ten milliseconds at least.
     pub fn interval(&self) -> Nanos {
         Nanos::from_nanos((self.spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000))
     }
@@ -179,6 +182,7 @@ fn decide(looks: &[(Nanos, Activity)], spec: &SettleSpec) -> Option<SettleResult
         settled: quiet_since.is_some(),
         time: quiet_since.map_or_else(not_settled, |at| Reading::Measured(at.since(*began))),
         watched,
+        step: looks.windows(2).map(|pair| pair[1].0.since(pair[0].0)).max().unwrap_or_default(),
         cpu: last.cpu.clone().and(first.cpu.clone(), Nanos::since),
         written: last.written.clone().and(first.written.clone(), added),
         blind,
@@ -372,6 +376,15 @@ mod tests {
         let program = found(|ms| Activity { store: none(), unwritten: none(), ..cpu(ms.min(500)) });
         near(&program, 500);
         assert_eq!(program.blind, Vec::<String>::new(), "a program has no store to be blind to");
+    }
+
+    #[test]
+    fn the_longest_step_between_two_looks_is_told() {
+        assert_eq!(found(|_| idle()).step, Nanos::from_millis(100), "a twentieth of the window");
+        let mut watch = Watch::begin(spec(), Nanos::ZERO, idle());
+        let looks = [100, 200, 1700, 1800, 2100].map(|ms| watch.look(Nanos::from_millis(ms), idle()));
+        let [.., Some(last)] = looks else { panic!("it has been quiet for the window") };
+        assert_eq!((last.settled, last.step), (true, Nanos::from_millis(1500)), "one look took long");
     }
 
     /// Looks each 100 ms until there is a result; between `from` and `to` the tree is held.

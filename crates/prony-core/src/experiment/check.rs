@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use super::catalog::{EngineCatalog, Overrides};
 use super::combine::{self, Combination};
-use super::decode::compare::{self, PhaseNames};
+use super::decode::compare::{self, Named, PhaseNames};
 use super::decode::program::is_observed;
 use super::decode::{View, report};
 use super::design::{Blocks, Experiment, Variant};
 use super::factors::{self, FactorDef};
+use super::floor;
 use super::grammar;
 use super::node::{Node, RawExperiment};
 use super::outside::Outside;
@@ -49,12 +50,12 @@ pub fn check(
     let blocks = compare::level_blocks(raw.root.get("compare"), &factors, &mut problems);
     no_baseline(raw, &combinations, &baseline, overrides, &mut problems);
     baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
+    let floor = floor::read(raw, &factors, &combinations, overrides, &mut problems);
 
     let context = Context { raw, engines, factors: &factors, names: &names, outside };
     let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
-    let labels =
-        baseline.iter().map(|(at, level)| (factors[*at].name.clone(), factors[*at].levels[*level].label.clone()));
-    let mut compare = compare::compare(raw.root.get("compare"), labels.collect(), &phases, &mut problems);
+    let named = Named { baseline: factors::labels(&factors, &baseline), floor: factors::labels(&factors, &floor) };
+    let mut compare = compare::compare(raw.root.get("compare"), named, &phases, &mut problems);
     if let Some(n) = overrides.blocks {
         compare.blocks = Blocks { min: n, max: n };
     }

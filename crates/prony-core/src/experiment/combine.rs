@@ -16,12 +16,18 @@ pub(crate) type Combination = Vec<usize>;
 /// Reads the partial baseline: factor -> level, by index. Where one change is left out at a time and the file names no
 /// baseline, it is all changes together.
 pub(crate) fn baseline(factors: &[FactorDef], root: &Node, problems: &mut Problems<'_>) -> BTreeMap<usize, usize> {
-    let mut named = BTreeMap::new();
     let node = root.get("compare").and_then(|compare| compare.get("baseline"));
+    let mut baseline = named(factors, node, problems);
     if let (None, Some(name)) = (node, left_out(root)) {
         let at = factors.iter().position(|factor| factor.name == name);
-        named.extend(at.and_then(|at| Some((at, factors[at].level(ALL)?))));
+        baseline.extend(at.and_then(|at| Some((at, factors[at].level(ALL)?))));
     }
+    baseline
+}
+
+/// Reads a level for some factors: factor -> level, by index.
+pub(crate) fn named(factors: &[FactorDef], node: Option<&Node>, problems: &mut Problems<'_>) -> BTreeMap<usize, usize> {
+    let mut named = BTreeMap::new();
     for entry in node.and_then(Node::table).unwrap_or_default() {
         let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
         if entry.node.list().is_some() || entry.node.table().is_some() {

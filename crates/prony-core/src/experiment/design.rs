@@ -148,6 +148,9 @@ pub struct Blocks {
 pub struct Compare {
     /// Factor name -> label of the level, for the factors that the baseline names; empty for no comparison.
     pub baseline: BTreeMap<String, String>,
+    /// Factor name -> label of the level, for the factors that the floor names; empty for no floor.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub floor: BTreeMap<String, String>,
     /// The one metric that gets verdicts; unless told the `time` of the first timed phase that all variants have.
     pub primary: Option<MetricName>,
     /// Further metrics declared for verdicts; they count in the family.

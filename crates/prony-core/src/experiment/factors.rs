@@ -1,5 +1,6 @@
 //! Factors and their levels, as written and as the command line changes them.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::catalog::Overrides;
@@ -276,6 +277,11 @@ pub(crate) fn level_fault(factor: &FactorDef, label: &str) -> String {
 /// The nearest level, or all of them.
 pub(crate) fn level_hint(factor: &FactorDef, label: &str) -> Option<String> {
     known_hint(label, factor.levels.iter().map(|level| level.label.as_str()))
+}
+
+/// Names and labels of `factor -> level`.
+pub(crate) fn labels(factors: &[FactorDef], named: &BTreeMap<usize, usize>) -> BTreeMap<String, String> {
+    named.iter().map(|(at, level)| (factors[*at].name.clone(), factors[*at].levels[*level].label.clone())).collect()
 }
 
 /// Resolves a key as a factor; a fault names the nearest one.

@@ -14,6 +14,7 @@ impl Experiment {
         empty.variants.clear();
         empty.factors.iter_mut().for_each(|factor| factor.levels.clear());
         empty.compare.baseline.clear();
+        empty.compare.floor.clear();
         empty.compare.blocks = Blocks { min: 1, max: 1 };
         empty.explores = true;
         empty.tables.clear();

@@ -12,6 +12,7 @@ mod decode;
 pub mod design;
 pub mod expr;
 mod factors;
+mod floor;
 pub mod format;
 mod grammar;
 mod join;

@@ -107,8 +107,13 @@ impl Channel {
         }
     }
 
-    /// Waits for a message until the deadline; forever without one.
-    pub(super) fn receive<T: DeserializeOwned>(&mut self, deadline: Option<Instant>) -> io::Result<Received<T>> {
+    /// Waits for a message until the deadline, forever without one; no longer once there is something to read from any of
+    /// the others.
+    pub(super) fn receive<T: DeserializeOwned>(
+        &mut self,
+        deadline: Option<Instant>,
+        others: &[BorrowedFd<'_>],
+    ) -> io::Result<Received<T>> {
         loop {
             match self.receive_now()? {
                 Received::Nothing => {}
@@ -118,7 +123,9 @@ impl Channel {
             if left == Some(Duration::ZERO) {
                 return Ok(Received::Nothing);
             }
-            wait_readable(&self.socket, left)?;
+            if wait_readable(&self.socket, others, left)? {
+                return Ok(Received::Nothing);
+            }
         }
     }
 
@@ -152,11 +159,14 @@ impl AsFd for Channel {
     }
 }
 
-/// Waits until there is something to read or the time is over.
-fn wait_readable(fd: &impl AsFd, left: Option<Duration>) -> io::Result<()> {
+/// Waits until there is something to read or the time is over; `true` where it is only from others.
+fn wait_readable(fd: &impl AsFd, others: &[BorrowedFd<'_>], left: Option<Duration>) -> io::Result<bool> {
     let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) });
-    match poll(&mut [PollFd::new(fd, PollFlags::IN)], left.as_ref()) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+    let all = [fd.as_fd()].into_iter().chain(others.iter().copied());
+    let mut all: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    match poll(&mut all, left.as_ref()) {
+        Ok(ready) => Ok(ready > 0 && all[0].revents().is_empty()),
+        Err(rustix::io::Errno::INTR) => Ok(false),
         Err(error) => Err(error.into()),
     }
 }
@@ -180,9 +190,9 @@ mod tests {
         a.send(&1u32, &[]).unwrap();
         a.send(&2u32, &[]).unwrap();
         drop(a);
-        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Message(1)));
-        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Message(2)));
-        assert!(matches!(b.receive::<u32>(None).unwrap(), Received::Closed));
+        assert!(matches!(b.receive::<u32>(None, &[]).unwrap(), Received::Message(1)));
+        assert!(matches!(b.receive::<u32>(None, &[]).unwrap(), Received::Message(2)));
+        assert!(matches!(b.receive::<u32>(None, &[]).unwrap(), Received::Closed));
     }
 
     #[test]
@@ -194,7 +204,7 @@ mod tests {
             let text = text.clone();
             move || a.send(&text, &[writer.as_fd()])
         });
-        let Received::Message(got) = b.receive::<String>(None).unwrap() else { panic!("no message") };
+        let Received::Message(got) = b.receive::<String>(None, &[]).unwrap() else { panic!("no message") };
         sender.join().unwrap().unwrap();
         assert_eq!(got, text);
         File::from(b.take_fd().unwrap()).write_all(b"through").unwrap();
@@ -205,9 +215,20 @@ mod tests {
     }
 
     #[test]
+    fn what_can_be_read_elsewhere_ends_a_wait_and_a_message_goes_before_it() {
+        let (a, mut b) = channels();
+        let (reader, mut writer) = std::io::pipe().unwrap();
+        let others = [reader.as_fd()];
+        writer.write_all(b"x").unwrap();
+        assert!(matches!(b.receive::<u32>(None, &others).unwrap(), Received::Nothing), "not for ever");
+        a.send(&1u32, &[]).unwrap();
+        assert!(matches!(b.receive::<u32>(None, &others).unwrap(), Received::Message(1)));
+    }
+
+    #[test]
     fn nonsense_is_an_error() {
         let (a, mut b) = channels();
         a.send(&"text", &[]).unwrap();
-        assert!(b.receive::<u32>(None).is_err());
+        assert!(b.receive::<u32>(None, &[]).is_err());
     }
 }

@@ -50,12 +50,26 @@ pub(super) enum Report {
     Failed(Refusal, i32),
 }
 
-/// Why a subject could not be forked.
+/// Why a subject could not be forked, and the errno.
 #[derive(Debug)]
-pub(super) struct Unprepared(pub(super) String, pub(super) i32);
+pub(super) struct Unprepared(pub(super) Refusal, pub(super) i32);
+
+impl Unprepared {
+    fn other(what: &str, errno: i32) -> Self {
+        Self(Refusal::Other(what.to_owned()), errno)
+    }
+
+    /// What the nursery was not asked for: one that is gone is no fault of what was to be launched.
+    fn unasked(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self(Refusal::Nursery, libc::ESRCH),
+            _ => Self::other("ask the nursery", error.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+}
 
 fn unprepared(what: &str) -> impl FnOnce(Errno) -> Unprepared {
-    move |errno| Unprepared(what.to_owned(), errno.raw_os_error())
+    move |errno| Unprepared::other(what, errno.raw_os_error())
 }
 
 impl Child {
@@ -78,7 +92,7 @@ impl Child {
         }
         let given = arranged.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
         let asked = nursery.hold(&texts(spec)?, &Fds { held: Some((hold.as_fd(), report.as_fd())), given });
-        asked.map_err(|e| Unprepared("ask the nursery".into(), e.raw_os_error().unwrap_or(libc::EIO)))?;
+        asked.map_err(|error| Unprepared::unasked(&error))?;
         Ok(Self { pid: None, release: Some(release), report: Some(File::from(report_reader)), streams })
     }
 
@@ -149,7 +163,7 @@ fn cloexec_pipe() -> Result<(OwnedFd, OwnedFd), Unprepared> {
 }
 
 fn next_fd(fds: &mut VecDeque<OwnedFd>) -> Result<OwnedFd, Unprepared> {
-    fds.pop_front().ok_or_else(|| Unprepared("a descriptor did not arrive".into(), libc::EBADF))
+    fds.pop_front().ok_or_else(|| Unprepared::other("a descriptor did not arrive", libc::EBADF))
 }
 
 /// The descriptor for the subject, and where its bytes are read if they are captured.
@@ -178,5 +192,5 @@ fn texts(spec: WireSpec) -> Result<Texts, Unprepared> {
     let args = spec.args.into_iter().map(Text::into_bytes);
     let env = spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes()));
     let texts = Texts::new(spec.command.into_bytes(), args, env, spec.directory.into_bytes());
-    texts.map_err(|Cut(what)| Unprepared(what, libc::EINVAL))
+    texts.map_err(|Cut(what)| Unprepared::other(&what, libc::EINVAL))
 }

@@ -20,8 +20,8 @@ use super::wire::{CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Us
 use crate::error::Error;
 use crate::limits::Group;
 
-/// How long a subject that executes its program at once is left to itself: a short one has ended by then, and nobody was
-/// woken beside it.
+/// How long a subject that executes its program at once, and writes nothing, is left to itself: a short one has ended by
+/// then, and nobody was woken beside it.
 const UNWATCHED: Duration = Duration::from_millis(1);
 
 /// How supervisors are started: the program, and arguments that make it call [`super::supervise_stdin`].
@@ -121,19 +121,22 @@ impl Kept {
 
     /// Has a subject made and execute its program at once: all that observes it is attached already to where it is born.
     /// The group and the scratch directory of a kept supervisor's subjects are its own, and their streams are files or
-    /// nothing.
+    /// nothing. `ends` are ours of what it writes: once there is something to read, who is to read it is kept no longer, as
+    /// a subject that fills a pipe stands still until then.
     ///
     /// # Errors
     /// As [`Launcher::start`] and [`Held::release`]; the supervisor is gone then.
-    pub fn launch(mut self, spec: LaunchSpec) -> Result<Running, Error> {
+    pub fn launch(mut self, spec: LaunchSpec, ends: &[BorrowedFd<'_>]) -> Result<Running, Error> {
         self.link.program = spec.command.to_string_lossy().into_owned();
         self.link.directory.clone_from(&spec.directory);
         let texts = spec.texts().map_err(|what| prepare(&self.link, what))?;
         let fds = spec.into_fds().map_err(|what| prepare(&self.link, what))?;
         self.cradle.launch(&texts, &fds).map_err(|source| self.link.unsent(source))?;
-        // It holds the other ends of what is read of the subject.
+        let first = self.link.receive_beside(Some(Instant::now() + UNWATCHED), ends);
+        // They hold the other ends of what is read of the subject. Until here, or a subject that closes its own, as all do
+        // when they end, would wake us.
         drop(fds);
-        let first = match self.link.receive(Some(Instant::now() + UNWATCHED)) {
+        let first = match first {
             Ok(None) => {
                 // A supervisor that is gone shows in what it says.
                 let _ = self.link.send(&ToSupervisor::Tell { nth: self.cradle.launched() }, &[]);
@@ -295,7 +298,7 @@ impl Running {
     /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
     pub fn signal(&self, signal: i32) -> Result<(), Error> {
         Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
-        self.tell(&ToSupervisor::Signal { signal })
+        self.tell(&ToSupervisor::Signal { signal, nth: self.nth() })
     }
 
     /// Kills the whole tree, whatever it ignores, and returns how the subject's own process ended.
@@ -303,8 +306,13 @@ impl Running {
     /// # Errors
     /// When the supervisor is gone, or the subject cannot be ended.
     pub fn kill_tree(&mut self) -> Result<End, Error> {
-        self.tell(&ToSupervisor::Kill)?;
+        self.tell(&ToSupervisor::Kill { nth: self.nth() })?;
         self.wait(None)?.ok_or_else(|| self.link.gone())
+    }
+
+    /// Which of a kept supervisor's subjects it is: what is said of it must not reach the next.
+    fn nth(&self) -> Option<u64> {
+        self.cradle.as_ref().map(Cradle::launched)
     }
 
     /// Says something that a supervisor who is gone need not hear: that shows when the end is waited for.
@@ -328,15 +336,23 @@ impl Running {
     }
 
     /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor. One that
-    /// was killed leaves nothing to do, and scratch directories to their owner.
+    /// was killed leaves nothing to do, and scratch directories to their owner; where that was after the subject's end,
+    /// which stands as it was told, it is a problem.
     ///
     /// # Errors
-    /// When the supervisor cannot be understood, or is gone without the subject's end having told so.
+    /// When the supervisor cannot be understood, or is gone while nothing is known of the subject's end.
     pub fn finish(mut self) -> Result<Finished, Error> {
         if self.end.as_ref().is_some_and(|end| end.lost.is_some()) {
             return Ok(Finished::default());
         }
-        self.link.finish()
+        match self.link.finish() {
+            Err(Error::SupervisorGone { .. }) if self.end.is_some() => {
+                let how = self.link.lost().lost.unwrap_or_default();
+                let problem = format!("its supervisor was ended from outside after it had ended ({how})");
+                Ok(Finished { killed: 0, problems: vec![problem] })
+            }
+            finished => finished,
+        }
     }
 
     /// The kept supervisor, for another subject, where nothing of this one is left; else what is left is ended, and the
@@ -358,5 +374,73 @@ impl Running {
 impl AsFd for Running {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.channel.as_fd()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::exit, reason = "a process in a role ends with it")]
+mod tests {
+    use rustix::process::{Pid, kill_process};
+
+    use super::super::supervise_stdin;
+    use super::*;
+
+    const ROLE: &str = "PRONY_TEST_SUPERVISOR";
+
+    /// This binary again, where a launcher asks for it.
+    #[test]
+    fn supervisor() {
+        if std::env::var_os(ROLE).is_some() {
+            std::process::exit(i32::from(supervise_stdin() != std::process::ExitCode::SUCCESS));
+        }
+    }
+
+    /// Waits for a condition; panics after a time that no healthy machine needs.
+    fn eventually(what: &str, holds: impl Fn() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() {
+            assert!(Instant::now() < deadline, "never came: {what}");
+            std::thread::sleep(Duration::from_millis(3));
+        }
+    }
+
+    /// What it amounts to where a subject is to be held by a supervisor whose nursery is killed: before it is asked, or
+    /// before it reads what it was asked.
+    fn held_without_nursery(asked: bool) -> Error {
+        let args = ["--exact", "launch::handle::tests::supervisor", "--nocapture", "--test-threads=1"];
+        let launcher = Launcher::this_program(args).env(ROLE, "");
+        let mut link = launcher.connect("subject".to_owned(), None).unwrap();
+        link.send(&ToSupervisor::Keep { group: None, scratch: Vec::new() }, &[]).unwrap();
+        let Some(FromSupervisor::Kept { nursery }) = link.receive(None).unwrap() else { panic!("no nursery") };
+        let signal = |signal| kill_process(Pid::from_raw(nursery).unwrap(), signal).unwrap();
+        let ask = |link: &Link| {
+            let (spec, _) = LaunchSpec::new("/bin/true", "/").into_wire().unwrap();
+            link.send(&ToSupervisor::Start { spec: Box::new(spec) }, &[]).unwrap();
+        };
+        if asked {
+            let status = std::fs::read_to_string(format!("/proc/{nursery}/status")).unwrap();
+            let supervisor = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned();
+            let open = || std::fs::read_dir(format!("/proc/{supervisor}/fd")).unwrap().count();
+            let before = open();
+            signal(Signal::STOP);
+            ask(&link);
+            eventually("pipes for the subject", || open() > before);
+            signal(Signal::KILL);
+        } else {
+            signal(Signal::KILL);
+            eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+            ask(&link);
+        }
+        let said = link.receive(Some(Instant::now() + Duration::from_secs(60))).unwrap();
+        assert!(said.is_some(), "hangs");
+        link.unexpected(said)
+    }
+
+    #[test]
+    fn a_nursery_that_is_gone_is_no_fault_of_what_was_to_be_held() {
+        for asked in [false, true] {
+            let error = held_without_nursery(asked);
+            assert!(matches!(error, Error::SupervisorGone { .. }), "{asked}: {error:?}");
+        }
     }
 }

@@ -62,7 +62,16 @@ impl Link {
     }
 
     pub(super) fn receive(&mut self, deadline: Option<Instant>) -> Result<Option<FromSupervisor>, Error> {
-        match self.channel.receive(deadline) {
+        self.receive_beside(deadline, &[])
+    }
+
+    /// The same, and waits no longer once there is something to read from any of the others.
+    pub(super) fn receive_beside(
+        &mut self,
+        deadline: Option<Instant>,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<Option<FromSupervisor>, Error> {
+        match self.channel.receive(deadline, others) {
             Ok(Received::Message(message)) => Ok(Some(message)),
             Ok(Received::Nothing) => Ok(None),
             Ok(Received::Closed) => Err(self.gone()),

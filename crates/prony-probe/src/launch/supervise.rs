@@ -249,8 +249,9 @@ impl Supervisor {
                     self.stage = Stage::Released;
                 }
             }
-            ToSupervisor::Signal { signal } => self.signal(signal),
-            ToSupervisor::Kill => self.kill(KilledFor::Asked),
+            ToSupervisor::Signal { signal, nth } if !self.is_over(nth) => self.signal(signal),
+            ToSupervisor::Kill { nth } if !self.is_over(nth) => self.kill(KilledFor::Asked),
+            ToSupervisor::Signal { .. } | ToSupervisor::Kill { .. } => {}
             ToSupervisor::Finish => self.finish(),
         }
     }
@@ -285,11 +286,11 @@ impl Supervisor {
         }
     }
 
-    fn refuse(&mut self, Unprepared(what, errno): Unprepared) {
+    fn refuse(&mut self, Unprepared(refusal, errno): Unprepared) {
         self.stage = Stage::Idle;
         // Dropping the child drops its release: it exits.
         self.child = None;
-        self.say(&FromSupervisor::Refused { refusal: Refusal::Other(what), errno });
+        self.say(&FromSupervisor::Refused { refusal, errno });
     }
 
     /// The subject waits: it is moved into its group.
@@ -300,7 +301,7 @@ impl Supervisor {
                 self.stage = Stage::Held;
                 self.say(&FromSupervisor::Held { pid: number(pid) });
             }
-            Err(error) => self.refuse(Unprepared(error.to_string(), errno_of(&error))),
+            Err(error) => self.refuse(Unprepared(Refusal::Other(error.to_string()), errno_of(&error))),
         }
     }
 
@@ -316,6 +317,11 @@ impl Supervisor {
         self.child.as_ref().map_or(self.born, |child| child.pid)
     }
 
+    /// Whether nothing is left of the subject that was born as the `nth`: what is said of it now came too late.
+    fn is_over(&self, nth: Option<u64>) -> bool {
+        self.stage != Stage::Ended && nth.is_some_and(|nth| nth <= self.ended)
+    }
+
     fn is_alive(&self) -> bool {
         matches!(self.stage, Stage::Held | Stage::Released | Stage::Running)
     }
@@ -329,9 +335,9 @@ impl Supervisor {
                 self.hold(pid);
             }
             Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
-            // Neither ready nor failed: it was killed on its way, or the nursery was.
+            // Neither ready nor failed: it was killed on its way, or the nursery was. Another may be made elsewhere.
             Report::Closed if self.stage == Stage::Preparing => {
-                self.refuse(Unprepared("prepare it: it is gone".into(), libc::ESRCH));
+                self.refuse(Unprepared(Refusal::Nursery, libc::ESRCH));
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {

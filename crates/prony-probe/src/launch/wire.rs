@@ -25,10 +25,11 @@ pub(super) enum ToSupervisor {
     Start { spec: Box<WireSpec> },
     /// Let it execute its program.
     Release,
-    /// Send a signal to the subject's process group.
-    Signal { signal: i32 },
-    /// Kill the whole tree.
-    Kill,
+    /// Send a signal to the process group of the subject, the one that was born as the `nth` where several come: by the
+    /// time this is read it may have ended by itself, and another be under way.
+    Signal { signal: i32, nth: Option<u64> },
+    /// Kill the whole tree, of the `nth` likewise.
+    Kill { nth: Option<u64> },
     /// Kill what is left, clean up, and exit.
     Finish,
 }
@@ -61,7 +62,7 @@ pub(super) enum Refusal {
     Exec,
     /// Entering the directory.
     Directory,
-    /// Asking the nursery, which is gone.
+    /// Asking the nursery, which is gone, or what it was about to make.
     Nursery,
     /// Anything else, named.
     Other(String),
@@ -232,7 +233,7 @@ pub struct CpuTime {
 /// What ending the tree took.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finished {
-    /// Processes that were still alive and had to be killed.
+    /// Processes that were still alive and had to be killed, as far as a supervisor lived to tell.
     pub killed: u64,
     /// What could not be ended or removed.
     pub problems: Vec<String>,

@@ -44,10 +44,13 @@ pub struct Sampler {
     thread: Option<JoinHandle<()>>,
 }
 
+/// What is sampled, how far apart, and since when its instants count.
+type Job = (Arc<Shared>, Nanos, Nanos);
+
 /// A thread that samples one tree after another: starting a thread for each costs as much as a short trial.
 #[derive(Debug)]
 pub struct Samplers {
-    jobs: Sender<(Arc<Shared>, Nanos)>,
+    jobs: Sender<Job>,
 }
 
 impl Samplers {
@@ -56,17 +59,18 @@ impl Samplers {
     /// # Errors
     /// Where no thread can be started.
     pub fn start() -> std::io::Result<Self> {
-        let (jobs, queue) = channel::<(Arc<Shared>, Nanos)>();
-        let serve = move || queue.into_iter().for_each(|(shared, period)| run(&shared, period));
+        let (jobs, queue) = channel::<Job>();
+        let serve = move || queue.into_iter().for_each(|(shared, period, began)| run(&shared, period, began));
         std::thread::Builder::new().name("prony-sampler".into()).spawn(serve)?;
         Ok(Self { jobs })
     }
 
-    /// Begins to sample on the thread of this.
-    pub fn begin(&self, sampler: &Sampler) {
+    /// Begins to sample on the thread of this. The instants are counted from `began` by `CLOCK_MONOTONIC`, when the
+    /// subject itself did, however much later this is.
+    pub fn begin(&self, sampler: &Sampler, began: Nanos) {
         let period = period(sampler.shared.lock().settings.hertz);
         // A thread that is gone samples nothing, and the sampler says that it took no round.
-        let _ = self.jobs.send((Arc::clone(&sampler.shared), period));
+        let _ = self.jobs.send((Arc::clone(&sampler.shared), period, began));
     }
 }
 
@@ -111,7 +115,8 @@ impl Sampler {
         let period = period(settings.hertz);
         let mut sampler = Self::idle(roots, settings);
         let shared = Arc::clone(&sampler.shared);
-        let thread = std::thread::Builder::new().name("prony-sampler".into()).spawn(move || run(&shared, period))?;
+        let sample = move || run(&shared, period, monotonic());
+        let thread = std::thread::Builder::new().name("prony-sampler".into()).spawn(sample)?;
         sampler.thread = Some(thread);
         Ok(sampler)
     }
@@ -135,6 +140,12 @@ impl Sampler {
     /// Reads everything now. Not cheap (PSS, the store's files): for the borders of phases.
     pub fn edge(&self) -> Edge {
         self.shared.lock().edge()
+    }
+
+    /// Reads processes of these roles now, PSS among it, and nothing of the store: for what is read while a phase goes on. It
+    /// leaves no trace in the series.
+    pub fn look(&self, roles: &[String]) -> Edge {
+        self.shared.lock().look(roles)
     }
 
     /// Counters of the whole tree now, ended processes included. Cheap, and leaves no trace in the series.
@@ -175,8 +186,8 @@ impl Drop for Sampler {
     }
 }
 
-fn run(shared: &Shared, period: Nanos) {
-    let (began, before) = (monotonic(), thread_cpu());
+fn run(shared: &Shared, period: Nanos, began: Nanos) {
+    let before = thread_cpu();
     let first = shared.lock().settings.first;
     let mut number = 0;
     loop {
@@ -204,4 +215,37 @@ fn wait_until(shared: &Shared, due: Nanos) -> Option<MutexGuard<'_, State>> {
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Looks until a condition holds; whether it did before a time that no healthy machine needs.
+    fn in_time(holds: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        holds()
+    }
+
+    #[test]
+    fn the_first_sample_is_due_by_when_the_subject_began() {
+        let samplers = Samplers::start().unwrap();
+        let root = || vec![Root::subject(std::process::id(), "this")];
+        let rounds = |sampler: &Sampler| sampler.shared.lock().ran.rounds;
+        // Half of what the machine has been up, in case that is short; more than the test takes in any case.
+        let first = Nanos::from_nanos(monotonic().as_nanos() / 2);
+        let settings = || Settings { first, ..Settings::default() };
+        let due = Sampler::idle(root(), settings());
+        samplers.begin(&due, Nanos::from_nanos(monotonic().as_nanos() - first.as_nanos()));
+        assert!(in_time(|| rounds(&due) > 0), "it began long ago");
+        assert!(due.finish().rounds > 0);
+        let later = Sampler::idle(root(), settings());
+        samplers.begin(&later, monotonic());
+        assert_eq!(later.finish().rounds, 0);
+    }
 }

@@ -40,7 +40,8 @@ pub struct Settings {
     pub reset_peaks: bool,
     /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
     pub stranger: Option<Stranger>,
-    /// After how long the first round is taken.
+    /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
+    /// subject.
     pub first: Nanos,
     /// Whether the first edge reads nothing of processes, and none reads the machine's pressure: for trials that are
     /// shorter than such an edge.
@@ -94,6 +95,8 @@ pub(crate) enum Look {
     Edge,
     /// Someone wants to know how things stand; nothing is kept.
     Glance,
+    /// The same with everything read that an edge reads of a process.
+    Closely,
 }
 
 /// All that the sampler's thread and its callers share.
@@ -163,7 +166,7 @@ impl State {
     pub(crate) fn round(&mut self, look: Look) -> Nanos {
         self.find();
         let at = monotonic();
-        let ask = Ask { tick: self.tick, at, all: look == Look::Edge };
+        let ask = Ask { tick: self.tick, at, all: matches!(look, Look::Edge | Look::Closely) };
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
@@ -173,7 +176,7 @@ impl State {
                     let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
                     let seen = seen.clone();
                     add_live(&mut rounds, process, &seen, inherited);
-                    if process.itself && look != Look::Glance {
+                    if process.itself && matches!(look, Look::Round(_) | Look::Edge) {
                         keep(&mut self.store, process, &seen, look, at);
                     }
                 }
@@ -226,8 +229,22 @@ impl State {
     /// A round and all that is read at edges only. Counters come first, the dear figures after them,
     /// and the peaks begin anew at the very end.
     pub(crate) fn edge(&mut self) -> Edge {
+        self.edge_of(None)
+    }
+
+    /// An edge with the processes of these roles alone and nothing of the store: while they work, dear figures of the others
+    /// are not read. It leaves no trace in the series, and peaks go on.
+    pub(crate) fn look(&mut self, roles: &[String]) -> Edge {
+        self.edge_of(Some(roles))
+    }
+
+    fn edge_of(&mut self, roles: Option<&[String]>) -> Edge {
         let cpu = thread_cpu();
-        let at = if self.is_bare() { self.nothing_seen() } else { self.round(Look::Edge) };
+        let at = match roles {
+            Some(_) => self.round(Look::Closely),
+            None if self.is_bare() => self.nothing_seen(),
+            None => self.round(Look::Edge),
+        };
         let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
         let pressure = if self.settings.lean { Pressure::not_read() } else { Pressure::now() };
@@ -235,8 +252,9 @@ impl State {
             Reading::Measured(device) => device.read(),
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
-        let processes = self.processes_at_edge(at);
-        let (disk, cached) = self.store_at_edge();
+        let processes = self.processes_at_edge(at, roles);
+        let unread = (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
+        let (disk, cached) = if roles.is_some() { unread } else { self.store_at_edge() };
         let totals = self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect();
         self.edges_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
@@ -277,9 +295,10 @@ impl State {
         total
     }
 
-    fn processes_at_edge(&mut self, at: Nanos) -> Vec<EdgeProcess> {
-        let reset = self.settings.reset_peaks;
-        let alive = self.processes.values_mut().filter(|process| process.itself);
+    fn processes_at_edge(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<EdgeProcess> {
+        let reset = self.settings.reset_peaks && roles.is_none();
+        let asked = |role: &String| roles.is_none_or(|roles| roles.contains(role));
+        let alive = self.processes.values_mut().filter(|process| process.itself && asked(&process.role));
         alive
             .filter_map(|process| {
                 let last = process.last.as_ref()?;
@@ -311,7 +330,7 @@ impl State {
 fn keep(store: &mut Store, process: &Process, seen: &Observation, look: Look, at: Nanos) {
     let number = match look {
         Look::Round(number) => Some(number),
-        Look::Edge | Look::Glance => None,
+        Look::Edge | Look::Glance | Look::Closely => None,
     };
     if let Some(sample) = seen.sample(at) {
         store.push((process.pid, &process.role, &process.command), number, sample);

@@ -228,10 +228,10 @@ fn what_the_machine_killed_before_is_no_evidence_for_the_next_subject() {
     let mut eater = run(limited("eat", dir.path(), &memory_limit(64)).1);
     eater.wait(None).unwrap();
     let before = killed_on_the_machine();
-    let mut first = kept.launch(unread("code", dir.path())).unwrap();
+    let mut first = kept.launch(unread("code", dir.path()), &[]).unwrap();
     first.wait(None).unwrap();
     let (_, kept) = first.next().unwrap();
-    let mut second = kept.expect("nothing is left").launch(unread("sleep", dir.path())).unwrap();
+    let mut second = kept.expect("nothing is left").launch(unread("sleep", dir.path()), &[]).unwrap();
     let end = second.kill_tree().unwrap();
     let seen = end.memory.host_oom_kills.measured().copied();
     let most = killed_on_the_machine() - before;

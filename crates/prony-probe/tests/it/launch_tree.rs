@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
 
 use std::fs::{self, File};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::mpsc;
@@ -10,11 +10,12 @@ use std::time::Duration;
 
 use prony_core::reading::Reading;
 use prony_probe::Error;
-use prony_probe::launch::{Kept, LaunchSpec, Output, Scratch, Status};
+use prony_probe::launch::{Input, Kept, LaunchSpec, Output, Scratch, Status};
 use prony_probe::limits::Group;
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, unread};
+use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, subject, unread};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -93,6 +94,26 @@ fn a_killed_supervisor_takes_the_subject_along() {
     eventually("the subject is gone", || !runs(pid));
 }
 
+#[test]
+fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = launcher().start(subject("code", dir.path())).unwrap();
+    let supervisor = parent_of(held.pid());
+    let mut running = held.release().unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(3));
+    kill(supervisor);
+    let finished = running.finish().unwrap();
+    assert!(finished.problems.len() == 1 && finished.problems[0].contains("SIGKILL"), "{finished:?}");
+    let mut running = keep().launch(unread("daemon", dir.path()), &[]).unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
+    let daemon = left_pid(dir.path(), "daemon");
+    kill(parent_of(daemon));
+    let (finished, kept) = running.next().unwrap();
+    assert_eq!((finished.problems.len(), kept.is_none()), (1, true), "{finished:?}");
+    // What nobody is left to end is for this process, or a reaper above it.
+    kill(daemon);
+}
+
 /// Fails where something hangs that must not.
 fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'static) -> T {
     let (tell, told) = mpsc::channel();
@@ -110,7 +131,7 @@ fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
     let dir = tempfile::tempdir().unwrap();
     let kept = keep();
     let supervisor = parent_of(kept.nursery());
-    let mut running = kept.launch(unread("daemon", dir.path())).unwrap();
+    let mut running = kept.launch(unread("daemon", dir.path()), &[]).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
     let (finished, kept) = in_time("another subject after a daemon", move || running.next().unwrap());
     assert_eq!((finished.killed, finished.problems.len(), kept.is_none()), (1, 0, true));
@@ -140,16 +161,51 @@ fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
     let group = Group::for_counting();
     let kept = launcher().keep(Some(group.clone()), &[], None).unwrap();
     let nursery = kept.nursery();
-    let mut running = kept.launch(unread("double", dir.path())).unwrap();
+    let mut running = kept.launch(unread("double", dir.path()), &[]).unwrap();
     let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
     assert_eq!(running.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
     assert!(!pids.iter().any(|pid| runs(*pid)) && runs(nursery));
     let (_, kept) = running.next().unwrap();
-    let mut running = kept.expect("nothing is left").launch(unread("code", dir.path())).unwrap();
+    let mut running = kept.expect("nothing is left").launch(unread("code", dir.path()), &[]).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
     drop(running);
     assert!(!runs(nursery) && group.directories().iter().all(|dir| !dir.exists()));
+}
+
+/// Whether a process waits for something.
+fn waits(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ")
+}
+
+#[test]
+fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = launcher().keep(None, &[], None).unwrap();
+    let supervisor = parent_of(kept.nursery());
+    let signal = |signal| kill_process(Pid::from_raw(supervisor.cast_signed()).unwrap(), signal).unwrap();
+    let (input, end_it) = std::io::pipe().unwrap();
+    let mut spec = LaunchSpec::new("/bin/sh", dir.path());
+    (spec.stdin, spec.stdout, spec.stderr) = (Input::File(OwnedFd::from(input).into()), Output::Null, Output::Null);
+    spec.args = ["-c", "read line; exit 3"].map(Into::into).into();
+    let mut first = kept.launch(spec, &[]).unwrap();
+    drop(end_it);
+    // Its end is told, and not yet heard here.
+    poll(&mut [PollFd::new(&first, PollFlags::IN)], None).unwrap();
+    eventually("the supervisor has done with it", || waits(supervisor));
+    signal(Signal::STOP);
+    first.signal(libc::SIGTERM).unwrap();
+    let end = first.kill_tree().unwrap();
+    assert_eq!((end.status, end.killed), (Status::Exited(3), None));
+    let kept = first.next().unwrap().1.expect("nothing is left");
+    let spec = unread("sleep", dir.path());
+    let launched = std::thread::spawn(move || kept.launch(spec, &[]).unwrap());
+    left(dir.path(), "sleep");
+    signal(Signal::CONT);
+    let mut second = in_time("the next subject", move || launched.join().unwrap());
+    second.signal(libc::SIGHUP).unwrap();
+    let end = in_time("its end", move || second.wait(None).unwrap().unwrap());
+    assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGHUP), None));
 }
 
 #[test]
@@ -157,7 +213,7 @@ fn a_kept_supervisor_without_its_nursery_takes_no_other_subject() {
     let dir = tempfile::tempdir().unwrap();
     let kept = launcher().keep(None, &[], None).unwrap();
     let nursery = kept.nursery();
-    let mut running = kept.launch(unread("sleep", dir.path())).unwrap();
+    let mut running = kept.launch(unread("sleep", dir.path()), &[]).unwrap();
     left(dir.path(), "sleep");
     kill(nursery);
     eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
@@ -185,7 +241,7 @@ fn one_subject_after_another_is_told_with_what_it_executed() {
         let mode = if place == "bin/sh" { 0o755 } else { 0o644 };
         fs::write(bin.join("sh"), "#!/bin/sh\nexit 5\n").unwrap();
         fs::set_permissions(bin.join("sh"), fs::Permissions::from_mode(mode)).unwrap();
-        let mut running = kept.launch(spec()).unwrap();
+        let mut running = kept.launch(spec(), &[]).unwrap();
         let end = running.wait(None).unwrap().unwrap();
         assert_eq!((end.status, running.executable()), (Status::Exited(5), Some(Path::new(place))));
         assert!(running.released() <= running.since() && running.since() <= end.at && running.pid() > 0);
@@ -198,7 +254,7 @@ fn one_subject_after_another_is_told_with_what_it_executed() {
 #[test]
 fn a_subject_that_lives_longer_is_told_when_it_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let mut running = keep().launch(unread("sleep", dir.path())).unwrap();
+    let mut running = keep().launch(unread("sleep", dir.path()), &[]).unwrap();
     assert_eq!(left_pid(dir.path(), "sleep"), running.pid());
     assert_eq!(running.wait(Some(Duration::ZERO)).unwrap(), None);
     let end = running.terminate(Duration::from_secs(60)).unwrap();
@@ -215,7 +271,7 @@ fn what_a_kept_supervisor_cannot_have_made_is_named() {
     let refused = |command: &str, directory: &Path| {
         let mut spec = LaunchSpec::new(command, directory);
         (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
-        in_time("a refusal", move || keep().launch(spec)).unwrap_err()
+        in_time("a refusal", move || keep().launch(spec, &[])).unwrap_err()
     };
     for (command, errno) in
         [("no-such-program-anywhere", libc::ENOENT), ("./text", libc::EACCES), ("./odd", libc::ENOEXEC)]
@@ -225,13 +281,14 @@ fn what_a_kept_supervisor_cannot_have_made_is_named() {
     }
     let nowhere = refused("/bin/true", Path::new("/nowhere"));
     assert_eq!(nowhere.to_string(), "cannot enter the directory `/nowhere` for `/bin/true`");
-    let captured = keep().launch(LaunchSpec::new("/bin/true", "/")).unwrap_err();
+    let captured = keep().launch(LaunchSpec::new("/bin/true", "/"), &[]).unwrap_err();
     assert!(captured.to_string().contains("its output can only be captured where it is held"), "{captured}");
 }
 
 #[test]
 fn a_nursery_that_was_killed_is_told_and_hangs_nothing() {
-    let gone = |kept: Kept| in_time("a launch without a nursery", move || kept.launch(unread("code", Path::new("/"))));
+    let gone =
+        |kept: Kept| in_time("a launch without a nursery", move || kept.launch(unread("code", Path::new("/")), &[]));
     let kept = keep();
     kill(kept.nursery());
     // At once, while it may still be there, and when it is not.

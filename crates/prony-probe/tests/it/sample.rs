@@ -74,6 +74,27 @@ fn the_peak_of_a_phase_is_exact_and_not_that_of_an_earlier_one() {
     close(gauge(&second, Metric::Rss, Stat::Peak), gauge(&second, Metric::Rss, Stat::End));
 }
 
+#[test]
+fn a_look_reads_the_roles_it_is_asked_for_and_leaves_no_trace() {
+    let mut subject = Subject::start("spike 200");
+    let other = Subject::start("allocate 1");
+    let roots = vec![worker(&subject), Root::subject(other.pid(), "other")];
+    let store = Reading::Measured("/proc/self/exe".into());
+    let sampler = Sampler::idle(roots, Settings { store, ..Settings::default() });
+    let begin = sampler.edge();
+    subject.go();
+    let seen = sampler.look(&["worker".to_owned()]);
+    let end = sampler.edge();
+    let pids = |edge: &Edge| edge.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
+    assert_eq!((pids(&seen), pids(&end).len()), (vec![subject.pid()], 2));
+    assert!(gauge(&phase_readings(&begin, &seen, &[], "worker"), Metric::Pss, Stat::End) > 0.0);
+    assert!(end.disk.measured().is_some() && seen.disk.measured().is_none(), "the store is not walked");
+    let series = sampler.finish().series;
+    assert!(series.iter().all(|process| process.samples.len() == 2), "those of the two edges");
+    let worker = phase_readings(&begin, &end, &series, "worker");
+    close(gauge(&worker, Metric::Rss, Stat::Peak) - gauge(&worker, Metric::Rss, Stat::Min), 200.0 * MIB);
+}
+
 fn file_of(dir: &Path, mib: usize) -> String {
     let path = dir.join("mapped");
     std::fs::write(&path, vec![5u8; mib << 20]).expect("the disk has room");

@@ -120,6 +120,7 @@ mod tests {
             settled: true,
             time,
             watched: Nanos::from_secs(4),
+            step: Nanos::ZERO,
             cpu: Reading::Measured(Nanos::from_millis(cpu_ms)),
             written: Reading::Measured(Bytes::default()),
             blind: Vec::new(),

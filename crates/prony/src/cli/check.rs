@@ -15,6 +15,7 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::estimate::{self, Estimate};
 use crate::load;
+use crate::verdicts::floor as floors;
 
 /// Which file.
 #[derive(Debug, clap::Args)]
@@ -49,6 +50,7 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
     text += &format!("{}\n", amounts(outline));
     text += &extra(outline);
     text += &comparison(experiment, outline);
+    text += &floor(experiment);
     text + &format!("{estimate}\n")
 }
 
@@ -70,7 +72,7 @@ fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) ->
             of_ours(variant.records.to_string()),
             of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
             phases(experiment, variant),
-            note(variant),
+            note(experiment, variant),
         ]);
     }
     table
@@ -95,12 +97,14 @@ fn levels(levels: &[(String, String)]) -> String {
     }
 }
 
-fn note(variant: &VariantOutline) -> String {
-    match &variant.no_verdict {
-        _ if variant.baseline => "baseline".to_owned(),
-        Some(why) => format!("no verdict: {why}"),
-        None => String::new(),
-    }
+fn note(experiment: &Experiment, variant: &VariantOutline) -> String {
+    let verdict = match &variant.no_verdict {
+        _ if variant.baseline => Some("baseline".to_owned()),
+        Some(why) => Some(format!("no verdict: {why}")),
+        None => None,
+    };
+    let floor = (experiment.floor_of(variant.variant) == Some(variant.variant)).then(|| "floor".to_owned());
+    [floor, verdict].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn amounts(outline: &Outline) -> String {
@@ -149,5 +153,23 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
         metrics.join(", "),
         compare.margin.get() * 100.0,
         compare.alpha.get() * 100.0,
+    )
+}
+
+/// What is set above the floor, and where none runs.
+fn floor(experiment: &Experiment) -> String {
+    if experiment.compare().floor.is_empty() {
+        return String::new();
+    }
+    let floor = floors::name(experiment);
+    let is_above = |variant: &usize| experiment.floor_of(*variant).is_some_and(|floor| floor != *variant);
+    let above = match (0..experiment.variants().len()).filter(is_above).count() {
+        0 => return format!("the floor, {floor}, is not among the variants that run\n"),
+        1 => "1 variant is".to_owned(),
+        n => format!("{n} variants are"),
+    };
+    let nowhere = floors::nowhere(experiment).map(|text| format!("; {text}")).unwrap_or_default();
+    format!(
+        "the floor is {floor} at the same levels of everything else: {above} set above it, without a verdict{nowhere}\n"
     )
 }

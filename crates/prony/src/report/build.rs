@@ -9,8 +9,9 @@ use prony_core::guard::arms::{Arm, answers_differ};
 use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::record::TrialRecord;
 
-use super::cells::{Plan, Said, Source, fill, scales};
+use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::{self, ColumnPlan};
+use super::floor;
 use super::layout::{Layout, Part, RowPart};
 use super::left_out;
 use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
@@ -39,6 +40,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         preface: preface::preface(data),
         judged: judged(&verdicts),
         effects: left_out::tables(&data.experiment, &verdicts),
+        floors: floor::tables(data),
         remarks: remarks(data, &verdicts),
         verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
         tables: maker.tables(options),
@@ -224,17 +226,10 @@ impl<'a> Maker<'a> {
         let variants = &row.variants[group];
         Source {
             trials: variants.iter().filter_map(|v| self.trials.get(v)).flatten().copied().collect(),
-            planned: variants.iter().map(|v| self.planned(*v)).sum(),
+            planned: variants.iter().map(|v| planned(&self.data.experiment, *v)).sum(),
             exists: !variants.is_empty(),
             phase: row.phase.clone(),
         }
-    }
-
-    /// Trials that a variant has at least when the run is done.
-    fn planned(&self, variant: usize) -> usize {
-        let variant = &self.data.experiment.variants()[variant];
-        let labels = if variant.baseline && self.data.experiment.compare().twice { 2 } else { 1 };
-        variant.blocks.min as usize * labels
     }
 
     fn caption(&self, statistic: Statistic) -> String {

@@ -1,6 +1,6 @@
 //! From trials to the texts of one column: summary, one scale for all, text.
 
-use prony_core::experiment::design::{CellPart, Expr, Statistic};
+use prony_core::experiment::design::{CellPart, Experiment, Expr, Statistic};
 use prony_core::experiment::expr::{Dimension, dimension};
 use prony_core::reading::Why;
 use prony_core::record::TrialRecord;
@@ -50,6 +50,13 @@ pub(super) struct Said {
     outcome: bool,
     ended: bool,
     count: bool,
+}
+
+/// Trials that a variant has at least when the run is done.
+pub(super) fn planned(experiment: &Experiment, variant: usize) -> usize {
+    let variant = &experiment.variants()[variant];
+    let labels = if variant.baseline && experiment.compare().twice { 2 } else { 1 };
+    variant.blocks.min as usize * labels
 }
 
 /// Fills one column; `said` has an entry a row and is carried from column to column.

@@ -8,6 +8,7 @@ mod columns;
 mod escape;
 pub mod export;
 mod figure;
+mod floor;
 pub mod html;
 mod layout;
 mod left_out;

@@ -16,6 +16,8 @@ pub struct Report {
     pub judged: Option<String>,
     /// What each change does, where one was left out at a time: the verdicts as tables.
     pub effects: Vec<Table>,
+    /// What share of each variant's time lies above its floor, where the experiment names one.
+    pub floors: Vec<Table>,
     /// What is shown beside the verdicts and is none.
     pub remarks: Vec<Remarks>,
     /// The tables.

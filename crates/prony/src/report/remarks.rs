@@ -1,5 +1,6 @@
-//! What is shown beside the verdicts and is none: interactions of factors, growth.
+//! What is shown beside the verdicts and is none: what has no share above the floor, interactions of factors, growth.
 
+use super::floor;
 use super::model::Remarks;
 use crate::plot::data::growth;
 use crate::results::RunData;
@@ -9,14 +10,19 @@ use crate::verdicts::{Verdicts, declared};
 /// Lines of one kind; the rest is counted.
 const MOST: usize = 8;
 
-/// Interactions and growth, where there is any.
+/// What has no share above the floor, interactions and growth, where there is any.
 pub(super) fn remarks(data: &RunData, verdicts: &Verdicts) -> Vec<Remarks> {
     let found = interactions::of(data, verdicts);
     let mut growths = growths(data);
     if growth::grew(data) {
         growths.note += "; a search chose the values by how their trials ended, and has most of them near its edge";
     }
-    [interplay(&found), growths].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
+    [above_floor(data), interplay(&found), growths].into_iter().filter(|remarks| !remarks.lines.is_empty()).collect()
+}
+
+fn above_floor(data: &RunData) -> Remarks {
+    let lines = floor::without(data).iter().map(|line| sentence(line)).collect();
+    Remarks { title: "Above the floor", lines: cut(lines), note: sentence(floor::NOT_JUDGED) }
 }
 
 fn interplay(found: &Interactions) -> Remarks {

@@ -21,6 +21,8 @@ pub struct Database {
     /// Commits wait for the disk only where the last that did is so long ago; zero lets each wait.
     patience: Duration,
     synced: Instant,
+    /// There are commits that no wait for the disk has covered.
+    unsynced: bool,
     /// What was met in writing.
     pub(super) names: Names,
 }
@@ -69,6 +71,7 @@ impl Database {
                     connection,
                     patience: Duration::ZERO,
                     synced: Instant::now(),
+                    unsynced: false,
                     names: Names::default(),
                 })
             })
@@ -94,6 +97,7 @@ impl Database {
                     connection,
                     patience: Duration::ZERO,
                     synced: Instant::now(),
+                    unsynced: false,
                     names: Names::default(),
                 })
             })
@@ -108,6 +112,23 @@ impl Database {
     pub fn sync_every(&mut self, span: Duration) -> Result<(), Error> {
         self.patience = span;
         self.wait_for_the_disk(true)
+    }
+
+    /// Waits for the disk now, where the next commit, expected after `next`, would be the first to do so since more than
+    /// the span of [`Self::sync_every`] and something waits for it; `None` is a commit that nobody can expect.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn sync_before(&mut self, next: Option<Duration>) -> Result<(), Error> {
+        let late = next.is_none_or(|next| self.synced.elapsed().saturating_add(next) > self.patience);
+        if !self.unsynced || !late {
+            return Ok(());
+        }
+        self.wait_for_the_disk(true)?;
+        // SQLite waits for the whole log, but only with a commit, and an empty one is none: the number is what it was.
+        let same = self.connection.pragma_update(None, "user_version", VERSION);
+        self.unsynced = same.is_err();
+        same.map_err(|source| self.failed("bring the results to the disk", source))
     }
 
     fn wait_for_the_disk(&mut self, yes: bool) -> Result<(), Error> {
@@ -147,8 +168,9 @@ impl Database {
         doing: &'static str,
         f: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, Error> {
+        let waits = self.synced.elapsed() >= self.patience;
         if self.patience > Duration::ZERO {
-            self.wait_for_the_disk(self.synced.elapsed() >= self.patience)?;
+            self.wait_for_the_disk(waits)?;
         }
         let result =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
@@ -156,6 +178,8 @@ impl Database {
                 transaction.commit()?;
                 Ok(value)
             });
+        // One that failed has left what was unsynced as it was.
+        self.unsynced = if result.is_ok() { !waits } else { self.unsynced };
         result.map_err(|source| self.failed(doing, source))
     }
 
@@ -245,6 +269,34 @@ mod tests {
         writer.connection.execute("CREATE TABLE more (x)", []).unwrap();
         let reader = Database::read_only(&path).unwrap();
         assert!(reader.connection.prepare("SELECT x FROM more").is_ok());
+    }
+
+    #[test]
+    fn what_no_disk_has_yet_goes_there_before_a_commit_that_may_come_late() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut database = Database::create(&folder.path().join("late.db")).unwrap();
+        let write = |database: &mut Database| database.write("write", |tx| tx.execute("DELETE FROM runs", [])).unwrap();
+        let waits = |database: &Database| {
+            database.read("ask", |c| c.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0))).unwrap() == 2
+        };
+        let hour = Duration::from_secs(3600);
+        write(&mut database);
+        assert!(!database.unsynced, "each commit has waited");
+        database.sync_every(hour).unwrap();
+        write(&mut database);
+        assert!(database.unsynced && !waits(&database));
+        database.sync_before(Some(hour / 2)).unwrap();
+        assert!(database.unsynced, "the next commit is in time");
+        let log = || std::fs::metadata(folder.path().join("late.db-wal")).unwrap().len();
+        let before = log();
+        database.sync_before(Some(hour)).unwrap();
+        assert!(!database.unsynced && waits(&database) && log() > before, "a commit that waited");
+        let after = log();
+        database.sync_before(None).unwrap();
+        assert_eq!(log(), after, "nothing waits for it any more");
+        write(&mut database);
+        database.sync_before(None).unwrap();
+        assert!(!database.unsynced);
     }
 
     #[test]

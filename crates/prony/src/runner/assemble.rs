@@ -257,6 +257,7 @@ mod tests {
             settled: true,
             time: Reading::Measured(Nanos::ZERO),
             watched: Nanos::from_secs(1),
+            step: Nanos::ZERO,
             cpu: Reading::Measured(Nanos::ZERO),
             written: Reading::Missing(Why::NotApplicable),
             blind: blind.iter().map(|text| (*text).to_owned()).collect(),

@@ -136,10 +136,18 @@ impl Lab<'_> {
     }
 }
 
+/// Whether any variant starts replicas. Their trials stand on what is their own alone, and with them those of all other
+/// variants: what observes them must not differ from arm to arm.
+pub fn starts_replicas(experiment: &Experiment) -> bool {
+    let mut programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
+    programs.any(|program| program.replicas.is_some())
+}
+
 /// Whether a variant's trials take over what the one before left, as far as can be said beforehand.
 fn stands(experiment: &Experiment, variant: &Variant) -> bool {
     let itself = |program: &ProgramSpec| program.directory.is_some() && program.copy != CopyOf::Trial;
     experiment.observe().care == Care::Light
+        && !starts_replicas(experiment)
         && variant.spec.subject.program().is_some_and(itself)
         && !Limit::ALL.into_iter().any(|limit| limit.is_in(&variant.spec.limits))
 }
@@ -169,4 +177,24 @@ fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
         observer.event(&Event::Notice { text, hint: None });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_variant_with_replicas_keeps_all_from_taking_over() {
+        let stand = |counts: &str| {
+            let text = format!(
+                "[factors]\nn = [{counts}]\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ndirectory = \".\"\n\
+                 copy = \"none\"\nreplicas = {{ count = \"{{n}}\", phase = \"run\" }}\n"
+            );
+            let experiment = crate::load::text(text, "x.toml", &Default::default()).unwrap();
+            let each = experiment.variants().iter().map(|variant| stands(&experiment, variant));
+            (starts_replicas(&experiment), each.collect::<Vec<_>>())
+        };
+        assert_eq!(stand("0, 2"), (true, vec![false, false]));
+        assert_eq!(stand("0"), (false, vec![true]));
+    }
 }

@@ -16,7 +16,7 @@ mod standing;
 pub mod terminal;
 pub mod trial;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -78,8 +78,8 @@ pub struct Campaign<'a> {
 struct Gathered {
     records: Vec<TrialRecord>,
     since: Option<Instant>,
-    /// Variants whose last trial was short.
-    short: BTreeSet<usize>,
+    /// How long the last trial of each variant took, where care is light.
+    last: BTreeMap<usize, Nanos>,
 }
 
 impl<'a> Campaign<'a> {
@@ -100,15 +100,24 @@ impl<'a> Campaign<'a> {
         new.map(notice).collect()
     }
 
-    /// Keeps what has gathered before a trial that may take long: it need not be lost with that.
+    /// Keeps what has gathered before a trial that may take long: it need not be lost with that, nor with the machine's
+    /// power where that goes.
     fn expect(&mut self, trial: &PlannedTrial) -> Result<(), Error> {
-        if self.gathered.short.contains(&trial.variant) { Ok(()) } else { self.keep_gathered() }
+        let last = self.gathered.last.get(&trial.variant).copied();
+        if last.is_some_and(|last| last < SHORT) {
+            return Ok(());
+        }
+        self.keep_gathered()?;
+        // Before a trial has ended there is nothing to lose.
+        if self.done.is_empty() { Ok(()) } else { self.database.sync_before(last.map(Nanos::to_duration)) }
     }
 
     /// Keeps a finished trial, at once or together with those that follow within milliseconds.
     fn keep(&mut self, record: TrialRecord, light: bool) -> Result<(), Error> {
         let (short, variant) = (light && record.took < SHORT, record.trial.variant);
-        let _ = if short { self.gathered.short.insert(variant) } else { self.gathered.short.remove(&variant) };
+        if light {
+            self.gathered.last.insert(variant, record.took);
+        }
         self.gathered.records.push(record);
         let since = *self.gathered.since.get_or_insert_with(Instant::now);
         if short && since.elapsed() < GATHERED { Ok(()) } else { self.keep_gathered() }

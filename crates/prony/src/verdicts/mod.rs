@@ -3,6 +3,7 @@
 //! [`of`] gives the verdicts that the experiment declared; [`beside`] gives ratio and interval of any
 //! other metric, which is shown and gets no verdict.
 
+pub mod floor;
 pub mod gate;
 pub mod interactions;
 pub mod left_out;

@@ -77,17 +77,16 @@ impl<'a> Index<'a> {
 
     /// As [`Self::beside`] for a pair that the plan did not put into one sub-block: anywhere in one block.
     pub(super) fn beside_in_block(&self, pair: Pair) -> Beside {
-        let numbers: BTreeSet<u32> = self.blocks.iter().map(|(block, _)| *block).collect();
-        let trial = |block: u32, variant: usize| {
-            let subs = self.blocks.range((block, 0)..=(block, u32::MAX));
-            subs.filter_map(|(_, sub)| self.trials.get(&(block, *sub, variant, Label::A)).copied()).next()
-        };
-        let block = |block: u32| {
-            let (baseline, variant) = (trial(block, pair.baseline)?, trial(block, pair.variant)?);
-            Some(Block { baseline, baseline2: None, variant })
-        };
-        let blocks: Vec<Block<'_>> = numbers.into_iter().filter_map(block).collect();
+        let blocks = self.anywhere(&pair);
         beside(pair, &blocks)
+    }
+
+    /// As [`Self::beside_in_block`], with what the blocks hold, and why the two are not compared where they are not.
+    pub(super) fn above(&self, pair: Pair) -> (Beside, Vec<BlockValues>, Option<String>) {
+        let blocks = self.anywhere(&pair);
+        let held = blocks.iter().map(|block| values(block, &pair.metric)).collect();
+        let refused = refusal(self.experiment, self.all, &pair, &blocks);
+        (beside(pair, &blocks), held, refused)
     }
 
     /// The pair without the blocks in which one of its trials is among these; `None` where no block that says something
@@ -110,7 +109,7 @@ impl<'a> Index<'a> {
         let trial = |(block, sub): (u32, u32), label| self.trials.get(&(block, sub, pair.baseline, label)).copied();
         let block = |at: &(u32, u32)| {
             let block = Block { baseline: trial(*at, Label::A)?, baseline2: None, variant: trial(*at, Label::A2)? };
-            self.in_one_go(*at, &block).then_some(block)
+            self.in_one_go(&[*at], &block).then_some(block)
         };
         let blocks: Vec<Block<'_>> = self.blocks.iter().filter_map(block).collect();
         beside(pair, &blocks)
@@ -127,18 +126,42 @@ impl<'a> Index<'a> {
             }
             let (baseline, variant) = (trial(pair.baseline, Label::A)?, trial(pair.variant, Label::A)?);
             let block = Block { baseline, baseline2, variant };
-            self.in_one_go((*block_number, *sub), &block).then_some(block)
+            self.in_one_go(&[(*block_number, *sub)], &block).then_some(block)
         };
         self.blocks.iter().filter_map(block).collect()
     }
 
+    /// The blocks in which both of the pair have ended, in the order in which they ran, wherever in the block that was.
+    fn anywhere(&self, pair: &Pair) -> Vec<Block<'a>> {
+        let numbers: BTreeSet<u32> = self.blocks.iter().map(|(block, _)| *block).collect();
+        numbers.into_iter().filter_map(|number| self.in_block(pair, number)).collect()
+    }
+
+    /// The pair in one block; in one sub-block where both ran in it, since what ran close together pairs best.
+    fn in_block(&self, pair: &Pair, number: u32) -> Option<Block<'a>> {
+        let parts: Vec<(u32, u32)> = self.blocks.range((number, 0)..=(number, u32::MAX)).copied().collect();
+        let trial = |(block, sub): (u32, u32), variant, label| self.trials.get(&(block, sub, variant, label)).copied();
+        let has = |at: &(u32, u32), variant| trial(*at, variant, Label::A).is_some();
+        let shared = parts.iter().copied().find(|at| has(at, pair.baseline) && has(at, pair.variant));
+        let place = |variant| shared.or_else(|| parts.iter().copied().find(|at| has(at, variant)));
+        let (theirs, ours) = (place(pair.baseline)?, place(pair.variant)?);
+        let baseline2 = trial(theirs, pair.baseline, Label::A2);
+        let twice = self.experiment.compare().twice && self.experiment.variants()[pair.baseline].baseline;
+        if twice && baseline2.is_none() {
+            return None;
+        }
+        let (baseline, variant) = (trial(theirs, pair.baseline, Label::A)?, trial(ours, pair.variant, Label::A)?);
+        let block = Block { baseline, baseline2, variant };
+        self.in_one_go(&parts, &block).then_some(block)
+    }
+
     /// Whether no long time lies between the trials of a block: what a resumed run has added to the block in which it
     /// was interrupted met another machine.
-    fn in_one_go(&self, (number, sub): (u32, u32), block: &Block<'_>) -> bool {
+    fn in_one_go(&self, parts: &[(u32, u32)], block: &Block<'_>) -> bool {
         let ours = [Some(block.baseline), block.baseline2, Some(block.variant)].into_iter().flatten();
         let positions: BTreeSet<u32> = ours.map(|t| t.trial.position).collect();
         let (Some(first), Some(last)) = (positions.first(), positions.last()) else { return true };
-        let ran = self.by_block.get(&(number, sub)).into_iter().flatten().copied();
+        let ran = parts.iter().filter_map(|part| self.by_block.get(part)).flatten().copied();
         let between = ran.filter(|t| (*first..=*last).contains(&t.trial.position));
         in_one_go(&between.collect::<Vec<_>>())
     }

@@ -201,3 +201,19 @@ time.sleep(0.05)
     assert!(trial.effective["strange_marks"].to_string().contains("before its phase began"));
     assert!(amount(&trial, "p", Metric::Wall) > 0.0, "it has the time at which it was read");
 }
+
+/// Each line is written just before the mark that begins the next phase, and prony reads both at once.
+#[test]
+fn a_line_before_a_phases_begin_does_not_end_it() {
+    let step = |name: &str| format!("echo '{name} begin' >&3; sleep 0.3; echo done; ");
+    let script = format!("exec 3>>$PRONY_MARKS; {}{}{}sleep 0.1", step("a"), step("b"), step("c"));
+    let phases = ["a", "b", "c"].map(|name| {
+        format!("[[phase]]\nname = \"{name}\"\nbegin = {{ mark = \"{name}\" }}\nend = {{ line = '^done' }}\n")
+    });
+    let trial = trial(&script, &phases.concat());
+    assert!(trial.phases.iter().all(|phase| phase.completion == Completion::Complete), "{:?}", trial.findings);
+    for name in ["a", "b", "c"] {
+        let (wall, lag) = (amount(&trial, name, Metric::Wall), amount(&trial, name, Metric::Lag));
+        assert!(wall + lag >= 0.3e9, "{name}: {wall} and {lag}");
+    }
+}

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use prony::results::Database;
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, MetricKeyText, TrialRecord};
 use prony_probe::limits::{Ability, capability};
 
@@ -166,6 +166,21 @@ fn a_program_that_ends_takes_its_replicas_along() {
     assert!(pids(&trial).iter().all(|pid| !alive(pid)));
 }
 
+/// They see that the program is gone, and end then.
+#[test]
+fn replicas_that_end_beside_the_program_are_not_cut_off() {
+    let bench = Bench::new();
+    let body = waiting("2", "while kill -0 $(cat $TMPDIR/main) 2>&-; do sleep 0.01; done", "")
+        .replace("echo ready", "echo $$ > $TMPDIR/main; echo ready")
+        .replace("exec sleep 600\"", "sleep 0.2\"");
+    let trial = bench.trial(&format!("{body}{}", QUERIES.replace("then = \"stop\"\n", "")));
+    assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
+    assert_eq!((fates(&trial), trial.phases[0].completion), (vec!["ended"; 2], Completion::Complete));
+    let (wall, makespan) = (number(&trial, "", "wall"), number(&trial, "", "makespan"));
+    assert!(makespan > 0.0 && makespan <= wall, "{makespan} of {wall}");
+    assert!(number(&trial, "", "cpu") > 0.0 && number(&trial, "", "faults.minor") > 0.0, "up to the very end");
+}
+
 #[test]
 fn none_of_them_is_a_level_and_the_plan_shows_them() {
     let bench = Bench::new();
@@ -187,6 +202,21 @@ fn none_of_them_is_a_level_and_the_plan_shows_them() {
     let plan = bench.prony(&["check", "e.toml"]);
     let text = String::from_utf8_lossy(&plan.stdout);
     assert!(text.contains("run (2 replicas)") && text.matches("replicas").count() == 1, "{text}");
+}
+
+/// A trial that takes over what the one before left reads no pressure.
+#[test]
+fn arms_with_and_without_replicas_are_observed_alike() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let body = "[factors]\nworkers = [0, 1]\n[program.x]\ncommand = \"true\"\ndirectory = \"site\"\ncopy = \"none\"\n\
+                replicas = { count = \"{workers}\", phase = \"run\", command = \"true\" }\n";
+    let data = bench.run(body);
+    assert_eq!(data.trials.len(), 2);
+    for trial in &data.trials {
+        let pressure = trial.phases[0].reading(MetricKey::amount(Metric::PressureCpu));
+        assert!(!matches!(pressure, None | Some(Reading::Missing(Why::NotApplicable))), "{pressure:?}");
+    }
 }
 
 #[test]
@@ -216,6 +246,25 @@ fn a_runner_that_is_killed_leaves_none_of_them() {
     runner.wait().unwrap();
     eventually("none is left", || pids.iter().all(|pid| !alive(pid)));
     eventually("all is cleaned up", || scratches(&bench.path("")).is_empty());
+}
+
+#[test]
+fn a_replica_whose_supervisor_is_killed_after_it_has_ended_keeps_its_figures() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    // The second waits until the first is reaped, and its supervisor, which then tells so, has nothing more to do.
+    let script = "tell() { echo $2 > $1.new; mv $1.new $1; }; \
+                  [ $N = 1 ] && { tell supervisor $PPID; tell first $$; exit 0; }; \
+                  until [ -e first ]; do sleep 0.01; done; while [ -e /proc/$(cat first) ]; do :; done; \
+                  s=$(cat supervisor); until grep -q ') S ' /proc/$s/stat; do :; done; kill -KILL $s";
+    let place = "shell = true\ndirectory = \"site\"\ncopy = \"none\"\nprepare = \"echo x >> ../prepared\"";
+    let body = format!("{}{QUERIES}", waiting("2", script, "")).replace("shell = true", place);
+    let trial = bench.trial(&body);
+    assert_eq!((trial.ending.outcome, fates(&trial)), (Outcome::Ok, vec!["ended"; 2]), "{:?}", trial.ending);
+    assert_eq!(fs::read_to_string(bench.path("prepared")).unwrap(), "x\n", "the trial was run once");
+    assert!(number(&trial, "replica.1", "wall") > 0.0 && number(&trial, "replica.1", "cpu") > 0.0);
+    let shown = trial.ending.evidence.join("\n");
+    assert!(shown.contains("`replica.1`: its supervisor was ended from outside"), "{shown}");
 }
 
 #[test]

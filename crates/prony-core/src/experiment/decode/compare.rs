@@ -28,17 +28,19 @@ pub(crate) struct PhaseNames {
     pub(crate) replicas: Vec<Started>,
 }
 
-/// `[compare]` but for the baseline, which the design has read already.
-pub(crate) fn compare(
-    node: Option<&Node>,
-    baseline: BTreeMap<String, String>,
-    phases: &PhaseNames,
-    problems: &mut Problems<'_>,
-) -> Compare {
+/// What `[compare]` names by levels of some factors: factor -> label.
+pub(crate) struct Named {
+    pub(crate) baseline: BTreeMap<String, String>,
+    pub(crate) floor: BTreeMap<String, String>,
+}
+
+/// `[compare]` but for baseline and floor, which the design has read already.
+pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, problems: &mut Problems<'_>) -> Compare {
     let view = View::new(node, &grammar::COMPARE);
     let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
     Compare {
-        baseline,
+        baseline: named.baseline,
+        floor: named.floor,
         primary: view.get("metric").and_then(|node| metric(node, phases, problems)),
         metrics: metrics.iter().filter_map(|node| metric(node, phases, problems)).collect(),
         margin: view.share("margin").or(Fraction::new(0.03)).unwrap_or_default(),

@@ -144,6 +144,13 @@ pub(crate) static COMPARE: TableShape = TableShape {
             "no comparison",
             "A level for some factors; each variant is compared with the baseline inside the same levels of all others.",
         ),
+        optional(
+            "floor",
+            Shape::Map(&Shape::Scalar),
+            "no floor",
+            "A level for some factors: the same work straight into the bare engine. Reports show what share of each \
+             variant's time lies above the floor inside the same levels of all others; nothing is judged by it.",
+        ),
         optional("margin", Shape::Share, "3%", "Differences below this do not matter."),
         optional("alpha", Shape::Share, "5%", "How often a verdict of the whole family may be wrong."),
         optional(

@@ -1,5 +1,6 @@
 //! Whole files through `parse` and `check`, against invented engines.
 
+mod floors;
 mod joined;
 mod phases;
 mod problems;

@@ -8,6 +8,7 @@ use prony_core::record::{Answer, PhaseRecord, TrialRecord};
 use serde::Serialize;
 use serde_json::Value;
 
+use super::floor::{FloorOut, floor};
 use super::judged::{
     ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, comparisons, growths, interactions, left_out,
 };
@@ -37,6 +38,7 @@ struct Document<'a> {
     verdicts: Vec<&'a str>,
     comparisons: Vec<ComparisonOut>,
     leave_one_out: Vec<LeftOutOut>,
+    floor: Option<FloorOut<'a>>,
     interactions: Vec<InteractionOut>,
     growth: Vec<GrowthOut>,
     profiles: Vec<ProfileOut<'a>>,
@@ -178,6 +180,7 @@ pub fn document(
         verdicts: report.verdicts.iter().map(|v| v.text.as_str()).collect(),
         comparisons: comparisons(&verdicts),
         leave_one_out: left_out(data, &verdicts),
+        floor: floor(data),
         interactions: interactions(data, &verdicts),
         growth: growths(data),
         profiles: profiles(profiled),

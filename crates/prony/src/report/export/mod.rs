@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::results::RunData;
 
 pub mod document;
+mod floor;
 mod groups;
 mod judged;
 mod profiled;

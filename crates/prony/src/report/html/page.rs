@@ -61,7 +61,7 @@ fn body(parts: &Parts<'_>) -> String {
         "<a class=\"skip\" href=\"#verdicts\">Skip to the verdicts</a>\n\
          <header><h1>{}</h1><button type=\"button\" id=\"theme\" hidden></button>\
          <nav aria-label=\"Sections\" id=\"nav\"></nav></header>\n<main>\n\
-         <section id=\"verdicts\">{}<h2>What the comparison says</h2>{}{}{}<div class=\"preface\">{preface}</div></section>\n\
+         <section id=\"verdicts\">{}<h2>What the comparison says</h2>{}{}{}{}<div class=\"preface\">{preface}</div></section>\n\
          <noscript><p class=\"fine\">The figures need JavaScript; verdicts, findings and tables do not.</p></noscript>\n\
          {figures}\n\
          <section id=\"findings\"><h2>What the guards found</h2>{}</section>\n\
@@ -75,6 +75,7 @@ fn body(parts: &Parts<'_>) -> String {
         question(parts.data),
         sections::verdicts(parts.verdicts),
         sections::all_tables(&report.effects),
+        sections::all_tables(&report.floors),
         sections::remarks(&report.remarks),
         sections::findings(&report.findings),
         sections::tables(report, parts.data.trials.len()),

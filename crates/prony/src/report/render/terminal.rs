@@ -40,7 +40,7 @@ impl Render for Terminal {
             writeln!(out)?;
             self.paragraph("", judged, out)?;
         }
-        report.effects.iter().try_for_each(|table| self.table(table, out))?;
+        report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;
         report.remarks.iter().try_for_each(|remarks| self.remarks(remarks, out))?;
         report.tables.iter().try_for_each(|table| self.table(table, out))?;
         self.findings(&report.findings, out)

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::program::{BASE_ENV, DIR, InputSpec, OutputTo, ProgramSpec};
@@ -38,6 +38,13 @@ pub struct Ends {
     pub stderr: Option<File>,
     /// Its marks.
     pub marks: Option<File>,
+}
+
+impl Ends {
+    /// Those that can be read.
+    pub fn open(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        [&self.stdout, &self.stderr, &self.marks].into_iter().flatten().map(File::as_fd)
+    }
 }
 
 fn setup(doing: &'static str) -> impl Fn(rustix::io::Errno) -> Error {

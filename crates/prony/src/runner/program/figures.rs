@@ -110,7 +110,8 @@ impl Trial<'_> {
         let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
-        let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen };
+        let pss = watched.replicas.looks.pss;
+        let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
         PhaseRecord {
             completion: if complete { Completion::Complete } else { Completion::Partial },
@@ -125,14 +126,16 @@ impl Trial<'_> {
 
     /// How long a phase took, and how long it took to come to rest where it ends with that.
     fn times(&self, spec: &PhaseSpec, index: usize, (began, ended): (Nanos, Nanos), readings: &mut Readings) {
-        let wall = match ended > began {
-            true => Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended)))),
-            false => Reading::Missing(unordered(self.watched.tracker.phases[index].lag)),
+        let tracked = &self.watched.tracker.phases[index];
+        let wall = match (ended > began, tracked.unordered) {
+            (true, false) => Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended)))),
+            (true, true) => Reading::Missing(older(tracked.lag)),
+            (false, _) => Reading::Missing(unordered(tracked.lag)),
         };
         set(readings, Metric::Wall, wall.clone());
         set(readings, Metric::Time, wall);
         if let Some(settle) = observed(spec).and_then(ObserveSpec::settle) {
-            let time = settling::time(self.watched.settled.get(&index), settle, began).map(nanos);
+            let time = settling::time(self.watched.settled.get(&index), settle, began, self.held).map(nanos);
             set(readings, Metric::SettleTime, time.clone());
             set(readings, Metric::Time, time);
         }
@@ -142,6 +145,13 @@ impl Trial<'_> {
 /// Why a phase that ended when its begin was being noticed has no time: it would be 0.
 fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
+}
+
+/// Why a phase has no time whose begin and end came by two ways at once: it would be what prony took to read them.
+fn older(lag: Nanos) -> Why {
+    Why::Failed(format!(
+        "the line that ended it came with what began it, up to {lag} before both were read, and may be older"
+    ))
 }
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
@@ -236,8 +246,9 @@ mod tests {
             watched.tracker.settled(0, ms(900));
             watched.end = vec![Some(2)];
             let (cpu, written) = (Reading::Measured(ms(40)), Reading::Measured(Bytes::default()));
-            let result = SettleResult { settled: true, time, watched: ms(800), cpu, written, blind: vec![] };
-            watched.settled.insert(0, Settled { began: ms(105), result });
+            let (watched_for, step) = (ms(800), ms(25));
+            let result = SettleResult { settled: true, time, watched: watched_for, step, cpu, written, blind: vec![] };
+            watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
         }
         super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
     }
@@ -275,6 +286,32 @@ mod tests {
                 Some(Reading::Missing(why)) => assert!(why.to_string().contains("up to 30"), "{why}"),
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_a_line_ended_that_may_be_older_than_its_begin_has_no_time() {
+        let mut marked = spec("p");
+        let Action::Observe(observe) = &mut marked.action else { unreachable!() };
+        observe.end = Some(Trigger::Line("done".into()));
+        let wall = |read_between: bool| {
+            let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(120, 50, &[7])], vec![]);
+            watched.tracker = Tracker::new(std::slice::from_ref(&marked));
+            watched.tracker.happened(Happened::Mark(&Mark::parse("p begin").unwrap()), ms(100), ms(30));
+            if read_between {
+                watched.tracker.lines_read();
+            }
+            watched.tracker.happened(Happened::Line("done"), ms(101), ms(30));
+            (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+            let record = super::records(std::slice::from_ref(&marked), &watched, &[], &Why::NotApplicable).remove(0);
+            [Metric::Wall, Metric::Time].map(|metric| record.reading(MetricKey::amount(metric)).cloned().unwrap())
+        };
+        assert_eq!(wall(true), [Reading::Measured(1e6), Reading::Measured(1e6)]);
+        for reading in wall(false) {
+            assert!(
+                matches!(&reading, Reading::Missing(Why::Failed(why)) if why.contains("may be older")),
+                "{reading:?}"
+            );
         }
     }
 

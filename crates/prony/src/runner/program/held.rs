@@ -31,6 +31,18 @@ impl HeldTimes {
         at.since(self.between(Nanos::ZERO, at))
     }
 
+    /// The first instant at which that clock shows so much.
+    pub fn instant(&self, running: Nanos) -> Nanos {
+        let mut instant = running;
+        for (from, to) in &self.0 {
+            if *from >= instant {
+                break;
+            }
+            instant = instant + to.since(*from);
+        }
+        instant
+    }
+
     /// Whether it was held at an instant, its begin and end apart.
     pub fn at(&self, at: Nanos) -> bool {
         self.0.iter().any(|(from, to)| *from < at && at < *to)
@@ -53,6 +65,13 @@ mod tests {
         assert_eq!(at, [5, 10, 10, 10, 20, 70].map(ms));
         assert_eq!([10, 11, 30, 59].map(|n| held.at(ms(n))), [false, true, false, true]);
         assert_eq!(HeldTimes::default().running(ms(7)), ms(7));
+    }
+
+    #[test]
+    fn an_instant_is_found_by_the_clock_that_stands_still() {
+        let held = HeldTimes::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
+        assert_eq!([5, 10, 11, 30, 31, 70].map(|n| held.instant(ms(n))), [5, 10, 31, 50, 61, 100].map(ms));
+        assert!((0..200).all(|n| held.running(held.instant(ms(n))) == ms(n)));
     }
 
     #[test]

@@ -71,6 +71,7 @@ pub fn run(
 ) -> Result<TrialRecord, Error> {
     match attempt(lab, trial, spec, program, recorder.as_deref_mut(), observer) {
         // A supervisor that was killed before the program began: nothing was measured, and another takes its place.
+        // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
         Err(Error::Probe(prony_probe::Error::SupervisorGone { .. })) => {
             attempt(lab, trial, spec, program, recorder, observer)
         }

@@ -124,12 +124,7 @@ impl<'a> Seen<'a> {
         last.is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos())
     }
 
-    /// Reads everything now, for a replica; the index of the edge.
-    pub fn look(&mut self) -> usize {
-        self.edge()
-    }
-
-    /// The same, unless it would take too much of the time.
+    /// Reads everything now, for a replica, unless that would take too much of the time; the index of the edge.
     pub fn look_unless_dear(&mut self) -> Option<usize> {
         (!self.is_dear()).then(|| self.edge())
     }
@@ -310,9 +305,10 @@ impl<'a> Seen<'a> {
         Some(Instant::now() + left.to_duration())
     }
 
-    /// The program has ended.
-    pub fn finish(&mut self, at: Nanos) {
-        let change = self.tracker.finish(at);
+    /// The program has ended; `replicas` is when the last of its replicas did, where all of them ended by themselves. What
+    /// ends with them has the trial's last edge, as what ends with the program has.
+    pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) {
+        let change = self.tracker.finish(at, replicas, monotonic());
         self.edge();
         self.note(&change);
         for index in 0..self.tracker.phases.len() {

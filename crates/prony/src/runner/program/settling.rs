@@ -9,6 +9,8 @@ use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
 use prony_probe::settle::{Probe, SettleResult, Watch};
 
+use super::held::HeldTimes;
+
 /// A look takes at most this part of the time, one in so many: a store of many files is walked at each.
 const LOOKS_SHARE: u32 = 10;
 
@@ -19,6 +21,8 @@ pub struct Settled {
     pub began: Nanos,
     /// What it found.
     pub result: SettleResult,
+    /// When it stood still.
+    pub paused: HeldTimes,
 }
 
 struct Active {
@@ -26,6 +30,9 @@ struct Active {
     began: Nanos,
     watch: Watch,
     next: Instant,
+    /// Since when it stands still, where it does, and when it did before.
+    pause: Option<Nanos>,
+    paused: Vec<(Nanos, Nanos)>,
 }
 
 /// The watches of a trial.
@@ -42,7 +49,7 @@ impl Settling {
         let began = monotonic();
         let watch = Watch::begin(spec, began, probe.look());
         let next = Instant::now() + watch.interval().to_duration();
-        self.active.push(Active { phase, began, watch, next });
+        self.active.push(Active { phase, began, watch, next, pause: None, paused: Vec::new() });
     }
 
     /// When the next look is due; none while the program is held.
@@ -56,11 +63,16 @@ impl Settling {
         let now = Instant::now();
         let mut over = Vec::new();
         for active in &mut self.active {
-            let Active { phase, began, watch, next } = active;
+            let Active { phase, began, watch, next, pause, paused } = active;
             match (held, watch.is_paused()) {
-                (true, false) => watch.pause(monotonic(), probe.look()),
+                (true, false) => {
+                    let from = *pause.insert(monotonic());
+                    watch.pause(from, probe.look());
+                }
                 (false, true) => {
-                    watch.go_on(monotonic(), probe.look());
+                    let to = monotonic();
+                    paused.extend(pause.take().map(|from| (from, to)));
+                    watch.go_on(to, probe.look());
                     *next = now + watch.interval().to_duration();
                 }
                 (false, false) if *next <= now => {
@@ -69,7 +81,8 @@ impl Settling {
                     let look = probe.look();
                     *next += (began_looking.elapsed() * LOOKS_SHARE).saturating_sub(watch.interval().to_duration());
                     if let Some(result) = watch.look(monotonic(), look) {
-                        self.over.insert(*phase, Settled { began: *began, result });
+                        let paused = HeldTimes::new(std::mem::take(paused));
+                        self.over.insert(*phase, Settled { began: *began, result, paused });
                         over.push(*phase);
                     }
                 }
@@ -81,12 +94,16 @@ impl Settling {
     }
 }
 
-/// From a phase's begin to the last activity above its thresholds, without the quiet after it; `settled` is what its watch
-/// found, where it came to an end.
-pub fn time(settled: Option<&Settled>, spec: &SettleSpec, began: Nanos) -> Reading<Nanos> {
+/// From a phase's begin to the last activity above its thresholds, without the quiet after it and without the times in
+/// which the program was `held`; `settled` is what its watch found, where it came to an end.
+pub fn time(settled: Option<&Settled>, spec: &SettleSpec, began: Nanos, held: &HeldTimes) -> Reading<Nanos> {
     match settled {
-        // The watch began a moment after the phase, which counts as activity.
-        Some(settled) => settled.result.time.clone().map(|time| (settled.began + time).since(began)),
+        // The watch began a moment after the phase, which counts as activity; and it notices later than the thread that
+        // holds begin and end.
+        Some(settled) => settled.result.time.clone().map(|time| {
+            let last = settled.paused.instant(settled.began + time);
+            last.since(began).since(held.between(began, last))
+        }),
         None => {
             let why = format!("the program ended before it had been quiet for {}", spec.quiet);
             Reading::Missing(Why::Failed(why))
@@ -158,16 +175,37 @@ mod tests {
             settled: true,
             time,
             watched: ms(900),
+            step: ms(25),
             cpu: Reading::Measured(ms(1)),
             written: Reading::Missing(Why::NotApplicable),
             blind: vec![],
         };
-        let settled = |time| Settled { began: ms(105), result: result(time) };
+        let settled = |time| Settled { began: ms(105), result: result(time), paused: HeldTimes::default() };
         let spec = spec(ms(500), ms(900));
+        let time =
+            |settled: Option<&Settled>, spec: &SettleSpec, began| time(settled, spec, began, &HeldTimes::default());
         assert_eq!(time(Some(&settled(Reading::Measured(ms(300)))), &spec, ms(100)), Reading::Measured(ms(305)));
         let cap = Reading::Missing(Why::Failed("not settled within 900 ms".into()));
         assert_eq!(time(Some(&settled(cap.clone())), &spec, ms(100)), cap);
         let Reading::Missing(why) = time(None, &spec, ms(100)) else { panic!("it never came to an end") };
         assert!(why.to_string().contains("ended before it had been quiet"), "{why}");
+    }
+
+    /// The phase begins where the program is held: it stands already when the watch begins, and for longer than that sees.
+    #[test]
+    fn no_time_in_which_the_program_was_held_is_in_it() {
+        let ms = Nanos::from_millis;
+        let found = |time: u64| {
+            let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::default()));
+            let time = Reading::Measured(ms(time));
+            let (watched, step) = (ms(900), ms(25));
+            let result = SettleResult { settled: true, time, watched, step, cpu, written, blind: vec![] };
+            let settled = Settled { began: ms(400), result, paused: HeldTimes::new(vec![(ms(420), ms(1_010))]) };
+            let held = HeldTimes::new(vec![(ms(100), ms(1_000))]);
+            super::time(Some(&settled), &spec(ms(500), ms(900)), ms(100), &held)
+        };
+        assert_eq!(found(0), Reading::Measured(Nanos::ZERO), "it did nothing after its begin");
+        assert_eq!(found(20), Reading::Measured(Nanos::ZERO), "the end of the hold");
+        assert_eq!(found(220), Reading::Measured(ms(210)), "200 ms of the watch, and 10 before it went on");
     }
 }

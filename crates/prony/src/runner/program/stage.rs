@@ -23,11 +23,12 @@ use prony_probe::sample::{Edge, Root, Sampler, Settings};
 
 use super::store::OnDisk;
 use crate::error::Error;
-use crate::runner::lab::Lab;
+use crate::runner::lab::{Lab, starts_replicas};
 use crate::runner::place::Place;
+use crate::runner::place::setting::Ends;
 use crate::runner::standing::{Common, Standing, counting};
 
-/// After how long a lean trial's first sample is taken: what ends sooner is left alone.
+/// How long after its program's begin a lean trial's first sample is taken: what ends sooner is left alone.
 const FIRST: Nanos = Nanos::from_millis(2);
 
 /// What one trial stands on.
@@ -44,7 +45,8 @@ pub struct Stage {
 
 impl Stage {
     /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
-    /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains.
+    /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains; and where any
+    /// variant has some, each has its own, so that all are observed alike.
     ///
     /// # Errors
     /// Where the machine refuses it.
@@ -55,7 +57,7 @@ impl Stage {
         place: &Place,
         profiled: bool,
     ) -> Result<Self, Error> {
-        let light = lab.experiment.observe().care == Care::Light && !profiled && program.replicas.is_none();
+        let light = lab.experiment.observe().care == Care::Light && !profiled && !starts_replicas(lab.experiment);
         if !light || is_confined(&spec.limits) || !place.is_itself(program) {
             return Ok(Self {
                 scratch: Scratch::create(&lab.near)?,
@@ -110,7 +112,7 @@ impl Stage {
             let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
             sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
-            let release = |_: &Sampler, edge: &mut Edge| {
+            let release = |_: &Sampler, _: &Ends, edge: &mut Edge| {
                 let running = held.release()?;
                 tell_held(edge, &running);
                 Ok(running)
@@ -123,12 +125,12 @@ impl Stage {
         let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(&program.name, common.syncs.clone());
         let (role, samplers) = (program.name.clone(), lab.stages.samplers()?);
-        let release = move |sampler: &Sampler, edge: &mut Edge| {
-            let mut running = kept.launch(launch)?;
-            sampler.watch(Root::subject(running.pid(), role));
-            // What has ended already is not looked at.
+        let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Edge| {
+            let mut running = kept.launch(launch, &ends.open().collect::<Vec<_>>())?;
+            // What has ended already is not looked at: its number may be another's by now.
             if running.wait(Some(Duration::ZERO))?.is_none() {
-                samplers.begin(sampler);
+                sampler.watch(Root::subject(running.pid(), role));
+                samplers.begin(sampler, running.released());
             }
             tell_held(edge, &running);
             tell_preparation(edge, &running);
@@ -191,8 +193,8 @@ fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// Lets the program begin, and corrects the edge before that by what its process told.
-pub type Release = Box<dyn FnOnce(&Sampler, &mut Edge) -> Result<Running, prony_probe::Error>>;
+/// Lets the program begin, whose streams have these ends, and corrects the edge before that by what its process told.
+pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Edge) -> Result<Running, prony_probe::Error>>;
 
 /// A program that was made after the edge has its preparation in the group's count.
 fn tell_preparation(edge: &mut Edge, running: &Running) {

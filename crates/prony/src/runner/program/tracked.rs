@@ -35,8 +35,10 @@ pub struct Tracked {
     /// The program ends with it.
     pub(super) stop: bool,
     holds: bool,
-    /// A mark or a call has begun it since lines were last read: those that come next may be older.
-    pub(super) fresh: bool,
+    /// A mark or a call has begun it, and so many readings of lines to come may bring some that are older.
+    pub(super) fresh: u8,
+    /// A line ended it that may be older than its begin.
+    pub unordered: bool,
     /// When it began.
     pub began: Option<Nanos>,
     /// When it ended.
@@ -119,7 +121,8 @@ impl Tracked {
             read: observe.read.as_deref().and_then(compiled),
             stop: observe.stop,
             holds: observe.holds(),
-            fresh: false,
+            fresh: 0,
+            unordered: false,
             began: None,
             ended: None,
             told: BTreeMap::new(),
@@ -156,6 +159,16 @@ impl Tracked {
             _ => {}
         }
         false
+    }
+
+    /// Whether lines that are read now may be older than its begin.
+    pub(super) const fn is_fresh(&self) -> bool {
+        self.fresh > 0
+    }
+
+    /// Whether a line would end it.
+    pub(super) fn ends_with(&self, line: &str) -> bool {
+        self.is_open() && self.end.as_ref().is_some_and(|end| end.is(Happened::Line(line), Edge::End))
     }
 
     /// Whether it is under way.

@@ -36,6 +36,8 @@ pub struct Tracker {
     pub strange: Vec<String>,
     /// How many there were.
     pub strangers: u64,
+    /// Lines were read that have not been told yet: marks that come meanwhile may be older or younger.
+    in_hand: bool,
 }
 
 /// Strange marks that are kept.
@@ -45,7 +47,7 @@ impl Tracker {
     /// Nothing has begun.
     pub fn new(specs: &[PhaseSpec]) -> Self {
         let tracked = |spec: &PhaseSpec| Tracked::new(observed(spec).unwrap_or(&ObserveSpec::WHOLE), specs);
-        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0 }
+        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0, in_hand: false }
     }
 
     /// Whether any phase looks at lines.
@@ -71,21 +73,25 @@ impl Tracker {
         let exact = matches!(happened, Happened::Mark(mark) if mark.at == Some(at));
         let slack = if exact { Nanos::ZERO } else { lag };
         let (mut known, mut heard) = (false, false);
+        let (first, fresh) = (self.may_end(happened), self.freshness());
         for (index, phase) in self.phases.iter_mut().enumerate() {
             let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Edge::End));
             let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Edge::Begin));
             let was_open = phase.is_open();
+            let unordered = phase.is_fresh() && matches!(happened, Happened::Line(_));
             if begins && phase.began.is_none() {
                 phase.note_begin(at, lag, slack);
                 known = true;
-                phase.fresh = matches!(happened, Happened::Mark(_));
+                phase.fresh = if matches!(happened, Happened::Mark(_)) { fresh } else { 0 };
                 change.began.push(index);
             }
-            if let (Happened::Line(line), true) = (happened, phase.is_open() && !phase.fresh) {
+            let ends = ends && was_open && (!unordered || phase.began == first);
+            if let (Happened::Line(line), true) = (happened, phase.is_open() && (!phase.is_fresh() || ends)) {
                 heard |= phase.listen(line);
             }
-            if ends && was_open {
+            if ends {
                 phase.note_end(at, lag);
+                phase.unordered = unordered;
                 known = true;
                 change.ended.push(index);
                 change.stop |= phase.stop;
@@ -105,11 +111,12 @@ impl Tracker {
     /// end is not decided here, for the program may be held there.
     pub fn invoked(&mut self, index: usize, part: Part, line: &ProbeLine, lag: Nanos) -> Change {
         let mut change = Change::default();
+        let fresh = self.freshness();
         let phase = &mut self.phases[index];
         match part {
             Part::Begin if phase.began.is_none() && matches!(line.event, ProbeEvent::Begin { .. }) => {
                 phase.note_begin(line.at, lag, Nanos::ZERO);
-                phase.fresh = true;
+                phase.fresh = fresh;
                 change.began.push(index);
             }
             Part::End if phase.returned(line) => {
@@ -154,10 +161,11 @@ impl Tracker {
     }
 
     /// A line for phases that have just begun: read only where one of them alone understands it, for else nobody knows
-    /// whose it is.
+    /// whose it is. What did not end one of them is not its own.
     fn first_words(&mut self, line: &str) {
         let understands = |phase: &&mut Tracked| {
-            phase.fresh && phase.is_open() && phase.read.as_ref().is_some_and(|read| read.is_match(line))
+            let reads = phase.is_fresh() && phase.is_open() && !phase.ends_with(line);
+            reads && phase.read.as_ref().is_some_and(|read| read.is_match(line))
         };
         let mut listeners = self.phases.iter_mut().filter(understands);
         if let (Some(only), None) = (listeners.next(), listeners.next()) {
@@ -165,9 +173,31 @@ impl Tracker {
         }
     }
 
-    /// The lines that were written before the marks of this turn have been read.
+    /// When the fresh phases began that a line ends: those that began first, where it ends none that was under way before.
+    /// Later ones may have begun after it.
+    fn may_end(&self, happened: Happened<'_>) -> Option<Nanos> {
+        let (Happened::Line(line), true) = (happened, self.phases.iter().any(Tracked::is_fresh)) else { return None };
+        let ended = || self.phases.iter().filter(|phase| phase.ends_with(line));
+        let older = ended().any(|phase| !phase.is_fresh());
+        ended().filter(|_| !older).filter_map(|phase| phase.began).min()
+    }
+
+    /// Lines have been read, and marks are read before these are told: of what they begin, lines of this reading and of the
+    /// next may be older.
+    pub const fn lines_in_hand(&mut self) {
+        self.in_hand = true;
+    }
+
+    /// All lines of a reading have been told: what they may have been older than is known to be older than the next ones,
+    /// but for what began since they were read.
     pub fn lines_read(&mut self) {
-        self.phases.iter_mut().for_each(|phase| phase.fresh = false);
+        self.in_hand = false;
+        self.phases.iter_mut().for_each(|phase| phase.fresh = phase.fresh.saturating_sub(1));
+    }
+
+    /// How many readings of lines may bring some that are older than a mark which is told now.
+    fn freshness(&self) -> u8 {
+        1 + u8::from(self.in_hand)
     }
 
     /// A mark that means nothing here.
@@ -178,9 +208,11 @@ impl Tracker {
         }
     }
 
-    /// The program has ended by itself or was stopped: phases without an end of their own end with it.
-    pub fn finish(&mut self, at: Nanos) -> Change {
-        let mut change = Change::default();
+    /// The program has ended by itself or was stopped: phases without an end of their own end with it. Before them end those
+    /// that end with `replicas`, where the end of the last of these was not told before `now`.
+    pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>, now: Nanos) -> Change {
+        let ended = replicas.map(|ended| self.happened(Happened::ReplicasEnded, ended, now.since(ended)));
+        let mut change = ended.unwrap_or_default();
         for (index, phase) in self.phases.iter_mut().enumerate() {
             if phase.is_open() && phase.ends_with_program() {
                 phase.ended = Some(at);
@@ -272,7 +304,7 @@ mod tests {
         assert_eq!(make("load begin", 2).began, [0]);
         assert_eq!(make("load end", 3).ended, [0]);
         assert!(make("laod begin", 4).is_none());
-        assert_eq!(tracker.finish(at(9)).ended, [1]);
+        assert_eq!(tracker.finish(at(9), None, at(9)).ended, [1]);
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
     }
 
@@ -303,6 +335,61 @@ mod tests {
         mark(&mut both, "b begin");
         say(&mut both, "t 5", 2);
         assert_eq!((time(&both, 0), time(&both, 1)), (None, None), "nobody knows whose it is");
+    }
+
+    fn marked(tracker: &mut Tracker, text: &str, when: u64) {
+        tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), at(when), at(1));
+    }
+
+    /// The line may have been written before the mark that it was read with.
+    #[test]
+    fn a_line_that_ends_an_older_phase_does_not_end_one_that_has_just_begun() {
+        let read = Some(r"done (?<operations>\d+)");
+        let ended = |name| phase(mark(name), line("^done"), read, true);
+        let mut tracker = Tracker::new(&[ended("a"), ended("b")]);
+        marked(&mut tracker, "a begin", 1);
+        tracker.lines_read();
+        marked(&mut tracker, "b begin", 20);
+        assert_eq!(say(&mut tracker, "done 5", 21), (vec![], vec![0], true));
+        tracker.lines_read();
+        assert!(!tracker.phases[0].unordered && tracker.phases[1].heard_nothing(), "it was the older one's");
+        assert_eq!(say(&mut tracker, "done 6", 9_000), (vec![], vec![1], true));
+        assert_eq!((tracker.phases[1].ended, tracker.phases[1].unordered), (Some(at(9_000)), false));
+        let mut both = Tracker::new(&[ended("a"), ended("b")]);
+        marked(&mut both, "a begin", 1);
+        marked(&mut both, "b begin", 2);
+        assert_eq!(say(&mut both, "done 5", 3), (vec![], vec![0], true), "of two new ones that which began first");
+        assert!(both.phases[0].unordered && both.phases[1].is_open());
+    }
+
+    #[test]
+    fn a_line_that_alone_can_end_a_new_phase_ends_it_and_is_heard() {
+        let mut tracker = Tracker::new(&[phase(mark("a"), line("^done"), Some(r"done (?<operations>\d+)"), false)]);
+        marked(&mut tracker, "a begin", 1);
+        assert_eq!(say(&mut tracker, "done 5", 2), (vec![], vec![0], false));
+        assert!(tracker.phases[0].unordered && !tracker.phases[0].heard_nothing());
+        let mut called = Tracker::new(&[phase(single("f"), line("^done"), None, false)]);
+        called.invoked(0, Part::Begin, &of_call("begin", 5, 0), at(1));
+        assert_eq!(say(&mut called, "done", 6), (vec![], vec![0], false));
+        assert!(called.phases[0].unordered, "a call is told as a mark is");
+    }
+
+    /// A mark that is read after lines may be older or younger than these and than those that are read next.
+    #[test]
+    fn lines_that_were_read_before_a_mark_leave_it_new_for_those_read_next() {
+        let ends = || phase(mark("a"), line("^done"), None, false);
+        let unordered = |in_hand: bool, readings: u32| {
+            let mut tracker = Tracker::new(&[ends()]);
+            if in_hand {
+                tracker.lines_in_hand();
+            }
+            marked(&mut tracker, "a begin", 1);
+            (0..readings).for_each(|_| tracker.lines_read());
+            say(&mut tracker, "done", 2);
+            tracker.phases[0].unordered
+        };
+        assert_eq!([unordered(false, 0), unordered(false, 1)], [true, false]);
+        assert_eq!([unordered(true, 0), unordered(true, 1), unordered(true, 2)], [true, true, false]);
     }
 
     #[test]
@@ -336,7 +423,7 @@ mod tests {
         let mut again = Change { ended: vec![0], ..Change::default() };
         tracker.follow(&mut again, Nanos::ZERO);
         assert_eq!(again.began, [0; 0], "once only");
-        assert!(tracker.finish(at(50)).is_none(), "it ends with no program");
+        assert!(tracker.finish(at(50), None, at(50)).is_none(), "it ends with no program");
     }
 
     fn single(name: &str) -> Option<Trigger> {
@@ -409,7 +496,7 @@ mod tests {
         assert_eq!(tracker.phases[1].lag, at(2), "as late as its cause");
         let change = tracker.settled(1, at(30));
         assert_eq!((change.ended, change.began, change.stop), (vec![1], vec![2], true));
-        assert_eq!(tracker.finish(at(40)).ended, [2]);
+        assert_eq!(tracker.finish(at(40), None, at(40)).ended, [2]);
     }
 
     #[test]
@@ -442,9 +529,29 @@ mod tests {
     }
 
     #[test]
+    fn replicas_that_end_beside_the_program_end_their_phase_first() {
+        let phases = [
+            phase(line("ready"), Some(Trigger::Replicas), None, false),
+            phase(Some(Trigger::After("p".into())), None, None, false),
+        ];
+        let finished = |replicas| {
+            let mut tracker = Tracker::new(&phases);
+            say(&mut tracker, "ready", 1);
+            let change = tracker.finish(at(9), replicas, at(12));
+            (change.began, change.ended, tracker)
+        };
+        let (began, ended, tracker) = finished(Some(at(8)));
+        assert_eq!((began, ended), (vec![1], vec![0, 1]));
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(8)), at(4)));
+        assert_eq!((tracker.phases[1].began, tracker.phases[1].ended), (Some(at(8)), Some(at(9))));
+        let (began, ended, tracker) = finished(None);
+        assert_eq!((began, ended, tracker.phases[0].is_open()), (vec![], vec![], true), "one of them was cut off");
+    }
+
+    #[test]
     fn a_phase_that_waits_for_its_end_stays_open_when_the_program_ends() {
         let mut tracker = Tracker::new(&[phase(None, mark("never"), None, false)]);
         tracker.start(at(0));
-        assert!(tracker.finish(at(5)).is_none() && tracker.phases[0].is_open());
+        assert!(tracker.finish(at(5), None, at(5)).is_none() && tracker.phases[0].is_open());
     }
 }

@@ -33,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a program that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often lines are read again in one turn because an end came meanwhile; a program may make marks without end.
-const ENDS_IN_A_TURN: usize = 8;
+/// How often lines are read again in one turn because a mark came meanwhile; a program may make marks without end.
+const MARKS_IN_A_TURN: usize = 8;
 
 /// Turns in which output that is left over is taken after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
@@ -101,7 +101,7 @@ pub fn watch(
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
     let listens = seen.tracker.listens();
-    let running = release(seen.sampler, &mut seen.edges[0])?;
+    let running = release(seen.sampler, &ends, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
     seen.released = released;
     let change = seen.tracker.start(released);
@@ -113,8 +113,11 @@ pub fn watch(
     let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, listens };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
+    if matches!(stopped, None | Some(Stopped::Asked)) {
+        turn.replicas.wind_up(&mut turn.buffer)?;
+    }
     let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
-    seen.finish(ended.at);
+    seen.finish(ended.at, replicas.ended);
     let Seen { tracker, edges, begin, end, threads, holds, settling, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
@@ -194,7 +197,8 @@ impl Turn {
             self.noticed = monotonic();
             return before;
         }
-        let first = [seen.deadline(), seen.next(), self.deadline, grace].into_iter().flatten().min();
+        let first = [seen.deadline(), seen.next(), self.replicas.next(), self.deadline, grace];
+        let first = first.into_iter().flatten().min();
         let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
         let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
         let delayed = self.listens.then(run_delay).flatten();
@@ -215,28 +219,32 @@ impl Turn {
     ///
     /// Lines and marks come by two ways. Marks are taken before lines and after them: begins count before the lines between,
     /// and ends only after lines that were read later than the mark, so that a line between the two marks of a phase is
-    /// always in it.
+    /// always in it. All are taken before any is told, for telling takes an edge: what is written meanwhile is younger than
+    /// what began, and need not be taken for what may be older.
     fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
-        let (begins, mut ends, mut more) = self.marks();
-        begins.iter().for_each(|text| seen.mark(text, earliest));
-        for _ in 0..ENDS_IN_A_TURN {
+        let (mut begins, mut ends, mut more) = self.marks();
+        for _ in 0..MARKS_IN_A_TURN {
             let mut lines = Vec::new();
             for stream in &mut self.streams[..2] {
                 more |= stream.take(&mut self.buffer, &mut |line| lines.push(line.to_owned())) == Taken::More;
             }
             // Where no line matters, none can have come between.
-            let (begins, later, too) = if self.listens { self.marks() } else { Default::default() };
+            let (later_begins, later_ends, too) = if self.listens { self.marks() } else { Default::default() };
             more |= too;
             begins.iter().for_each(|text| seen.mark(text, earliest));
+            seen.tracker.lines_in_hand();
+            later_begins.iter().for_each(|text| seen.mark(text, earliest));
             lines.iter().for_each(|line| seen.line(line, earliest));
+            seen.tracker.lines_read();
             ends.iter().for_each(|text| seen.mark(text, earliest));
-            ends = later;
-            if ends.is_empty() {
+            begins.clear();
+            ends = later_ends;
+            // Lines that are older than a begin are read by now, and are not taken for those of a later turn.
+            if ends.is_empty() && later_begins.is_empty() {
                 break;
             }
         }
         ends.iter().for_each(|text| seen.mark(text, earliest));
-        seen.tracker.lines_read();
         more
     }
 

@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prony_core::experiment::program::{ObserveSpec, ReplicasSpec, replica_instance};
 use prony_core::experiment::spec::{Action, PhaseSpec};
@@ -13,8 +13,9 @@ use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::clock::monotonic;
 use prony_probe::launch::{CpuTime, End, Finished, Held, LaunchSpec, Running, Status, Usage};
 use prony_probe::limits::Group;
-use prony_probe::sample::{Root, Sampler};
+use prony_probe::sample::{Edge, Root, Sampler};
 use regex::Regex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
 
 use super::super::functions::observed;
@@ -24,7 +25,8 @@ use super::super::stream::{Stream, Taken};
 use super::super::threads::Threads;
 use super::super::tracked::Happened;
 use super::super::tracker::Tracker;
-use super::{Fate, Ran, Replicated};
+use super::looks::Looks;
+use super::{Fate, Ran, Replicated, last_end};
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::setting::{Ends, Setting};
@@ -32,6 +34,10 @@ use crate::runner::recorder::Recorder;
 
 /// Turns in which output that is left over is taken after an end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
+
+/// How long replicas that end in the same moment as the program may take to be gone: a runtime's teardown takes some tens
+/// of milliseconds.
+const WINDING_UP: Duration = Duration::from_millis(100);
 
 /// What replicas stand on: all that the program itself has.
 pub struct Ground<'a> {
@@ -57,6 +63,7 @@ pub struct Replicas {
     begun: Vec<Replica>,
     /// All of them have ended, which was told.
     over: bool,
+    looks: Looks,
 }
 
 /// One of them.
@@ -70,10 +77,13 @@ struct Replica {
     threads: Threads,
     probing: Probing,
     released: Nanos,
-    /// Indices of edges: the last before its begin, the first after its end, and when it last told something.
+    /// Indices of edges: the last before its begin and the first after its end.
     first: usize,
     until: Option<usize>,
-    told: Option<usize>,
+    /// Its memory, read when it had told something.
+    told: Option<Edge>,
+    /// It has told something since.
+    unread: bool,
 }
 
 impl Replicas {
@@ -116,6 +126,7 @@ impl Replicas {
         for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
             self.begun.push(replica.begin(running, seen)?);
         }
+        self.looks = Looks::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
         Ok(())
     }
 
@@ -128,26 +139,38 @@ impl Replicas {
         if self.over || self.begun.is_empty() {
             return Ok(());
         }
-        let mut told = Vec::new();
-        for (index, replica) in self.begun.iter_mut().enumerate().filter(|(_, replica)| replica.fate.is_none()) {
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
             // The end first, so that all of the output is there when it is found.
             let ended = replica.look()?;
-            let said = if ended { replica.rest(buffer) } else { replica.read(buffer).0 };
-            if said && !ended {
-                told.push(index);
-            }
+            replica.take(ended, buffer);
         }
-        let first_words = told.iter().any(|index| self.begun[*index].told.is_none());
-        let edge = match told.is_empty() {
-            true => None,
-            false if first_words => Some(seen.look()),
-            false => seen.look_unless_dear(),
-        };
-        if let Some(edge) = edge {
-            told.into_iter().for_each(|index| self.begun[index].told = Some(edge));
-        }
+        self.read_memory(seen.sampler);
         self.note_ends(seen);
         Ok(())
+    }
+
+    /// When memory that is waited for may be read.
+    pub fn next(&self) -> Option<Instant> {
+        let waiting = self.begun.iter().any(Replica::is_unread);
+        waiting.then(|| Instant::now() + self.looks.due().since(monotonic()).to_duration())
+    }
+
+    /// Reads the memory of those that have told something, as soon as that takes a small part of the time; and of all that
+    /// are under way, where there is time for that too, so that their sum is known.
+    fn read_memory(&mut self, sampler: &Sampler) {
+        let now = monotonic();
+        if self.looks.due() > now || !self.begun.iter().any(Replica::is_unread) {
+            return;
+        }
+        let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
+        let whole = self.looks.affords(under_way, now);
+        let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
+        let roles: Vec<String> = read.map(Replica::role).collect();
+        let edge = sampler.look(&roles);
+        self.looks.note(&edge, roles.len(), roles.len() == under_way);
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
+            (replica.told, replica.unread) = (Some(edge.clone()), false);
+        }
     }
 
     /// Takes an edge where any has ended, and tells the end of the last.
@@ -170,17 +193,45 @@ impl Replicas {
         }
     }
 
+    /// The program has ended by itself: those that are ending too are given a moment, so that what ended beside it is not
+    /// cut off.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood.
+    pub fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        let until = Instant::now() + WINDING_UP;
+        loop {
+            for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
+                let ended = replica.look()?;
+                replica.take(ended, buffer);
+            }
+            let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
+            let left = until.saturating_duration_since(Instant::now());
+            if sources.is_empty() || left.is_zero() {
+                return Ok(());
+            }
+            let mut fds: Vec<PollFd<'_>> =
+                sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+            // A signal or an error shows in the next turn.
+            let _ = poll(&mut fds, Some(&time));
+        }
+    }
+
     /// The program has ended: those that still run are ended too, and what is left of each.
     ///
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
     pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
-        let mut replicated = Replicated { phase: self.phase, ..Replicated::default() };
-        for mut replica in self.begun {
-            if replica.fate.is_none() {
-                replica.cut_off()?;
-                replica.rest(buffer);
-            }
+        let mut replicated = Replicated { phase: self.phase, looks: self.looks, ..Replicated::default() };
+        let mut begun = self.begun;
+        for replica in begun.iter_mut().filter(|replica| replica.fate.is_none()) {
+            replica.cut_off()?;
+            replica.take(true, buffer);
+        }
+        let fates = begun.iter().filter_map(|replica| replica.fate.as_ref());
+        replicated.ended = last_end(fates).filter(|_| !self.over);
+        for mut replica in begun {
             if let Some(running) = replica.running.take() {
                 let (before, pid) = (running.before().copied(), running.pid());
                 let Finished { killed, problems } = running.finish()?;
@@ -232,6 +283,7 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         first: 0,
         until: None,
         told: None,
+        unread: false,
     };
     Ok((held, replica))
 }
@@ -248,6 +300,15 @@ impl Replica {
         replica_instance(self.number)
     }
 
+    const fn is_under_way(&self) -> bool {
+        self.fate.is_none()
+    }
+
+    /// Whether its memory is to be read: it has told something, and lives.
+    const fn is_unread(&self) -> bool {
+        self.is_under_way() && self.unread
+    }
+
     /// Its end, where it had begun and is known.
     fn end(&self) -> Option<&End> {
         match self.fate.as_ref()? {
@@ -259,10 +320,13 @@ impl Replica {
     fn begin(mut self, running: Result<Running, prony_probe::Error>, seen: &Seen<'_>) -> Result<Self, Error> {
         self.first = seen.edges.len().saturating_sub(1);
         match running {
-            Ok(running) => {
+            Ok(mut running) => {
                 self.released = running.released();
-                // Not before it is its own program: what was held is a copy of its supervisor's.
-                seen.sampler.watch(Root::subject(running.pid(), self.role()));
+                // Not before it is its own program: what was held is a copy of its supervisor's. Nor after its end, as one
+                // that was killed while it was held: its number may be another's by now.
+                if running.wait(Some(Duration::ZERO))?.is_none() {
+                    seen.sampler.watch(Root::subject(running.pid(), self.role()));
+                }
                 self.running = Some(running);
             }
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
@@ -304,6 +368,11 @@ impl Replica {
         (told, more)
     }
 
+    /// Takes what it has written, all that is left over where it has `ended`.
+    fn take(&mut self, ended: bool, buffer: &mut [u8]) {
+        self.unread |= if ended { self.rest(buffer) } else { self.read(buffer).0 };
+    }
+
     /// Takes what is left over after its end.
     fn rest(&mut self, buffer: &mut [u8]) -> bool {
         let mut told = false;
@@ -341,6 +410,7 @@ impl Replica {
             first: self.first,
             until: self.until,
             told: self.told,
+            unread: self.unread,
             lines,
             marks,
             threads: self.threads,

@@ -46,6 +46,8 @@ pub struct Seen<'a> {
     pub edges: &'a [Edge],
     /// Samples of all processes.
     pub series: &'a [ProcessSeries],
+    /// The largest sum of the replicas' proportional set sizes that was read beside edges.
+    pub pss: Option<Bytes>,
 }
 
 /// Has the totals of the whole tree be those of the program alone: replicas are added from what the kernel counted up to
@@ -195,15 +197,38 @@ fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
 
 /// Memory at the end is that when it last told something: afterwards it is gone.
 fn at_the_end(ran: &Ran, seen: Seen<'_>, readings: &mut Readings) {
-    let alive = |edge: &usize| seen.edges[*edge].processes.iter().any(|process| process.pid == ran.pid);
-    let last = match ran.told.filter(alive) {
-        Some(told) => phase_readings(&seen.edges[ran.first], &seen.edges[told], seen.series, &ran.role()),
+    let alive = |edge: &&Edge| edge.processes.iter().any(|process| process.pid == ran.pid);
+    let last = match ran.told.as_ref().filter(alive).filter(|_| !ran.unread) {
+        Some(told) => phase_readings(&seen.edges[ran.first], told, seen.series, &ran.role()),
         None => Readings::new(),
     };
-    let gone =
-        "it had ended before its memory could be read; that is read when a line matches `read`, where it lives on";
+    within(&last, readings);
+    let why = unread(ran);
     for (key, reading) in readings.iter_mut().filter(|(key, _)| key.0.stat == Some(Stat::End)) {
-        *reading = last.get(key).cloned().unwrap_or_else(|| failed(gone.to_owned()));
+        *reading = last.get(key).cloned().unwrap_or_else(|| failed(why.to_owned()));
+    }
+}
+
+/// What was read at the end lies between the least and the most, which are those of samples.
+fn within(last: &Readings, readings: &mut Readings) {
+    let ends = last.iter().filter(|(key, _)| key.0.stat == Some(Stat::End) && key.0.metric != Metric::Pss);
+    for (key, end) in ends.filter_map(|(key, reading)| Some((key.0.metric, *reading.measured()?))) {
+        for (stat, pick) in [(Stat::Min, f64::min as fn(f64, f64) -> f64), (Stat::Max, f64::max)] {
+            if let Some(reading) = readings.get_mut(&MetricKeyText(MetricKey::gauge(key, stat))) {
+                *reading = Reading::Measured(reading.measured().map_or(end, |value| pick(*value, end)));
+            }
+        }
+    }
+}
+
+/// Why memory at the end was not read.
+const fn unread(ran: &Ran) -> &'static str {
+    match (&ran.fate, ran.unread) {
+        (Fate::CutOff(_), false) => {
+            "it was cut off before it told anything; its memory is read when a line matches `read`"
+        }
+        (Fate::CutOff(_), true) => "it was cut off before its memory could be read after what it told last",
+        _ => "it had ended before its memory could be read; that is read when a line matches `read`, where it lives on",
     }
 }
 
@@ -248,7 +273,7 @@ fn together(all: &[Ran], seen: Seen<'_>) -> Readings {
     let over = begun().map(ended).max().unwrap_or_default();
     let mut readings = heaps_of(&threads, released, over, &silent).remove("").unwrap_or_default();
     readings.extend(phase_readings(&edges[first], &edges[until], &series, REPLICAS));
-    let pss = largest_pss(&edges[first..=until]);
+    let pss = largest_pss(&edges[first..=until], seen.pss);
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
@@ -273,15 +298,16 @@ fn merged(edge: &Edge, roles: &BTreeSet<String>) -> Edge {
     merged
 }
 
-/// The largest sum of proportional set sizes at any of these edges.
-fn largest_pss(edges: &[Edge]) -> Reading<f64> {
+/// The largest sum of proportional set sizes at any of these edges, or that was `read` beside them.
+fn largest_pss(edges: &[Edge], read: Option<Bytes>) -> Reading<f64> {
     let of = |edge: &Edge| {
         let each = edge.processes.iter().map(|process| process.pss.clone().map(|pss| pss.as_bytes() as f64));
         each.reduce(|sum, one| sum.and(one, |sum, one| sum + one))
     };
     let none =
         Reading::Missing(Why::Failed("no replica was alive at an edge of a phase or of another replica".to_owned()));
-    edges.iter().filter_map(of).fold(none, |most, sum| match (&most, &sum) {
+    let read = read.map_or(none, |pss| Reading::Measured(pss.as_bytes() as f64));
+    edges.iter().filter_map(of).fold(read, |most, sum| match (&most, &sum) {
         (Reading::Measured(a), Reading::Measured(b)) if a >= b => most,
         (Reading::Measured(_), Reading::Missing(_)) => most,
         _ => sum,
@@ -299,6 +325,7 @@ mod tests {
     use super::super::super::span::tests::{edge, ms, watched};
     use super::super::super::tracked::Happened;
     use super::super::super::tracker::Tracker;
+    use super::super::last_end;
     use super::*;
 
     /// A replica that used as many milliseconds of CPU time, faults and bytes as `spent` says, and wrote these lines.
@@ -325,6 +352,7 @@ mod tests {
             first: 0,
             until: None,
             told: None,
+            unread: false,
             lines: tracker.phases.remove(0),
             marks: 0,
             threads: Threads::default(),
@@ -385,6 +413,16 @@ mod tests {
     }
 
     #[test]
+    fn the_last_end_is_known_where_none_was_cut_off() {
+        let mut all = vec![ran(1, (100, 400), 5, &[]), ran(2, (103, 900), 5, &[]), ran(3, (101, 500), 5, &[])];
+        all[2].fate = Fate::NotBegun("no such file".into());
+        let last = |all: &[Ran]| last_end(all.iter().map(|ran| &ran.fate));
+        assert_eq!((last(&all), last(&all[2..])), (Some(ms(900)), None));
+        all[0] = cut_off(ran(1, (100, 950), 5, &[]));
+        assert_eq!(last(&all), None);
+    }
+
+    #[test]
     fn what_they_told_is_summed_where_the_program_told_nothing() {
         let of = |second: &'static str| [ran(1, (0, 9), 5, &["30 ops"]), ran(2, (0, 9), 5, &[second])];
         let mut readings = Readings::new();
@@ -434,13 +472,13 @@ mod tests {
     fn memory_at_the_end_is_that_when_it_told() {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30), (2, 40)]), edge_of(300, 9, &[])];
         let mut all = [ran(1, (50, 200), 80, &["5 ops"]), ran(2, (50, 250), 8, &["5 ops"])];
-        all[0].told = Some(1);
-        all[1].told = Some(2);
+        all[0].told = Some(edges[1].clone());
+        all[1].told = Some(edges[2].clone());
         let series = [(101, 1, 30), (102, 2, 40)].map(|(pid, number, anon)| {
             let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(anon), ..ProcessSample::default() };
             ProcessSeries { pid, role: format!("replica.{number}"), command: "c".into(), samples: vec![sample] }
         });
-        let found = instances(&all, Seen { edges: &edges, series: &series });
+        let found = instances(&all, Seen { edges: &edges, series: &series, pss: None });
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["replica.1", "replica.2", "replicas"]);
         let first = &found["replica.1"];
@@ -460,6 +498,39 @@ mod tests {
         assert_eq!((get(both, "time"), get(both, "cpu")), (nanos(ms(200)), Reading::Measured(88e6)));
         assert_eq!(get(both, "rate"), Reading::Measured(50.0));
         assert_eq!(get(both, "anon.max"), Reading::Measured(70.0));
+    }
+
+    #[test]
+    fn what_was_read_beside_edges_and_samples_counts_in_their_extremes() {
+        let edges = [edge_of(0, 0, &[]), edge_of(300, 9, &[])];
+        let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(30), ..ProcessSample::default() };
+        let role = "replica.1".to_owned();
+        let series = [ProcessSeries { pid: 101, role, command: "c".into(), samples: vec![sample] }];
+        let all = |used| [Ran { told: Some(edge_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
+        let of = |used, name| {
+            let seen = Seen { edges: &edges, series: &series, pss: Some(Bytes::from_bytes(900)) };
+            let found = instances(&all(used), seen);
+            (get(&found["replica.1"], name), get(&found["replicas"], "pss.max"))
+        };
+        let pss = || Reading::Measured(900.0);
+        assert_eq!(of(40, "anon.max"), (Reading::Measured(40.0), pss()));
+        assert_eq!(of(20, "anon.min"), (Reading::Measured(20.0), pss()));
+        assert_eq!(of(20, "anon.max"), (Reading::Measured(30.0), pss()));
+        assert!(why(of(20, "pss.max").0).contains("at the edges of phases only"));
+    }
+
+    #[test]
+    fn memory_of_an_earlier_line_is_not_that_at_the_end() {
+        let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[])];
+        let end =
+            |ran: Ran| get(&instances(&[ran], Seen { edges: &edges, series: &[], pss: None })["replica.1"], "anon.end");
+        let told = |unread| Ran { told: Some(edges[1].clone()), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
+        let silent = || ran(1, (50, 200), 80, &[]);
+        assert_eq!((end(told(false)), end(cut_off(told(false)))), (Reading::Measured(30.0), Reading::Measured(30.0)));
+        assert!(why(end(told(true))).contains("had ended before its memory could be read"));
+        assert!(why(end(cut_off(told(true)))).contains("cut off before its memory could be read after"));
+        assert!(why(end(cut_off(silent()))).contains("cut off before it told anything"), "it had not ended");
+        assert!(why(end(silent())).contains("had ended before"));
     }
 
     #[test]

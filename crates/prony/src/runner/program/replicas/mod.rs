@@ -2,6 +2,7 @@
 
 pub mod along;
 pub mod figures;
+pub mod looks;
 pub mod told;
 
 use prony_core::experiment::program::replica_instance;
@@ -14,6 +15,7 @@ use prony_probe::sample::counters::Counters;
 
 use super::threads::Threads;
 use super::tracked::Tracked;
+use looks::Looks;
 
 /// All replicas of a trial, as they were seen; nothing where there are none, or where their phase never began.
 #[derive(Debug, Default)]
@@ -24,6 +26,10 @@ pub struct Replicated {
     pub all: Vec<Ran>,
     /// What ending what was left of them took.
     pub finished: Finished,
+    /// When the last of them ended, where all of them did by themselves and it was not told while the program ran.
+    pub ended: Option<Nanos>,
+    /// How often and how long their memory was read because they told something.
+    pub looks: Looks,
 }
 
 /// One replica, as it was seen.
@@ -43,8 +49,10 @@ pub struct Ran {
     pub first: usize,
     /// Index of the first edge after its end; `None` is the trial's last one.
     pub until: Option<usize>,
-    /// Index of the edge that was taken when it last told something.
-    pub told: Option<usize>,
+    /// Its memory, read when it had told something.
+    pub told: Option<Edge>,
+    /// It told something after that.
+    pub unread: bool,
     /// What its lines told.
     pub lines: Tracked,
     /// Marks that it made, which are nobody's.
@@ -72,6 +80,19 @@ pub enum Fate {
 
 /// Why what only samples tell of ended processes is missing.
 const GONE: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
+
+/// When the last of those that were executed ended, where all of them ended by themselves.
+pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f Fate>) -> Option<Nanos> {
+    let mut last = None;
+    for fate in fates {
+        match fate {
+            Fate::NotBegun(_) => {}
+            Fate::Ended(end) => last = last.max(Some(end.at)),
+            Fate::CutOff(_) => return None,
+        }
+    }
+    last
+}
 
 impl Ran {
     /// The instance under which its figures stand, which is its role in samples.

@@ -41,6 +41,7 @@ pub fn told(program: &ProgramSpec, directory: &Path, replicated: &Replicated) ->
         "count": spec.count,
         "phase": spec.phase,
         "released_within": released_within(&replicated.all),
+        "memory_read": { "times": replicated.looks.count, "took": replicated.looks.took },
         "copies": replicated.all.iter().map(one).collect::<Vec<_>>(),
     })
 }

@@ -1,0 +1,269 @@
+//! What share of each variant's time lies above its floor: a table for each judged metric that is time or CPU time, and
+//! why the others have none.
+
+use prony_core::experiment::design::{CellPart, Expr, Statistic};
+use prony_core::metric::MetricName;
+use prony_core::reading::{Reading, Why};
+use prony_core::record::TrialRecord;
+use prony_core::units::Unit;
+
+use super::cells::{Plan, Said, Source, fill, planned, scales};
+use super::figure::Summary;
+use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
+use super::notes::Notes;
+use super::words::ended;
+use crate::results::RunData;
+use crate::verdicts::declared;
+use crate::verdicts::floor::{self, Above, NoShare, Share, ShareInterval};
+use crate::verdicts::names::varying;
+
+/// What a share above a floor is worth.
+pub(super) const NOT_JUDGED: &str = "no verdict: what lies above the floor is not judged and does not count in the family; each \
+                          interval is at 95 %, uncorrected";
+
+/// A variant above its floor with the trials of both.
+pub(super) struct Line<'a> {
+    /// What is known of the two.
+    pub(super) above: Above,
+    own: Vec<&'a TrialRecord>,
+    floor: Vec<&'a TrialRecord>,
+}
+
+impl<'a> Line<'a> {
+    /// Medians of the variant and of the floor, in the metric's unit.
+    pub(super) fn figures(&self) -> [Option<f64>; 2] {
+        [&self.own, &self.floor].map(|trials| self.summary(trials).value(Statistic::Median))
+    }
+
+    /// Why there is no share; `None` where there is one.
+    pub(super) fn missing(&self) -> Option<String> {
+        Some(match self.above.share.as_ref().err()? {
+            NoShare::Refused(why) => format!("not compared with the floor: {why}"),
+            NoShare::NotPaired => "no block has a trial of the variant and one of the floor".to_owned(),
+            NoShare::Nothing => self.nothing(),
+        })
+    }
+
+    fn nothing(&self) -> String {
+        let (own, floor) = (self.summary(&self.own), self.summary(&self.floor));
+        let names = &self.above.pair.names;
+        let arms = || [(&names.variant, &own), (&names.baseline, &floor)];
+        let unfinished = arms().into_iter().filter(|(_, arm)| !arm.ended.is_empty());
+        let told = |(name, arm): (&String, &Summary<'_>)| format!("`{name}`: {}", ended(&arm.ended));
+        let unfinished: Vec<String> = unfinished.map(told).collect();
+        let unmeasured = arms().into_iter().find_map(|(name, arm)| Some((name, arm.missing.first()?)));
+        match (unfinished.as_slice(), unmeasured) {
+            ([], Some((name, why))) => format!("`{name}` has no figure: {why}"),
+            ([], None) => "a figure of 0 is no part of anything".to_owned(),
+            (unfinished, _) => format!("half of the trials or more did not finish: {}", unfinished.join("; ")),
+        }
+    }
+
+    /// The two promise different things: time is set beside safety (METHOD 5.2).
+    fn promises_differ(&self) -> Option<String> {
+        let class = |trials: &[&'a TrialRecord]| trials.iter().find_map(|t| t.effective["durability"].as_str());
+        let (own, floor) = (class(&self.own)?, class(&self.floor)?);
+        (own != floor)
+            .then(|| format!("the variant is {own} and the floor {floor}: they promise different things after a crash"))
+    }
+
+    fn summary(&self, trials: &[&'a TrialRecord]) -> Summary<'a> {
+        Summary::of(&Expr::Metric(self.above.pair.metric.clone()), trials)
+    }
+}
+
+/// Every variant above its floor in one metric.
+pub(super) fn lines<'a>(data: &'a RunData, metric: &MetricName) -> Vec<Line<'a>> {
+    if floor::not_spent(metric.key.metric).is_some() {
+        return Vec::new();
+    }
+    let trials = |variant: usize| data.trials.iter().filter(|t| t.trial.variant == variant).collect();
+    let line = |above: Above| Line { own: trials(above.pair.variant), floor: trials(above.pair.baseline), above };
+    floor::of(data, metric).into_iter().map(line).collect()
+}
+
+/// One table for each judged metric that is time or CPU time; none where the file names no floor.
+pub(super) fn tables(data: &RunData) -> Vec<Table> {
+    let of_metric = |metric: MetricName| {
+        let lines = lines(data, &metric);
+        (!lines.is_empty()).then(|| table(data, &metric, &lines))
+    };
+    declared(&data.experiment).into_iter().filter_map(of_metric).collect()
+}
+
+/// Why judged metrics have no table, a line each; empty where each has one or the file names no floor.
+pub(super) fn without(data: &RunData) -> Vec<String> {
+    let experiment = &data.experiment;
+    let mut lines: Vec<String> = Vec::new();
+    if experiment.compare().floor.is_empty() || experiment.explores() {
+        return lines;
+    }
+    for metric in declared(experiment) {
+        let why = match floor::not_spent(metric.key.metric) {
+            Some(why) => format!("`{metric}` has no share above the floor: {why}"),
+            None if !self::lines(data, &metric).is_empty() => continue,
+            None if floor::lacks(experiment, &metric) => lacking(&metric),
+            None => format!("the floor, `{}`, is not among the variants that run", floor::name(experiment)),
+        };
+        if !lines.contains(&why) {
+            lines.push(why);
+        }
+    }
+    lines
+}
+
+/// What holds for a whole table of the metric.
+pub(super) fn notes(data: &RunData, metric: &MetricName) -> Vec<String> {
+    let mut notes = vec![NOT_JUDGED.to_owned()];
+    notes.extend(floor::nowhere(&data.experiment));
+    if floor::lacks(&data.experiment, metric) {
+        notes.push(lacking(metric));
+    }
+    notes
+}
+
+fn lacking(metric: &MetricName) -> String {
+    format!("some variants have the phase `{}` and their floor has not", metric.phase)
+}
+
+fn table(data: &RunData, metric: &MetricName, lines: &[Line<'_>]) -> Table {
+    let mut notes = Notes::default();
+    let [(own, unit), (floors, _)] = figures(data, metric, lines, &mut notes);
+    let shares: Vec<Cell> = lines.iter().map(|line| share_cell(line, &mut notes)).collect();
+    self::notes(data, metric).into_iter().for_each(|note| notes.general(note));
+    let cells = own.into_iter().zip(floors).zip(shares).map(|((own, floor), share)| vec![own, floor, share]);
+    let experiment = &data.experiment;
+    let labels = varying(experiment);
+    Table {
+        title: Some(format!("Above the floor: {metric}")),
+        caption: format!(
+            "Medians of the trials, in square brackets the least and the greatest. The floor is `{}` at the same \
+             levels of everything else. Above it lies the share that it does not take, 1 - floor / variant within a \
+             block: the median over the blocks, in brackets its interval.",
+            floor::name(experiment)
+        ),
+        labels: labels.iter().map(|factor| experiment.factors()[*factor].name.clone()).collect(),
+        columns: vec![column("the variant", unit), column("the floor", unit), column("above the floor", "%")],
+        rows: lines.iter().zip(cells).map(|(line, cells)| Row { labels: names(data, line, &labels), cells }).collect(),
+        notes: notes.finish(),
+    }
+}
+
+fn column(heading: &str, unit: &str) -> Column {
+    Column {
+        group: String::new(),
+        heading: heading.to_owned(),
+        unit: unit.to_owned(),
+        align: Align::Right,
+        topic: Topic::Asked,
+        marks: Vec::new(),
+    }
+}
+
+/// The variant by its levels of these factors.
+fn names(data: &RunData, line: &Line<'_>, factors: &[usize]) -> Vec<Label> {
+    let levels = &data.experiment.variants()[line.above.pair.variant].levels;
+    let label = |factor: &usize| data.experiment.factors()[*factor].levels[levels[*factor]].label.clone();
+    factors.iter().map(|factor| Label { text: label(factor), marks: Vec::new() }).collect()
+}
+
+/// The columns of the variants and of their floors, in one unit, as any table prints them.
+fn figures(
+    data: &RunData,
+    metric: &MetricName,
+    lines: &[Line<'_>],
+    notes: &mut Notes,
+) -> [(Vec<Cell>, &'static str); 2] {
+    let parts = [CellPart::Figure { expr: Expr::Metric(metric.clone()), format: None }];
+    let plan = Plan { parts: &parts, statistic: Statistic::Median };
+    let source = |variant: usize, trials: &[_]| Source {
+        trials: trials.to_vec(),
+        planned: planned(&data.experiment, variant),
+        exists: true,
+        phase: None,
+    };
+    let own: Vec<Source<'_>> = lines.iter().map(|line| source(line.above.pair.variant, &line.own)).collect();
+    let floors: Vec<Source<'_>> = lines.iter().map(|line| source(line.above.pair.baseline, &line.floor)).collect();
+    let scales = scales(&plan, &[own.as_slice(), floors.as_slice()].concat());
+    [own, floors].map(|sources| {
+        let filled = fill(&plan, &scales, &sources, &mut vec![Said::default(); sources.len()], notes);
+        (filled.cells, filled.unit)
+    })
+}
+
+fn share_cell(line: &Line<'_>, notes: &mut Notes) -> Cell {
+    let Above { share, blocks, unfinished, .. } = &line.above;
+    let missing = line.missing();
+    let mut marks: Vec<usize> = missing.iter().map(|why| notes.mark(why)).collect();
+    let Ok(share) = share else {
+        let figure = Figure { unit: Some(Unit::Ratio), missing, ..Figure::default() };
+        return Cell { main: "-".to_owned(), marks, figures: vec![figure], ..Cell::default() };
+    };
+    if share.is_below() {
+        marks.push(notes.mark("it takes less than the floor, which is no floor there"));
+    }
+    marks.extend(line.promises_differ().map(|text| notes.mark(text)));
+    if *unfinished {
+        marks.push(notes.mark("a trial that did not finish counts as longer than any that did"));
+    }
+    let interval = share.interval.measured().copied();
+    if interval.is_none() {
+        marks.push(notes.mark(no_interval(share, *blocks)));
+    }
+    Cell {
+        main: percent(share.middle),
+        spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
+        marks,
+        figures: vec![Figure {
+            value: Some(share.middle),
+            low: interval.and_then(|interval| interval.low),
+            high: interval.and_then(|interval| interval.high),
+            unit: Some(Unit::Ratio),
+            trials: *blocks as usize,
+            ..Figure::default()
+        }],
+        ..Cell::default()
+    }
+}
+
+/// Why a share has no interval.
+fn no_interval(share: &Share, blocks: u32) -> String {
+    match &share.interval {
+        Reading::Missing(Why::TooFew { need, .. }) => format!("{blocks} of the {need} blocks that an interval takes"),
+        _ => "too few blocks for an interval with an end".to_owned(),
+    }
+}
+
+/// `58.3 to 65.0`, `at most 65.0`, `58.3 or more`.
+fn interval_text(interval: ShareInterval) -> String {
+    match (interval.low, interval.high) {
+        (Some(low), Some(high)) => format!("{} to {}", percent(low), percent(high)),
+        (None, Some(high)) => format!("at most {}", percent(high)),
+        (Some(low), None) => format!("{} or more", percent(low)),
+        (None, None) => "no bound yet".to_owned(),
+    }
+}
+
+/// In percent, with one decimal.
+fn percent(share: f64) -> String {
+    let text = format!("{:.1}", 100.0 * share);
+    if text == "-0.0" { "0.0".to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_print_in_percent_and_nothing_prints_as_less_than_nothing() {
+        assert_eq!([0.621_4, 1.0, 0.0, -0.000_2, -9.0].map(percent), ["62.1", "100.0", "0.0", "0.0", "-900.0"]);
+    }
+
+    #[test]
+    fn intervals_say_where_they_are_open() {
+        let text = |low, high| interval_text(ShareInterval { low, high });
+        assert_eq!(text(Some(0.583), Some(0.65)), "58.3 to 65.0");
+        assert_eq!(text(Some(-1.0), Some(-0.25)), "-100.0 to -25.0");
+        assert_eq!([text(None, Some(0.65)), text(Some(0.583), None)], ["at most 65.0", "58.3 or more"]);
+    }
+}
