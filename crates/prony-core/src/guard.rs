@@ -15,6 +15,7 @@ pub mod run;
 #[cfg(test)]
 mod tests;
 pub mod trial;
+pub mod unseen;
 pub mod weather;
 
 /// The value of an amount over the phase.

@@ -12,7 +12,7 @@ use super::factors::{self, FactorDef};
 use super::floor;
 use super::grammar;
 use super::node::{Node, RawExperiment};
-use super::outside;
+use super::outside::Outside;
 use super::problem::{Problem, Problems};
 use super::program::WHOLE;
 use super::shape::Shape;
@@ -36,7 +36,8 @@ pub fn check(
     overrides: &Overrides,
 ) -> Result<Experiment, Vec<Problem>> {
     let mut problems = Problems::new(&raw.text);
-    let raw = &outside::fill(raw, &overrides.variables, &mut problems);
+    let outside = Outside::new(&overrides.variables, &raw.text);
+    let raw = &outside.fill(raw, &mut problems);
     let factors = factors::read(&raw.root, overrides, &mut problems);
     let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
     form(raw, &names, &mut problems);
@@ -51,8 +52,8 @@ pub fn check(
     baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
     let floor = floor::read(raw, &factors, &combinations, overrides, &mut problems);
 
-    let context = Context { raw, engines, factors: &factors, names: &names };
-    let phases = phase_names(&raw.root, &context, &combinations);
+    let context = Context { raw, engines, factors: &factors, names: &names, outside };
+    let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
     let named = Named { baseline: factors::labels(&factors, &baseline), floor: factors::labels(&factors, &floor) };
     let mut compare = compare::compare(raw.root.get("compare"), named, &phases, &mut problems);
     if let Some(n) = overrides.blocks {
@@ -122,6 +123,11 @@ fn phase_shape(root: &Node) -> &'static Shape {
     if root.get("program").is_some() { &grammar::PROGRAM_PHASES } else { &grammar::STORE_PHASES }
 }
 
+/// Whether other levels run than those of the file.
+fn is_narrowed(overrides: &Overrides) -> bool {
+    !overrides.only.is_empty() || !overrides.set.is_empty()
+}
+
 /// A baseline that stands in no stratum, unless the command line took it out.
 fn no_baseline(
     raw: &RawExperiment,
@@ -130,9 +136,8 @@ fn no_baseline(
     overrides: &Overrides,
     problems: &mut Problems<'_>,
 ) {
-    let narrowed = !overrides.only.is_empty() || !overrides.set.is_empty();
     let missing = !baseline.is_empty() && !combinations.iter().any(|levels| combine::is_baseline(levels, baseline));
-    if missing && !narrowed && !combinations.is_empty() {
+    if missing && !is_narrowed(overrides) && !combinations.is_empty() {
         let entry = raw.root.get("compare").and_then(|compare| compare.entry("baseline"));
         let span = entry.map_or(0..0, |entry| entry.node.span.clone());
         let problem = Problem::new(span, "no variant is the baseline, so nothing can be compared");
@@ -154,8 +159,9 @@ fn baseline_set_aside(
         // A search compares nothing until it has found something.
         let aside = |(factor, level): &(&FactorDef, usize)| !factor.free && !factor.levels[*level].selected;
         let Some((factor, level)) = named.filter(aside) else { continue };
-        let span =
-            entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| entry.node.span.clone());
+        // `leave_one_out` names the baseline where nothing else does.
+        let named = entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| &entry.node);
+        let span = named.or_else(|| factors::left_out_node(&raw.root)).map(|node| node.span.clone());
         let label = &factor.levels[level].label;
         let given = levels.join(",");
         let message = format!("--set {name}={given} takes out `{label}`, the baseline: nothing would be compared");
@@ -165,10 +171,10 @@ fn baseline_set_aside(
 }
 
 /// Every phase's name, in the order of the file, over all variants.
-fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination]) -> PhaseNames {
+fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination], narrowed: bool) -> PhaseNames {
     let programs = root.get("program").and_then(Node::table).unwrap_or_default();
     let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
-    let replicas = programs.iter().any(|program| program.node.get("replicas").is_some());
+    let replicas = context.replicas(programs, combinations, narrowed);
     let mut names = PhaseNames { roles, replicas, ..PhaseNames::default() };
     for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
         for name in context.names_of(phase, combinations) {

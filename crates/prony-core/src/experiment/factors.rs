@@ -115,7 +115,8 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
     FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, free: false }
 }
 
-fn left_out_node(root: &Node) -> Option<&Node> {
+/// Where `[design] leave_one_out` names a factor.
+pub(crate) fn left_out_node(root: &Node) -> Option<&Node> {
     root.get("design")?.get("leave_one_out")
 }
 

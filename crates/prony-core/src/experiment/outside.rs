@@ -13,31 +13,14 @@ const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cle
 /// Keys of replicas whose texts are told that and the number of each.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];
 
-/// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which are known in a trial
-/// only. The variables are prony's own: what came of them is part of the checked experiment, and so of its record.
-pub(crate) fn fill(
-    raw: &RawExperiment,
-    variables: &BTreeMap<String, String>,
-    problems: &mut Problems<'_>,
-) -> RawExperiment {
-    let mut filled = raw.clone();
-    let Value::Table(sections) = &mut filled.root.value else { return filled };
-    for program in sections.iter_mut().filter(|entry| entry.key == "program").flat_map(|entry| entries(&mut entry.node))
-    {
-        for key in entries(&mut program.node) {
-            if key.key == "replicas" {
-                for inner in entries(&mut key.node).iter_mut().filter(|inner| inner.key != "read") {
-                    let told = WITH_INSTANCE.contains(&inner.key.as_str());
-                    let filling = Filling { variables, file: &raw.text, dir: told, instance: told };
-                    filling.node(&mut inner.node, problems);
-                }
-                continue;
-            }
-            let dir = WITH_DIR.contains(&key.key.as_str());
-            Filling { variables, file: &raw.text, dir, instance: false }.node(&mut key.node, problems);
-        }
-    }
-    filled
+/// What texts of programs are told of the world, and where a text stands. The variables are prony's own: what came of
+/// them is part of the checked experiment, and so of its record.
+#[derive(Clone, Copy)]
+pub(crate) struct Outside<'a> {
+    variables: &'a BTreeMap<String, String>,
+    file: &'a str,
+    dir: bool,
+    instance: bool,
 }
 
 fn entries(node: &mut Node) -> &mut [Entry] {
@@ -47,14 +30,67 @@ fn entries(node: &mut Node) -> &mut [Entry] {
     }
 }
 
-struct Filling<'a> {
-    variables: &'a BTreeMap<String, String>,
-    file: &'a str,
-    dir: bool,
-    instance: bool,
-}
+impl<'a> Outside<'a> {
+    /// For the texts of a file.
+    pub(crate) fn new(variables: &'a BTreeMap<String, String>, file: &'a str) -> Self {
+        Self { variables, file, dir: false, instance: false }
+    }
 
-impl Filling<'_> {
+    /// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which are
+    /// known in a trial only. What comes through levels of factors is filled once these are known.
+    pub(crate) fn fill(self, raw: &RawExperiment, problems: &mut Problems<'_>) -> RawExperiment {
+        let mut filled = raw.clone();
+        for section in entries(&mut filled.root) {
+            match section.key.as_str() {
+                "program" => {
+                    entries(&mut section.node).iter_mut().for_each(|entry| self.program(&mut entry.node, problems));
+                }
+                "subject" => self.subject(&mut section.node, problems),
+                _ => {}
+            }
+        }
+        filled
+    }
+
+    /// The same in one program.
+    pub(crate) fn program(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node) {
+            match key.key.as_str() {
+                "replicas" => self.replicas(&mut key.node, problems),
+                "change" => self.change(&mut key.node, problems),
+                name => self.telling(WITH_DIR.contains(&name), false).node(&mut key.node, problems),
+            }
+        }
+    }
+
+    /// The same in what `[subject]` changes in a program.
+    pub(crate) fn subject(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node).iter_mut().filter(|key| key.key == "change") {
+            self.change(&mut key.node, problems);
+        }
+    }
+
+    fn replicas(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node).iter_mut().filter(|key| key.key != "read") {
+            let told = WITH_INSTANCE.contains(&key.key.as_str());
+            self.telling(told, told).node(&mut key.node, problems);
+        }
+    }
+
+    fn change(self, node: &mut Node, problems: &mut Problems<'_>) {
+        match &mut node.value {
+            Value::List(items) => items.iter_mut().for_each(|item| self.change(item, problems)),
+            Value::Table(keys) => {
+                keys.iter_mut().for_each(|key| self.telling(key.key == "env", false).node(&mut key.node, problems));
+            }
+            _ => self.node(node, problems),
+        }
+    }
+
+    const fn telling(self, dir: bool, instance: bool) -> Self {
+        Self { dir, instance, ..self }
+    }
+
     fn node(&self, node: &mut Node, problems: &mut Problems<'_>) {
         match &mut node.value {
             Value::Text(_) => self.text(node, problems),

@@ -270,12 +270,24 @@ pub fn replica_instance(number: u32) -> String {
     format!("replica.{number}")
 }
 
-/// Whether a text names all replicas, one of them, or, where they have a runtime, a role in one of them.
-pub fn is_of_replicas(instance: &str, runtime: bool) -> bool {
-    let Some(rest) = instance.strip_prefix("replica.") else { return instance == REPLICAS };
-    let (number, role) = rest.split_once('.').map_or((rest, None), |(number, role)| (number, Some(role)));
+/// Whose figures an instance has, where they are of replicas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfReplicas {
+    /// All of them together.
+    All,
+    /// The one with this number, from 1 on, or a role in it.
+    One(u32),
+}
+
+/// Which replicas a text names: all of them, one, or, where they have a runtime, a role in one; `None` where it names none.
+pub fn of_replicas(instance: &str, runtime: bool) -> Option<OfReplicas> {
+    let Some(rest) = instance.strip_prefix("replica.") else {
+        return (instance == REPLICAS).then_some(OfReplicas::All);
+    };
+    let (text, role) = rest.split_once('.').map_or((rest, None), |(number, role)| (number, Some(role)));
     let known = role.is_none_or(|role| runtime && ROLES.contains(&role));
-    known && number.parse::<u32>().is_ok_and(|n| n > 0 && replica_instance(n).len() == "replica.".len() + number.len())
+    let number = text.parse::<u32>().ok().filter(|number| known && *number > 0 && number.to_string() == text)?;
+    Some(OfReplicas::One(number))
 }
 
 /// A package and its version as written: `lmdb@3.1.2`, `@scope/name@^1`; `None` where one of them is missing.
@@ -475,13 +487,15 @@ mod tests {
 
     #[test]
     fn replicas_have_instances_of_their_own() {
-        for good in ["replicas", "replica.1", "replica.12"] {
-            assert!(is_of_replicas(good, false), "{good}");
+        use OfReplicas::{All, One};
+        for (good, of) in [("replicas", All), ("replica.1", One(1)), ("replica.12", One(12))] {
+            assert_eq!(of_replicas(good, false), Some(of), "{good}");
         }
-        assert!(is_of_replicas("replica.2.worker", true) && !is_of_replicas("replica.2.worker", false));
+        assert_eq!(of_replicas("replica.2.worker", true), Some(One(2)));
+        assert_eq!(of_replicas("replica.2.worker", false), None);
         for bad in ["", "replica", "replica.", "replica.0", "replica.01", "replica.+1", "replica.x", "replica.1.x", "1"]
         {
-            assert!(!is_of_replicas(bad, true), "{bad}");
+            assert_eq!(of_replicas(bad, true), None, "{bad}");
         }
     }
 

@@ -18,12 +18,12 @@ pub(crate) enum Chosen {
     },
 }
 
-/// Chooses by `[subject]`, or takes the only one there is. `fill` fills in the variant's levels; `fits` checks the
-/// filled `[subject]`.
+/// Chooses by `[subject]`, or takes the only one there is. `fill` fills in the variant's levels; `sound` is the filled
+/// `[subject]` as it is understood, where it fits.
 pub(crate) fn choose(
     root: &Node,
     fill: &dyn Fn(&Node, &mut Problems<'_>) -> Node,
-    fits: &dyn Fn(&Node, &mut Problems<'_>) -> bool,
+    sound: &dyn Fn(Node, &mut Problems<'_>) -> Option<Node>,
     problems: &mut Problems<'_>,
 ) -> Option<Chosen> {
     let programs = root.get("program").and_then(Node::table).unwrap_or_default();
@@ -42,10 +42,7 @@ pub(crate) fn choose(
             }
         };
     };
-    let subject = merge_use(&named(fill(subject, problems)), "subject", problems);
-    if !fits(&subject, problems) {
-        return None;
-    }
+    let subject = sound(merge_use(&named(fill(subject, problems)), "subject", problems), problems)?;
     match (subject.entry("program"), subject.entry("store")) {
         (Some(wanted), None) => by_name(wanted, programs, subject.get("change"), fill, problems),
         (None, Some(wanted)) => Some(Chosen::Store(joined(store, &wanted.node, fill, problems))),

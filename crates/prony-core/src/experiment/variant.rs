@@ -2,18 +2,21 @@
 
 use super::catalog::EngineCatalog;
 use super::combine::Combination;
+use super::decode::instance::Started;
+use super::decode::order::Phases;
 use super::decode::phase::Placed;
 use super::decode::trigger::Frame;
-use super::decode::{data, phase, program, store, trigger};
+use super::decode::{data, order, phase, program, store};
 use super::factors::{FactorDef, selection};
 use super::grammar;
-use super::node::{Node, RawExperiment, Value};
+use super::node::{Entry, Node, RawExperiment, Value};
+use super::outside::Outside;
 use super::problem::{Problem, Problems};
 use super::sequence;
 use super::shape::TableShape;
-use super::spec::{DataSpec, PhaseSpec, Subject, TrialSpec};
+use super::spec::{DataSpec, Subject, TrialSpec};
 use super::subject::{self, Chosen};
-use super::substitute::Levels;
+use super::substitute::{self, Levels};
 use super::validate::{Holes, Walk};
 
 /// What all variants have in common.
@@ -23,6 +26,8 @@ pub(crate) struct Context<'a> {
     pub(crate) factors: &'a [FactorDef],
     /// The names of the factors.
     pub(crate) names: &'a [String],
+    /// What texts of programs are told.
+    pub(crate) outside: Outside<'a>,
 }
 
 impl<'a> Context<'a> {
@@ -33,17 +38,42 @@ impl<'a> Context<'a> {
     /// The names that a phase has over these variants, and whether it is timed.
     pub(crate) fn names_of(&self, phase: &Node, combinations: &[Combination]) -> Vec<(String, bool)> {
         let timed = phase.get("timed").is_none_or(|node| node.value != Value::Flag(false));
-        let Some(name) = phase.get("name") else { return Vec::new() };
-        let mut silent = Problems::new("");
         let mut names: Vec<(String, bool)> = Vec::new();
-        let varied = name.text().is_some_and(|text| text.contains('{'));
+        let varied = phase.get("name").and_then(Node::text).is_some_and(|text| text.contains('{'));
         for levels in combinations.iter().take(if varied { usize::MAX } else { 1 }) {
-            let filled = self.levels(levels).fill(name, &mut silent);
-            if let Some(name) = filled.text().filter(|name| !names.iter().any(|(known, _)| known == name)) {
-                names.push((name.to_owned(), timed));
+            if let Some(name) = self.name(phase, levels).filter(|name| !names.iter().any(|(known, _)| known == name)) {
+                names.push((name, timed));
             }
         }
         names
+    }
+
+    /// The replicas that programs start over these variants; where the command line has `narrowed` those of the file,
+    /// what varies may be anything.
+    pub(crate) fn replicas(&self, programs: &[Entry], combinations: &[Combination], narrowed: bool) -> Vec<Started> {
+        let mut all = Vec::new();
+        for replicas in programs.iter().filter_map(|program| program.node.get("replicas")) {
+            let mut used = Vec::new();
+            substitute::used(replicas, &mut used);
+            if narrowed && used.iter().any(|name| self.names.contains(name)) {
+                all.push(Started::ANY);
+                continue;
+            }
+            for levels in combinations {
+                Started::note(&mut all, &self.quietly(replicas, levels));
+            }
+        }
+        all
+    }
+
+    /// The name of a phase in one variant; `None` where it is at fault.
+    fn name(&self, phase: &Node, levels: &Combination) -> Option<String> {
+        Some(self.quietly(phase.get("name")?, levels).text()?.to_owned())
+    }
+
+    /// A part of the file in one variant; its faults are said elsewhere.
+    fn quietly(&self, node: &Node, levels: &Combination) -> Node {
+        self.levels(levels).fill(node, &mut Problems::new(""))
     }
 
     /// The levels of a variant as text, for notes.
@@ -72,11 +102,14 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
         None => None,
     };
     let limits = store::limits(limits.as_ref());
-    let of_subject =
-        |node: &Node, problems: &mut Problems<'_>| fits(context, "subject", node, &grammar::SUBJECT, problems);
+    let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
+        context.outside.subject(&mut node, problems);
+        fits(context, "subject", &node, &grammar::SUBJECT, problems).then_some(node)
+    };
     let node = match subject::choose(root, &fill, &of_subject, problems)? {
         Chosen::Store(node) => node,
-        Chosen::Program { name, node, change } => {
+        Chosen::Program { name, mut node, change } => {
+            context.outside.program(&mut node, problems);
             let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
                 .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
                 .flatten();
@@ -85,10 +118,12 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
                 runtime: program.as_ref().map(|program| program.runtime),
                 replicas: program.as_ref().map(|program| program.replicas.is_some()),
             };
-            let phases = observed(context, levels, &of, problems)?;
-            let program = program?;
-            program::starts_with_a_phase(&program, &node, &phases, problems);
-            return Some(TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits });
+            let phases = observed(context, levels, &of, problems);
+            if let Some(program) = &program {
+                order::starts_with_a_phase(program, &node, &phases, problems);
+            }
+            let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
+            return Some(TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits });
         }
     };
     let opened = fits(context, "store", &node, &grammar::STORE, problems)
@@ -155,46 +190,44 @@ fn phases(
 }
 
 /// The phases of a program in this variant: the observed ones, or the program as a whole.
-fn observed(
-    context: &Context<'_>,
-    levels: &Combination,
-    frame: &Frame,
-    problems: &mut Problems<'_>,
-) -> Option<Vec<PhaseSpec>> {
-    let mut names = Vec::new();
-    let mut list = Vec::new();
-    let mut sound = true;
+fn observed(context: &Context<'_>, levels: &Combination, frame: &Frame, problems: &mut Problems<'_>) -> Phases {
+    let mut all = Phases::default();
+    let mut watched = false;
     let root = &context.raw.root;
     for node in root.get("phase").and_then(Node::list).unwrap_or_default() {
         let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
         let node = filled.as_ref().unwrap_or(node);
         if !program::is_observed(node) {
-            sound &= of_a_store(root, node, problems);
+            if !of_a_store(root, node, problems) {
+                all.at_fault.push(context.name(node, levels));
+            }
             continue;
         }
         if !runs(context, node, levels, problems) {
+            all.left_out.extend(context.name(node, levels));
             continue;
         }
+        watched = true;
         let filled = context.levels(levels).fill(&without(node, &["when"]), problems);
         let phase = fits(context, "phase", &filled, &grammar::PROGRAM_PHASE, problems)
             .then(|| program::phase(&filled, frame, problems))
             .flatten();
-        let Some(phase) = phase else {
-            sound = false;
-            continue;
-        };
-        twice(&names, &phase.name, &filled, problems);
-        // What comes before a phase is known where all of that is sound.
-        if sound {
-            trigger::follows(&phase, &filled, &list, problems);
+        order::follows(&filled, &all, problems);
+        let name = phase.as_ref().map(|phase| phase.name.clone()).or_else(|| context.name(node, levels));
+        let known: Vec<String> = all.names().map(str::to_owned).collect();
+        name.iter().for_each(|name| twice(&known, name, &filled, problems));
+        match phase {
+            Some(phase) => {
+                all.sound.push(phase);
+                order::ends_later(&filled, &all, frame, problems);
+            }
+            None => all.at_fault.push(name),
         }
-        names.push(phase.name.clone());
-        list.push(phase);
     }
-    if list.is_empty() {
-        list.push(program::whole_program(frame.limit));
+    if !watched {
+        all.sound.push(program::whole_program(frame.limit));
     }
-    sound.then_some(list)
+    all
 }
 
 /// A phase of operations belongs to the stores of the file, where it has any.

@@ -21,8 +21,7 @@ const READING: f64 = 0.05;
 
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
-    let mut findings = unseen(record);
-    findings.extend(unheard(record));
+    let mut findings = unheard(record);
     findings.extend(settled_unseen(record));
     findings.extend(late(record));
     findings.extend(flooded(record));
@@ -36,48 +35,6 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.extend(store_carried_over(record));
     findings.extend(store_read_long(record));
     findings
-}
-
-/// Phases that never began or never ended although the program ended well.
-pub fn unseen(record: &TrialRecord) -> Vec<Finding> {
-    let of_program = record.phases.iter().filter(|phase| phase.action == "observe" && record.ending.outcome.is_ok());
-    let finding = |name: &str, what: &str| {
-        let (call, settling) = (&record.effective["calls"][name], &record.effective["settled"][name]);
-        let (message, hint) = match (call["call"].as_str(), settling["quiet"].as_u64()) {
-            (_, Some(quiet)) if what == "ended" => restless(Nanos::from_nanos(quiet)),
-            (Some(function), _) => match call["missed"].as_str() {
-                Some(why) => missed(why),
-                None => uncalled(function, what, call["never"].as_str()),
-            },
-            (None, _) => (
-                format!("phase never {what}: nothing that the program said or marked {what} `{name}`"),
-                "compare the pattern or the mark's name with what the program does; its output is in the record",
-            ),
-        };
-        Finding::of(&format!("phase_never_{what}"), Severity::Warning, message, hint).in_phase(name)
-    };
-    let found = of_program.filter_map(|phase| match phase.completion {
-        Completion::Complete => None,
-        Completion::Partial => Some(finding(&phase.name, "ended")),
-        Completion::NotReached => Some(finding(&phase.name, "began")),
-    });
-    found.collect()
-}
-
-/// The program ended while it was watched for quiet.
-fn restless(quiet: Nanos) -> (String, &'static str) {
-    (
-        format!("phase never ended: the program ended before it had been quiet for {quiet}"),
-        "ask for a shorter `quiet`; or take `end` out, so that the phase ends with the program",
-    )
-}
-
-/// Invocations of the function that was to end a phase did so, and none of them was the one.
-fn missed(why: &str) -> (String, &'static str) {
-    (
-        format!("phase never ended: {why}"),
-        "compare begin and end of the phase with the order in which the program does things",
-    )
 }
 
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
@@ -123,20 +80,6 @@ pub fn late(record: &TrialRecord) -> Vec<Finding> {
         (lag > LATE * wall).then(|| finding(&phase.name, lag, wall))
     });
     found.collect()
-}
-
-/// Why a phase that is a function was not seen, and what to do.
-fn uncalled(function: &str, what: &str, why: Option<&str>) -> (String, &'static str) {
-    match why {
-        Some(why) => (
-            format!("phase never {what}: the function `{function}` was not called: {why}"),
-            "compare file and name with the program's; a function that a module calls within itself is not seen",
-        ),
-        None => (
-            format!("phase never {what}: a call of `{function}` had not returned when the program ended"),
-            "a promise that never settles, or a process that was ended, never returns",
-        ),
-    }
 }
 
 /// Lines of probes that did not arrive: figures may lack what they told.
@@ -278,7 +221,7 @@ pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
@@ -305,7 +248,8 @@ mod tests {
         }
     }
 
-    fn record(outcome: Outcome, effective: Value) -> TrialRecord {
+    /// Of three phases, `a` was complete, `b` began and `c` did not.
+    pub(in crate::guard) fn record(outcome: Outcome, effective: Value) -> TrialRecord {
         let completions = [Completion::Complete, Completion::Partial, Completion::NotReached];
         TrialRecord {
             trial: PlannedTrial { block: 0, sub_block: 0, position: 0, variant: 0, label: Label::A, seed: 1 },
@@ -322,50 +266,11 @@ mod tests {
     }
 
     #[test]
-    fn what_never_came_is_found_only_where_the_program_ended_well() {
-        let found = check(&record(Outcome::Ok, Value::Null));
-        let names: Vec<(&str, Option<&str>)> =
-            found.iter().map(|finding| (finding.guard.as_str(), finding.phase.as_deref())).collect();
-        assert_eq!(names, [("phase_never_ended", Some("b")), ("phase_never_began", Some("c"))]);
-        assert_eq!(check(&record(Outcome::TimedOut, Value::Null)), []);
-    }
-
-    #[test]
-    fn a_function_that_was_not_seen_says_why() {
-        let never = json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
-                                       "b": { "call": "a.js#g", "never": null } } });
-        let messages: Vec<String> = check(&record(Outcome::Ok, never)).into_iter().map(|found| found.message).collect();
-        assert_eq!(
-            messages,
-            [
-                "phase never ended: a call of `a.js#g` had not returned when the program ended",
-                "phase never began: the function `a.js#f` was not called: no module of this name was loaded",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_program_that_ended_before_it_was_quiet_says_so() {
-        let quiet = json!({ "quiet": 5_000_000_000_u64, "result": null });
+    fn quiet_that_was_not_seen_whole_is_named() {
         let blind = json!({ "quiet": 1, "result": { "blind": ["bytes written: not permitted: `/proc/7/io`"] } });
-        let never = json!({ "settled": { "a": blind, "b": quiet },
-                            "calls": { "c": { "call": "a.js#g", "never": "no module of this name was loaded" } } });
-        let found = check(&record(Outcome::Ok, never));
-        let said: Vec<(&str, &str)> =
-            found.iter().map(|finding| (finding.guard.as_str(), finding.message.as_str())).collect();
-        let quiet = format!("before it had been quiet for {}", Nanos::from_secs(5));
-        assert_eq!(said[0].0, "phase_never_ended");
-        assert!(said[0].1.ends_with(&quiet), "{}", said[0].1);
-        assert!(said[1].1.contains("the function `a.js#g` was not called"), "{}", said[1].1);
-        assert_eq!(said[2].0, "settled_unseen");
-        assert!(said[2].1.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", said[2].1);
-    }
-
-    #[test]
-    fn a_function_that_returned_too_early_is_not_called_uncalled() {
-        let why = "every call of `a.js#g` that ended had done so before the phase began";
-        let early = json!({ "calls": { "b": { "call": "a.js#g", "never": null, "missed": why } } });
-        assert_eq!(unseen(&record(Outcome::Ok, early))[0].message, format!("phase never ended: {why}"));
+        let [found] = check(&record(Outcome::Ok, json!({ "settled": { "a": blind } }))).try_into().unwrap();
+        assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
+        assert!(found.message.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::weather::Weather;
-use super::{Finding, Severity, amount, percent, program, replicas};
+use super::{Finding, Severity, amount, percent, program, replicas, unseen};
 use crate::experiment::spec::{Action, TrialSpec};
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::reading::{Reading, Why};
@@ -40,6 +40,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
         findings.extend(kernel_peak(phase));
     }
     findings.extend(cache_state(spec, record));
+    findings.extend(unseen::check(spec, record));
     findings.extend(program::check(record));
     findings.extend(replicas::check(record));
     findings.extend(swapped(record));

@@ -15,40 +15,54 @@ pub struct Overhead {
     pub wall: Option<f64>,
     /// Quotient of CPU times; `None` where one is missing.
     pub cpu: Option<f64>,
-    /// Trials behind the median.
+    /// Trials behind the median of wall times.
     pub trials: usize,
+    /// Trials behind the median of CPU times.
+    pub cpu_trials: usize,
 }
 
 impl Overhead {
     pub(super) fn of(data: &RunData, profiled: &TrialRecord, phase: &PhaseRecord) -> Self {
         let of_variant = |trial: &&TrialRecord| trial.trial.variant == profiled.trial.variant;
-        let others: Vec<&TrialRecord> =
-            data.trials.iter().filter(of_variant).filter(|trial| trial.ending.outcome.is_ok()).collect();
+        let others = || data.trials.iter().filter(of_variant).filter(|trial| trial.ending.outcome.is_ok());
         let quotient = |metric| {
             let figure = |phase: &PhaseRecord| phase.reading(MetricKey::amount(metric))?.measured().copied();
             let same = |trial: &&TrialRecord| figure(trial.phases.iter().find(|other| other.name == phase.name)?);
-            let usual = median(&others.iter().filter_map(same).collect::<Vec<_>>()).filter(|usual| *usual > 0.0)?;
-            Some(figure(phase)? / usual)
+            let all: Vec<f64> = others().filter_map(|trial| same(&trial)).collect();
+            let usual = median(&all).filter(|usual| *usual > 0.0);
+            (figure(phase).zip(usual).map(|(profiled, usual)| profiled / usual), all.len())
         };
-        Self { wall: quotient(Metric::Wall), cpu: quotient(Metric::Cpu), trials: others.len() }
+        let ((wall, trials), (cpu, cpu_trials)) = (quotient(Metric::Wall), quotient(Metric::Cpu));
+        Self { wall, cpu, trials, cpu_trials }
     }
 }
 
 impl fmt::Display for Overhead {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let of = match self.trials {
-            0 => return write!(f, "what profiling cost is not known: no trial of this variant ended well"),
+        let of = |trials: usize| match trials {
             1 => "that of the one trial".to_owned(),
             n => format!("the median of {n} trials"),
         };
+        let (by, cpu_by) = (of(self.trials), of(self.cpu_trials));
         match (self.wall, self.cpu) {
+            (Some(wall), Some(cpu)) if self.trials == self.cpu_trials => {
+                write!(f, "profiled, it took {wall:.2} of the wall time and {cpu:.2} of the CPU time, by {by}")
+            }
             (Some(wall), Some(cpu)) => {
-                write!(f, "profiled, it took {wall:.2} of the wall time and {cpu:.2} of the CPU time, by {of}")
+                write!(
+                    f,
+                    "profiled, it took {wall:.2} of the wall time, by {by}, and {cpu:.2} of the CPU time, by {cpu_by}"
+                )
             }
             (Some(wall), None) => {
-                write!(f, "profiled, it took {wall:.2} of the wall time, by {of}; CPU time is missing")
+                write!(f, "profiled, it took {wall:.2} of the wall time, by {by}; CPU time is missing")
             }
-            (None, Some(cpu)) => write!(f, "profiled, it took {cpu:.2} of the CPU time, by {of}; wall time is missing"),
+            (None, Some(cpu)) => {
+                write!(f, "profiled, it took {cpu:.2} of the CPU time, by {cpu_by}; wall time is missing")
+            }
+            (None, None) if self.trials + self.cpu_trials == 0 => {
+                write!(f, "what profiling cost is not known: no other trial of this variant has times of the phase")
+            }
             (None, None) => write!(f, "what profiling cost is not known: neither wall nor CPU time was measured"),
         }
     }
@@ -60,13 +74,19 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_said() {
-        let said = |wall, cpu, trials| Overhead { wall, cpu, trials }.to_string();
+        let counted = |wall, cpu, trials, cpu_trials| Overhead { wall, cpu, trials, cpu_trials }.to_string();
+        let said = |wall, cpu, trials| counted(wall, cpu, trials, trials);
         assert_eq!(
             said(Some(1.131), Some(1.2), 10),
             "profiled, it took 1.13 of the wall time and 1.20 of the CPU time, by the median of 10 trials"
         );
         assert!(said(Some(1.0), None, 1).ends_with("by that of the one trial; CPU time is missing"));
-        assert!(said(None, None, 0).contains("no trial of this variant ended well"));
+        assert_eq!(
+            counted(Some(1.131), Some(1.2), 10, 1),
+            "profiled, it took 1.13 of the wall time, by the median of 10 trials, and 1.20 of the CPU time, by that of the one trial"
+        );
+        assert!(counted(None, Some(1.0), 3, 2).contains("by the median of 2 trials; wall time is missing"));
+        assert!(said(None, None, 0).contains("no other trial of this variant has times of the phase"));
         assert!(said(None, None, 3).contains("neither"));
     }
 }

@@ -3,7 +3,7 @@
 use prony_core::experiment::design::{CellPart, Experiment, Expr};
 use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{MetricKeyText, TrialRecord};
+use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
 
 use super::model::Topic;
 
@@ -161,9 +161,8 @@ impl Seen<'_> {
                 let last = phases.iter().rfind(|p| self.readings(p, key).any(|r| r.measured().is_some()));
                 last.is_some_and(|p| p == phase)
             }
-            // Of a program it is the phase's `time`.
-            Metric::SettleTime if self.is_observed(phase) => false,
-            Metric::LatencyP50 | Metric::LatencyP99 | Metric::SettleTime | Metric::HeapUsed => {
+            Metric::SettleTime => self.rests_untimed(phase),
+            Metric::LatencyP50 | Metric::LatencyP99 | Metric::HeapUsed => {
                 self.readings(phase, key).any(|r| r.measured().is_some())
             }
             // What every phase has is told where it differs from nothing: work on data, or a figure worth a look.
@@ -179,9 +178,12 @@ impl Seen<'_> {
         }
     }
 
-    /// Whether a phase is watched and not driven.
-    fn is_observed(&self, phase: &str) -> bool {
-        self.trials.iter().flat_map(|t| &t.phases).any(|p| p.name == phase && p.action == "observe")
+    /// Whether a phase came to rest where that is not its `time` too: a store's in runs of earlier versions.
+    fn rests_untimed(&self, phase: &str) -> bool {
+        let has =
+            |p: &PhaseRecord, metric| p.reading(MetricKey::amount(metric)).is_some_and(|r| r.measured().is_some());
+        let mut records = self.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
+        records.any(|p| has(p, Metric::SettleTime) && !has(p, Metric::Time))
     }
 
     /// Whether a phase does operations, or work on the whole store that takes its time.

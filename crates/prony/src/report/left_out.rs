@@ -2,10 +2,10 @@
 
 use prony_core::experiment::design::Experiment;
 use prony_core::metric::{Better, MetricName};
-use prony_core::reading::Reading;
 use prony_core::units::Unit;
 
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
+use super::notes::Notes;
 use crate::verdicts::left_out::{self, LeftOut, times};
 use crate::verdicts::{Verdicts, digits, interval_text};
 
@@ -39,6 +39,7 @@ fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
         topic: Topic::Asked,
         marks: Vec::new(),
     };
+    let mut notes = Notes::default();
     let others = rows.first().map(|row| row.at.as_slice()).unwrap_or_default();
     Table {
         title: Some(format!("What each change does where the others are there: {metric}")),
@@ -49,8 +50,8 @@ fn table(metric: &MetricName, rows: &[&LeftOut<'_>], margin: f64) -> Table {
             column("without it", "", Align::Left),
             column("so it", "", Align::Left),
         ],
-        rows: rows.iter().map(|one| row(one, margin)).collect(),
-        notes: Vec::new(),
+        rows: rows.iter().map(|one| row(one, margin, &mut notes)).collect(),
+        notes: notes.finish(),
     }
 }
 
@@ -67,22 +68,23 @@ fn caption(metric: &MetricName) -> String {
     )
 }
 
-fn row(one: &LeftOut<'_>, margin: f64) -> Row {
+fn row(one: &LeftOut<'_>, margin: f64, notes: &mut Notes) -> Row {
     let label = |text: &str| Label { text: text.to_owned(), marks: Vec::new() };
     let labels = one.at.iter().map(|(_, level)| *level).chain([one.change.unwrap_or(EVERYTHING)]);
     let words = one.line.comparison.verdict.words(one.line.pair.metric.key.metric, margin);
     let text = |text: String| Cell { main: text, ..Cell::default() };
-    Row { labels: labels.map(label).collect(), cells: vec![ratio_cell(one), text(words), text(one.effect())] }
+    Row { labels: labels.map(label).collect(), cells: vec![ratio_cell(one, notes), text(words), text(one.effect())] }
 }
 
-fn ratio_cell(one: &LeftOut<'_>) -> Cell {
+fn ratio_cell(one: &LeftOut<'_>, notes: &mut Notes) -> Cell {
     let comparison = &one.line.comparison;
     let interval = comparison.interval.measured().copied();
-    let missing = if let Reading::Missing(why) = &comparison.ratio { Some(why.to_string()) } else { None };
+    let missing = one.missing();
     let value = comparison.ratio.measured().copied();
     let counts = comparison.variant;
     Cell {
         main: value.map_or_else(|| "-".to_owned(), digits),
+        marks: missing.iter().map(|why| notes.mark(why)).collect(),
         spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
         figures: vec![Figure {
             value,

@@ -57,7 +57,10 @@ pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> PhaseRecord 
         set(&mut readings, Metric::Cached, resident);
     }
     if let Some(settled) = &visit.settled {
-        set(&mut readings, Metric::SettleTime, settled.time.clone().map(|time| time.as_nanos() as f64));
+        let time = settled.time.clone().map(|time| time.as_nanos() as f64);
+        set(&mut readings, Metric::SettleTime, time.clone());
+        // As of a program that comes to rest: the quiet is in `wall` alone.
+        set(&mut readings, Metric::Time, time);
     }
     record.readings.insert(String::new(), readings);
     record
@@ -259,6 +262,16 @@ mod tests {
             written: Reading::Missing(Why::NotApplicable),
             blind: blind.iter().map(|text| (*text).to_owned()).collect(),
         };
+        let rested = begun(&spec(), &Visit { settled: Some(settled(&[])), ..visit(None) }, Readings::new());
+        assert_eq!(
+            of(&rested, Metric::Time),
+            Some(Reading::Measured(0.0)),
+            "as of a program: the quiet is in `wall` alone"
+        );
+        assert_eq!(
+            (of(&rested, Metric::SettleTime), rested.completion),
+            (of(&rested, Metric::Time), Completion::Complete)
+        );
         let seen = |blind| notes(&spec(), &Visit { settled: Some(settled(blind)), ..visit(None) });
         assert_eq!(seen(&[]), []);
         let found = seen(&["dirty pages of the store: not supported"]);

@@ -3,6 +3,7 @@
 
 use prony_core::experiment::design::{ALL, Experiment, NONE, WITHOUT};
 use prony_core::metric::{Better, Metric};
+use prony_core::reading::Reading;
 use prony_core::stats::Verdict;
 use prony_core::units::Unit;
 
@@ -45,6 +46,14 @@ pub fn of<'a>(experiment: &'a Experiment, verdicts: &'a Verdicts) -> Vec<LeftOut
 }
 
 impl LeftOut<'_> {
+    /// Why there is no ratio, where there is none.
+    pub fn missing(&self) -> Option<String> {
+        match &self.line.comparison.ratio {
+            Reading::Measured(_) => None,
+            Reading::Missing(why) => Some(why.to_string()),
+        }
+    }
+
     /// What the change does: the verdict on what is left without it, turned round.
     pub fn effect(&self) -> String {
         // Of a metric that has no better side, a verdict calls less the better one.

@@ -140,7 +140,16 @@ fn what_cannot_be_judged_says_so() {
     let [table] = effects(&data).try_into().unwrap();
     let found = rows(&table);
     assert_eq!((found[0].2, found[0].3), ("does not finish", "is needed to finish"));
-    assert_eq!(table.rows[0].cells[0].main, "-", "there is no ratio");
+    let cell = &table.rows[0].cells[0];
+    assert_eq!((cell.main.as_str(), cell.marks.as_slice()), ("-", &[1][..]), "there is no ratio");
+    let why = cell.figures[0].missing.clone().unwrap();
+    assert_eq!(table.notes.iter().map(|note| (note.mark, &note.text)).collect::<Vec<_>>(), [(1, &why)]);
+    let mut text = Vec::new();
+    document(&data, &build(&data, &Options::default()), &[], &mut text).unwrap();
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    let missing: Vec<&Value> =
+        document["leave_one_out"].as_array().unwrap().iter().map(|row| &row["missing"]).collect();
+    assert_eq!((missing[0], missing[2]), (&json!(why), &Value::Null), "where there is a ratio nothing is missing");
     assert!(
         found[1].3 == "can't tell" || found[1].3.ends_with("by how much is uncertain") || found[1].3 == "helps",
         "{found:?}"

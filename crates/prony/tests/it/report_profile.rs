@@ -10,6 +10,7 @@ use prony_core::record::TrialRecord;
 use prony_core::units::Nanos;
 use serde_json::{Value, json};
 
+use crate::synthetic::key;
 use crate::{pages, report_page};
 
 /// A stack, outermost call first as `name@url`, and for how many samples of a hundred it is seen.
@@ -150,13 +151,58 @@ fn the_json_document_has_functions_packages_and_what_profiling_cost() {
         }
         let cost = &phase["overhead"];
         assert!(cost["sentence"].as_str().unwrap().starts_with("profiled, it took"), "{cost}");
-        assert_eq!(cost["trials"], trials.iter().filter(|trial| trial.trial.variant == 0).count());
+        let of_variant = trials.iter().filter(|trial| trial.trial.variant == 0).count();
+        assert_eq!((&cost["trials"], &cost["cpu_trials"]), (&json!(of_variant), &json!(of_variant)));
     }
     assert!(first["phases"][0]["idle_ns"].as_u64().unwrap() > 0, "waiting is in no function");
     let top = &first["phases"][0]["functions"][0];
     let place = (&top["name"], &top["file"], &top["line"], &top["package"]);
     assert_eq!(place, (&json!("transform"), &json!("/site/build.js"), &json!(31), &json!("the program")));
     assert!(top["total_ns"].as_u64() >= top["self_ns"].as_u64());
+}
+
+#[test]
+fn what_profiling_cost_is_by_the_trials_that_have_the_figure() {
+    let (database, run, _) = stored("profile-cost");
+    let mut data = database.load_run(run).unwrap();
+    let mut trials = data.trials.iter_mut().filter(|trial| trial.trial.variant == 0);
+    trials.next().unwrap().phases.remove(0);
+    let readings =
+        |trial: &mut TrialRecord| trial.phases[0].readings.get_mut("").unwrap().remove(&key("cpu")).is_some();
+    assert!(readings(trials.next().unwrap()));
+    let whole = 2 + trials.count();
+    let of_variant = prony::profiles::load(&database, &data, |variant| variant.id == 0).unwrap();
+    let cost = |phase: usize| of_variant[0].phases[phase].overhead;
+    assert_eq!((cost(0).trials, cost(0).cpu_trials), (whole - 1, whole - 2));
+    assert!(
+        cost(0).wall.is_some() && cost(0).to_string().contains(&format!("by the median of {} trials, and", whole - 1))
+    );
+    assert_eq!((cost(1).trials, cost(1).cpu_trials), (whole, whole));
+}
+
+#[test]
+fn a_profile_that_is_missing_keeps_what_it_cost() {
+    let (experiment, trials) = pages::cache(8);
+    let (mut database, run) = pages::stored("profile-missing", &experiment, &trials);
+    let refused = ProfileRecord {
+        variant: 1,
+        profiler: Profiler::Perf,
+        interval: Reading::Missing(Why::NotPermitted("perf_event_paranoid is 3".into())),
+        trial: trials.iter().find(|trial| trial.trial.variant == 1).cloned(),
+        notes: vec![],
+    };
+    database.append_profile(run, &refused, &[]).unwrap();
+    let data = database.load_run(run).unwrap();
+    let profiles = prony::profiles::load(&database, &data, |_| true).unwrap();
+    let mut text = Vec::new();
+    document(&data, &build(&data, &Default::default()), &profiles, &mut text).unwrap();
+    let document: Value = serde_json::from_slice(&text).unwrap();
+    let schema = jsonschema::validator_for(&serde_json::from_str(SCHEMA).unwrap()).unwrap();
+    assert!(schema.is_valid(&document), "{:?}", schema.validate(&document));
+    let phases = document["profiles"][0]["phases"].as_array().unwrap();
+    assert_eq!(phases.len(), profiles[0].phases.len());
+    assert!(phases[0]["overhead"]["wall"].is_number(), "{}", phases[0]);
+    assert_eq!((&phases[0]["samples"], &phases[0]["functions"]), (&Value::Null, &json!([])), "not known is not none");
 }
 
 #[test]

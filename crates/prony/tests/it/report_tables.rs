@@ -228,6 +228,31 @@ fn outcomes_stand_in_their_cells_with_their_counts() {
     insta::assert_snapshot!("outcomes", terminal(&outcomes(), 200));
 }
 
+/// A program that comes to rest beside a store that does: one column has both.
+#[test]
+fn programs_and_stores_that_settle_stand_in_one_column() {
+    let experiment = experiment("Rest", &[texts("subject", &["program", "store"])], &[("settle", true)], 1);
+    let of = |store: &[(&str, f64)]| {
+        let [mut program, mut bare] = [trial(0, 0, 0), trial(1, 0, 1)];
+        program.phases.push(phase("settle", &[("time", 3e9), ("settle.time", 3e9)]));
+        program.phases[0].action = "observe".to_owned();
+        bare.phases.push(phase("settle", store));
+        bare.phases[0].action = "settle".to_owned();
+        build(&run_data(experiment.clone(), 2, vec![program, bare]), &Options::default())
+    };
+    let shown = |store: &[(&str, f64)]| -> Vec<(String, String)> {
+        let report = of(store);
+        let columns = report.tables[0].columns.iter().map(|column| column.heading.clone());
+        columns.zip(report.tables[0].rows[1].cells.iter().map(|cell| cell.main.clone())).collect()
+    };
+    let told = shown(&[("time", 5e9), ("settle.time", 5e9)]);
+    assert_eq!(told.iter().map(|(heading, _)| heading.as_str()).collect::<Vec<_>>(), ["time"], "it is said once");
+    assert!(told[0].1.starts_with('5'), "{told:?}");
+    let earlier = shown(&[("settle.time", 5e9)]);
+    let settle = earlier.iter().find(|(heading, _)| heading == "settle.time").map(|(_, main)| main.as_str());
+    assert!(settle.is_some_and(|main| main.starts_with('5')), "runs of earlier versions have no `time`: {earlier:?}");
+}
+
 #[test]
 fn missing_readings_say_why_and_errors_stand_in_the_row() {
     let experiment = experiment("Missing", &[texts("engine", &["a", "b"])], &[("write", true)], 2);

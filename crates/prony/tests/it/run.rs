@@ -404,4 +404,5 @@ fn a_store_that_settles_says_when() {
     let settle = phase(&run, 0, "settle");
     assert_eq!(settle.completion, Completion::Complete);
     assert!(figure(settle, "settle.time") <= figure(settle, "wall"));
+    assert_eq!(figure(settle, "time"), figure(settle, "settle.time"), "as of a program");
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::View;
+use super::instance::{self, Started};
 use super::view::whole;
 use crate::experiment::combine::Combination;
 use crate::experiment::design::{Blocks, Compare, Observe, Variant};
@@ -10,7 +11,7 @@ use crate::experiment::factors::{FactorDef, by_key, level_fault, level_hint};
 use crate::experiment::grammar;
 use crate::experiment::node::{Entry, Node};
 use crate::experiment::problem::{Problem, Problems, known_hint};
-use crate::experiment::program::{Care, ProfileOf, ROLES, is_of_replicas};
+use crate::experiment::program::{Care, ProfileOf};
 use crate::metric::{Metric, MetricKey, MetricName};
 use crate::units::Fraction;
 
@@ -23,8 +24,8 @@ pub(crate) struct PhaseNames {
     pub(crate) list: Vec<(String, bool)>,
     /// Whether a program has a runtime, whose figures stand by role too.
     pub(crate) roles: bool,
-    /// Whether a program has replicas, whose figures stand by number too.
-    pub(crate) replicas: bool,
+    /// The replicas of programs, whose figures stand by number too.
+    pub(crate) replicas: Vec<Started>,
 }
 
 /// What `[compare]` names by levels of some factors: factor -> label.
@@ -82,30 +83,15 @@ pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(Str
             let hint = known_hint(&name.phase, phases.list.iter().map(|(phase, _)| phase.as_str()));
             Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
         }
-        Some((_, true)) => name.instance.as_ref().and_then(|instance| instance_fault(name, instance, phases)),
+        Some((_, true)) => {
+            let fault = |instance: &String| instance::fault(name, instance, phases.roles, &phases.replicas);
+            name.instance.as_ref().and_then(fault)
+        }
         Some((phase, false)) => Some((
             format!("`{name}`: phase `{phase}` has `timed = false`, which keeps it out of every figure"),
             Some("take `timed = false` out of the phase".to_owned()),
         )),
     }
-}
-
-/// What is wrong with an instance, and a hint.
-fn instance_fault(name: &MetricName, instance: &str, phases: &PhaseNames) -> Option<(String, Option<String>)> {
-    let PhaseNames { roles, replicas, .. } = *phases;
-    if (roles && ROLES.contains(&instance)) || (replicas && is_of_replicas(instance, roles)) {
-        return None;
-    }
-    let minus = instance.contains('-').then(|| "put spaces around `-` where it is meant as minus".to_owned());
-    if replicas {
-        let hint = "those of a program with `replicas`: `replicas` for all of them, `replica.1` for the first";
-        return Some((format!("`{name}`: there is no instance `{instance}`"), minus.or_else(|| Some(hint.to_owned()))));
-    }
-    if roles {
-        let hint = format!("those of a program with a `runtime`: `{}`", ROLES.join("`, `"));
-        return Some((format!("`{name}`: there is no instance `{instance}`"), minus.or(Some(hint))));
-    }
-    Some((format!("`{name}`: a store runs in one process, so there is no instance `{instance}`"), minus))
 }
 
 fn default_blocks(view: &View<'_>, problems: &mut Problems<'_>) -> Blocks {

@@ -3,7 +3,9 @@
 mod cell;
 pub(crate) mod compare;
 pub(crate) mod data;
+pub(crate) mod instance;
 pub(crate) mod ops;
+pub(crate) mod order;
 pub(crate) mod phase;
 pub(crate) mod program;
 pub(crate) mod report;

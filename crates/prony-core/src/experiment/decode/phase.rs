@@ -42,17 +42,18 @@ pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Prob
     let name = name(node, problems)?;
     let actions = grammar::PHASE.actions();
     let entry = actions.iter().find_map(|action| node.entry(action))?;
+    let limit = view.time("limit").or(phase_limit);
     let spec = PhaseSpec {
         name,
         timed: view.flag("timed").unwrap_or(true),
-        action: action(&entry.key, &entry.node, problems)?,
-        limit: view.time("limit").or(phase_limit),
+        action: action(&entry.key, &entry.node, limit, problems)?,
+        limit,
     };
     let inner = |key: &str| entry.node.get(key).map(|node| node.span.clone());
     Some(Placed { spec, action: entry.key_span.clone(), transaction: inner("transaction"), threads: inner("threads") })
 }
 
-fn action(key: &str, node: &Node, problems: &mut Problems<'_>) -> Option<Action> {
+fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<Action> {
     let plain = |problems: &mut Problems<'_>| ops(key, node, &grammar::OPS, problems);
     Some(match key {
         "put" => Action::Put(plain(problems)?),
@@ -67,20 +68,45 @@ fn action(key: &str, node: &Node, problems: &mut Problems<'_>) -> Option<Action>
         "close" => Action::Close,
         "reopen" => Action::Reopen,
         "evict" => Action::Evict,
-        "settle" => Action::Settle(settle(node)),
+        "settle" => Action::Settle(settle(node, limit, problems)),
         "verify" => Action::Verify,
         "pause" => Action::Pause(time(node)?),
         _ => return None,
     })
 }
 
-/// When a tree counts as quiet.
-pub(super) fn settle(node: &Node) -> SettleSpec {
+/// When a tree counts as quiet, within the `limit` of its phase.
+pub(super) fn settle(node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> SettleSpec {
     let view = View::new(Some(node), &grammar::SETTLE);
-    SettleSpec {
+    let spec = SettleSpec {
         quiet: view.time("quiet").unwrap_or(Nanos::from_secs(2)),
         within: view.time("within").unwrap_or(Nanos::from_secs(600)),
         cpu: view.share("cpu").or(Fraction::new(0.02)).unwrap_or_default(),
         bytes: view.bytes("bytes").unwrap_or(Bytes::from_bytes(1_000_000)),
+    };
+    can_settle(node, &spec, limit, problems);
+    spec
+}
+
+/// The quiet fits into the time that there is for it, and that into the phase's limit: a phase at its limit has timed out,
+/// where it should be told that it did not settle.
+fn can_settle(node: &Node, spec: &SettleSpec, limit: Option<Nanos>, problems: &mut Problems<'_>) {
+    let SettleSpec { quiet, within, .. } = *spec;
+    let place = |key: &str| node.get(key).unwrap_or(node);
+    let mut fault = |place: &Node, message: String, hint: &str| {
+        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+    };
+    let within_is = match node.get("within") {
+        Some(_) => format!("`within`, {within}"),
+        None => format!("`within`, which is {within} where nothing is said"),
+    };
+    if quiet >= within {
+        let message = format!("`quiet`, {quiet}, has no room in {within_is}");
+        fault(node.get("quiet").unwrap_or(place("within")), message, "write a `within` that is longer than `quiet`");
+    }
+    if let Some(limit) = limit.filter(|limit| within > *limit) {
+        let message =
+            format!("{within_is}, is beyond the limit of the phase, {limit}, at which the trial has timed out");
+        fault(place("within"), message, "write a shorter `within`, or give the phase a longer `limit`");
     }
 }

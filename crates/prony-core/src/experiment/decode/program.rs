@@ -10,7 +10,7 @@ use super::trigger::{Frame, call, pattern, trigger};
 use super::view::{unescaped, whole};
 use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
-use crate::experiment::problem::{Problem, Problems, known_hint};
+use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
     AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec,
     ReplicasSpec, Runtime, Trigger, WHOLE, group_meaning, package, words,
@@ -185,24 +185,6 @@ fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> O
     (spec.count > 0).then_some(spec)
 }
 
-/// Replicas start with a phase that the variant has. `node` is the program's.
-pub(crate) fn starts_with_a_phase(
-    program: &ProgramSpec,
-    node: &Node,
-    phases: &[PhaseSpec],
-    problems: &mut Problems<'_>,
-) {
-    let Some(replicas) = &program.replicas else { return };
-    if phases.iter().any(|phase| phase.name == replicas.phase) {
-        return;
-    }
-    let span = node.get("replicas").and_then(|node| node.get("phase")).map_or(node.span.clone(), |at| at.span.clone());
-    let (name, phase) = (&program.name, &replicas.phase);
-    let message = format!("program `{name}` has no phase `{phase}` with which replicas could start");
-    let hint = known_hint(phase, phases.iter().map(|phase| phase.name.as_str()));
-    problems.add(Problem::new(span, message).maybe_hint(hint));
-}
-
 /// Where relative paths start.
 struct Place<'f> {
     file: &'f str,
@@ -273,6 +255,7 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
     let name = name(node, problems)?;
     one_way(node, problems);
+    let frame = &Frame { limit: view.time("limit").or(frame.limit), ..*frame };
     let edge = |key: &str, shape: &'static TableShape, problems: &mut Problems<'_>| {
         view.get(key).and_then(|node| trigger(node, shape, frame, problems))
     };
@@ -303,7 +286,7 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
         name,
         timed: view.flag("timed").unwrap_or(true),
         action: Action::Observe(observe),
-        limit: view.time("limit").or(frame.limit),
+        limit: frame.limit,
     })
 }
 
@@ -334,7 +317,8 @@ fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
         problems.add(via(node, problem.hint("take one of them out")));
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
-    AtEndSpec { collect, wait, settle: view.get("settle").map(settle) }
+    // The time in which a program is held is in no limit of a phase.
+    AtEndSpec { collect, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
 }
 
 fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {

@@ -6,16 +6,16 @@ use super::View;
 use super::phase::settle;
 use super::view::unescaped;
 use crate::experiment::node::Node;
-use crate::experiment::problem::{Problem, Problems, known_hint};
+use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{Runtime, Trigger};
 use crate::experiment::shape::TableShape;
-use crate::experiment::spec::{Action, PhaseSpec};
 use crate::experiment::validate::via;
 use crate::units::Nanos;
 
 /// What the phases of a program stand in.
+#[derive(Clone, Copy)]
 pub(crate) struct Frame {
-    /// The limit of every phase.
+    /// The limit of every phase; of the phase at hand where it has one of its own.
     pub(crate) limit: Option<Nanos>,
     /// The program's runtime, where the program itself is sound.
     pub(crate) runtime: Option<Option<Runtime>>,
@@ -51,7 +51,7 @@ pub(super) fn trigger(
         return Some(Trigger::Replicas);
     }
     match of("settle") {
-        Some(node) => Some(Trigger::Settle(settle(node))),
+        Some(node) => Some(Trigger::Settle(settle(node, frame.limit, problems))),
         None => of("mark").and_then(unescaped).map(Trigger::Mark),
     }
 }
@@ -75,23 +75,6 @@ pub(super) fn call(node: &Node, runtime: Option<Option<Runtime>>, problems: &mut
             problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
         }
         Some(_) => {}
-    }
-}
-
-/// A phase that begins where another ends names one that stands before it, and that does not end with the program.
-pub(crate) fn follows(phase: &PhaseSpec, node: &Node, earlier: &[PhaseSpec], problems: &mut Problems<'_>) {
-    let Action::Observe(observe) = &phase.action else { return };
-    let Some(Trigger::After(name)) = &observe.begin else { return };
-    let place = node.get("begin").and_then(|begin| begin.get("after")).unwrap_or(node);
-    let fault = |message: String| Problem::new(place.span.clone(), message);
-    let Some(before) = earlier.iter().find(|before| before.name == *name) else {
-        let hint = known_hint(name, earlier.iter().map(|before| before.name.as_str()));
-        problems.add(via(place, fault(format!("no phase `{name}` stands before this one")).maybe_hint(hint)));
-        return;
-    };
-    if matches!(&before.action, Action::Observe(observe) if observe.end.is_none()) {
-        let message = format!("phase `{name}` ends with the program, so that nothing comes after it");
-        problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
     }
 }
 

@@ -117,3 +117,38 @@ end = { settle = { quiet = "5" } }
     28:28 `quiet`: `` is not a unit of time; known: ns, us, ms, s, min, h | expected a time such as `"5 s"`
     "#);
 }
+
+#[test]
+fn a_rest_that_cannot_come_is_refused() {
+    let program = |keys: &str, settle: &str| {
+        let phase = format!("[[phase]]\nname = \"a\"\n{keys}\nend = {{ settle = {{ {settle} }} }}\n");
+        faults(&format!("[program.x]\ncommand = \"x\"\n{phase}"))
+    };
+    assert_eq!(program("", "quiet = \"1 s\", within = \"2 s\""), "no faults");
+    assert_eq!(
+        program("", "quiet = \"15 min\""),
+        "6:28 `quiet`, 15 min 0 s, has no room in `within`, which is 10 min 0 s where nothing is said | write a `within` \
+         that is longer than `quiet`"
+    );
+    assert!(program("", "within = \"2 s\"").starts_with("6:29 `quiet`, 2.000 s, has no room in `within`, 2.000 s"));
+    let late = program("limit = \"5 s\"", "within = \"6 s\"");
+    assert_eq!(
+        late,
+        "6:29 `within`, 6.000 s, is beyond the limit of the phase, 5.000 s, at which the trial has timed out | write a \
+         shorter `within`, or give the phase a longer `limit`"
+    );
+    assert_eq!(program("limit = \"6 s\"", "within = \"6 s\""), "no faults");
+    assert!(
+        program("limit = \"5 min\"", "").starts_with("6:18 `within`, which is 10 min 0 s where nothing is said, is")
+    );
+    let limits = "[limits]\ntime = { phase = \"1 min\" }\n";
+    let store = "[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"s\"\n";
+    let said = faults(&format!("{limits}{store}settle = {{ quiet = \"1 h\", within = \"1 min\" }}\n"));
+    assert!(said.starts_with("7:20 `quiet`, 60 min 0 s, has no room in `within`, 60.000 s"), "{said}");
+    assert!(faults(&format!("{limits}{store}settle = {{}}\n")).starts_with("7:10 `within`, which is 10 min 0 s"));
+    let held = "[program.x]\ncommand = \"x\"\nruntime = \"node\"\n[limits]\ntime = { phase = \"1 min\" }\n[[phase]]\nname = \"a\"\n\
+                call = \"a.js#f\"\nat_end = { settle = { quiet = \"20 min\" } }\n";
+    let said = faults(held);
+    assert!(said.starts_with("9:31 `quiet`, 20 min 0 s, has no room"), "{said}");
+    assert!(!said.contains("beyond the limit"), "that time is in no limit: {said}");
+}

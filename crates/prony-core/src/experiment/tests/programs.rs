@@ -359,6 +359,9 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
     let told = sound(&text.replace("code = \"all\"", "code = \"none\""));
     assert_eq!(told.compare().baseline["code"], "none");
+    let set = Overrides { set: vec![("code".to_owned(), vec!["none".to_owned()])], ..Overrides::default() };
+    let aside = faults_with(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""), &set);
+    assert!(aside.starts_with("10:17 --set code=none takes out `all`, the baseline"), "{aside}");
     let wrong =
         |factor: &str| faults(&text.replace("leave_one_out = \"code\"", &format!("leave_one_out = \"{factor}\"")));
     assert!(wrong("kode").contains("unknown factor `kode` | did you mean `code`?"), "{}", wrong("kode"));
@@ -388,6 +391,25 @@ fn programs_are_told_their_directory_and_variables() {
         let elsewhere = faults(&format!("[program.x]\ncommand = \"a\"\ndirectory = \"{hole}\"\n"));
         assert!(elsewhere.contains(&format!("`{hole}` has no meaning here")), "{elsewhere}");
     }
+}
+
+#[test]
+fn changes_of_variables_are_told_the_directory() {
+    let variable = |text: &str| programs(text)[0].env["A"].clone();
+    let here = format!("{DIR}/x");
+    let table = "{ env = { A = \"{dir}/x\" } }";
+    let program = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\n";
+    assert_eq!(variable(&format!("{program}change = {table}\n")), here);
+    assert_eq!(variable(&format!("{program}change = [{table}]\n")), here);
+    assert_eq!(variable(&format!("{program}[subject]\nchange = {table}\n")), here);
+    let level = format!("[factors.code]\none = {table}\n{program}");
+    assert_eq!(variable(&format!("{level}change = \"{{code}}\"\n")), here);
+    assert_eq!(variable(&format!("{level}[subject]\nuse = {{ program = \"x\", change = \"{{code}}\" }}\n")), here);
+    let text = "change = { replace = { file = \"f\", find = \"{dir}\", with = \"x\" } }\n";
+    let Change::Replace { find, .. } = &programs(&format!("{program}{text}"))[0].changes[0] else { panic!() };
+    assert_eq!(find, "{dir}", "a text that is looked for is no template");
+    let patch = faults(&format!("{program}change = {{ patch = \"{{dir}}/p\" }}\n"));
+    assert!(patch.contains("4:21 `{dir}` has no meaning here"), "{patch}");
 }
 
 #[test]

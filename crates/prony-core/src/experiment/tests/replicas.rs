@@ -119,3 +119,144 @@ fn figures_may_be_those_of_a_replica() {
     let without = faults("[program.x]\ncommand = \"a\"\n[compare]\nmetric = \"run.replicas.rate\"\n");
     assert!(without.contains("there is no instance `replicas`"), "{without}");
 }
+
+/// A program whose two replicas start with the phase of this name.
+fn started(phase: &str, phases: &str) -> String {
+    faults(&format!("[program.x]\ncommand = \"a\"\nreplicas = {{ count = 2, phase = \"{phase}\" }}\n{phases}"))
+}
+
+fn phase(name: &str, keys: &str) -> String {
+    format!("[[phase]]\nname = \"{name}\"\n{keys}\n")
+}
+
+const ENDED: &str = "{ replicas = \"ended\" }";
+
+#[test]
+fn replicas_do_not_wait_for_their_own_end() {
+    let queries = phase("q", &format!("begin = {ENDED}\nend = {{ line = \"x\" }}"));
+    let hint = "let them start with an earlier phase, or that phase begin with a line, a mark or a call";
+    assert_eq!(
+        started("q", &queries),
+        format!("3:33 replicas would start with phase `q`, which begins only when they have ended | {hint}")
+    );
+    let chain = [
+        phase("a", &format!("begin = {{ line = \"x\" }}\nend = {ENDED}")),
+        phase("b", "begin = { after = \"a\" }\nend = { line = \"y\" }"),
+        phase("c", "begin = { after = \"b\" }"),
+    ];
+    for last in ["b", "c"] {
+        let said = format!(
+            "3:33 replicas would start with phase `{last}`, which comes after `a`, and that waits until they have ended | {hint}"
+        );
+        assert_eq!(started(last, &chain.concat()), said);
+    }
+    assert_eq!(started("a", &chain.concat()), "no faults");
+    let begun = chain.concat().replace("begin = { line = \"x\" }\nend", "end = { line = \"x\" }\nbegin");
+    assert!(
+        started("c", &begun).contains("comes after `a`"),
+        "a begin may wait as an end may: {}",
+        started("c", &begun)
+    );
+}
+
+#[test]
+fn no_phase_ends_by_what_it_waited_for() {
+    let first = phase("q", &format!("begin = {{ line = \"x\" }}\nend = {ENDED}"));
+    let again = phase("r", &format!("begin = {{ after = \"q\" }}\nend = {ENDED}"));
+    let hint = "let it end with a line, a mark, when it has settled, or with the program";
+    assert_eq!(
+        started("q", &format!("{first}{again}")),
+        format!("11:20 phase `r` begins when the replicas have ended, so that this never ends it | {hint}")
+    );
+    let both = phase("r", &format!("begin = {ENDED}\nend = {ENDED}"));
+    assert!(started("q", &format!("{first}{both}")).contains("11:20 phase `r` begins when"));
+    let other = phase("r", &format!("begin = {{ line = \"x\" }}\nend = {ENDED}"));
+    assert_eq!(started("q", &format!("{first}{other}")), "no faults", "what began before them may end with them");
+}
+
+#[test]
+fn faults_of_phases_hide_no_others() {
+    let broken = phase("a", "begin = { lime = 3, line = 3 }");
+    let follows = phase("b", "begin = { after = \"c\" }");
+    let said = started("querys", &format!("{broken}{follows}{}", phase("queries", "")));
+    for expected in [
+        "3:33 program `x` has no phase `querys` with which replicas could start | did you mean `queries`?",
+        "`line` cannot be `3`",
+        "9:19 no phase `c` stands before this one",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
+    }
+    let known = started("a", &format!("{broken}{}", phase("b", "begin = { after = \"a\" }")));
+    assert!(!known.contains("no phase"), "a phase at fault is there: {known}");
+    let nameless = started("q", &format!("[[phase]]\nname = 3\n{}", phase("b", "begin = { after = \"a\" }")));
+    assert!(!nameless.contains("no phase"), "it may be the one that is meant: {nameless}");
+}
+
+#[test]
+fn a_phase_that_is_left_out_is_said_to_be() {
+    let text = "[factors]\nn = [0, 2]\n[program.x]\ncommand = \"a {n}\"\nreplicas = { count = 2, phase = \"q\" }\n";
+    let phases = [
+        phase("q", "when = { n = 2 }\nbegin = { line = \"x\" }\nend = { line = \"y\" }"),
+        phase("r", "begin = { after = \"q\" }"),
+    ];
+    let hint = "the `when` of `q` leaves it out of this variant: give what needs it the same `when`, or replicas a `count` of 0";
+    assert_eq!(
+        faults(&format!("{text}{}", phases.concat())),
+        format!(
+            "5:33 program `x` has no phase `q` with which replicas could start | {hint}\n\
+             13:19 no phase `q` stands before this one | {hint}"
+        )
+    );
+}
+
+#[test]
+fn a_level_may_say_what_only_a_trial_knows() {
+    let text = r#"
+[factors.reps]
+none = { count = 0, phase = "run" }
+three = { count = 3, phase = "run", command = "w {instance}", env = { W = "{instance} in {dir}", P = "{env.PLACE}" } }
+[program.x]
+command = "a"
+replicas = "{reps}"
+"#;
+    let variables = [("PLACE".to_owned(), "{here}".to_owned())].into();
+    let found = sound_with(text, &Overrides { variables, ..Overrides::default() });
+    let three = found.variants()[1].spec.subject.program().unwrap().replicas.as_ref().unwrap();
+    assert_eq!(three.command, Some(CommandLine::Words(vec!["w".into(), INSTANCE.into()])));
+    let env = [("P", "{here}".to_owned()), ("W", format!("{INSTANCE} in {DIR}"))];
+    assert_eq!(three.env, env.map(|(name, value)| (name.to_owned(), value)).into());
+    assert!(faults(text).contains("4:103 the variable `PLACE` is not set where prony runs"), "{}", faults(text));
+    let elsewhere = faults(&text.replace("phase = \"run\", command", "phase = \"{dir}\", command"));
+    assert!(elsewhere.contains("4:31 `{dir}` has no meaning here"), "{elsewhere}");
+}
+
+#[test]
+fn figures_of_replicas_that_no_variant_starts_are_refused() {
+    let text = |metric: &str| {
+        let phases = [phase("load", "end = { line = \"x\" }"), phase("q", "begin = { after = \"load\" }")].concat();
+        let replicas = "replicas = { count = \"{n}\", phase = \"q\" }";
+        format!(
+            "[compare]\nmetrics = [\"{metric}\"]\n[factors]\nn = [0, 3]\n[program.x]\ncommand = \"a\"\n{replicas}\n{phases}"
+        )
+    };
+    assert_eq!(faults(&text("q.replica.3.rss.max")), "no faults");
+    assert_eq!(
+        faults(&text("q.replica.9.rss.max")),
+        "2:12 `q.replica.9.rss.max`: there is no replica 9, in no variant | the last one is `replica.3`"
+    );
+    for (instance, metric) in [("replica.1", "rss.max"), ("replicas", "rate")] {
+        let name = format!("load.{instance}.{metric}");
+        let said = format!(
+            "2:12 `{name}`: no replicas start with phase `load`, so it has no figures of any | they start with `q`"
+        );
+        assert_eq!(faults(&text(&name)), said);
+    }
+    let none = text("q.replica.1.rss.max").replace("[0, 3]", "[0]");
+    assert!(faults(&none).contains("there is no instance `replica.1`"), "{}", faults(&none));
+    let fewer = Overrides { set: vec![("n".to_owned(), vec!["1".to_owned()])], ..Overrides::default() };
+    assert_eq!(faults_with(&text("q.replica.3.rss.max"), &fewer), "no faults", "the file has more of them");
+    let fixed = text("q.replica.9.rss.max").replace("\"{n}\"", "3").replace("\"a\"", "\"a {n}\"");
+    assert!(faults_with(&fixed, &fewer).contains("there is no replica 9"));
+    let wrong = text("load.replica.9.rss.max").replace("phase = \"q\"", "phase = 3");
+    assert!(!faults(&wrong).contains("figures of any"), "it may be this phase that is meant: {}", faults(&wrong));
+}

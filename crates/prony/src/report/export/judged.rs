@@ -70,6 +70,7 @@ pub(super) struct LeftOutOut {
     ratio: Option<f64>,
     low: Option<f64>,
     high: Option<f64>,
+    missing: Option<String>,
     verdict: Value,
     effect: String,
     comparison: usize,
@@ -124,6 +125,7 @@ pub(super) fn left_out(data: &RunData, verdicts: &Verdicts) -> Vec<LeftOutOut> {
         LeftOutOut {
             metric: one.line.pair.metric.to_string(),
             effect: one.effect(),
+            missing: one.missing(),
             factor: one.factor.to_owned(),
             change: one.change.map(str::to_owned),
             at: one.at.into_iter().map(|(factor, level)| (factor.to_owned(), level.to_owned())).collect(),

@@ -30,10 +30,11 @@ struct PhaseOut<'a> {
     end_ns: u64,
     overhead: OverheadOut,
     cpu_ns: Option<u64>,
-    samples: u64,
-    threads: usize,
-    busy_ns: u64,
-    idle_ns: u64,
+    /// What the profile tells is null where there is none; the costs of profiling are known without it.
+    samples: Option<u64>,
+    threads: Option<usize>,
+    busy_ns: Option<u64>,
+    idle_ns: Option<u64>,
     functions: Vec<FunctionOut<'a>>,
     packages: Vec<PackageOut<'a>>,
 }
@@ -44,6 +45,7 @@ struct OverheadOut {
     wall: Option<f64>,
     cpu: Option<f64>,
     trials: usize,
+    cpu_trials: usize,
     sentence: String,
 }
 
@@ -74,7 +76,7 @@ pub(super) fn profiles(all: &[VariantProfile]) -> Vec<ProfileOut<'_>> {
 
 fn of_variant(of: &VariantProfile) -> ProfileOut<'_> {
     let missing = if let Reading::Missing(why) = &of.profile { Some(why.to_string()) } else { None };
-    let phases = of.phases.iter().filter_map(|phase| Some(of_phase(phase, &of.samples_of(phase)?)));
+    let phases = of.phases.iter().map(|phase| of_phase(phase, of.samples_of(phase).as_ref()));
     ProfileOut {
         variant: of.record.variant,
         name: &of.name,
@@ -89,7 +91,32 @@ fn of_variant(of: &VariantProfile) -> ProfileOut<'_> {
     }
 }
 
-fn of_phase<'a>(phase: &'a PhaseProfile, selection: &Selection<'a>) -> PhaseOut<'a> {
+fn of_phase<'a>(phase: &'a PhaseProfile, selection: Option<&Selection<'a>>) -> PhaseOut<'a> {
+    let (functions, packages) = selection.map(shares).unwrap_or_default();
+    let overhead = phase.overhead;
+    PhaseOut {
+        name: &phase.name,
+        begin_ns: phase.span.start.as_nanos(),
+        end_ns: phase.span.end.as_nanos(),
+        overhead: OverheadOut {
+            wall: overhead.wall,
+            cpu: overhead.cpu,
+            trials: overhead.trials,
+            cpu_trials: overhead.cpu_trials,
+            sentence: overhead.to_string(),
+        },
+        cpu_ns: phase.cpu.map(Nanos::as_nanos),
+        samples: selection.map(|selection| selection.samples),
+        threads: selection.map(|selection| selection.threads().len()),
+        busy_ns: selection.map(|selection| selection.busy.as_nanos()),
+        idle_ns: selection.map(|selection| selection.idle.as_nanos()),
+        functions,
+        packages,
+    }
+}
+
+/// Functions and packages with their times.
+fn shares<'a>(selection: &Selection<'a>) -> (Vec<FunctionOut<'a>>, Vec<PackageOut<'a>>) {
     let (times, profile) = (selection.times(), selection.profile);
     let ran = selection.ran();
     let mut by_package = vec![0; profile.packages.len()];
@@ -113,23 +140,5 @@ fn of_phase<'a>(phase: &'a PhaseProfile, selection: &Selection<'a>) -> PhaseOut<
         total_ns: share.total.as_nanos(),
         samples: by_package[share.of],
     };
-    let overhead = phase.overhead;
-    PhaseOut {
-        name: &phase.name,
-        begin_ns: phase.span.start.as_nanos(),
-        end_ns: phase.span.end.as_nanos(),
-        overhead: OverheadOut {
-            wall: overhead.wall,
-            cpu: overhead.cpu,
-            trials: overhead.trials,
-            sentence: overhead.to_string(),
-        },
-        cpu_ns: phase.cpu.map(Nanos::as_nanos),
-        samples: selection.samples,
-        threads: selection.threads().len(),
-        busy_ns: selection.busy.as_nanos(),
-        idle_ns: selection.idle.as_nanos(),
-        functions: times.functions.iter().map(function).collect(),
-        packages: times.packages.iter().map(package).collect(),
-    }
+    (times.functions.iter().map(function).collect(), times.packages.iter().map(package).collect())
 }

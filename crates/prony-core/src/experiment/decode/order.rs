@@ -1,0 +1,113 @@
+//! What of a program waits for what: phases that follow others, and replicas that start with one.
+
+use super::trigger::Frame;
+use super::view::unescaped;
+use crate::experiment::node::Node;
+use crate::experiment::problem::{Problem, Problems, known_hint};
+use crate::experiment::program::{ObserveSpec, ProgramSpec, Trigger};
+use crate::experiment::spec::{Action, PhaseSpec};
+use crate::experiment::validate::via;
+
+/// The phases of a program in one variant: all of them, or those that stand before one.
+#[derive(Default)]
+pub(crate) struct Phases {
+    /// Those that are sound.
+    pub(crate) sound: Vec<PhaseSpec>,
+    /// The names of those at fault; `None` where the name itself is.
+    pub(crate) at_fault: Vec<Option<String>>,
+    /// The names of those that their `when` leaves out.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Phases {
+    /// Whether there is a phase of this name, sound or not; `None` where that cannot be told.
+    fn has(&self, name: &str) -> Option<bool> {
+        let found = self.names().any(|known| known == name);
+        (found || !self.at_fault.contains(&None)).then_some(found)
+    }
+
+    /// The names that are known, of phases at fault too.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let sound = self.sound.iter().map(|phase| phase.name.as_str());
+        sound.chain(self.at_fault.iter().flatten().map(String::as_str))
+    }
+
+    fn observed(&self, name: &str) -> Option<&ObserveSpec> {
+        match &self.sound.iter().find(|phase| phase.name == name)?.action {
+            Action::Observe(observe) => Some(observe),
+            _ => None,
+        }
+    }
+
+    /// What to do about a name that no phase has.
+    fn hint(&self, name: &str) -> Option<String> {
+        if self.left_out.iter().any(|other| other == name) {
+            let needs = "give what needs it the same `when`, or replicas a `count` of 0";
+            return Some(format!("the `when` of `{name}` leaves it out of this variant: {needs}"));
+        }
+        known_hint(name, self.names())
+    }
+
+    /// The first phase of those that this one comes after which waits until replicas have ended; it may be this one.
+    fn awaits_replicas<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        let mut name = name;
+        // A phase comes after one that stands before it, so that no round is longer than the list.
+        for _ in 0..=self.sound.len() {
+            match &self.observed(name)?.begin {
+                Some(Trigger::Replicas) => return Some(name),
+                Some(Trigger::After(before)) => name = before,
+                _ => return None,
+            }
+            if matches!(self.observed(name)?.end, Some(Trigger::Replicas)) {
+                return Some(name);
+            }
+        }
+        None
+    }
+}
+
+/// A phase that begins where another ends names one that stands before it, and that does not end with the program.
+pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>) {
+    let Some(place) = node.get("begin").and_then(|begin| begin.get("after")) else { return };
+    let Some(name) = unescaped(place) else { return };
+    let fault = |message: String| Problem::new(place.span.clone(), message);
+    if earlier.has(&name) == Some(false) {
+        let problem = fault(format!("no phase `{name}` stands before this one"));
+        problems.add(via(place, problem.maybe_hint(earlier.hint(&name))));
+    }
+    if earlier.observed(&name).is_some_and(|observe| observe.end.is_none()) {
+        let message = format!("phase `{name}` ends with the program, so that nothing comes after it");
+        problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
+    }
+}
+
+/// A phase cannot end by what it waits for to begin. `node` is that of the last of the phases.
+pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: &mut Problems<'_>) {
+    let Some(place) = node.get("end").and_then(|end| end.get("replicas")) else { return };
+    let Some(phase) = phases.sound.last().filter(|_| frame.replicas != Some(false)) else { return };
+    if phases.awaits_replicas(&phase.name).is_some() {
+        let message = format!("phase `{}` begins when the replicas have ended, so that this never ends it", phase.name);
+        let hint = "let it end with a line, a mark, when it has settled, or with the program";
+        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+    }
+}
+
+/// Replicas start with a phase that the variant has, and that does not wait for them. `node` is the program's.
+pub(crate) fn starts_with_a_phase(program: &ProgramSpec, node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let Some(replicas) = &program.replicas else { return };
+    let (name, phase) = (&program.name, &replicas.phase);
+    let place = node.get("replicas").and_then(|node| node.get("phase")).unwrap_or(node);
+    let fault = |message: String| Problem::new(place.span.clone(), message);
+    if phases.has(phase) == Some(false) {
+        let message = format!("program `{name}` has no phase `{phase}` with which replicas could start");
+        problems.add(via(place, fault(message).maybe_hint(phases.hint(phase))));
+    }
+    if let Some(awaits) = phases.awaits_replicas(phase) {
+        let how = match awaits == phase {
+            true => "which begins only when they have ended".to_owned(),
+            false => format!("which comes after `{awaits}`, and that waits until they have ended"),
+        };
+        let hint = "let them start with an earlier phase, or that phase begin with a line, a mark or a call";
+        problems.add(via(place, fault(format!("replicas would start with phase `{phase}`, {how}")).hint(hint)));
+    }
+}
