@@ -80,7 +80,7 @@ fn noted(table: &Table, text: &str) -> bool {
 }
 
 /// The notes that stand at a cell.
-fn marked<'t>(table: &'t Table, row: usize, column: usize) -> Vec<&'t str> {
+fn marked(table: &Table, row: usize, column: usize) -> Vec<&str> {
     let marks = &table.rows[row].cells[column].marks;
     table.notes.iter().filter(|note| marks.contains(&note.mark)).map(|note| note.text.as_str()).collect()
 }
