@@ -213,7 +213,8 @@ fn a_line_before_a_phases_begin_does_not_end_it() {
     let trial = trial(&script, &phases.concat());
     assert!(trial.phases.iter().all(|phase| phase.completion == Completion::Complete), "{:?}", trial.findings);
     for name in ["a", "b", "c"] {
-        let (wall, lag) = (amount(&trial, name, Metric::Wall), amount(&trial, name, Metric::Lag));
-        assert!(wall + lag >= 0.3e9, "{name}: {wall} and {lag}");
+        let wall = amount(&trial, name, Metric::Wall);
+        // Half of it, for its begin may have been read late.
+        assert!(wall >= 0.15e9, "{name}: {wall}");
     }
 }

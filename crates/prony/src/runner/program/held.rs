@@ -38,7 +38,7 @@ impl HeldTimes {
             if *from >= instant {
                 break;
             }
-            instant = instant + to.since(*from);
+            instant += to.since(*from);
         }
         instant
     }
