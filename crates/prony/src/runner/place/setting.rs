@@ -114,7 +114,9 @@ impl<'a> Setting<'a> {
         let mut env: Vec<(OsString, OsString)> = names.filter_map(of_ours).collect();
         env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
         self.add_packages(&mut env);
-        shared::directory(&self.tmp).map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
+        // A step beside the program (`prepare`, `build`) may have had its supervisor take the scratch along at its end.
+        let made = fs::create_dir_all(self.scratch).and_then(|()| shared::directory(&self.tmp));
+        made.map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
         env.push(("TMPDIR".into(), self.tmp.clone().into()));
         env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));
         Ok(env)
