@@ -30,8 +30,9 @@ fn message(trial: &TrialRecord) -> &str {
 /// A burst of work after the program is ready, then rest: the time is that of the burst, not of the quiet after it.
 #[test]
 fn a_program_settles_after_it_says_that_it_is_ready() {
-    let script =
-        format!("echo listening; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; {PRONY} mark burst end; sleep 600");
+    let script = format!(
+        "echo listening; i=0; while [ $i -lt 400000 ]; do i=$((i+1)); done; {PRONY} mark burst end; exec sleep 600"
+    );
     let burst = "[[phase]]\nname = \"burst\"\nbegin = { line = '^listening' }\nend = { mark = \"burst\" }\n";
     let trial = trial(&script, &format!("{burst}{}", settle("1 s", "60 s")));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.findings);

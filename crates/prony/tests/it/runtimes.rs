@@ -328,8 +328,11 @@ fn a_call_that_never_comes_is_a_finding() {
     let trial = site.trial("node", "node main.js", phases);
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["phase_never_began"; 3]));
     let messages: Vec<&str> = trial.findings.iter().map(|finding| finding.message.as_str()).collect();
-    let parts = ["and nothing called it", "no such export", "no module of this name"];
-    assert!(messages.iter().zip(parts).all(|(message, part)| message.contains(part)), "{messages:?}");
+    // Older versions cannot tell whether a module that was never loaded would have been one of ES.
+    let unseen = ["no module of this name", "ES modules cannot be hooked"];
+    let parts = [&["and nothing called it"][..], &["no such export"], &unseen];
+    let says = |(message, parts): (&&str, &[&str])| parts.iter().any(|part| message.contains(part));
+    assert!(messages.iter().zip(parts).all(says), "{messages:?}");
     let called = format!("{main} require('./work.js').f();");
     let site = Site::new(&[("work.js", "exports.f = () => new Promise(() => {});"), ("main.js", &called)]);
     let trial = site.trial("node", "node main.js", "[[phase]]\nname = \"f\"\ncall = \"work.js#f\"\n");
