@@ -40,12 +40,14 @@ fn errors(trial: &TrialRecord) -> &str {
     trial.effective["output"]["stderr"]["first"].as_str().unwrap()
 }
 
-/// A figure; `None` where it is missing because it is not permitted.
+/// A figure; `None` where it is missing because it is not permitted, or because a process of the tree went between being
+/// listed and being read.
 fn permitted(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
     let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
     match phase.reading(key) {
         Some(Reading::Measured(value)) => Some(*value),
         Some(Reading::Missing(Why::NotPermitted(_))) => None,
+        Some(Reading::Missing(Why::NotSupported(why))) if why.contains("No such file") => None,
         other => panic!("{other:?}"),
     }
 }
