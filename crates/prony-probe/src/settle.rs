@@ -118,27 +118,32 @@ pub struct Watch {
     paused: Option<(Nanos, Activity)>,
 }
 
-/// What pauses took, and what was done in them.
-#[derive(Clone, Debug, Default)]
+/// What pauses took, and what was done in them; missing once a pause could not be seen, and nothing before the first.
+#[derive(Clone, Debug)]
 struct LeftOut {
     time: Nanos,
-    cpu: Nanos,
-    written: Bytes,
+    cpu: Reading<Nanos>,
+    written: Reading<Bytes>,
 }
 
 impl LeftOut {
+    const fn nothing() -> Self {
+        let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::from_bytes(0)));
+        Self { time: Nanos::ZERO, cpu, written }
+    }
+
     fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
         let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
         let written = to.1.written.clone().and(from.1.written.clone(), added);
         self.time += to.0.since(from.0);
-        self.cpu += cpu.measured().copied().unwrap_or_default();
-        self.written = self.written + written.measured().copied().unwrap_or_default();
+        self.cpu = self.cpu.clone().and(cpu, |sum, cpu| sum + cpu);
+        self.written = self.written.clone().and(written, |sum, written| sum + written);
     }
 
     fn without(&self, look: Activity) -> Activity {
         Activity {
-            cpu: look.cpu.map(|cpu| cpu.since(self.cpu)),
-            written: look.written.map(|written| added(written, self.written)),
+            cpu: look.cpu.and(self.cpu.clone(), Nanos::since),
+            written: look.written.and(self.written.clone(), added),
             ..look
         }
     }
@@ -147,7 +152,7 @@ impl LeftOut {
 impl Watch {
     /// Begins with a first look.
     pub fn begin(spec: SettleSpec, now: Nanos, look: Activity) -> Self {
-        Self { spec, looks: vec![(now, look)], left_out: LeftOut::default(), paused: None }
+        Self { spec, looks: vec![(now, look)], left_out: LeftOut::nothing(), paused: None }
     }
 
     /// From here until it goes on neither time nor activity counts: the program is held, and a rest that it is forced to
@@ -432,5 +437,15 @@ mod tests {
         let never = paused(1000, 3000, written);
         assert!(!never.settled && never.watched == Nanos::from_secs(20), "the cap stands still too");
         assert_eq!(never.written, Reading::Measured(Bytes::from_bytes(20_000_000)));
+    }
+
+    #[test]
+    fn what_a_pause_did_unseen_is_not_taken_for_nothing() {
+        let unseen = |ms: u64| match ms {
+            1000 => Activity { cpu: Reading::Missing(Why::NotReached), ..idle() },
+            ms => Activity { written: Reading::Measured(Bytes::from_bytes(7)), ..cpu(ms.min(400)) },
+        };
+        let result = paused(1000, 6000, unseen);
+        assert!(result.cpu.measured().is_none(), "{:?}", result.cpu);
     }
 }

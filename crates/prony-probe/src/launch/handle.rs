@@ -233,7 +233,7 @@ impl Running {
         let running = |link| Self { link, pid: held, cradle, executable, before, since, released, end, ready };
         match said {
             Some(FromSupervisor::Running { pid, at, released, before, candidate }) => {
-                let executable = texts.and_then(|texts| Some(texts.candidate(candidate)?.to_owned()));
+                let executable = texts.and_then(|texts| Some(texts.candidate(candidate?)?.to_owned()));
                 let (pid, before) = (pid.unsigned_abs(), before.map(|before| *before));
                 Ok(Self { pid, executable, since: at, released, before, ..running(link) })
             }

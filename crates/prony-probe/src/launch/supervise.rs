@@ -398,7 +398,7 @@ impl Supervisor {
         let at = birth.and_then(|birth| birth.executed).unwrap_or_else(monotonic);
         let released = birth.map_or(self.released, |birth| birth.at);
         let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
-        FromSupervisor::Running { pid, at, released, before, candidate: birth.map_or(0, |birth| birth.candidate) }
+        FromSupervisor::Running { pid, at, released, before, candidate: birth.map(|birth| birth.candidate) }
     }
 
     /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.

@@ -47,7 +47,7 @@ pub(super) enum FromSupervisor {
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed, by the candidate of this number; seen at this instant.
-    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>>, candidate: u32 },
+    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>>, candidate: Option<u32> },
     /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
     Ended { end: Box<End>, ready: bool },
     /// The tree is gone and everything cleaned up.

@@ -223,8 +223,7 @@ fn load_readings(
     }
     filling.flush(trials);
     let names = Names { metrics: &metrics, reasons: &reasons, instances: &instances };
-    fill_absences(&absences(connection, run, &names)?, trials, phases);
-    Ok(())
+    fill_absences(&absences(connection, run, &names)?, trials, phases)
 }
 
 /// Names by number.
@@ -241,8 +240,10 @@ type Absence = Vec<(String, MetricKeyText, Why)>;
 fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite::Result<BTreeMap<i64, Absence>> {
     let named = |(instance, metric, reason): (i64, i64, i64)| {
         let key = *names.metrics.get(metric).ok_or_else(|| damaged("a missing figure of no known metric"))?;
-        let instance = names.instances.get(instance).cloned().unwrap_or_default();
-        Ok((instance, MetricKeyText(key), names.reasons.get(reason).cloned().unwrap_or(Why::NotApplicable)))
+        let instance = names.instances.get(instance).cloned();
+        let instance = instance.ok_or_else(|| damaged("a missing figure of no known instance"))?;
+        let why = names.reasons.get(reason).cloned().ok_or_else(|| damaged("a missing figure without a reason"))?;
+        Ok((instance, MetricKeyText(key), why))
     };
     connection
         .prepare("SELECT id, body FROM absences WHERE run = ?1")?
@@ -253,10 +254,16 @@ fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite:
         .collect()
 }
 
-fn fill_absences(absences: &BTreeMap<i64, Absence>, trials: &mut [TrialRecord], phases: &Phases) {
+fn fill_absences(
+    absences: &BTreeMap<i64, Absence>,
+    trials: &mut [TrialRecord],
+    phases: &Phases,
+) -> rusqlite::Result<()> {
     for (_, trial, phase, absent) in &phases.0 {
+        let Some(absent) = absent else { continue };
+        let absence = absences.get(absent).ok_or_else(|| damaged("a phase that lacks what is not told"))?;
         let readings = &mut trials[*trial].phases[*phase].readings;
-        for (instance, key, why) in absent.iter().filter_map(|absent| absences.get(absent)).flatten() {
+        for (instance, key, why) in absence {
             if !readings.contains_key(instance) {
                 readings.insert(instance.clone(), BTreeMap::new());
             }
@@ -265,6 +272,7 @@ fn fill_absences(absences: &BTreeMap<i64, Absence>, trials: &mut [TrialRecord], 
             }
         }
     }
+    Ok(())
 }
 
 /// Runs of earlier versions have 0 rows where a program told a digest and no number. What it told is a reading too.

@@ -201,6 +201,21 @@ fn what_trials_lack_alike_is_kept_once() {
 }
 
 #[test]
+fn a_set_of_missing_figures_that_is_lost_is_told() {
+    for damage in ["DELETE FROM absences", "UPDATE absences SET body = '[[999, 1, 1]]'", "DELETE FROM reasons"] {
+        let f = fixture();
+        let mut database = Database::create(&f.path).unwrap();
+        let run = begin(&mut database);
+        let mut lacking = full_trial(0);
+        let readings = lacking.phases[0].readings.get_mut("").unwrap();
+        readings.values_mut().for_each(|reading| *reading = Reading::Missing(Why::Failed("gone".into())));
+        database.append_trial(run, &lacking).unwrap();
+        rusqlite::Connection::open(&f.path).unwrap().execute(damage, []).unwrap();
+        assert!(matches!(database.load_run(run), Err(Error::Database { .. })), "{damage}");
+    }
+}
+
+#[test]
 fn names_of_what_was_not_kept_are_not_remembered() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();

@@ -7,13 +7,14 @@ use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{Answer, MetricKeyText, ProcessSeries};
 use prony_core::units::{Bytes, Nanos, Unit};
+use prony_probe::launch::Usage;
 use prony_probe::sample::counters::Counters;
 use prony_probe::sample::{Edge, phase_readings};
 
 use super::super::heaps;
 use super::super::held::HeldTimes;
 use super::super::threads::Threads;
-use super::{Fate, GONE, Ran};
+use super::{Fate, GONE, NEVER_BEGAN, Ran};
 use crate::runner::assemble::{Readings, rate_of_told, set};
 
 /// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
@@ -55,8 +56,11 @@ pub struct Seen<'a> {
 pub fn leave_out(edges: &mut [Edge], program: &str, all: &[Ran]) {
     for edge in edges {
         if all.iter().any(|ran| edge.totals.contains_key(&ran.role())) {
-            let own = edge.totals.get(program).cloned().unwrap_or_default();
-            edge.totals.insert(String::new(), own);
+            // Where nothing of the program's own was counted nothing is known of it: no zero stands for that.
+            match edge.totals.get(program).cloned() {
+                Some(own) => edge.totals.insert(String::new(), own),
+                None => edge.totals.remove(""),
+            };
         }
     }
 }
@@ -104,6 +108,7 @@ fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
     let mut ends = Vec::new();
     for ran in all {
         match &ran.fate {
+            Fate::Ended(_) if ran.before.is_none() => return failed(format!("`{}`: {NEVER_BEGAN}", ran.role())),
             Fate::Ended(end) => ends.push(end.at),
             Fate::NotBegun(_) => return failed(format!("`{}` could not be executed", ran.role())),
             Fate::CutOff(_) => return failed(format!("`{}` had not ended when the program did", ran.role())),
@@ -184,6 +189,7 @@ fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
     COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
     without_schedule(&mut readings);
     let wall = match &ran.fate {
+        Fate::Ended(_) if ran.before.is_none() => failed(NEVER_BEGAN.to_owned()),
         Fate::Ended(end) => nanos(end.at.since(ran.released)),
         _ => failed("it had not ended when the program did".to_owned()),
     };
@@ -246,7 +252,7 @@ fn peak(ran: &Ran, seen: Seen<'_>) -> Reading<f64> {
         Reading::Measured(usage) => usage.peak,
         Reading::Missing(why) => return Reading::Missing(why),
     };
-    let held = ran.before.map(|(_, usage)| usage.peak).unwrap_or_default();
+    let Some((_, Usage { peak: held, .. })) = ran.before else { return failed(NEVER_BEGAN.to_owned()) };
     let most = at_edges().map(|process| process.peak).fold(reaped, Bytes::max);
     if most <= held + PEAK_SLACK {
         let why = format!("it is not above the {held} that its process had before the program was executed");
@@ -319,7 +325,7 @@ mod tests {
     use prony_core::experiment::program::ObserveSpec;
     use prony_core::experiment::spec::{Action, PhaseSpec};
     use prony_core::record::ProcessSample;
-    use prony_probe::launch::{Captured, CpuTime, Usage};
+    use prony_probe::launch::{Captured, CpuTime};
     use prony_probe::sample::edge::EdgeProcess;
 
     use super::super::super::span::tests::{edge, ms, watched};
@@ -410,6 +416,34 @@ mod tests {
         third.fate = Fate::NotBegun("no such file".into());
         assert!(why(makespan(&[first, third])).contains("`replica.3` could not be executed"));
         assert!(why(skew(&[cut_off(second)])).contains("`replica.2` had not ended when the program did"));
+    }
+
+    #[test]
+    fn what_was_ended_before_it_began_has_no_figure_and_no_zero() {
+        let edges = [edge_of(0, 0, &[]), edge_of(300, 9, &[(1, 30)])];
+        let all = [ran(1, (50, 200), 80, &[]), Ran { before: None, ..ran(2, (200, 200), 80, &[]) }];
+        let found = instances(&all, Seen { edges: &edges, series: &[], pss: None });
+        for name in ["wall", "time", "cpu", "written", "faults.minor", "rss.peak"] {
+            assert!(why(get(&found["replica.2"], name)).contains("ended before it began"), "{name}");
+        }
+        for name in ["wall", "cpu"] {
+            assert!(why(get(&found["replicas"], name)).contains("ended before it began"), "{name}");
+        }
+        assert!(why(makespan(&all)).contains("`replica.2`: it was ended before it began"));
+    }
+
+    #[test]
+    fn what_no_edge_saw_is_missing_in_between() {
+        let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[]), edge_of(300, 9, &[])];
+        let one = ran(1, (50, 200), 80, &[]);
+        let cpu = |first, until| one.between(&edges, first, until).unwrap().map(|all| all.cpu_user.as_nanos() as f64);
+        assert!(why(cpu(0, 1)).contains("`replica.1` was not seen at an edge"));
+        assert!(why(cpu(1, 2)).contains("`replica.1` was not seen at an edge"));
+        assert_eq!(cpu(0, 2), Reading::Measured(80e6), "all of it is known");
+        let mut alone = vec![edge_of(100, 5, &[(1, 30)])];
+        alone[0].totals.remove("program");
+        leave_out(&mut alone, "program", &[ran(1, (50, 200), 80, &[])]);
+        assert!(!alone[0].totals.contains_key(""), "of a program that was not counted nothing is known");
     }
 
     #[test]

@@ -78,6 +78,9 @@ pub enum Fate {
     CutOff(Box<End>),
 }
 
+/// Why one that was ended while it was held has no time and used nothing of its own.
+const NEVER_BEGAN: &str = "it was ended before it began";
+
 /// Why what only samples tell of ended processes is missing.
 const GONE: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
 
@@ -111,7 +114,7 @@ impl Ran {
     /// Everything that it used, up to its very end.
     pub fn spent(&self) -> Reading<Counters> {
         let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
-        let (cpu, usage) = self.before.unwrap_or_default();
+        let Some((cpu, usage)) = self.before else { return Reading::Missing(Why::Failed(NEVER_BEGAN.to_owned())) };
         let more = |all: Bytes, before: Bytes| {
             Reading::Measured(Bytes::from_bytes(all.as_bytes().saturating_sub(before.as_bytes())))
         };
@@ -138,9 +141,12 @@ impl Ran {
         if self.released >= edges[until].at || ended <= edges[first].at {
             return None;
         }
-        let seen = |edge: usize| edges[edge].totals.get(&self.role()).cloned().unwrap_or_default();
-        let before = if self.released >= edges[first].at { Counters::default() } else { seen(first) };
-        let after = if ended <= edges[until].at { self.spent() } else { Reading::Measured(seen(until)) };
-        Some(after.map(|all| all.since(&before)))
+        let unseen =
+            || Reading::Missing(Why::Failed(format!("`{}` was not seen at an edge of the phase", self.role())));
+        let seen = |edge: usize| edges[edge].totals.get(&self.role()).cloned().map_or_else(unseen, Reading::Measured);
+        let began_inside = self.released >= edges[first].at;
+        let before = if began_inside { Reading::Measured(Counters::default()) } else { seen(first) };
+        let after = if ended <= edges[until].at { self.spent() } else { seen(until) };
+        Some(after.and(before, |all, before| all.since(&before)))
     }
 }
