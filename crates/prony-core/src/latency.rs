@@ -158,8 +158,7 @@ impl Recorder {
             return Reading::Missing(Why::TooFew { have: 0, need: 1 });
         }
         if rank > ok {
-            let text = format!("infinite: {} of {} operations failed", self.failed, ok + self.failed);
-            return Reading::Missing(Why::Failed(text));
+            return Reading::Missing(Why::Infinite { failed: self.failed, of: ok + self.failed });
         }
         if rank > ok - self.saturated() {
             return Reading::Missing(Why::Failed(format!("above one hour: {} operations were", self.saturated())));
@@ -271,9 +270,9 @@ mod tests {
         (0..5).for_each(|_| recorder.record_failed());
         near(percentile(&recorder, 0.99), 990_000.0);
         let [.., (_, max)] = recorder.metrics();
-        assert_eq!(max, Reading::Missing(Why::Failed("infinite: 5 of 1000 operations failed".to_owned())));
+        assert_eq!(max, Reading::Missing(Why::Infinite { failed: 5, of: 1000 }));
         (0..6).for_each(|_| recorder.record_failed());
-        assert!(matches!(percentile(&recorder, 0.99), Reading::Missing(Why::Failed(_))));
+        assert_eq!(percentile(&recorder, 0.99), Reading::Missing(Why::Infinite { failed: 11, of: 1006 }));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, opens a file or starts a process; the same input gives the same
 //! output on every machine. The words are those of the glossary in `docs/glossary.md`.
 
+pub mod conclude;
 pub mod event;
 pub mod experiment;
 pub mod finding;

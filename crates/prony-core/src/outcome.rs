@@ -41,6 +41,8 @@ pub enum Outcome {
         /// The exit code, where there is one.
         code: Option<i32>,
     },
+    /// The disk was full.
+    DiskFull,
     /// Data read back is not what was written, or what the oracle says.
     WrongAnswer,
     /// An open-loop rate was not sustained.
@@ -62,12 +64,25 @@ impl Outcome {
             Self::TimedOut => "timed out",
             Self::Crashed { .. } => "crashed",
             Self::Failed { .. } => "failed",
+            Self::DiskFull => "disk full",
             Self::WrongAnswer => "wrong answer",
             Self::Saturated => "saturated",
             Self::Unsupported => "unsupported",
             Self::Killed => "killed, cause unknown",
             Self::Interrupted => "interrupted",
         }
+    }
+
+    /// Whether something other than the subject may have ended the trial, so that its end says nothing of the subject: the
+    /// machine's memory, a kill of unknown cause, the user.
+    pub const fn is_disturbance(self) -> bool {
+        matches!(self, Self::OutOfMemory { by: OutOfMemory::Host } | Self::Killed | Self::Interrupted)
+    }
+
+    /// Whether the subject failed by its own doing: neither did it end well, nor did something else end it, nor does the
+    /// engine or the machine not offer it.
+    pub const fn is_own_failure(self) -> bool {
+        !self.is_ok() && !self.is_disturbance() && !matches!(self, Self::Unsupported)
     }
 
     /// Whether every phase ended as it should.
@@ -87,6 +102,18 @@ impl fmt::Display for Outcome {
             other => f.write_str(other.name()),
         }
     }
+}
+
+/// Outcomes with their numbers, in the order of their first: `30 crashed (signal 11), 2 timed out`.
+pub fn counted(outcomes: impl IntoIterator<Item = Outcome>) -> String {
+    let mut kinds: Vec<(Outcome, usize)> = Vec::new();
+    for outcome in outcomes {
+        match kinds.iter_mut().find(|(known, _)| *known == outcome) {
+            Some((_, count)) => *count += 1,
+            None => kinds.push((outcome, 1)),
+        }
+    }
+    kinds.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect::<Vec<_>>().join(", ")
 }
 
 /// What is known of a trial's end.

@@ -104,6 +104,8 @@ pub enum Failure {
     Saturated,
     /// The subject could not allocate memory and said so.
     OutOfMemory,
+    /// The disk was full.
+    DiskFull,
 }
 
 /// What a phase measured from inside the worker.
@@ -121,6 +123,9 @@ pub struct PhaseReport {
     pub operations: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// How often the engine said that the disk is full.
+    #[serde(default)]
+    pub disk_full: u64,
     /// Transactions committed, or read transactions ended.
     pub transactions: u64,
     /// Rows that reads returned; `None` where nothing is read.

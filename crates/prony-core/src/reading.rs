@@ -33,6 +33,13 @@ pub enum Why {
         /// How many it takes.
         need: u64,
     },
+    /// It lies beyond every number: a percentile that falls among operations that failed.
+    Infinite {
+        /// Operations that failed.
+        failed: u64,
+        /// Of so many.
+        of: u64,
+    },
     /// The attempt to read it failed; the text is the cause.
     Failed(String),
 }
@@ -71,6 +78,7 @@ impl fmt::Display for Why {
             Self::NotReached => f.write_str("not reached"),
             Self::NotApplicable => f.write_str("not applicable"),
             Self::TooFew { have, need } => write!(f, "too few samples: {have} of {need}"),
+            Self::Infinite { failed, of } => write!(f, "infinite: {failed} of {of} operations failed"),
             Self::Failed(text) => write!(f, "failed: {text}"),
         }
     }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::finding::Finding;
-use crate::metric::MetricKey;
-use crate::outcome::Ending;
+use crate::metric::{Metric, MetricKey, MetricName};
+use crate::outcome::{Ending, Outcome};
 use crate::plan::PlannedTrial;
-use crate::reading::Reading;
+use crate::reading::{Reading, Why};
 use crate::units::{Bytes, Nanos};
 
 /// A finished trial.
@@ -35,6 +35,22 @@ pub struct TrialRecord {
     pub sampler_cpu: Reading<Nanos>,
     /// What guards found.
     pub findings: Vec<Finding>,
+}
+
+impl TrialRecord {
+    /// A figure that counts, or why there is none: the one place where a figure is taken for a table, a comparison, a
+    /// plot or a search. What a phase that is not complete left behind stands in its readings and is no figure.
+    pub fn figure(&self, name: &MetricName) -> Reading<f64> {
+        let Some(phase) = self.phases.iter().find(|phase| phase.name == name.phase) else {
+            return Reading::Missing(Why::NotApplicable);
+        };
+        if self.ending.outcome == Outcome::WrongAnswer || !phase.completion.counts(name.key.metric) {
+            return Reading::Missing(Why::NotReached);
+        }
+        let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
+        let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
+        reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
+    }
 }
 
 /// What was measured in one phase.
@@ -67,7 +83,7 @@ pub struct PhaseRecord {
 }
 
 impl PhaseRecord {
-    /// A figure of the whole tree; `NotReached`-style absence is for the caller to state.
+    /// A figure of the whole tree, whether it counts or not: see [`TrialRecord::figure`].
     pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
         self.readings.get("")?.get(&MetricKeyText(key))
     }
@@ -93,12 +109,36 @@ impl<'de> Deserialize<'de> for MetricKeyText {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
-    /// It ended.
+    /// Its own end was reached, and where that is the subject's, the trial ended well.
     Complete,
-    /// It began and did not end; its figures are partial.
+    /// Its end was reached, but more of its operations, or of an earlier phase's, failed than the experiment allows: it did
+    /// not do the work that was asked for.
+    Failed,
+    /// It began and did not reach its end; its figures are partial.
     Partial,
     /// It never began.
     NotReached,
+}
+
+impl Completion {
+    /// Whether a figure of a phase that got so far counts. Of operations that failed beyond what is allowed, what says how
+    /// many they were does, and percentiles, in which each counts as infinitely slow (METHOD 8.2).
+    pub const fn counts(self, metric: Metric) -> bool {
+        match self {
+            Self::Complete => true,
+            Self::Failed => matches!(
+                metric,
+                Metric::Errors
+                    | Metric::Operations
+                    | Metric::LatencyP50
+                    | Metric::LatencyP90
+                    | Metric::LatencyP95
+                    | Metric::LatencyP99
+                    | Metric::LatencyP999
+            ),
+            Self::Partial | Self::NotReached => false,
+        }
+    }
 }
 
 /// A latency histogram.

@@ -2,6 +2,7 @@
 
 use prony_core::experiment::spec::StoreSpec;
 use prony_core::experiment::{EngineCatalog, EngineFacts, StoreFault};
+use prony_core::units::Bytes;
 
 use crate::registry;
 
@@ -10,6 +11,12 @@ use crate::registry;
 pub struct Catalog;
 
 impl EngineCatalog for Catalog {
+    fn memory(&self) -> Option<Bytes> {
+        let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+        let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+        Some(Bytes::from_kib(total.trim().strip_suffix("kB")?.trim().parse().ok()?))
+    }
+
     fn engines(&self) -> Vec<String> {
         registry::KNOWN.iter().filter(|known| known.built).map(|known| known.name.to_owned()).collect()
     }

@@ -304,6 +304,16 @@ pub enum EngineError {
         /// What was being done.
         doing: &'static str,
     },
+    /// The disk is full.
+    #[error("`{engine}` found the disk full while {doing}")]
+    DiskFull {
+        /// The driver's name.
+        engine: &'static str,
+        /// What was being done.
+        doing: &'static str,
+        /// The engine's error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The engine's own error.
     #[error("`{engine}` failed while {doing}")]
     Engine {

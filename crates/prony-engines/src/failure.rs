@@ -1,15 +1,16 @@
-//! An engine's own error as ours: lack of memory apart, a full disk named.
+//! An engine's own error as ours: lack of memory and a full disk apart.
 
 use std::error::Error;
 use std::fmt::Display;
 use std::io;
 
 use crate::driver::{EngineError, OptionFault};
+use crate::timed_loop::chain;
 
 const ENOMEM: i32 = 12;
 const ENOSPC: i32 = 28;
 
-/// `source`, said by `engine` while `doing`; lack of memory anywhere in its chain is told apart.
+/// `source`, said by `engine` while `doing`; lack of memory and a full disk anywhere in its chain are told apart.
 pub(crate) fn failed(
     engine: &'static str,
     doing: &'static str,
@@ -18,15 +19,24 @@ pub(crate) fn failed(
     let source = source.into();
     match cause(source.as_ref()) {
         Some(error) if is_out_of_memory(error) => EngineError::OutOfMemory { engine, doing },
-        Some(error) if error.raw_os_error() == Some(ENOSPC) => {
-            EngineError::Engine { engine, doing, source: advised(source, FREE_SPACE).into() }
-        }
+        Some(error) if is_disk_full(error) => disk_full(engine, doing, source),
+        // Some engines keep nothing of the system's error but its text.
+        _ if chain(source.as_ref()).contains(NO_SPACE) => disk_full(engine, doing, source),
         _ => EngineError::Engine { engine, doing, source },
     }
 }
 
-/// What to do about a full disk.
-pub(crate) const FREE_SPACE: &str = "free space on the file system of the store";
+/// `engine` found the disk full while `doing`.
+pub(crate) fn disk_full(engine: &'static str, doing: &'static str, source: impl Display) -> EngineError {
+    EngineError::DiskFull {
+        engine,
+        doing,
+        source: advised(source, "free space on the file system of the store").into(),
+    }
+}
+
+/// How the C library calls `ENOSPC`.
+const NO_SPACE: &str = "No space left on device";
 
 /// An error with what to do about it, on one line: it stands in counts of errors, in evidence and in cells.
 pub(crate) fn advised(error: impl Display, advice: &str) -> String {
@@ -43,6 +53,10 @@ fn cause<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e io::Error> {
         next = error.source();
     }
     None
+}
+
+fn is_disk_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull || error.raw_os_error() == Some(ENOSPC)
 }
 
 fn is_out_of_memory(error: &io::Error) -> bool {
@@ -78,7 +92,10 @@ mod tests {
 
     #[test]
     fn a_full_disk_says_what_to_do() {
-        let error = failed("some", "committing", io::Error::from_raw_os_error(ENOSPC));
+        let error = failed("some", "committing", Outer(io::Error::from_raw_os_error(ENOSPC)));
+        assert!(matches!(error, EngineError::DiskFull { engine: "some", doing: "committing", .. }));
+        let by_text = failed("some", "committing", "IO error: No space left on device: 000012.sst");
+        assert!(matches!(by_text, EngineError::DiskFull { .. }));
         let said = error.source().map(ToString::to_string).unwrap_or_default();
         assert!(said.contains("hint: free space"), "{said}");
         assert!(!said.contains('\n'), "it stands in cells and counts of errors: {said}");

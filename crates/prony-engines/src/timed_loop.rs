@@ -141,6 +141,8 @@ pub struct Tally {
     pub operations: u64,
     /// Operations that failed, with those discarded along with them.
     pub errors: u64,
+    /// How often the engine said that the disk is full.
+    pub disk_full: u64,
     /// Transactions committed, or read transactions ended.
     pub transactions: u64,
     /// Failures since the last success.
@@ -163,6 +165,7 @@ impl Tally {
     pub fn merge(&mut self, other: Self) {
         self.operations += other.operations;
         self.errors += other.errors;
+        self.disk_full += other.disk_full;
         self.transactions += other.transactions;
         for (text, count) in other.texts {
             if self.texts.len() < ERROR_TEXTS || self.texts.contains_key(&text) {
@@ -181,7 +184,9 @@ impl Tally {
         if self.texts.len() < ERROR_TEXTS || self.texts.contains_key(&text) {
             *self.texts.entry(text).or_default() += 1;
         }
-        let hopeless = !matches!(error, EngineError::Engine { .. }) || self.in_a_row >= FAILURES_IN_A_ROW;
+        let full = matches!(error, EngineError::DiskFull { .. });
+        self.disk_full += u64::from(full);
+        let hopeless = !(full || matches!(error, EngineError::Engine { .. })) || self.in_a_row >= FAILURES_IN_A_ROW;
         if hopeless { Err(error) } else { Ok(()) }
     }
 }

@@ -79,7 +79,12 @@ fn earlier(experiment: &Experiment, database: &Path) -> Option<Vec<(TrialSpec, N
     let head = heads.iter().rev().find(|head| head.title == experiment.title() && head.finished > 0)?;
     let run = database.load_run(head.id).ok()?;
     let of_variant = |id: usize| {
-        let took: Vec<u64> = run.trials.iter().filter(|t| t.trial.variant == id).map(|t| t.took.as_nanos()).collect();
+        let took: Vec<u64> = run
+            .trials
+            .iter()
+            .filter(|t| t.trial.variant == id && t.ending.outcome.is_ok())
+            .map(|t| t.took.as_nanos())
+            .collect();
         (!took.is_empty()).then(|| (Nanos::from_nanos(took.iter().sum::<u64>() / took.len() as u64), took.len()))
     };
     let variants = run.experiment.variants().iter();

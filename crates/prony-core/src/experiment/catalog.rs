@@ -1,10 +1,11 @@
-//! What the checker must know from outside: the engines of this build, and what the command line asks.
+//! What the checker must know from outside: the engines of this build, the machine, and what the command line asks.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
 use super::spec::{Durability, StoreSpec};
+use crate::units::Bytes;
 
 /// The engines that experiments can name. Implemented where the drivers are.
 pub trait EngineCatalog {
@@ -19,6 +20,11 @@ pub trait EngineCatalog {
 
     /// All that is wrong with the way `store` opens its engine; options are the driver's own matter.
     fn check(&self, store: &StoreSpec) -> Vec<StoreFault>;
+
+    /// The memory of the machine on which the experiment is to run, where that is known.
+    fn memory(&self) -> Option<Bytes> {
+        None
+    }
 }
 
 /// What an engine can do, as far as the planner must know.

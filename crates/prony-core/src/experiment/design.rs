@@ -1,6 +1,7 @@
 //! What is compared: factors, variants, blocks, the comparison, the report's tables.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -67,6 +68,13 @@ impl Experiment {
     pub fn variants(&self) -> &[Variant] {
         &self.variants
     }
+    /// A variant's levels as text: `lmdb, each`.
+    pub fn labels(&self, variant: &Variant) -> String {
+        let levels = self.factors.iter().zip(&variant.levels);
+        let labels: Vec<&str> = levels.filter_map(|(f, level)| Some(f.levels.get(*level)?.label.as_str())).collect();
+        labels.join(", ")
+    }
+
     /// What is compared with what, and how often it runs.
     pub fn compare(&self) -> &Compare {
         &self.compare
@@ -163,6 +171,49 @@ pub struct Compare {
     pub blocks: Blocks,
     /// Run the baseline a second time in each block (A/A).
     pub twice: bool,
+    /// Operations of a phase that may fail.
+    #[serde(default, skip_serializing_if = "AllowedErrors::is_none")]
+    pub errors: AllowedErrors,
+}
+
+/// How many operations of a phase may fail before the trial has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AllowedErrors {
+    /// So many.
+    Count(u64),
+    /// This share of those offered.
+    Share(Fraction),
+}
+
+impl AllowedErrors {
+    /// Whether so many failed operations of those offered are allowed.
+    pub fn allows(self, errors: u64, offered: u64) -> bool {
+        match self {
+            Self::Count(most) => errors <= most,
+            Self::Share(most) => errors as f64 <= most.get() * offered as f64,
+        }
+    }
+
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for AllowedErrors {
+    fn default() -> Self {
+        Self::Count(0)
+    }
+}
+
+impl fmt::Display for AllowedErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(0) => f.write_str("none"),
+            Self::Count(most) => write!(f, "{most}"),
+            Self::Share(most) => write!(f, "{} %", (most.get() * 1e8).round() / 1e6),
+        }
+    }
 }
 
 /// How trials are observed.

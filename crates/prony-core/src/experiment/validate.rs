@@ -71,6 +71,10 @@ impl Walk<'_, '_> {
         let fits_kind = |shape: &&Shape| match shape {
             Shape::Table(_) | Shape::Map(_) => node.table().is_some(),
             Shape::List(_) | Shape::Pair(_) => node.list().is_some(),
+            // A number that is not whole, or a text, may be a share.
+            Shape::Whole(..) if shapes.iter().any(|other| matches!(other, Shape::Share)) => {
+                matches!(node.value, Value::Whole(_))
+            }
             _ => node.table().is_none() && node.list().is_none(),
         };
         match shapes.iter().find(fits_kind) {

@@ -101,6 +101,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
         }
         None => None,
     };
+    let memory = limits.as_ref().and_then(|node| node.get("memory")).cloned();
     let limits = store::limits(limits.as_ref());
     let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
         context.outside.subject(&mut node, problems);
@@ -109,6 +110,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let node = match subject::choose(root, &fill, &of_subject, problems)? {
         Chosen::Store(node) => node,
         Chosen::Program { name, mut node, change } => {
+            store::enough_memory(memory.as_ref(), store::LEAST_OF_A_PROGRAM, "program", problems);
             context.outside.program(&mut node, problems);
             let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
                 .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
@@ -126,6 +128,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
             return Some(TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits });
         }
     };
+    store::enough_memory(memory.as_ref(), store::LEAST_OF_A_STORE, "store", problems);
     let opened = fits(context, "store", &node, &grammar::STORE, problems)
         .then(|| store::store(&node, context.engines, problems))
         .flatten();
@@ -133,6 +136,9 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     let data = records
         .as_ref()
         .and_then(|node| fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, problems))?);
+    if let (Some(node), Some(data), Some(memory)) = (&records, &data, context.engines.memory()) {
+        data::value_length(node, data, memory, problems);
+    }
     if let (Some(node), Some(data), Some((store, facts))) = (&records, &data, &opened) {
         data::key_length(node, data, &store.engine, facts, problems);
     }

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, amount, percent};
+use crate::conclude::offered;
 use crate::experiment::spec::{Action, Amount, Ops, Order, TrialSpec};
-use crate::metric::Metric;
+use crate::metric::Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999};
+use crate::metric::{Metric, MetricName};
 use crate::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use crate::stats::summary;
+use crate::units::Unit;
 
 /// Work per operation may differ by so much before it is said.
 const WORK: f64 = 0.01;
@@ -67,6 +70,36 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
         (Some(x), Some(y)) => a.data == b.data && same_kind(&x, &y) && same_draws(&x, &y),
         _ => true,
     }
+}
+
+/// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
+/// both do the same operations, done or failed. A phase that is bounded by time does as much as it can; of a program that
+/// says how many of its operations failed, the rate is per operation, and only its time needs equal work.
+pub fn unequal_offer(baseline: &Arm<'_>, variant: &Arm<'_>, name: &MetricName) -> Option<String> {
+    let per_operation =
+        matches!(name.key.metric, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
+    let action = |arm: &Arm<'_>| arm.spec.phases.iter().find(|p| p.name == name.phase).map(|p| p.action.clone());
+    let (a, b) = (action(baseline)?, action(variant)?);
+    let stored = a.ops().zip(b.ops()).map(|(a, b)| a.amount == b.amount && !matches!(a.amount, Amount::Duration(_)));
+    let needs = match (stored, name.key.metric.unit()) {
+        (Some(bounded_by_count), Unit::Nanos | Unit::PerSecond) => {
+            bounded_by_count && baseline.spec.data == variant.spec.data && !per_operation
+        }
+        (None, Unit::Nanos) => !per_operation && reports_operations(&a) && reports_operations(&b),
+        _ => false,
+    };
+    let phase = |t: &'_ TrialRecord| {
+        let found = t.phases.iter().find(|p| p.name == name.phase && p.completion == Completion::Complete)?;
+        offered(found)
+    };
+    let offers = same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
+    let (ours, theirs) = offers.into_iter().find(|(ours, theirs)| needs && ours != theirs)?;
+    Some(format!("`{}` was offered {ours} operations and `{}` {theirs}", baseline.name, variant.name))
+}
+
+/// Whether a phase's operations are those that its program tells: calls of a function are as many as the program makes.
+fn reports_operations(action: &Action) -> bool {
+    matches!(action, Action::Observe(observe) if observe.call().is_none())
 }
 
 fn same_kind(a: &Action, b: &Action) -> bool {

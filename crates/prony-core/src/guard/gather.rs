@@ -6,7 +6,7 @@ use super::arms::{self, Arm};
 use super::{Finding, run, trial, weather};
 use crate::experiment::design::{Experiment, Variant};
 use crate::metric::MetricName;
-use crate::record::{Completion, MetricKeyText, TrialRecord};
+use crate::record::TrialRecord;
 use crate::stats::Looks;
 use crate::units::Nanos;
 
@@ -26,7 +26,8 @@ pub fn gather(
 /// What guards say that see more than one trial: disturbed trials, each variant beside its stratum's baseline, drift,
 /// too few blocks.
 pub fn of_run(experiment: &Experiment, trials: &[TrialRecord], primary: Option<&MetricName>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = weather::disturbed_trials(&trials.iter().collect::<Vec<_>>()).into_iter().collect();
+    let mut found: Vec<Finding> = run::trials_failed(experiment, trials).into_iter().collect();
+    found.extend(weather::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
     for (variant, baseline) in pairs(experiment) {
         found.extend(arms::check(&arm(experiment, trials, baseline), &arm(experiment, trials, variant)));
     }
@@ -45,7 +46,7 @@ fn of_baselines(experiment: &Experiment, trials: &[TrialRecord], primary: Option
         let looks = Looks::new(baseline.blocks.min, baseline.blocks.max);
         let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks);
         found.extend(few.filter(|finding| !found.contains(finding)));
-        let values = |metric| own.iter().filter_map(|t| figure(t, metric)).collect::<Vec<f64>>();
+        let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();
         let drift = primary.and_then(|metric| run::drifting(&values(metric), experiment.compare().margin.get()));
         found.extend(
             drift.map(|f| Finding { message: format!("`{}`: {}", name(experiment, baseline), f.message), ..f }),
@@ -89,18 +90,8 @@ pub fn arm<'a>(experiment: &'a Experiment, trials: &'a [TrialRecord], variant: &
     Arm { name: name(experiment, variant), spec: &variant.spec, trials: own }
 }
 
-/// A variant's levels as text: `lmdb, each`.
 fn name(experiment: &Experiment, variant: &Variant) -> String {
-    let levels = experiment.factors().iter().zip(&variant.levels);
-    let labels: Vec<&str> = levels.filter_map(|(f, level)| Some(f.levels.get(*level)?.label.as_str())).collect();
-    labels.join(", ")
-}
-
-/// The figure of a trial, where the phase that yields it was completed and the figure measured.
-fn figure(record: &TrialRecord, name: &MetricName) -> Option<f64> {
-    let phase = record.phases.iter().find(|p| p.name == name.phase && p.completion == Completion::Complete)?;
-    let readings = phase.readings.get(name.instance.as_deref().unwrap_or(""))?;
-    readings.get(&MetricKeyText(name.key))?.measured().copied()
+    experiment.labels(variant)
 }
 
 #[cfg(test)]
@@ -114,7 +105,7 @@ mod tests {
     use crate::outcome::{Ending, Outcome};
     use crate::plan::{PlannedTrial, plan};
     use crate::reading::{Reading, Why};
-    use crate::record::{Answer, PhaseRecord};
+    use crate::record::{Answer, Completion, MetricKeyText, PhaseRecord};
 
     /// Three engines at two sizes, compared with the memory engine in each.
     fn experiment(blocks: u32) -> Experiment {

@@ -3,9 +3,13 @@
 use serde_json::json;
 
 use super::{Finding, Severity, percent};
-use crate::experiment::design::Experiment;
+use crate::experiment::design::{Experiment, Variant};
+use crate::outcome::counted;
 use crate::record::TrialRecord;
 use crate::stats::{Looks, autocorrelation, drift};
+
+/// Variants with failed trials that are named; the rest is counted.
+const FAILING: usize = 6;
 
 /// A trend this unlikely by chance is one.
 const TREND: f64 = 0.01;
@@ -25,6 +29,35 @@ pub fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
                 a filling disk or other work on the machine";
     let data = json!({ "ratio": found.ratio, "tau": found.tau, "p": found.p, "lag_1": autocorrelation(values) });
     Some(Finding::of("drift", Severity::Note, message, hint).with(data))
+}
+
+/// Trials that did not end well, each variant's apart: `30 of 120 trials failed: 30 crashed (signal 11) of `variant``.
+pub fn failures(experiment: &Experiment, trials: &[TrialRecord]) -> Option<String> {
+    let failed = |t: &&TrialRecord| !t.ending.outcome.is_ok();
+    let count = trials.iter().filter(failed).count();
+    let of_variant = |variant: &Variant| {
+        let own = trials.iter().filter(failed).filter(|t| t.trial.variant == variant.id);
+        let how = counted(own.map(|t| t.ending.outcome));
+        let whose = match experiment.variants().len() {
+            0 | 1 => String::new(),
+            _ => format!(" of `{}`", experiment.labels(variant)),
+        };
+        (!how.is_empty()).then(|| format!("{how}{whose}"))
+    };
+    let each: Vec<String> = experiment.variants().iter().filter_map(of_variant).collect();
+    let rest = each.len().saturating_sub(FAILING);
+    let more = if rest > 0 { format!("; and more of {rest} other variants") } else { String::new() };
+    let each = each[..each.len() - rest].join("; ");
+    (count > 0).then(|| format!("{count} of {} trials failed: {each}{more}", trials.len()))
+}
+
+/// The same as a finding.
+pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
+    let hint = "their figures do not count: a phase that was not completed has none; see the evidence in the tables";
+    let message = failures(experiment, trials)?;
+    let failed = trials.iter().filter(|t| !t.ending.outcome.is_ok()).count();
+    let data = json!({ "failed": failed, "trials": trials.len() });
+    Some(Finding::of("trials_failed", Severity::Warning, message, hint).with(data))
 }
 
 /// The plan has fewer blocks than any verdict takes, or than have been completed so far.

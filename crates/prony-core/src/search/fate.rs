@@ -27,6 +27,7 @@ impl Fate {
             | Outcome::TimedOut
             | Outcome::Crashed { .. }
             | Outcome::Failed { .. }
+            | Outcome::DiskFull
             | Outcome::WrongAnswer
             | Outcome::Saturated
             | Outcome::Unsupported => Some(Self::Died),

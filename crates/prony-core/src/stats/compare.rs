@@ -150,12 +150,25 @@ struct Evidence {
     sequential_p: f64,
     /// The side of the look that rejected most strongly: below 0 is better.
     side: f64,
+    /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
+    of_finished: Option<(f64, f64)>,
 }
 
 impl Evidence {
     /// `each` is the error for one comparison over all looks.
     fn of(pairing: &Pairing, each: f64, laws: &mut Laws) -> Self {
-        let brackets: Vec<Bracket> = pairing.blocks.iter().filter_map(|b| b.bracket(pairing.better)).collect();
+        let all = |bracket: fn(&BlockValues, Better) -> Option<Bracket>| -> Vec<Bracket> {
+            pairing.blocks.iter().filter_map(|block| bracket(block, pairing.better)).collect()
+        };
+        let whole = Self::of_brackets(pairing, all(BlockValues::bracket), each, laws);
+        if !pairing.blocks.iter().any(BlockValues::has_unfinished) {
+            return whole;
+        }
+        let finished = Self::of_brackets(pairing, all(BlockValues::bracket_of_finished), each, laws);
+        Self { of_finished: Some(finished.interval), ..whole }
+    }
+
+    fn of_brackets(pairing: &Pairing, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
         let n = brackets.len() as u32;
         let first = pairing.looks.at_or_after(n).map_or(each, |(_, share)| each * share);
         let test = laws.test(&brackets);
@@ -168,6 +181,7 @@ impl Evidence {
             half_width: None,
             sequential_p: 1.0,
             side: 0.0,
+            of_finished: None,
         };
         for (at, share) in pairing.looks.reached(n) {
             let test = laws.test(&so_far.brackets[..at as usize]);
@@ -209,7 +223,7 @@ impl Evidence {
                 Reading::Measured(if pairing.better == Better::Higher { (-e).exp() } else { e.exp() })
             }),
             interval: match enough(n) {
-                Ok(()) => Reading::Measured(RatioInterval::from_log_cost(interval, pairing.better)),
+                Ok(()) => RatioInterval::reading(interval, pairing.better),
                 Err(why) => Reading::Missing(why),
             },
             p: if self.at > 0 { Reading::Measured(self.test.p(0.0)) } else { Reading::Missing(self.too_few(pairing)) },
@@ -258,7 +272,17 @@ impl Evidence {
         let blind = self.smallest_effect(pairing).measured().is_none_or(|effect| *effect > margin);
         match judge(interval, differs, margin, more.clone()) {
             Verdict::NoDifference if blind => Verdict::CantTell { more_blocks: more },
+            verdict if verdict.is_difference() => self.by_finished(verdict),
             verdict => verdict,
+        }
+    }
+
+    /// A difference that rests on trials that did not finish is one of how often they do, and none of the metric.
+    fn by_finished(&self, verdict: Verdict) -> Verdict {
+        match self.of_finished {
+            Some((low, _)) if self.side > 0.0 && low < 0.0 => Verdict::FinishesLessOften,
+            Some((_, high)) if self.side < 0.0 && high > 0.0 => Verdict::FinishesMoreOften,
+            _ => verdict,
         }
     }
 
@@ -353,9 +377,9 @@ fn estimate(test: &SignTest, better: Better) -> Reading<Estimate> {
     match test.estimate() {
         _ if test.blocks() < 2 => Reading::Missing(Why::TooFew { have: test.blocks().into(), need: 2 }),
         None => Reading::Missing(Why::NotReached),
-        Some(log) => Reading::Measured(Estimate {
+        Some(log) => RatioInterval::reading(test.interval(0.05), better).map(|interval| Estimate {
             ratio: if better == Better::Higher { (-log).exp() } else { log.exp() },
-            interval: RatioInterval::from_log_cost(test.interval(0.05), better),
+            interval,
         }),
     }
 }

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::binomial::binomial_interval;
 use super::sign::Bracket;
-use crate::metric::{Better, Metric};
-use crate::outcome::{OutOfMemory, Outcome};
-use crate::units::Unit;
+use crate::metric::Better;
+use crate::outcome::Outcome;
+use crate::reading::{Reading, Why};
 
 /// One trial's figure of the metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,21 +25,20 @@ pub enum Observation {
 }
 
 impl Observation {
-    /// From how a trial ended and the figure, where its phase was completed.
+    /// From how a trial ended and its figure that counts ([`figure`](crate::record::TrialRecord::figure)).
     ///
-    /// A figure of a completed phase stands, whatever happened later, except after a wrong answer. A time limit
-    /// says nothing of a memory figure.
-    pub fn of(outcome: Outcome, value: Option<f64>, metric: Metric) -> Self {
-        match (outcome, value) {
+    /// A figure of a completed phase stands, whatever happened later, except after a wrong answer. Without one, a trial
+    /// that failed by its own doing is worse than any that did not, in every metric: no amount of time or memory would
+    /// have bought its result.
+    pub fn of(outcome: Outcome, figure: &Reading<f64>) -> Self {
+        match (outcome, figure) {
             (Outcome::WrongAnswer, _) => Self::WrongAnswer,
             (Outcome::Unsupported, _) => Self::Unsupported,
             (Outcome::Interrupted, _) => Self::Disturbed,
-            (_, Some(value)) => Self::Value(value),
-            (Outcome::OutOfMemory { by: OutOfMemory::Limit | OutOfMemory::Runtime }, None) => Self::Unfinished,
-            (Outcome::Crashed { .. } | Outcome::Failed { .. } | Outcome::Saturated | Outcome::TimedOut, None) => {
-                if matches!(metric.unit(), Unit::Nanos | Unit::PerSecond) { Self::Unfinished } else { Self::Disturbed }
-            }
-            (Outcome::Ok | Outcome::Killed | Outcome::OutOfMemory { by: OutOfMemory::Host }, None) => Self::Disturbed,
+            (_, Reading::Measured(value)) => Self::Value(*value),
+            (_, Reading::Missing(Why::Infinite { .. })) => Self::Unfinished,
+            (outcome, _) if outcome.is_own_failure() => Self::Unfinished,
+            _ => Self::Disturbed,
         }
     }
 
@@ -76,6 +75,17 @@ impl BlockValues {
             Some(second) => Some(Bracket::of(variant, &[first, second.log_cost(better)?])),
             None => Some(Bracket::of(variant, &[first])),
         }
+    }
+
+    /// The bracket where a trial that did not finish says nothing, so that its block lies on neither side.
+    pub(crate) fn bracket_of_finished(&self, better: Better) -> Option<Bracket> {
+        let bracket = self.bracket(better)?;
+        Some(if self.has_unfinished() { Bracket::of(0.0, &[]) } else { bracket })
+    }
+
+    /// Whether one of its trials did not finish.
+    pub fn has_unfinished(&self) -> bool {
+        self.all().any(|one| one == Observation::Unfinished)
     }
 
     /// The bracket of the second label against the first.
@@ -127,32 +137,42 @@ impl Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::outcome::OutOfMemory;
 
     #[test]
     fn outcomes_become_observations_as_the_method_says() {
-        let of = |outcome| Observation::of(outcome, None, Metric::Time);
-        assert_eq!(of(Outcome::OutOfMemory { by: OutOfMemory::Limit }), Observation::Unfinished);
-        assert_eq!(of(Outcome::OutOfMemory { by: OutOfMemory::Runtime }), Observation::Unfinished);
-        assert_eq!(of(Outcome::OutOfMemory { by: OutOfMemory::Host }), Observation::Disturbed);
-        assert_eq!(of(Outcome::TimedOut), Observation::Unfinished);
-        assert_eq!(of(Outcome::Crashed { signal: 11 }), Observation::Unfinished);
-        assert_eq!(of(Outcome::Killed), Observation::Disturbed);
-        assert_eq!(of(Outcome::Ok), Observation::Disturbed);
+        let of = |outcome| Observation::of(outcome, &Reading::Missing(Why::NotReached));
+        for own in [
+            Outcome::OutOfMemory { by: OutOfMemory::Limit },
+            Outcome::OutOfMemory { by: OutOfMemory::Runtime },
+            Outcome::TimedOut,
+            Outcome::Crashed { signal: 11 },
+            Outcome::Failed { code: Some(3) },
+            Outcome::DiskFull,
+            Outcome::Saturated,
+        ] {
+            assert_eq!(of(own), Observation::Unfinished, "{own}");
+        }
+        for outside in [Outcome::OutOfMemory { by: OutOfMemory::Host }, Outcome::Killed, Outcome::Ok] {
+            assert_eq!(of(outside), Observation::Disturbed, "{outside}");
+        }
         assert_eq!(of(Outcome::Unsupported), Observation::Unsupported);
     }
 
     #[test]
     fn a_wrong_answer_outweighs_its_figure_and_a_later_failure_does_not() {
-        assert_eq!(Observation::of(Outcome::WrongAnswer, Some(1.0), Metric::Time), Observation::WrongAnswer);
-        assert_eq!(Observation::of(Outcome::TimedOut, Some(1.0), Metric::Time), Observation::Value(1.0));
-        assert_eq!(Observation::of(Outcome::Interrupted, Some(1.0), Metric::Time), Observation::Disturbed);
+        let of = |outcome| Observation::of(outcome, &Reading::Measured(1.0));
+        assert_eq!(of(Outcome::WrongAnswer), Observation::WrongAnswer);
+        assert_eq!(of(Outcome::TimedOut), Observation::Value(1.0));
+        assert_eq!(of(Outcome::Interrupted), Observation::Disturbed);
     }
 
     #[test]
-    fn a_time_limit_says_nothing_of_memory_but_a_memory_limit_does() {
-        assert_eq!(Observation::of(Outcome::TimedOut, None, Metric::Anon), Observation::Disturbed);
-        let by_limit = Outcome::OutOfMemory { by: OutOfMemory::Limit };
-        assert_eq!(Observation::of(by_limit, None, Metric::Anon), Observation::Unfinished);
+    fn percentile_among_failed_operations_is_worse_than_any() {
+        let among = Reading::Missing(Why::Infinite { failed: 5, of: 10 });
+        assert_eq!(Observation::of(Outcome::Ok, &among), Observation::Unfinished);
+        let few = Reading::Missing(Why::TooFew { have: 5, need: 10 });
+        assert_eq!(Observation::of(Outcome::Ok, &few), Observation::Disturbed);
     }
 
     #[test]

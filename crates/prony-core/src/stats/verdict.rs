@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::metric::{Better, Metric};
-use crate::reading::Reading;
+use crate::reading::{Reading, Why};
 use crate::units::Unit;
 
 /// An interval for the ratio variant / baseline.
@@ -21,6 +21,13 @@ impl RatioInterval {
         let (low, high) = if better == Better::Higher { (-high, -low) } else { (low, high) };
         let (low, high) = (low.exp(), high.exp());
         Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
+    }
+
+    /// The same; missing where hardly a trial finished, so that it holds nothing but "does not finish".
+    pub fn reading(interval: (f64, f64), better: Better) -> Reading<Self> {
+        let found = Self::from_log_cost(interval, better);
+        let holds_a_number = found.low.is_finite() && found.high != Some(0.0);
+        if holds_a_number { Reading::Measured(found) } else { Reading::Missing(Why::NotReached) }
     }
 }
 
@@ -49,6 +56,10 @@ pub enum Verdict {
         /// About how many more blocks would tell.
         more_blocks: Reading<u32>,
     },
+    /// It finishes more often than the baseline: what differs is how many trials finish, not the metric of those that do.
+    FinishesMoreOften,
+    /// It finishes less often than the baseline: likewise.
+    FinishesLessOften,
     /// The variant never finishes and the baseline always does.
     DoesNotFinish,
     /// The variant always finishes and the baseline never does.
@@ -65,7 +76,14 @@ pub enum Verdict {
 impl Verdict {
     /// Whether more blocks could not make it say more.
     pub const fn is_final(&self) -> bool {
-        !matches!(self, Self::CantTell { .. } | Self::BetterUncertain | Self::WorseUncertain)
+        !matches!(
+            self,
+            Self::CantTell { .. }
+                | Self::BetterUncertain
+                | Self::WorseUncertain
+                | Self::FinishesMoreOften
+                | Self::FinishesLessOften
+        )
     }
 
     /// Whether it claims a difference.
@@ -75,12 +93,12 @@ impl Verdict {
 
     /// Whether it claims that the variant is worse, by however much.
     pub const fn is_worse(&self) -> bool {
-        matches!(self, Self::Worse | Self::WorseUncertain | Self::DoesNotFinish)
+        matches!(self, Self::Worse | Self::WorseUncertain | Self::FinishesLessOften | Self::DoesNotFinish)
     }
 
     /// Whether it claims that the variant is better, by however much.
     pub const fn is_better(&self) -> bool {
-        matches!(self, Self::Better | Self::BetterUncertain | Self::BaselineDoesNotFinish)
+        matches!(self, Self::Better | Self::BetterUncertain | Self::FinishesMoreOften | Self::BaselineDoesNotFinish)
     }
 
     /// The verdict in the words of the report, for a metric and a margin such as 0.03.
@@ -95,6 +113,8 @@ impl Verdict {
             Self::NoDifference => "no difference".to_owned(),
             Self::CantTell { more_blocks: Reading::Measured(n) } => format!("can't tell (about {n} more blocks would)"),
             Self::CantTell { .. } => "can't tell".to_owned(),
+            Self::FinishesMoreOften => "finishes more often".to_owned(),
+            Self::FinishesLessOften => "finishes less often".to_owned(),
             Self::DoesNotFinish => "does not finish".to_owned(),
             Self::BaselineDoesNotFinish => "finishes where the baseline does not".to_owned(),
             Self::NeitherFinishes => "neither finishes".to_owned(),
@@ -144,7 +164,6 @@ pub(crate) fn judge((low, high): (f64, f64), differs: bool, margin: f64, more_bl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::Why;
 
     fn judged(low: f64, high: f64) -> Verdict {
         judge((low.ln(), high.ln()), low > 1.0 || high < 1.0, 0.03, Reading::Missing(Why::NotApplicable))
@@ -186,6 +205,8 @@ mod tests {
             (Verdict::DiffersWithinMargin, "differs, but less than 3 %", 0),
             (Verdict::NoDifference, "no difference", 0),
             (Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) }, "can't tell", 0),
+            (Verdict::FinishesMoreOften, "finishes more often", 1),
+            (Verdict::FinishesLessOften, "finishes less often", -1),
             (Verdict::DoesNotFinish, "does not finish", -1),
             (Verdict::BaselineDoesNotFinish, "finishes where the baseline does not", 1),
             (Verdict::NeitherFinishes, "neither finishes", 0),

@@ -378,6 +378,7 @@ impl Job<'_> {
             groups: all.samples.groups.map(GroupSeries::into_groups),
             throughput: Some(all.series.into_throughput()),
             answer: read.then_some(answer),
+            disk_full: all.tally.disk_full,
             error_texts: all.tally.texts,
             saturated: all.saturated,
             notes,

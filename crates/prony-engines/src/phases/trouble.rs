@@ -102,6 +102,7 @@ impl Trouble {
                 Failure::Unsupported
             }
             Self::Engine(EngineError::OutOfMemory { .. }) => Failure::OutOfMemory,
+            Self::Engine(EngineError::DiskFull { .. }) => Failure::DiskFull,
             Self::WrongAnswer(_) => Failure::WrongAnswer,
             _ => Failure::Failed,
         }

@@ -25,7 +25,7 @@ use self::settings::Config;
 use crate::driver::{
     Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
 };
-use crate::failure::{FREE_SPACE, advised, failed, refused};
+use crate::failure::{disk_full, failed, refused};
 use crate::versions;
 
 const ENGINE: &str = "sqlite";
@@ -139,7 +139,7 @@ fn first_connection(path: &Path, config: &Config) -> rusqlite::Result<(Connectio
 fn while_(doing: &'static str) -> impl Fn(rusqlite::Error) -> EngineError {
     move |error| match error.sqlite_error_code() {
         Some(ErrorCode::OutOfMemory) => EngineError::OutOfMemory { engine: ENGINE, doing },
-        Some(ErrorCode::DiskFull) => failed(ENGINE, doing, advised(error, FREE_SPACE)),
+        Some(ErrorCode::DiskFull) => disk_full(ENGINE, doing, error),
         _ => failed(ENGINE, doing, error),
     }
 }

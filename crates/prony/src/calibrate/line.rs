@@ -247,7 +247,9 @@ impl Line {
 fn without(why: &Why) -> Judgement {
     match why {
         Why::NotPermitted(_) | Why::NotSupported(_) => Judgement::NotRun(why.to_string()),
-        Why::NotApplicable | Why::NotReached | Why::TooFew { .. } | Why::Failed(_) => Judgement::Fail,
+        Why::NotApplicable | Why::NotReached | Why::TooFew { .. } | Why::Infinite { .. } | Why::Failed(_) => {
+            Judgement::Fail
+        }
     }
 }
 

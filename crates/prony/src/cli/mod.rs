@@ -110,6 +110,8 @@ pub enum Answer {
     Yes,
     /// Done, and the answer is no: exit code 1.
     No,
+    /// Done, and what was asked cannot be judged: exit code 2.
+    CannotJudge,
 }
 
 /// What a command prints to, and how.
@@ -169,6 +171,7 @@ pub fn main() -> ExitCode {
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
+        Ok(Answer::CannotJudge) => ExitCode::from(2),
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
             report_error(&error);

@@ -27,7 +27,7 @@ use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary};
 use crate::verdicts;
-use crate::verdicts::gate::{self, Gate, Outcome};
+use crate::verdicts::gate::{self, Gate, Verdicted};
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -54,7 +54,9 @@ pub struct Arguments {
     /// Run as many blocks as fit into this time, as `20 min`
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["blocks", "resume"])]
     budget: Option<Nanos>,
-    /// Exit with 1 where a verdict says so, as 'write.time slower 5%'; may be given several times
+    /// Exit with 1 where a verdict says so, as 'write.time slower 5%', or where a trial of the variant failed by its own
+    /// doing; with 2 where nothing can be judged, since a trial of the baseline failed or the machine ended one; may be
+    /// given several times
     #[arg(long, value_name = "CONDITION")]
     fail_if: Vec<Gate>,
     /// Exit with 1 where a condition of --fail-if cannot be told, too
@@ -156,25 +158,30 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if let Some(file) = &arguments.summary {
         append_summary(arguments, run, &gates, file)?;
     }
-    let failed = |gate: &Outcome| match gate.answer() {
-        gate::Answer::Fails => true,
-        gate::Answer::Unsure => arguments.fail_unsure,
-        gate::Answer::Passes => false,
-    };
-    // With a gate the verdict decides; a trial that fails shows in it as "does not finish".
-    let gated = !arguments.fail_if.is_empty();
-    let no = summary.interrupted || gates.iter().any(failed) || (!gated && summary.failed > 0);
-    Ok(if no { Answer::No } else { Answer::Yes })
+    Ok(answer(&summary, &gates, arguments.fail_unsure))
+}
+
+/// What the command ends with: "no" before "cannot judge", since one failure of the change is enough. A failed trial that
+/// no gate speaks of counts as without gates.
+fn answer(summary: &Summary, gates: &[Verdicted], fail_unsure: bool) -> Answer {
+    let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
+    let no = any(gate::Answer::Fails) || fail_unsure && any(gate::Answer::Unsure);
+    match (summary.interrupted || no, any(gate::Answer::CannotJudge)) {
+        (true, _) => Answer::No,
+        (false, true) => Answer::CannotJudge,
+        (false, false) if summary.failed > 0 => Answer::No,
+        (false, false) => Answer::Yes,
+    }
 }
 
 /// What the conditions say of the run; a condition on a metric that gets no verdict is a mistake.
-fn gates(arguments: &Arguments, run: RunId) -> Result<Vec<Outcome>, Error> {
+fn gates(arguments: &Arguments, run: RunId) -> Result<Vec<Verdicted>, Error> {
     if arguments.fail_if.is_empty() {
         return Ok(Vec::new());
     }
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let lines = verdicts::of(&data).lines;
-    Ok(arguments.fail_if.iter().map(|gate| Outcome::of(gate, &lines)).collect())
+    Ok(arguments.fail_if.iter().map(|gate| Verdicted::of(gate, &lines, &data.trials)).collect())
 }
 
 /// Conditions must name metrics that get verdicts: known before anything runs.
@@ -189,7 +196,7 @@ fn gates_are_declared(arguments: &Arguments, experiment: &Experiment) -> Result<
     }
 }
 
-fn append_summary(arguments: &Arguments, run: RunId, gates: &[Outcome], file: &Path) -> Result<(), Error> {
+fn append_summary(arguments: &Arguments, run: RunId, gates: &[Verdicted], file: &Path) -> Result<(), Error> {
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let mut text = Vec::new();
     let unwritten = |source| Error::Write { what: format!("`{}`", file.display()), source };

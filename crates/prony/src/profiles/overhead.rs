@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prony_core::metric::{Metric, MetricKey};
+use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::record::{PhaseRecord, TrialRecord};
 use prony_core::stats::summary::median;
 
@@ -26,11 +26,11 @@ impl Overhead {
         let of_variant = |trial: &&TrialRecord| trial.trial.variant == profiled.trial.variant;
         let others = || data.trials.iter().filter(of_variant).filter(|trial| trial.ending.outcome.is_ok());
         let quotient = |metric| {
-            let figure = |phase: &PhaseRecord| phase.reading(MetricKey::amount(metric))?.measured().copied();
-            let same = |trial: &&TrialRecord| figure(trial.phases.iter().find(|other| other.name == phase.name)?);
-            let all: Vec<f64> = others().filter_map(|trial| same(&trial)).collect();
+            let name = MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(metric) };
+            let figure = |trial: &TrialRecord| trial.figure(&name).measured().copied();
+            let all: Vec<f64> = others().filter_map(figure).collect();
             let usual = median(&all).filter(|usual| *usual > 0.0);
-            (figure(phase).zip(usual).map(|(profiled, usual)| profiled / usual), all.len())
+            (figure(profiled).zip(usual).map(|(profiled, usual)| profiled / usual), all.len())
         };
         let ((wall, trials), (cpu, cpu_trials)) = (quotient(Metric::Wall), quotient(Metric::Cpu));
         Self { wall, cpu, trials, cpu_trials }

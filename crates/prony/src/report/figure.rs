@@ -42,21 +42,21 @@ pub(super) fn evaluate(expr: &Expr, trial: &TrialRecord) -> Value {
 }
 
 fn metric(name: &MetricName, trial: &TrialRecord) -> Value {
-    let Some(phase) = trial.phases.iter().find(|p| p.name == name.phase) else {
-        return Value::Missing(Why::NotApplicable);
+    let why = match trial.figure(name) {
+        Reading::Measured(number) => return Value::Number(number),
+        Reading::Missing(why) => why,
     };
-    let instance = name.instance.as_deref().unwrap_or("");
-    let reading = phase.readings.get(instance).and_then(|r| r.get(&MetricKeyText(name.key)));
-    if trial.ending.outcome == Outcome::WrongAnswer {
-        return Value::Ended { at_least: None };
-    }
-    match (phase.completion, reading) {
-        (Completion::Complete, Some(Reading::Measured(value))) => Value::Number(*value),
-        (Completion::Complete, Some(Reading::Missing(why))) => Value::Missing(why.clone()),
-        (Completion::Complete, None) => Value::Missing(Why::NotApplicable),
-        (Completion::Partial, reading) => Value::Ended { at_least: bound(name.key, reading) },
-        (Completion::NotReached, _) if trial.ending.outcome.is_ok() => Value::Missing(Why::NotReached),
-        (Completion::NotReached, _) => Value::Ended { at_least: None },
+    let Some(phase) = trial.phases.iter().find(|p| p.name == name.phase) else { return Value::Missing(why) };
+    match phase.completion {
+        _ if trial.ending.outcome == Outcome::WrongAnswer => Value::Ended { at_least: None },
+        Completion::NotReached if trial.ending.outcome.is_ok() => Value::Missing(why),
+        Completion::Partial => {
+            let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
+            Value::Ended { at_least: bound(name.key, readings.and_then(|r| r.get(&MetricKeyText(name.key)))) }
+        }
+        Completion::NotReached => Value::Ended { at_least: None },
+        Completion::Failed if !phase.completion.counts(name.key.metric) => Value::Ended { at_least: None },
+        Completion::Complete | Completion::Failed => Value::Missing(why),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::guard::{Finding, Severity, gather};
+use prony_core::guard::{Finding, Severity, gather, run};
 use prony_core::reading::Why;
 use prony_core::units::{Bytes, Nanos};
 use serde_json::Value;
@@ -15,7 +15,9 @@ use crate::verdicts;
 
 /// What ran, when, where and how it went.
 pub(super) fn preface(data: &RunData) -> Vec<String> {
-    let mut lines = vec![extent(data), times(data)];
+    let mut lines = vec![extent(data)];
+    lines.extend(run::failures(&data.experiment, &data.trials).map(|text| format!("{text}.")));
+    lines.push(times(data));
     lines.extend(machine_line(&data.head.host));
     lines.extend(engines(data));
     lines.extend(constants(data));

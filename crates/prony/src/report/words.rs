@@ -33,7 +33,7 @@ fn alike(first: &TrialRecord, trials: &[&TrialRecord]) -> String {
     }
     let mut times: Vec<Nanos> = trials.iter().map(|t| t.ending.after).collect();
     times.sort_unstable();
-    text += &format!(" at {}", time(times[(times.len() - 1) / 2]));
+    text += &format!(" at {}", spread(&times));
     if matches!(first.ending.outcome, Outcome::OutOfMemory { .. }) {
         let least = trials.iter().filter_map(|t| least_memory(t)).reduce(f64::max);
         if let Some(least) = least {
@@ -41,6 +41,21 @@ fn alike(first: &TrialRecord, trials: &[&TrialRecord]) -> String {
         }
     }
     text
+}
+
+/// The middle one of times in order of size, with the least and the greatest where they are written otherwise:
+/// `2.03 s (2.00 to 143)`, `20.1 ms (900 us to 1.20 s)`.
+fn spread(times: &[Nanos]) -> String {
+    let texts: Vec<String> = times.iter().map(|one| time(*one)).collect();
+    let (Some(low), Some(high)) = (texts.first(), texts.last()) else { return String::new() };
+    let middle = &texts[(texts.len() - 1) / 2];
+    let unit = |text: &str| text.split_once(' ').map(|(_, unit)| unit.to_owned());
+    let number = |text: &str| text.split_once(' ').map_or(text.to_owned(), |(number, _)| number.to_owned());
+    match (low == high, unit(low) == unit(high)) {
+        (true, _) => middle.clone(),
+        (false, true) => format!("{middle} ({} to {})", number(low), number(high)),
+        (false, false) => format!("{middle} ({low} to {high})"),
+    }
 }
 
 /// `4 x OOM in persist, 2 x timed out in source`.
@@ -107,4 +122,17 @@ pub fn instant(unix_ms: u64) -> String {
         .ok()
         .and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok())
         .map_or_else(|| format!("{unix_ms} ms after 1970"), |t| t.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ending_times_show_their_spread_in_one_unit_where_they_share_it() {
+        let of = |millis: &[u64]| spread(&millis.iter().map(|n| Nanos::from_millis(*n)).collect::<Vec<_>>());
+        assert_eq!(of(&[2_000, 2_030, 2_900, 143_000]), "2.03 s (2.00 to 143)");
+        assert_eq!(of(&[20, 20, 1_200]), "20.0 ms (20.0 ms to 1.20 s)");
+        assert_eq!((of(&[48, 48]), of(&[48]), of(&[])), ("48.0 ms".to_owned(), "48.0 ms".to_owned(), String::new()));
+    }
 }

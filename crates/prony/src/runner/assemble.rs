@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_core::conclude::{Observed, Reached};
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::guard::{Finding, Severity};
 use prony_core::latency::Recorder;
@@ -35,23 +36,24 @@ pub fn not_reached(spec: &PhaseSpec) -> PhaseRecord {
 }
 
 /// A phase that began: `outside` is what the operating system tells of it.
-pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> PhaseRecord {
+pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> Observed {
     let (begin, end) = visit.span;
     let mut readings = outside;
     set(&mut readings, Metric::Wall, measured(end.since(begin).as_nanos()));
     let mut record = PhaseRecord { begin: Some(begin), end: Some(end), ..not_reached(spec) };
+    let (mut reached, mut disk_full) = (Reached::Begin, 0);
     match visit.report.clone() {
         Some(report) => {
             inside(spec, &report, &mut readings);
-            record.completion = Completion::Complete;
+            (reached, disk_full) = (Reached::OwnEnd, report.disk_full);
             record.histograms = report.histograms;
             record.groups = report.groups;
             record.throughput = report.throughput;
             record.answer = report.answer;
             record.errors = report.error_texts;
         }
-        None if visit.settled.is_some() => record.completion = Completion::Complete,
-        None => record.completion = Completion::Partial,
+        None if visit.settled.is_some() => reached = Reached::OwnEnd,
+        None => {}
     }
     if let Some(resident) = visit.report.as_ref().and_then(|report| report.resident.clone()) {
         set(&mut readings, Metric::Cached, resident);
@@ -63,7 +65,7 @@ pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> PhaseRecord 
         set(&mut readings, Metric::Time, time);
     }
     record.readings.insert(String::new(), readings);
-    record
+    Observed { phase: record, reached, disk_full }
 }
 
 /// What the worker has to say of a phase beside its figures, as findings.
@@ -223,8 +225,9 @@ mod tests {
 
     #[test]
     fn figures_from_inside_and_from_the_clock_stand_together() {
-        let record = begun(&spec(), &visit(Some(report(1000, &[500; 1000]))), Readings::new());
-        assert_eq!(record.completion, Completion::Complete);
+        let Observed { phase: record, reached, .. } =
+            begun(&spec(), &visit(Some(report(1000, &[500; 1000]))), Readings::new());
+        assert_eq!(reached, Reached::OwnEnd);
         assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));
         assert_eq!(of(&record, Metric::Time), Some(Reading::Measured(2e9)));
         assert_eq!(of(&record, Metric::Rate), Some(Reading::Measured(500.0)));
@@ -236,8 +239,8 @@ mod tests {
 
     #[test]
     fn a_phase_that_did_not_end_keeps_its_wall_time_and_claims_no_more() {
-        let record = begun(&spec(), &visit(None), Readings::new());
-        assert_eq!(record.completion, Completion::Partial);
+        let Observed { phase: record, reached, .. } = begun(&spec(), &visit(None), Readings::new());
+        assert_eq!(reached, Reached::Begin);
         assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));
         assert_eq!((of(&record, Metric::Time), of(&record, Metric::Rate)), (None, None));
         let never = not_reached(&spec());
@@ -247,7 +250,7 @@ mod tests {
     #[test]
     fn a_rate_over_no_time_is_missing() {
         let still = PhaseReport { time: Nanos::ZERO, ..report(5, &[1]) };
-        let record = begun(&spec(), &visit(Some(still)), Readings::new());
+        let record = begun(&spec(), &visit(Some(still)), Readings::new()).phase;
         assert!(matches!(of(&record, Metric::Rate), Some(Reading::Missing(Why::Failed(_)))));
     }
 
@@ -262,16 +265,14 @@ mod tests {
             written: Reading::Missing(Why::NotApplicable),
             blind: blind.iter().map(|text| (*text).to_owned()).collect(),
         };
-        let rested = begun(&spec(), &Visit { settled: Some(settled(&[])), ..visit(None) }, Readings::new());
+        let Observed { phase: rested, reached, .. } =
+            begun(&spec(), &Visit { settled: Some(settled(&[])), ..visit(None) }, Readings::new());
         assert_eq!(
             of(&rested, Metric::Time),
             Some(Reading::Measured(0.0)),
             "as of a program: the quiet is in `wall` alone"
         );
-        assert_eq!(
-            (of(&rested, Metric::SettleTime), rested.completion),
-            (of(&rested, Metric::Time), Completion::Complete)
-        );
+        assert_eq!((of(&rested, Metric::SettleTime), reached), (of(&rested, Metric::Time), Reached::OwnEnd));
         let seen = |blind| notes(&spec(), &Visit { settled: Some(settled(blind)), ..visit(None) });
         assert_eq!(seen(&[]), []);
         let found = seen(&["dirty pages of the store: not supported"]);

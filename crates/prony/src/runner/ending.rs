@@ -58,6 +58,7 @@ fn stopped(stop: &Stop, closed: &Closed) -> (Outcome, Vec<String>) {
                 Failure::Unsupported => Outcome::Unsupported,
                 Failure::WrongAnswer => Outcome::WrongAnswer,
                 Failure::Saturated => Outcome::Saturated,
+                Failure::DiskFull => Outcome::DiskFull,
                 // Whose limit it was needs evidence; an allocation that an engine was refused is not ours to guess at.
                 Failure::OutOfMemory => match closed.end.memory.limit_reached {
                     Reading::Measured(true) => Outcome::OutOfMemory { by: OutOfMemory::Limit },

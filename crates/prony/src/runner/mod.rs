@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use prony_core::event::Event;
 use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::experiment::program::Care;
-use prony_core::metric::{Metric, MetricKey};
+use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::outcome::Outcome;
 use prony_core::plan::{self, PlannedTrial};
 use prony_core::record::{PhaseRecord, TrialRecord};
@@ -327,14 +327,14 @@ fn ended(campaign: &Campaign<'_>, record: &TrialRecord, variant: String) -> Even
     }
 }
 
-/// Name and time of each timed phase that ended.
+/// Name and time of each timed phase that was completed.
 pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
-    record.phases.iter().filter_map(|phase| Some((phase.name.clone(), time_of(phase)?))).collect()
-}
-
-fn time_of(phase: &PhaseRecord) -> Option<Nanos> {
-    let time = phase.reading(MetricKey::amount(Metric::Time))?.measured()?;
-    phase.timed.then(|| Nanos::from_nanos(*time as u64))
+    let time = |phase: &PhaseRecord| {
+        let name = MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(Metric::Time) };
+        Some(Nanos::from_nanos(*record.figure(&name).measured()? as u64))
+    };
+    let timed = record.phases.iter().filter(|phase| phase.timed);
+    timed.filter_map(|phase| Some((phase.name.clone(), time(phase)?))).collect()
 }
 
 /// A variant's levels as text: `store=lmdb, transaction=each`; empty factors are left out.

@@ -1,5 +1,6 @@
 //! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
 
+use prony_core::conclude::{Observed, Reached, conclude};
 use prony_core::experiment::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_core::guard::{self, Finding};
 use prony_core::metric::{Metric, MetricKey};
@@ -54,10 +55,11 @@ pub fn run_with(
     let stop = phases(&mut session, spec, observer).err();
     let stopped = monotonic();
     let closed = session.close(stop.is_none())?;
-    let phases = records(spec, &closed.visits, &closed.sampled.series);
+    let observed = observed(spec, &closed.visits, &closed.sampled.series);
     let notes: Vec<Finding> = spec.phases.iter().zip(&closed.visits).flat_map(|(p, v)| assemble::notes(p, v)).collect();
     let after = stopped.since(last_begin(&closed.visits).unwrap_or(began));
     let ending = ending::judge(spec, stop.as_ref(), &closed, after);
+    let (ending, phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
     let took = monotonic().since(began);
     let later = Moment::now(None);
     let conditions = Conditions::between(moment, canary, later, lab.canary_after());
@@ -128,9 +130,9 @@ fn last_begin(visits: &[Visit]) -> Option<Nanos> {
 }
 
 /// Every phase of the variant: those visited with their figures, the rest as not reached.
-fn records(spec: &TrialSpec, visits: &[Visit], series: &[ProcessSeries]) -> Vec<PhaseRecord> {
+fn observed(spec: &TrialSpec, visits: &[Visit], series: &[ProcessSeries]) -> Vec<Observed> {
     let record = |(index, phase): (usize, &PhaseSpec)| match visits.get(index) {
-        None => assemble::not_reached(phase),
+        None => Observed::new(assemble::not_reached(phase), Reached::Nothing),
         Some(visit) => {
             let outside = visit.end.as_ref().map(|end| phase_readings(&visit.begin, end, series, ""));
             assemble::begun(phase, visit, outside.unwrap_or_default())

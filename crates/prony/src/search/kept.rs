@@ -1,9 +1,8 @@
 //! What the winner's fresh trials say of the constraints: a trial that says nothing breaks none.
 
 use prony_core::finding::Severity;
-use prony_core::metric::MetricName;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, TrialRecord};
+use prony_core::reading::Reading;
+use prony_core::record::TrialRecord;
 use prony_core::search::{Constraint, Fate};
 
 /// What trials of one setting say of its constraints.
@@ -58,7 +57,7 @@ impl Bound {
             (Some(Fate::Died), _) => return self.broke += 1,
             (Some(Fate::Disturbed) | None, _) => Err(format!("ended from outside: {}", trial.ending.outcome)),
             (Some(Fate::Lived), Some(refusal)) => Err(refusal),
-            (Some(Fate::Lived), None) => match constraint.value(&mut |name| reading(trial, name)) {
+            (Some(Fate::Lived), None) => match constraint.value(&mut |name| trial.figure(name)) {
                 Reading::Measured(value) => Ok(value),
                 Reading::Missing(why) => Err(why.to_string()),
             },
@@ -104,17 +103,6 @@ impl Kept {
     }
 }
 
-/// A trial's figure, or why it has none.
-pub(super) fn reading(trial: &TrialRecord, name: &MetricName) -> Reading<f64> {
-    let phase = trial.phases.iter().find(|phase| phase.name == name.phase);
-    let Some(phase) = phase.filter(|phase| phase.completion == Completion::Complete) else {
-        return Reading::Missing(Why::NotReached);
-    };
-    let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
-    let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
-    reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
-}
-
 /// What a guard has against the figures of a trial.
 fn refusal(trial: &TrialRecord) -> Option<String> {
     let found = trial.findings.iter().find(|finding| finding.severity == Severity::Refusal);
@@ -124,6 +112,7 @@ fn refusal(trial: &TrialRecord) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use prony_core::outcome::{OutOfMemory, Outcome};
+    use prony_core::reading::Why;
     use serde_json::json;
 
     use super::*;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::base::Base;
 use super::found::{Confirmed, Setting, TuneWanted};
-use super::kept::{Holds, Kept, reading};
+use super::kept::{Holds, Kept};
 use super::prober::{Means, Prober};
 use super::shelf::Shelf;
 use super::source::Source;
@@ -257,7 +257,7 @@ impl Search<'_> {
             Some(Fate::Lived) => {}
         }
         let mut figures = serde_json::Map::new();
-        let objective = reading(record, &self.wanted.objective);
+        let objective = record.figure(&self.wanted.objective);
         figures.insert(self.wanted.objective.to_string(), json!(objective));
         let mut unread = match &objective {
             Reading::Measured(_) => None,
@@ -265,7 +265,7 @@ impl Search<'_> {
         };
         let mut broke = false;
         for constraint in &self.wanted.constraints {
-            let value = constraint.value(&mut |name| reading(record, name));
+            let value = constraint.value(&mut |name| record.figure(name));
             figures.insert(constraint.to_string(), json!(value));
             match value {
                 Reading::Measured(value) => broke |= !constraint.holds(value),

@@ -7,7 +7,7 @@ use prony_core::stats::summary::median;
 use prony_core::units::{Nanos, Unit};
 
 use super::found::{Confirmed, Setting, TuneWanted};
-use super::kept::{Bound, Holds, Kept, reading};
+use super::kept::{Bound, Holds, Kept};
 use crate::report::{bytes, time};
 use crate::results::RunId;
 
@@ -155,7 +155,7 @@ fn kept(constraint: &Constraint, bound: &Bound) -> String {
 /// The figures of a variant's trials, where they have them.
 fn figures(confirmed: &Confirmed, variant: usize, name: &MetricName) -> Vec<f64> {
     let trials = confirmed.data.trials.iter().filter(|trial| trial.trial.variant == variant);
-    trials.filter_map(|trial| reading(trial, name).measured().copied()).collect()
+    trials.filter_map(|trial| trial.figure(name).measured().copied()).collect()
 }
 
 fn quantity(unit: Unit, value: f64) -> String {

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use prony_core::metric::{MetricError, MetricName};
+use prony_core::outcome::{Outcome, counted};
 use prony_core::reading::Reading;
+use prony_core::record::TrialRecord;
 use prony_core::stats::Verdict;
 use prony_core::stats::verdict::directions;
 use prony_core::units::{QuantityError, parse_fraction};
@@ -71,39 +73,42 @@ impl FromStr for Gate {
 pub enum Answer {
     /// No comparison is worse by more than the share.
     Passes,
-    /// It cannot tell.
+    /// More blocks could tell.
     Unsure,
-    /// A comparison is worse by more than the share.
+    /// A trial of the baseline failed, or the machine or a refusal stands in the way: nothing can be said of the change.
+    CannotJudge,
+    /// A comparison is worse by more than the share, or a trial of the variant failed by its own doing.
     Fails,
 }
 
 /// What the gate says of each comparison of its metric; the gravest is the run's answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
+pub struct Verdicted {
     /// The gate.
     pub gate: Gate,
     /// The answer and the comparison's sentence, for each.
     pub answers: Vec<(Answer, String)>,
 }
 
-impl Outcome {
-    /// Of these verdicts; no comparison of the metric at all is unsure.
-    pub fn of(gate: &Gate, lines: &[Line]) -> Self {
+impl Verdicted {
+    /// Of these verdicts and the trials that they rest on.
+    pub fn of(gate: &Gate, lines: &[Line], trials: &[TrialRecord]) -> Self {
         let ours = lines.iter().filter(|line| line.pair.metric == gate.metric);
-        Self { gate: gate.clone(), answers: ours.map(|line| (judge(gate, line), line.sentence.clone())).collect() }
+        Self { gate: gate.clone(), answers: ours.map(|line| answer(gate, line, trials)).collect() }
     }
 
-    /// The gravest answer.
+    /// The gravest answer; without any comparison of the metric nothing can be judged.
     pub fn answer(&self) -> Answer {
-        self.answers.iter().map(|(answer, _)| *answer).max().unwrap_or(Answer::Unsure)
+        self.answers.iter().map(|(answer, _)| *answer).max().unwrap_or(Answer::CannotJudge)
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for Verdicted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.answer() {
             Answer::Passes => "passes",
             Answer::Unsure => "can't tell",
+            Answer::CannotJudge => "cannot judge",
             Answer::Fails => "fails",
         };
         let Gate { metric, share } = &self.gate;
@@ -117,12 +122,37 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// What the gate says of a comparison, and why: how trials ended goes before any figure. A variant of which one trial
+/// failed does not pass; where a trial of the baseline failed, or something else ended one of either, no figure shows that
+/// it passes, though one may still show that it fails.
+fn answer(gate: &Gate, line: &Line, trials: &[TrialRecord]) -> (Answer, String) {
+    let of = |variant: usize| trials.iter().filter(move |trial| trial.trial.variant == variant);
+    let failures = |which: fn(Outcome) -> bool, variant: usize| -> Option<String> {
+        let failed: Vec<Outcome> = of(variant).map(|trial| trial.ending.outcome).filter(|one| which(*one)).collect();
+        (!failed.is_empty()).then(|| format!("{} of {} trials: {}", failed.len(), of(variant).count(), counted(failed)))
+    };
+    let (variant, baseline) = (line.pair.variant, line.pair.baseline);
+    if let Some(how) = failures(Outcome::is_own_failure, variant) {
+        return (Answer::Fails, format!("`{}` failed in {how}; {}", line.pair.names.variant, line.sentence));
+    }
+    let judged = judge(gate, line);
+    let beside = [(variant, &line.pair.names.variant), (baseline, &line.pair.names.baseline)];
+    let how = beside
+        .into_iter()
+        .find_map(|(id, name)| Some(format!("`{name}` failed in {}", failures(|outcome| !outcome.is_ok(), id)?)));
+    match (judged, how) {
+        (Answer::Passes | Answer::Unsure, Some(how)) => (Answer::CannotJudge, format!("{how}; {}", line.sentence)),
+        _ => (judged, line.sentence.clone()),
+    }
+}
+
 /// The interval is of the ratio of what is measured; of a rate, less is worse.
 fn judge(gate: &Gate, line: &Line) -> Answer {
     match &line.comparison.verdict {
-        Verdict::DoesNotFinish => return Answer::Fails,
-        Verdict::BaselineDoesNotFinish => return Answer::Passes,
-        Verdict::NeitherFinishes | Verdict::Refused { .. } => return Answer::Unsure,
+        Verdict::DoesNotFinish | Verdict::FinishesLessOften => return Answer::Fails,
+        Verdict::BaselineDoesNotFinish | Verdict::NeitherFinishes | Verdict::Refused { .. } => {
+            return Answer::CannotJudge;
+        }
         _ => {}
     }
     let Reading::Measured(interval) = &line.comparison.interval else { return Answer::Unsure };

@@ -67,6 +67,8 @@ impl LeftOut<'_> {
             Verdict::BetterUncertain => unsure(not_missed),
             Verdict::DiffersWithinMargin => "hardly matters".to_owned(),
             Verdict::NoDifference => "makes no difference".to_owned(),
+            Verdict::FinishesLessOften => "lets more trials finish".to_owned(),
+            Verdict::FinishesMoreOften => "lets fewer trials finish".to_owned(),
             Verdict::DoesNotFinish => "is needed to finish".to_owned(),
             Verdict::BaselineDoesNotFinish => "keeps it from finishing".to_owned(),
             Verdict::CantTell { .. } | Verdict::NeitherFinishes => "can't tell".to_owned(),

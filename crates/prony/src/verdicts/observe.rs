@@ -8,7 +8,7 @@ use prony_core::guard::{Severity, arms};
 use prony_core::metric::{Better, MetricName};
 use prony_core::plan::Label;
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, TrialRecord};
+use prony_core::record::TrialRecord;
 use prony_core::stats::sign::{Bracket, SignTest};
 use prony_core::stats::{BlockValues, Looks, Observation, Pairing, RatioInterval, uncorrected};
 
@@ -183,35 +183,25 @@ fn beside(pair: Pair, blocks: &[Block<'_>]) -> Beside {
     let test = SignTest::new(&brackets);
     let have = u64::from(test.blocks());
     let ratio = test.estimate().map(|log| if better == Better::Higher { (-log).exp() } else { log.exp() });
-    let interval = (have >= 2).then(|| RatioInterval::from_log_cost(test.interval(BESIDE), better));
-    // Where hardly a trial finished, the interval holds nothing but "does not finish".
-    let interval =
-        interval.map(|i| if i.low.is_finite() && i.high != Some(0.0) { Ok(i) } else { Err(Why::NotReached) });
     let few = |need| if have < need { Why::TooFew { have, need } } else { Why::NotReached };
     Beside {
         pair,
         ratio: ratio.map_or_else(|| Reading::Missing(few(1)), Reading::Measured),
-        interval: match interval {
-            Some(Ok(interval)) => Reading::Measured(interval),
-            Some(Err(why)) => Reading::Missing(why),
-            None => Reading::Missing(few(2)),
+        interval: match have {
+            2.. => RatioInterval::reading(test.interval(BESIDE), better),
+            _ => Reading::Missing(few(2)),
         },
     }
 }
 
 fn values(block: &Block<'_>, metric: &MetricName) -> BlockValues {
-    let of = |trial: &TrialRecord| Observation::of(trial.ending.outcome, figure(trial, metric), metric.key.metric);
+    let of = |trial: &TrialRecord| Observation::of(trial.ending.outcome, &trial.figure(metric));
     BlockValues { baseline: of(block.baseline), baseline2: block.baseline2.map(of), variant: of(block.variant) }
 }
 
-/// The trial's figure, where its phase was completed and it was measured.
+/// The trial's figure, where it has one that counts.
 pub fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
-    let phase = trial.phases.iter().find(|phase| phase.name == name.phase)?;
-    if phase.completion != Completion::Complete {
-        return None;
-    }
-    let instance = name.instance.as_deref().unwrap_or_default();
-    phase.readings.get(instance)?.get(&MetricKeyText(name.key))?.measured().copied()
+    trial.figure(name).measured().copied()
 }
 
 /// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).
@@ -219,7 +209,9 @@ fn refusal(experiment: &Experiment, trials: &[TrialRecord], pair: &Pair, blocks:
     let ours = || blocks.iter().flat_map(|b| [Some(b.variant), Some(b.baseline), b.baseline2]).flatten();
     let refused = ours().flat_map(|t| &t.findings).find(|f| f.severity == Severity::Refusal);
     let arm = |variant: usize| arm(experiment, trials, &experiment.variants()[variant]);
+    let (baseline, variant) = (arm(pair.baseline), arm(pair.variant));
     refused
         .map(|finding| finding.message.clone())
-        .or_else(|| arms::refusal(&arms::check(&arm(pair.baseline), &arm(pair.variant))))
+        .or_else(|| arms::refusal(&arms::check(&baseline, &variant)))
+        .or_else(|| arms::unequal_offer(&baseline, &variant, &pair.metric))
 }

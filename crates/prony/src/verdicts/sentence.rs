@@ -9,7 +9,7 @@ use super::{Pair, Undisturbed};
 /// `` `store=redb` is slower than `store=lmdb` in `write.time`: 1.84 times (1.71 to 1.98) ``
 pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
-    let figure = figure(comparison);
+    let figure = format!("{}{}", figure(comparison), unfinished(comparison));
     let place = place(pair);
     match &comparison.verdict {
         Verdict::Better | Verdict::Worse => format!("{}{place}{figure}", claim(pair, &comparison.verdict)),
@@ -25,6 +25,12 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
         Verdict::CantTell { more_blocks } => {
             let more = more(more_blocks);
             format!("can't tell whether `{variant}` and `{baseline}` differ{place}{figure}{more}")
+        }
+        Verdict::FinishesMoreOften => {
+            format!("`{variant}` finishes more often than `{baseline}`{place}: {}", outcomes(comparison))
+        }
+        Verdict::FinishesLessOften => {
+            format!("`{variant}` finishes less often than `{baseline}`{place}: {}", outcomes(comparison))
         }
         Verdict::DoesNotFinish => {
             format!("`{variant}` does not finish where `{baseline}` does{place}: {}", outcomes(comparison))
@@ -97,6 +103,15 @@ pub(crate) fn interval_text(interval: RatioInterval) -> String {
         (low, None) if low > 0.0 => format!("{} or more", digits(low)),
         (_, None) => "no bound yet".to_owned(),
     }
+}
+
+/// Where some trials of either did not finish, how many did: `; 11 of 12 trials finished (61 to 100 %), ...`.
+fn unfinished(comparison: &Comparison) -> String {
+    let some = |counts: Counts| counts.trials > counts.finished;
+    if some(comparison.variant) || some(comparison.baseline) {
+        return format!("; {}", outcomes(comparison));
+    }
+    String::new()
 }
 
 fn more(blocks: &Reading<u32>) -> String {

@@ -6,6 +6,7 @@ mod calibrate;
 mod compared;
 mod data;
 mod docs;
+mod failures;
 mod floor;
 mod interactions;
 mod left_out;

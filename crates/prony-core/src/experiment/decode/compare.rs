@@ -6,7 +6,7 @@ use super::View;
 use super::instance::{self, Started};
 use super::view::whole;
 use crate::experiment::combine::Combination;
-use crate::experiment::design::{Blocks, Compare, Observe, Variant};
+use crate::experiment::design::{AllowedErrors, Blocks, Compare, Observe, Variant};
 use crate::experiment::factors::{FactorDef, by_key, level_fault, level_hint};
 use crate::experiment::grammar;
 use crate::experiment::node::{Entry, Node};
@@ -47,7 +47,14 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
         alpha: view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default(),
         blocks: default_blocks(&view, problems),
         twice: view.flag("twice").unwrap_or(true),
+        errors: allowed_errors(&view),
     }
+}
+
+/// A whole number is a count; what has a percent sign or a point is a share.
+fn allowed_errors(view: &View<'_>) -> AllowedErrors {
+    let count = view.whole("errors").map(AllowedErrors::Count);
+    count.or_else(|| view.share("errors").map(AllowedErrors::Share)).unwrap_or_default()
 }
 
 /// The metric that is judged where the file names none: the time of the first timed phase that every variant has, so

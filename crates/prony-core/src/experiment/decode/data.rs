@@ -145,6 +145,20 @@ fn size(node: &Node, problems: &mut Problems<'_>) -> Option<Size> {
     Some(Size::LogNormal { median, sigma, max })
 }
 
+/// Values that the machine cannot hold: a value is made whole before it is stored.
+pub(crate) fn value_length(node: &Node, data: &DataSpec, memory: Bytes, problems: &mut Problems<'_>) {
+    let longest = match data.value.bytes {
+        Size::Fixed(bytes) => bytes,
+        Size::Uniform { max, .. } | Size::Zipfian { max, .. } | Size::LogNormal { max, .. } => max,
+    };
+    if longest > memory {
+        let value = node.get("value");
+        let span = value.and_then(|value| value.get("bytes")).or(value).unwrap_or(node).span.clone();
+        let message = format!("values of {longest} do not fit: the machine has {memory} of memory");
+        problems.add(via(node, Problem::new(span, message).hint("take shorter values, and more records")));
+    }
+}
+
 /// Keys that the engine cannot hold.
 pub(crate) fn key_length(node: &Node, data: &DataSpec, engine: &str, facts: &EngineFacts, problems: &mut Problems<'_>) {
     let longest = match &data.key {

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::View;
-use super::view::{time, unescaped};
+use super::view::{bytes, time, unescaped};
 use crate::experiment::catalog::{EngineCatalog, EngineFacts};
 use crate::experiment::grammar;
 use crate::experiment::node::{Entry, Node, Value};
 use crate::experiment::problem::{Problem, Problems, known_hint, quoted};
 use crate::experiment::spec::{Durability, Limits, OptionValue, StoreSpec};
 use crate::experiment::validate::via;
+use crate::units::Bytes;
 
 /// Takes the keys of `use = { ... }` into the table `[owner]` beside it.
 pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) -> Node {
@@ -111,6 +112,24 @@ fn option(node: &Node) -> Option<OptionValue> {
         Value::Whole(n) => Some(OptionValue::Int(n)),
         Value::Number(x) => Some(OptionValue::Float(x)),
         _ => unescaped(node).map(OptionValue::Text),
+    }
+}
+
+/// No process of its own starts in less: measured with the least program there is, `true`.
+pub(crate) const LEAST_OF_A_PROGRAM: Bytes = Bytes::from_bytes(256_000);
+
+/// No process that hosts a store starts in less.
+pub(crate) const LEAST_OF_A_STORE: Bytes = Bytes::from_bytes(1_000_000);
+
+/// A limit on memory in which nothing can start: no trial would say anything of the subject.
+pub(crate) fn enough_memory(limit: Option<&Node>, least: Bytes, subject: &str, problems: &mut Problems<'_>) {
+    let Some((node, limit)) = limit.and_then(|node| Some((node, bytes(node)?))) else { return };
+    if limit < least {
+        let message = format!("`memory` is {limit}, and no {subject} starts in less than {least}");
+        problems.add(via(
+            node,
+            Problem::new(node.span.clone(), message).hint("write a size with its unit, as `\"64 MB\"`"),
+        ));
     }
 }
 

@@ -171,6 +171,13 @@ pub(crate) static COMPARE: TableShape = TableShape {
             "6",
             "How many blocks run: each runs every variant once.",
         ),
+        optional(
+            "errors",
+            Shape::Either(&[Shape::Whole(0, 1 << 53), Shape::Share]),
+            "0",
+            "Operations of a phase that may fail, as a number or as a share of those offered, as `\"0.1%\"`. A trial in which \
+             more fail has failed, and in a phase bounded by count its times and rates are not compared.",
+        ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
     rest: None,

@@ -10,6 +10,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::Overrides;
+use prony_core::guard::run::failures;
 use prony_core::record::{ProcessSeries, TrialRecord};
 
 use super::choice::{DatabaseArg, RunChoice};
@@ -195,6 +196,7 @@ fn absolute(path: &Path) -> Result<String, Error> {
 fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<String, Error> {
     let experiment = &data.experiment;
     let mut out = String::new();
+    out.extend(failures(experiment, &data.trials).map(|text| format!("{text}\n")));
     for variant in experiment.variants() {
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
         let label =
@@ -221,9 +223,9 @@ fn course(database: &Database, data: &RunData, trial: &TrialRecord) -> Result<Ve
     Ok(series)
 }
 
-/// The trial whose time is the middle one.
+/// The trial whose time is the middle one, of those that ended well.
 fn median_trial<'t>(trials: &[&'t TrialRecord]) -> Option<&'t TrialRecord> {
-    let mut sorted: Vec<&TrialRecord> = trials.to_vec();
+    let mut sorted: Vec<&TrialRecord> = trials.iter().filter(|trial| trial.ending.outcome.is_ok()).copied().collect();
     sorted.sort_by_key(|trial| trial.took);
     sorted.get(sorted.len() / 2).copied()
 }

@@ -2,15 +2,16 @@
 
 use std::fmt::Write as _;
 
-use prony_core::metric::{Metric, MetricKey, Stat};
+use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_core::reading::Reading;
-use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use prony_core::record::TrialRecord;
 use prony_core::stats::summary::{Summary, summary};
 use prony_core::units::{Bytes, Nanos, Unit};
 use prony_probe::runtime::Role;
 use serde_json::Value;
 
 use super::timeline::Course;
+use crate::report::ended;
 
 /// Nanoseconds of CPU below which user and system are not told apart: by default the kernel divides the exact sum by what
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
@@ -113,8 +114,8 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
     };
     let mut lines = vec![("heap", heap), ("gc", collections)];
     let of_role = |role: &Role| {
-        let key = MetricKeyText(MetricKey::gauge(Metric::HeapUsed, Stat::Max));
-        let of = |trial: &&TrialRecord| trial.phases.first()?.readings.get(role.name())?.get(&key)?.measured().copied();
+        let key = MetricKey::gauge(Metric::HeapUsed, Stat::Max);
+        let of = |trial: &&TrialRecord| value(trial, Some(role.name()), key)?.measured().copied();
         let values: Vec<f64> = trials.iter().filter_map(of).collect();
         Some(format!("{} {}", role.name(), amount_of(summary(&values)?.median)))
     };
@@ -154,15 +155,24 @@ fn outcomes(trials: &[&TrialRecord]) -> String {
     }
 }
 
+/// A figure of a trial that counts, or why there is none.
+fn value(trial: &TrialRecord, instance: Option<&str>, key: MetricKey) -> Option<Reading<f64>> {
+    let phase = trial.phases.first()?.name.clone();
+    Some(trial.figure(&MetricName { phase, instance: instance.map(str::to_owned), key }))
+}
+
 /// Over all trials that have the figure.
 fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
-    let of = |trial: &&TrialRecord| trial.phases.first().and_then(|phase: &PhaseRecord| phase.reading(key).cloned());
-    let readings: Vec<Reading<f64>> = trials.iter().filter_map(of).collect();
+    if !trials.is_empty() && trials.iter().all(|trial| !trial.ending.outcome.is_ok()) {
+        return Figure::Unknown(ended(trials));
+    }
+    let readings: Vec<Reading<f64>> = trials.iter().filter_map(|trial| value(trial, None, key)).collect();
     let values: Vec<f64> = readings.iter().filter_map(|reading| reading.measured().copied()).collect();
-    let why = readings.iter().find_map(|reading| match reading {
-        Reading::Missing(why) => Some(why.to_string()),
-        Reading::Measured(_) => None,
-    });
+    let missing = |(trial, reading): (&&TrialRecord, &Reading<f64>)| match reading {
+        Reading::Missing(why) if trial.ending.outcome.is_ok() => Some(why.to_string()),
+        _ => None,
+    };
+    let why = trials.iter().zip(&readings).find_map(missing);
     match summary(&values) {
         Some(summary) => Figure::Known(summary, u32::try_from(trials.len() - values.len()).unwrap_or(u32::MAX)),
         None => Figure::Unknown(why.unwrap_or_else(|| "no trial has it".to_owned())),

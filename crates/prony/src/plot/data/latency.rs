@@ -1,6 +1,7 @@
 //! Latency percentile curves from HdrHistograms, intended and actual.
 
 use prony_core::latency::{Recorder, percentile};
+use prony_core::metric::Metric;
 use prony_core::record::LatencyKind;
 use serde::Serialize;
 
@@ -45,8 +46,11 @@ pub fn curves(source: Source<'_>) -> Result<Vec<Curve>, Error> {
     for variant in source.variants() {
         let mut pooled: Vec<(usize, String, LatencyKind, Recorder)> = Vec::new();
         for at in source.trials_of(variant) {
-            let position = source.data.trials[at].trial.position;
-            for (phase, histogram) in source.database.load_histograms(source.data.head.id, position)? {
+            let trial = &source.data.trials[at];
+            for (phase, histogram) in source.database.load_histograms(source.data.head.id, trial.trial.position)? {
+                if !trial.phases[phase].completion.counts(Metric::LatencyP50) {
+                    continue;
+                }
                 let recorder = Recorder::from_record(&histogram)?;
                 let same = |p: &&mut (usize, String, LatencyKind, Recorder)| {
                     p.0 == phase && p.1 == histogram.operation && p.2 == histogram.kind

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use prony_core::record::Completion;
 use serde::Serialize;
 
 use super::Source;
@@ -77,6 +78,9 @@ pub fn samples(source: Source<'_>) -> Result<Vec<Samples>, Error> {
         for at in source.trials_of(variant) {
             let trial = &source.data.trials[at];
             for (phase, groups) in source.database.load_groups(source.data.head.id, trial.trial.position)? {
+                if trial.phases[phase].completion != Completion::Complete {
+                    continue;
+                }
                 let name = trial.phases[phase].name.clone();
                 for (clock, values) in [("wall", groups.wall), ("cpu", groups.cpu)] {
                     let of_phase = pools.entry((phase, name.clone(), clock)).or_default();

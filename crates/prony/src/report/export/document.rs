@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use prony_core::reading::Reading;
 use prony_core::record::{Answer, PhaseRecord, TrialRecord};
 use serde::Serialize;
 use serde_json::Value;
@@ -14,7 +13,7 @@ use super::judged::{
 };
 use super::label;
 use super::profiled::{ProfileOut, profiles};
-use super::readings::{completion, unit};
+use super::readings::{Exported, completion, exported, unit};
 use crate::error::Error;
 use crate::profiles::VariantProfile;
 use crate::report::model::{Cell, Figure, Report, Table};
@@ -117,6 +116,7 @@ struct ReadingOut<'a> {
     unit: &'static str,
     value: Option<f64>,
     missing: Option<String>,
+    partial: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -251,21 +251,19 @@ fn trial(record: &TrialRecord) -> TrialOut<'_> {
         ended_in: record.ending.phase.as_deref(),
         ended_after_ns: record.ending.after.as_nanos(),
         evidence: &record.ending.evidence,
-        phases: record.phases.iter().map(phase).collect(),
+        phases: record.phases.iter().map(|one| phase(record, one)).collect(),
         effective: &record.effective,
         conditions: &record.conditions,
         findings: &record.findings,
     }
 }
 
-fn phase(record: &PhaseRecord) -> PhaseOut<'_> {
+fn phase<'r>(trial: &'r TrialRecord, record: &'r PhaseRecord) -> PhaseOut<'r> {
     let readings = record.readings.iter().flat_map(|(instance, readings)| {
-        readings.iter().map(move |(key, reading)| ReadingOut {
-            instance,
-            metric: key.0.to_string(),
-            unit: unit(key.0.metric.unit()),
-            value: reading.measured().copied(),
-            missing: if let Reading::Missing(why) = reading { Some(why.to_string()) } else { None },
+        readings.iter().map(move |(key, reading)| {
+            let Exported { value, missing, partial } = exported(trial, record, instance, key.0, reading);
+            let (metric, unit) = (key.0.to_string(), unit(key.0.metric.unit()));
+            ReadingOut { instance, metric, unit, value, missing, partial }
         })
     });
     PhaseOut {

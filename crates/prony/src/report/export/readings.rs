@@ -1,7 +1,8 @@
 //! One row for each trial, phase, instance and metric.
 
+use prony_core::metric::{MetricKey, MetricName};
 use prony_core::reading::Reading;
-use prony_core::record::{Completion, PhaseRecord};
+use prony_core::record::{Completion, PhaseRecord, TrialRecord};
 use prony_core::units::Unit;
 
 use super::rows::{Field, Rows};
@@ -15,32 +16,35 @@ use crate::results::RunData;
 /// [`Error::Write`].
 pub fn readings(data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
     let trials = Trials::new(data);
-    let further = ["phase", "action", "timed", "completion", "instance", "metric", "value", "unit", "missing"];
+    let further =
+        ["phase", "action", "timed", "completion", "instance", "metric", "value", "unit", "missing", "partial"];
     rows.begin(&trials.columns(&further)).map_err(unwritten)?;
     for trial in &data.trials {
         let fields = trials.fields(trial);
         for phase in &trial.phases {
-            of_phase(&fields, phase, rows)?;
+            of_phase(&fields, trial, phase, rows)?;
         }
     }
     rows.end().map_err(unwritten)
 }
 
-fn of_phase(fields: &[Field<'_>], phase: &PhaseRecord, rows: &mut dyn Rows) -> Result<(), Error> {
+fn of_phase(fields: &[Field<'_>], trial: &TrialRecord, phase: &PhaseRecord, rows: &mut dyn Rows) -> Result<(), Error> {
     let mut row = fields.to_vec();
     row.extend([Field::Text(&phase.name), Field::Text(&phase.action), Field::Bool(phase.timed)]);
     row.push(Field::Text(completion(phase.completion)));
     for (instance, readings) in &phase.readings {
         for (key, reading) in readings {
             let metric = key.0.to_string();
-            let missing = if let Reading::Missing(why) = reading { Some(why.to_string()) } else { None };
+            let Exported { value, missing, partial } = exported(trial, phase, instance, key.0, reading);
+            let number = |value: Option<f64>| value.map_or(Field::None, Field::Number);
             let mut row = row.clone();
             row.extend([
                 Field::Text(instance),
                 Field::Text(&metric),
-                reading.measured().map_or(Field::None, |value| Field::Number(*value)),
+                number(value),
                 Field::Text(unit(key.0.metric.unit())),
                 missing.as_deref().map_or(Field::None, Field::Text),
+                number(partial),
             ]);
             rows.row(&row).map_err(unwritten)?;
         }
@@ -48,10 +52,37 @@ fn of_phase(fields: &[Field<'_>], phase: &PhaseRecord, rows: &mut dyn Rows) -> R
     Ok(())
 }
 
+/// A reading as it is exported: a figure that counts, or why there is none.
+pub(super) struct Exported {
+    pub(super) value: Option<f64>,
+    pub(super) missing: Option<String>,
+    /// What was measured of a phase that was not completed, or of a trial whose answer is wrong.
+    pub(super) partial: Option<f64>,
+}
+
+pub(super) fn exported(
+    trial: &TrialRecord,
+    phase: &PhaseRecord,
+    instance: &str,
+    key: MetricKey,
+    reading: &Reading<f64>,
+) -> Exported {
+    let name = Some(instance).filter(|instance| !instance.is_empty()).map(str::to_owned);
+    let figure = trial.figure(&MetricName { phase: phase.name.clone(), instance: name, key });
+    let missing = match (&figure, reading) {
+        (Reading::Measured(_), _) => None,
+        // Why it was not measured says more than that it would not count.
+        (_, Reading::Missing(why)) | (Reading::Missing(why), _) => Some(why.to_string()),
+    };
+    let value = figure.measured().copied();
+    Exported { value, missing, partial: reading.measured().copied().filter(|_| value.is_none()) }
+}
+
 /// How far a phase got, as in JSON.
 pub(super) const fn completion(completion: Completion) -> &'static str {
     match completion {
         Completion::Complete => "complete",
+        Completion::Failed => "failed",
         Completion::Partial => "partial",
         Completion::NotReached => "not_reached",
     }

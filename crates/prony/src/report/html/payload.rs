@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use prony_core::metric::{Better, Metric, MetricName};
 use prony_core::plan::Label;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, TrialRecord};
+use prony_core::reading::Reading;
+use prony_core::record::TrialRecord;
 use prony_core::units::Unit;
 use serde::Serialize;
 
@@ -228,7 +228,7 @@ fn column(source: Source<'_>, verdicts: &Verdicts, name: &MetricName) -> Column 
     let mut missing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut values = Vec::with_capacity(source.data.trials.len());
     for (at, trial) in source.data.trials.iter().enumerate() {
-        let reading = reading(trial, name);
+        let reading = trial.figure(name);
         if let Reading::Missing(why) = &reading {
             missing.entry(why.to_string()).or_default().push(at);
         }
@@ -246,19 +246,6 @@ fn column(source: Source<'_>, verdicts: &Verdicts, name: &MetricName) -> Column 
         missing: missing.into_iter().map(|(why, at)| (why, (!(none && alone)).then_some(at))).collect(),
         effects: if none { None } else { effects(source, verdicts, name) },
     }
-}
-
-/// The figure of a completed phase, or why there is none.
-fn reading(trial: &TrialRecord, name: &MetricName) -> Reading<f64> {
-    let Some(phase) = trial.phases.iter().find(|p| p.name == name.phase) else {
-        return Reading::Missing(Why::NotApplicable);
-    };
-    if phase.completion != Completion::Complete {
-        return Reading::Missing(Why::NotReached);
-    }
-    let instance = name.instance.as_deref().unwrap_or_default();
-    let found = phase.readings.get(instance).and_then(|r| r.get(&MetricKeyText(name.key)));
-    found.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
 }
 
 fn growths(source: Source<'_>, names: &[MetricName]) -> Vec<GrowthOf> {

@@ -113,8 +113,8 @@ fn line(line: &Line) -> String {
 /// A class and a mark: never by colour alone.
 const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
     match verdict {
-        Verdict::Better | Verdict::BaselineDoesNotFinish => ("better", "\u{25b2}"),
-        Verdict::Worse | Verdict::DoesNotFinish => ("worse", "\u{25bc}"),
+        Verdict::Better | Verdict::FinishesMoreOften | Verdict::BaselineDoesNotFinish => ("better", "\u{25b2}"),
+        Verdict::Worse | Verdict::FinishesLessOften | Verdict::DoesNotFinish => ("worse", "\u{25bc}"),
         Verdict::BetterUncertain => ("better", "\u{25b3}"),
         Verdict::WorseUncertain => ("worse", "\u{25bd}"),
         Verdict::NoDifference | Verdict::DiffersWithinMargin => ("same", "="),

@@ -1,16 +1,17 @@
 //! What a program's phases left, as records. Pure.
 
+use prony_core::conclude::{Observed, Reached};
 use prony_core::experiment::program::ObserveSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{
-    Answer, Completion, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
+    Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
 use prony_core::units::Nanos;
 
 use super::calls::Calls;
-use super::functions::observed;
+use super::functions::observed as observed_in;
 use super::heaps;
 use super::held::HeldTimes;
 use super::holds::Hold;
@@ -34,7 +35,7 @@ fn times(watched: &Watched, which: impl Fn(&Hold) -> bool) -> HeldTimes {
 }
 
 /// Every phase of the variant. `silent` is why no probe spoke, where none did.
-pub fn records(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<PhaseRecord> {
+pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<Observed> {
     let held = held_times(watched);
     let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
     let shared = times(watched, |hold| others::went_on(watched, hold));
@@ -69,10 +70,12 @@ impl Trial<'_> {
         if *phase == index { all } else { &[] }
     }
 
-    fn record(&self, spec: &PhaseSpec, index: usize) -> PhaseRecord {
+    fn record(&self, spec: &PhaseSpec, index: usize) -> Observed {
         let watched = self.watched;
         let tracked = &watched.tracker.phases[index];
-        let (Some(began), Some(first)) = (tracked.began, watched.begin[index]) else { return not_reached(spec) };
+        let (Some(began), Some(first)) = (tracked.began, watched.begin[index]) else {
+            return Observed::new(not_reached(spec), Reached::Nothing);
+        };
         let last = watched.edges.len() - 1;
         let complete = tracked.is_complete();
         let until = watched.end[index].filter(|_| complete).unwrap_or(last);
@@ -113,15 +116,20 @@ impl Trial<'_> {
         let pss = watched.replicas.looks.pss;
         let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
-        PhaseRecord {
-            completion: if complete { Completion::Complete } else { Completion::Partial },
+        let phase = PhaseRecord {
             begin: Some(began),
             end: Some(ended),
             readings: instances,
             histograms: histograms.into_iter().flatten().collect(),
             answer: answer(tracked).or_else(|| replicas::figures::answer(started)),
             ..not_reached(spec)
-        }
+        };
+        let reached = match (complete, tracked.ends_with_subject()) {
+            (false, _) => Reached::Begin,
+            (true, false) => Reached::OwnEnd,
+            (true, true) => Reached::SubjectEnd,
+        };
+        Observed::new(phase, reached)
     }
 
     /// How long a phase took, and how long it took to come to rest where it ends with that.
@@ -134,7 +142,7 @@ impl Trial<'_> {
         };
         set(readings, Metric::Wall, wall.clone());
         set(readings, Metric::Time, wall);
-        if let Some(settle) = observed(spec).and_then(ObserveSpec::settle) {
+        if let Some(settle) = observed_in(spec).and_then(ObserveSpec::settle) {
             let time = settling::time(self.watched.settled.get(&index), settle, began, self.held).map(nanos);
             set(readings, Metric::SettleTime, time.clone());
             set(readings, Metric::Time, time);
@@ -197,8 +205,10 @@ mod tests {
     use prony_core::units::{Bytes, Fraction};
     use prony_probe::settle::SettleResult;
 
+    use super::super::functions::Part;
     use super::super::settling::Settled;
     use super::super::span::tests::{edge, hold, ms, watched};
+    use super::super::threads::tests::line as line_of;
     use super::super::tracked::Happened;
     use super::super::tracker::Tracker;
     use super::*;
@@ -224,7 +234,7 @@ mod tests {
             watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), Nanos::ZERO);
         }
         (watched.begin, watched.end) = (vec![Some(1), Some(4)], vec![Some(4), Some(5)]);
-        super::records(&specs, &watched, &[], &Why::NotApplicable)
+        super::observed(&specs, &watched, &[], &Why::NotApplicable).into_iter().map(|one| one.phase).collect()
     }
 
     /// A phase that began at 100 ms and whose watch began 5 ms later; it came to an end at 900 ms, or never.
@@ -250,7 +260,7 @@ mod tests {
             let result = SettleResult { settled: true, time, watched: watched_for, step, cpu, written, blind: vec![] };
             watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
         }
-        super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
+        super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase
     }
 
     #[test]
@@ -280,7 +290,7 @@ mod tests {
         let end = Mark { at: Some(ms(90)), ..Mark::parse("p end").unwrap() };
         watched.tracker.happened(Happened::Mark(&end), ms(90), ms(30));
         (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
-        let record = super::records(&[line], &watched, &[], &Why::NotApplicable).remove(0);
+        let record = super::observed(&[line], &watched, &[], &Why::NotApplicable).remove(0).phase;
         for metric in [Metric::Wall, Metric::Time] {
             match record.reading(MetricKey::amount(metric)) {
                 Some(Reading::Missing(why)) => assert!(why.to_string().contains("up to 30"), "{why}"),
@@ -303,7 +313,8 @@ mod tests {
             }
             watched.tracker.happened(Happened::Line("done"), ms(101), ms(30));
             (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
-            let record = super::records(std::slice::from_ref(&marked), &watched, &[], &Why::NotApplicable).remove(0);
+            let record =
+                super::observed(std::slice::from_ref(&marked), &watched, &[], &Why::NotApplicable).remove(0).phase;
             [Metric::Wall, Metric::Time].map(|metric| record.reading(MetricKey::amount(metric)).cloned().unwrap())
         };
         assert_eq!(wall(true), [Reading::Measured(1e6), Reading::Measured(1e6)]);
@@ -356,5 +367,64 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert_eq!(amounts(&records[1])["wall"], Some(100e6), "a phase beside it is as it was");
+    }
+
+    /// A phase of each kind, as far as it came when the program ended at 900 ms; `own` is whether what ends it happened.
+    fn kinds(own: bool) -> Vec<(&'static str, Reached)> {
+        let settle = SettleSpec { quiet: ms(500), within: ms(800), cpu: Fraction::default(), bytes: Bytes::default() };
+        let kinds: [(&str, Option<Trigger>, Option<Trigger>); 7] = [
+            ("whole", None, None),
+            ("line", None, Some(Trigger::Line("done".into()))),
+            ("mark", None, Some(Trigger::Mark("mark".into()))),
+            ("replicas", None, Some(Trigger::Replicas)),
+            ("settle", None, Some(Trigger::Settle(settle))),
+            ("invocation", None, Some(Trigger::Invocation("a.js#f".into()))),
+            ("call", Some(Trigger::Call("a.js#f".into())), None),
+        ];
+        let kind = |(name, begin, end): (&'static str, Option<Trigger>, Option<Trigger>)| {
+            let mut spec = spec(name);
+            let Action::Observe(observe) = &mut spec.action else { unreachable!() };
+            (observe.begin, observe.end) = (begin, end);
+            let mut watched = watched(vec![edge(0, 0, &[7]), edge(500, 10, &[7]), edge(900, 20, &[])], vec![]);
+            watched.tracker = Tracker::new(std::slice::from_ref(&spec));
+            watched.tracker.start(ms(0));
+            let begins = line_of(7, 0, 100, r#""probe":"begin","call":"p","n":1,"open":1"#);
+            let ends = line_of(7, 0, 500, r#""probe":"end","call":"p","n":1,"open":0,"ok":true,"took":5"#);
+            if name == "call" {
+                watched.tracker.phases[0].called(&begins, Nanos::ZERO);
+            }
+            match name {
+                "line" if own => drop(watched.tracker.happened(Happened::Line("done"), ms(500), Nanos::ZERO)),
+                "mark" if own => {
+                    let mark = Mark::parse("mark end").unwrap();
+                    watched.tracker.happened(Happened::Mark(&mark), ms(500), Nanos::ZERO);
+                }
+                "settle" if own => drop(watched.tracker.settled(0, ms(500))),
+                "invocation" if own => {
+                    watched.tracker.invoked(0, Part::End, &ends, Nanos::ZERO);
+                }
+                "call" if own => {
+                    watched.tracker.phases[0].called(&ends, Nanos::ZERO);
+                }
+                _ => {}
+            }
+            let replicas = (own && name == "replicas").then_some(ms(500));
+            watched.tracker.finish(ms(900), replicas, ms(900));
+            let ended = watched.tracker.phases[0].is_complete();
+            (watched.begin, watched.end) = (vec![Some(0)], vec![ended.then_some(1)]);
+            let observed = super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0);
+            (name, observed.reached)
+        };
+        kinds.map(kind).into()
+    }
+
+    #[test]
+    fn what_ends_a_phase_decides_whether_a_failure_takes_its_figures() {
+        use Reached::{Begin, OwnEnd, SubjectEnd};
+        let expected = |all: [Reached; 7]| -> Vec<(&str, Reached)> {
+            ["whole", "line", "mark", "replicas", "settle", "invocation", "call"].into_iter().zip(all).collect()
+        };
+        assert_eq!(kinds(true), expected([SubjectEnd, OwnEnd, OwnEnd, SubjectEnd, OwnEnd, OwnEnd, SubjectEnd]));
+        assert_eq!(kinds(false), expected([SubjectEnd, Begin, Begin, Begin, Begin, Begin, Begin]));
     }
 }

@@ -27,6 +27,7 @@ pub mod watch;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use prony_core::conclude::conclude;
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
@@ -132,7 +133,7 @@ fn attempt(
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
-            conclude(&mut record, spec, &setting, Left { watched, executable, finished, deaths, probing: &probing })
+            fill(&mut record, lab, spec, &setting, Left { watched, executable, finished, deaths, probing: &probing })
         }
     };
     record.took = monotonic().since(began);
@@ -169,7 +170,7 @@ struct Left<'a> {
 }
 
 /// Puts into the record how a trial went, and returns what stands among its conditions.
-fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
+fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
     let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
     record.effective["executable"] = json!(executable);
     let program = setting.program;
@@ -177,9 +178,11 @@ fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, l
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
-    fill(record, spec, &watched, probing);
+    describe(record, spec, &watched, probing);
     record.effective["replicas"] = replicas::told::told(setting, &watched.replicas);
-    record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+    let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+    let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
+    (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
     json!({
         "executed_after": watched.executed.since(watched.released),
         "memory": watched.ended.memory,
@@ -226,10 +229,9 @@ fn declared(setting: &Setting<'_>, place: &Place) -> Value {
     })
 }
 
-/// Puts into the record what was seen of the program, and what it left behind.
-fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+/// Puts into the record what else was seen of the program, and what it left behind.
+fn describe(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
     let silent = probing.silent();
-    record.phases = figures::records(&spec.phases, watched, &record.series, &silent);
     let output = |captured: &Captured| json!(captured);
     let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);

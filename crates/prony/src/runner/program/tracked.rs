@@ -222,6 +222,12 @@ impl Tracked {
         self.end.is_none()
     }
 
+    /// Whether its end is that of the subject, so that nothing but how the trial ends tells whether it was reached: of the
+    /// program, of its replicas, or of all calls of a function, after which another might have come.
+    pub const fn ends_with_subject(&self) -> bool {
+        self.calls.is_some() || matches!(self.end, None | Some(Event::Replicas))
+    }
+
     /// Whether lines were to be read and none of them matched.
     pub fn heard_nothing(&self) -> bool {
         self.read.is_some() && self.told.is_empty() && self.digest.is_none()

@@ -1,0 +1,264 @@
+//! How a trial ended, and which of its phases are complete: decided here for every subject, stores and programs alike
+//! (METHOD 1.3, 8.1, 8.2).
+//!
+//! An observer says of each phase how far it came ([`Reached`]). What that is worth depends on how the whole trial ended,
+//! and on the operations that failed. Before, programs had a rule of their own: phases that end with the program were
+//! complete whatever the outcome, so that a crash was the fastest way to end.
+
+use crate::experiment::design::AllowedErrors;
+use crate::experiment::spec::{Action, Amount, PhaseSpec};
+use crate::metric::{Metric, MetricKey};
+use crate::outcome::{Ending, Outcome};
+use crate::record::{Completion, PhaseRecord};
+use crate::units::Nanos;
+
+/// How far a phase came, as its observer saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It never began.
+    Nothing,
+    /// It began, and something ended the trial before its own end.
+    Begin,
+    /// Its own end: the worker's report, a line, a mark, the return of a call, quiet.
+    OwnEnd,
+    /// The end of the subject: of the program, or of its replicas, or of all calls of a function that it may make.
+    SubjectEnd,
+}
+
+/// A phase as it was observed: its completion is not decided yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// What was measured.
+    pub phase: PhaseRecord,
+    /// How far it came.
+    pub reached: Reached,
+    /// Operations that failed because the disk was full.
+    pub disk_full: u64,
+}
+
+impl Observed {
+    /// A phase without operations that failed for want of space.
+    pub const fn new(phase: PhaseRecord, reached: Reached) -> Self {
+        Self { phase, reached, disk_full: 0 }
+    }
+}
+
+/// How the trial ended, and its phases with their completion.
+pub fn conclude(
+    specs: &[PhaseSpec],
+    allowed: AllowedErrors,
+    ending: Ending,
+    observed: Vec<Observed>,
+) -> (Ending, Vec<PhaseRecord>) {
+    let outcome = ending.outcome;
+    let spec = |one: &Observed| specs.iter().find(|spec| spec.name == one.phase.name);
+    let too_many = |one: &Observed| !spec(one).is_some_and(is_of_calls) && too_many_errors(one, allowed);
+    let first = observed.iter().find(|one| too_many(one));
+    let ending = match first {
+        Some(one) => with_errors(ending, one, allowed),
+        None => ending,
+    };
+    let mut earlier = false;
+    let completed = observed.into_iter().map(|one| {
+        let failed = too_many(&one);
+        let completion = match completion(one.reached, outcome) {
+            // Later phases work on what the failed operations left behind.
+            Completion::Complete if earlier || (failed && !spec(&one).is_some_and(is_bounded_by_time)) => {
+                Completion::Failed
+            }
+            completion => completion,
+        };
+        earlier |= failed;
+        PhaseRecord { completion, ..one.phase }
+    });
+    let completed = completed.collect();
+    (ending, completed)
+}
+
+/// A phase is complete where its own end was reached, and where that end is the subject's, only if the outcome is ok.
+fn completion(reached: Reached, outcome: Outcome) -> Completion {
+    match reached {
+        Reached::Nothing => Completion::NotReached,
+        Reached::Begin => Completion::Partial,
+        Reached::OwnEnd => Completion::Complete,
+        Reached::SubjectEnd if outcome.is_ok() => Completion::Complete,
+        Reached::SubjectEnd => Completion::Partial,
+    }
+}
+
+/// Whether a phase ends after a time and not after so much work. Of what a program does in a phase nobody knows.
+fn is_bounded_by_time(spec: &PhaseSpec) -> bool {
+    spec.action.ops().is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
+}
+
+/// Whether its operations are calls of a function: what one throws is for its caller to judge, and no failure.
+fn is_of_calls(spec: &PhaseSpec) -> bool {
+    matches!(&spec.action, Action::Observe(observe) if observe.call().is_some())
+}
+
+fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
+    Some(*phase.reading(MetricKey::amount(metric))?.measured()? as u64)
+}
+
+/// Operations of a phase that were offered, done or not; `None` where nobody counted both.
+pub fn offered(phase: &PhaseRecord) -> Option<u64> {
+    Some(count(phase, Metric::Operations)? + count(phase, Metric::Errors)?)
+}
+
+fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
+    let errors = count(&one.phase, Metric::Errors).unwrap_or(0);
+    !allowed.allows(errors, offered(&one.phase).unwrap_or(errors))
+}
+
+/// A trial that otherwise ended well failed by its operations.
+fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending {
+    let phase = &one.phase;
+    let errors = count(phase, Metric::Errors).unwrap_or(0);
+    let of = offered(phase).map(|offered| format!(" of {offered}")).unwrap_or_default();
+    let first = phase.errors.keys().next().map(|text| format!(", the first: {text}")).unwrap_or_default();
+    let shown = format!("{errors}{of} operations of `{}` failed, and {allowed} may fail{first}", phase.name);
+    let mut evidence = ending.evidence;
+    if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
+        evidence.push(shown);
+        return Ending { evidence, ..ending };
+    }
+    evidence.insert(0, shown);
+    let lasted = phase.begin.zip(phase.end).map_or(Nanos::ZERO, |(begin, end)| end.since(begin));
+    let outcome = if one.disk_full > 0 { Outcome::DiskFull } else { Outcome::Failed { code: None } };
+    Ending { outcome, phase: Some(phase.name.clone()), after: lasted, evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::experiment::spec::{Grouping, Ops, Order, Sampling};
+    use crate::outcome::OutOfMemory;
+    use crate::reading::Reading;
+    use crate::record::MetricKeyText;
+    use crate::units::Fraction;
+
+    const FAILURES: [Outcome; 8] = [
+        Outcome::OutOfMemory { by: OutOfMemory::Limit },
+        Outcome::OutOfMemory { by: OutOfMemory::Host },
+        Outcome::TimedOut,
+        Outcome::Crashed { signal: 11 },
+        Outcome::Failed { code: Some(1) },
+        Outcome::DiskFull,
+        Outcome::WrongAnswer,
+        Outcome::Killed,
+    ];
+
+    fn spec(name: &str, amount: Amount) -> PhaseSpec {
+        let ops = Ops {
+            amount,
+            transaction: Grouping::Each,
+            order: Order::Record,
+            threads: 1,
+            pause: None,
+            rate: None,
+            sample: Sampling::Every,
+            touch: true,
+        };
+        PhaseSpec { name: name.to_owned(), timed: true, action: Action::Put(ops), limit: None }
+    }
+
+    fn observed(name: &str, reached: Reached, counts: Option<(u64, u64)>) -> Observed {
+        let figure = |metric, n: u64| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(n as f64));
+        let counts = counts.into_iter();
+        let readings = counts.flat_map(|(ok, errors)| [figure(Metric::Operations, ok), figure(Metric::Errors, errors)]);
+        let phase = PhaseRecord {
+            name: name.to_owned(),
+            action: "put".to_owned(),
+            timed: true,
+            completion: Completion::NotReached,
+            begin: Some(Nanos::from_secs(1)),
+            end: Some(Nanos::from_secs(4)),
+            readings: BTreeMap::from([(String::new(), readings.collect())]),
+            histograms: Vec::new(),
+            groups: None,
+            throughput: None,
+            answer: None,
+            errors: BTreeMap::from([("no space".to_owned(), 3)]),
+        };
+        Observed::new(phase, reached)
+    }
+
+    fn ending(outcome: Outcome) -> Ending {
+        Ending { outcome, phase: None, after: Nanos::ZERO, evidence: Vec::new() }
+    }
+
+    fn completions(phases: &[PhaseRecord]) -> Vec<Completion> {
+        phases.iter().map(|phase| phase.completion).collect()
+    }
+
+    #[test]
+    fn phase_that_ends_with_its_subject_is_complete_only_where_the_trial_ended_well() {
+        let all = [Reached::OwnEnd, Reached::SubjectEnd, Reached::Begin, Reached::Nothing];
+        let of = |outcome| {
+            let phases = all.map(|reached| observed("p", reached, None)).into();
+            completions(&conclude(&[], AllowedErrors::default(), ending(outcome), phases).1)
+        };
+        use Completion::{Complete, NotReached, Partial};
+        assert_eq!(of(Outcome::Ok), [Complete, Complete, Partial, NotReached]);
+        for outcome in FAILURES {
+            assert_eq!(of(outcome), [Complete, Partial, Partial, NotReached], "{outcome}");
+        }
+    }
+
+    #[test]
+    fn operations_that_failed_are_not_work_and_what_follows_is_not_the_work_asked_for() {
+        let specs = ["load", "write", "read"].map(|name| spec(name, Amount::Records));
+        let of = |allowed, failed| {
+            let phases = vec![
+                observed("load", Reached::OwnEnd, Some((100, 0))),
+                observed("write", Reached::OwnEnd, Some((100 - failed, failed))),
+                observed("read", Reached::OwnEnd, Some((100, 0))),
+            ];
+            let (ending, phases) = conclude(&specs, allowed, ending(Outcome::Ok), phases);
+            (ending, completions(&phases))
+        };
+        use Completion::{Complete, Failed};
+        let none = AllowedErrors::default();
+        assert_eq!(of(none, 0), (ending(Outcome::Ok), vec![Complete; 3]));
+        let (how, completed) = of(none, 1);
+        assert_eq!((how.outcome, how.phase.as_deref()), (Outcome::Failed { code: None }, Some("write")));
+        assert_eq!(how.after, Nanos::from_secs(3));
+        assert_eq!(how.evidence, ["1 of 100 operations of `write` failed, and none may fail, the first: no space"]);
+        assert_eq!(completed, [Complete, Failed, Failed]);
+        assert_eq!(of(AllowedErrors::Count(1), 1).1, [Complete; 3]);
+        assert_eq!(of(AllowedErrors::Count(1), 2).1, [Complete, Failed, Failed]);
+        let share = AllowedErrors::Share(Fraction::new(0.05).unwrap());
+        assert_eq!((of(share, 5).1, of(share, 6).1), (vec![Complete; 3], vec![Complete, Failed, Failed]));
+    }
+
+    #[test]
+    fn phase_bounded_by_time_keeps_its_rate_of_what_succeeded() {
+        let specs = [spec("mix", Amount::Duration(Nanos::from_secs(1))), spec("read", Amount::Records)];
+        let phases =
+            vec![observed("mix", Reached::OwnEnd, Some((90, 10))), observed("read", Reached::OwnEnd, Some((100, 0)))];
+        let (how, phases) = conclude(&specs, AllowedErrors::default(), ending(Outcome::Ok), phases);
+        assert_eq!(how.outcome, Outcome::Failed { code: None });
+        assert_eq!(completions(&phases), [Completion::Complete, Completion::Failed]);
+    }
+
+    #[test]
+    fn full_disk_is_named_and_an_earlier_end_is_kept() {
+        let specs = [spec("write", Amount::Records)];
+        let full = || vec![Observed { disk_full: 3, ..observed("write", Reached::OwnEnd, Some((97, 3))) }];
+        let of = |outcome| conclude(&specs, AllowedErrors::default(), ending(outcome), full()).0;
+        assert_eq!(of(Outcome::Ok).outcome, Outcome::DiskFull);
+        assert_eq!(of(Outcome::TimedOut).outcome, Outcome::TimedOut);
+        assert!(of(Outcome::TimedOut).evidence[0].starts_with("3 of 100 operations of `write` failed"));
+    }
+
+    #[test]
+    fn failed_phase_has_counts_and_percentiles_and_no_time_or_rate() {
+        let counts = |metric| Completion::Failed.counts(metric);
+        assert!([Metric::Errors, Metric::Operations, Metric::LatencyP50, Metric::LatencyP999].into_iter().all(counts));
+        let none =
+            [Metric::Time, Metric::Wall, Metric::Rate, Metric::Cpu, Metric::Anon, Metric::Written, Metric::LatencyMax];
+        assert!(!none.into_iter().any(counts));
+    }
+}
