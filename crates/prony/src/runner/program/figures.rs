@@ -238,7 +238,7 @@ mod tests {
     }
 
     /// A phase that began at 100 ms and whose watch began 5 ms later; it came to an end at 900 ms, or never.
-    fn settle_record(result: Option<Reading<Nanos>>) -> PhaseRecord {
+    fn settle_record(result: Option<Reading<Nanos>>) -> Observed {
         let mut spec = spec("settle");
         let Action::Observe(observe) = &mut spec.action else { unreachable!() };
         observe.end = Some(Trigger::Settle(SettleSpec {
@@ -260,22 +260,22 @@ mod tests {
             let result = SettleResult { settled: true, time, watched: watched_for, step, cpu, written, blind: vec![] };
             watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
         }
-        super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase
+        super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
     }
 
     #[test]
     fn the_quiet_is_in_no_settle_time() {
-        let of = |record: &PhaseRecord, metric: Metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
+        let of = |one: &Observed, metric: Metric| one.phase.reading(MetricKey::amount(metric)).cloned().unwrap();
         let settled = settle_record(Some(Reading::Measured(ms(300))));
         let figures = [Metric::SettleTime, Metric::Time, Metric::Wall, Metric::Cpu].map(|metric| of(&settled, metric));
         assert_eq!(figures, [305e6, 305e6, 800e6, 40e6].map(Reading::Measured));
         assert!(settled.reading(MetricKey::gauge(Metric::Anon, Stat::End)).is_some_and(|r| r.measured().is_some()));
         let cap = Reading::Missing(Why::Failed("not settled within 800 ms".into()));
         let never = settle_record(Some(Reading::Missing(Why::Failed("not settled within 800 ms".into()))));
-        assert_eq!((of(&never, Metric::SettleTime), never.completion), (cap, Completion::Complete));
+        assert_eq!((of(&never, Metric::SettleTime), never.reached), (cap, Reached::OwnEnd));
         assert_eq!(of(&never, Metric::Wall), Reading::Measured(800e6));
         let ended = settle_record(None);
-        assert_eq!(ended.completion, Completion::Partial);
+        assert_eq!(ended.reached, Reached::Begin);
         assert!(matches!(of(&ended, Metric::Time), Reading::Missing(Why::Failed(why)) if why.contains("ended before")));
     }
 
