@@ -63,9 +63,8 @@ pub fn conclude(
         let failed = too_many(&one);
         let completion = match completion(one.reached, outcome) {
             // Later phases work on what the failed operations left behind.
-            Completion::Complete if earlier || (failed && !spec(&one).is_some_and(is_bounded_by_time)) => {
-                Completion::Failed
-            }
+            Completion::Complete if earlier => Completion::AfterFailure,
+            Completion::Complete if failed && !spec(&one).is_some_and(is_bounded_by_time) => Completion::Failed,
             completion => completion,
         };
         earlier |= failed;
@@ -115,7 +114,9 @@ fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending
     let phase = &one.phase;
     let errors = count(phase, Metric::Errors).unwrap_or(0);
     let of = offered(phase).map(|offered| format!(" of {offered}")).unwrap_or_default();
-    let first = phase.errors.keys().next().map(|text| format!(", the first: {text}")).unwrap_or_default();
+    let of_the_disk = |text: &&String| one.disk_full > 0 && text.contains("disk full");
+    let text = phase.errors.keys().find(of_the_disk).or(phase.errors.keys().next());
+    let first = text.map(|text| format!(", the first: {text}")).unwrap_or_default();
     let shown = format!("{errors}{of} operations of `{}` failed, and {allowed} may fail{first}", phase.name);
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
@@ -219,18 +220,18 @@ mod tests {
             let (ending, phases) = conclude(&specs, allowed, ending(Outcome::Ok), phases);
             (ending, completions(&phases))
         };
-        use Completion::{Complete, Failed};
+        use Completion::{AfterFailure, Complete, Failed};
         let none = AllowedErrors::default();
         assert_eq!(of(none, 0), (ending(Outcome::Ok), vec![Complete; 3]));
         let (how, completed) = of(none, 1);
         assert_eq!((how.outcome, how.phase.as_deref()), (Outcome::Failed { code: None }, Some("write")));
         assert_eq!(how.after, Nanos::from_secs(3));
         assert_eq!(how.evidence, ["1 of 100 operations of `write` failed, and none may fail, the first: no space"]);
-        assert_eq!(completed, [Complete, Failed, Failed]);
+        assert_eq!(completed, [Complete, Failed, AfterFailure]);
         assert_eq!(of(AllowedErrors::Count(1), 1).1, [Complete; 3]);
-        assert_eq!(of(AllowedErrors::Count(1), 2).1, [Complete, Failed, Failed]);
+        assert_eq!(of(AllowedErrors::Count(1), 2).1, [Complete, Failed, AfterFailure]);
         let share = AllowedErrors::Share(Fraction::new(0.05).unwrap());
-        assert_eq!((of(share, 5).1, of(share, 6).1), (vec![Complete; 3], vec![Complete, Failed, Failed]));
+        assert_eq!((of(share, 5).1, of(share, 6).1), (vec![Complete; 3], vec![Complete, Failed, AfterFailure]));
     }
 
     #[test]
@@ -240,7 +241,7 @@ mod tests {
             vec![observed("mix", Reached::OwnEnd, Some((90, 10))), observed("read", Reached::OwnEnd, Some((100, 0)))];
         let (how, phases) = conclude(&specs, AllowedErrors::default(), ending(Outcome::Ok), phases);
         assert_eq!(how.outcome, Outcome::Failed { code: None });
-        assert_eq!(completions(&phases), [Completion::Complete, Completion::Failed]);
+        assert_eq!(completions(&phases), [Completion::Complete, Completion::AfterFailure]);
     }
 
     #[test]
@@ -255,6 +256,7 @@ mod tests {
 
     #[test]
     fn failed_phase_has_counts_and_percentiles_and_no_time_or_rate() {
+        assert!(!Completion::AfterFailure.counts(Metric::LatencyP50), "what was not stored is found fast");
         let counts = |metric| Completion::Failed.counts(metric);
         assert!([Metric::Errors, Metric::Operations, Metric::LatencyP50, Metric::LatencyP999].into_iter().all(counts));
         let none =

@@ -111,9 +111,11 @@ impl<'de> Deserialize<'de> for MetricKeyText {
 pub enum Completion {
     /// Its own end was reached, and where that is the subject's, the trial ended well.
     Complete,
-    /// Its end was reached, but more of its operations, or of an earlier phase's, failed than the experiment allows: it did
-    /// not do the work that was asked for.
+    /// Its end was reached, but more of its operations failed than the experiment allows: it did not do the work that was
+    /// asked for.
     Failed,
+    /// Its end was reached, but it worked on what an earlier phase had left of which too many operations failed.
+    AfterFailure,
     /// It began and did not reach its end; its figures are partial.
     Partial,
     /// It never began.
@@ -136,7 +138,7 @@ impl Completion {
                     | Metric::LatencyP99
                     | Metric::LatencyP999
             ),
-            Self::Partial | Self::NotReached => false,
+            Self::AfterFailure | Self::Partial | Self::NotReached => false,
         }
     }
 }

@@ -187,7 +187,14 @@ impl Tally {
         let full = matches!(error, EngineError::DiskFull { .. });
         self.disk_full += u64::from(full);
         let hopeless = !(full || matches!(error, EngineError::Engine { .. })) || self.in_a_row >= FAILURES_IN_A_ROW;
-        if hopeless { Err(error) } else { Ok(()) }
+        match error {
+            _ if !hopeless => Ok(()),
+            // After a full disk some engines say nothing but that something failed before.
+            EngineError::Engine { engine, doing, source } if self.disk_full > 0 => {
+                Err(EngineError::DiskFull { engine, doing, source })
+            }
+            error => Err(error),
+        }
     }
 }
 
@@ -507,6 +514,16 @@ mod tests {
         assert!(tally.failed(2, refused("full")).is_err());
         assert_eq!((tally.operations, tally.errors), (3, 3 * 99 + 200));
         assert_eq!(tally.texts.into_values().collect::<Vec<_>>(), [3 * 99 + 100]);
+    }
+
+    #[test]
+    fn phase_that_a_full_disk_ended_says_so_whatever_the_engine_says_last() {
+        let mut tally = Tally::default();
+        let full = EngineError::DiskFull { engine: "fake", doing: "committing", source: "no space".into() };
+        tally.failed(1, full).unwrap();
+        (2..FAILURES_IN_A_ROW).for_each(|_| tally.failed(1, refused("failed before")).unwrap());
+        assert!(matches!(tally.failed(1, refused("failed before")), Err(EngineError::DiskFull { .. })));
+        assert_eq!(tally.disk_full, 1);
     }
 
     #[test]

@@ -54,7 +54,7 @@ fn metric(name: &MetricName, trial: &TrialRecord) -> Value {
             let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
             Value::Ended { at_least: bound(name.key, readings.and_then(|r| r.get(&MetricKeyText(name.key)))) }
         }
-        Completion::NotReached => Value::Ended { at_least: None },
+        Completion::NotReached | Completion::AfterFailure => Value::Ended { at_least: None },
         Completion::Failed if !phase.completion.counts(name.key.metric) => Value::Ended { at_least: None },
         Completion::Complete | Completion::Failed => Value::Missing(why),
     }

@@ -83,6 +83,7 @@ pub(super) const fn completion(completion: Completion) -> &'static str {
     match completion {
         Completion::Complete => "complete",
         Completion::Failed => "failed",
+        Completion::AfterFailure => "after_failure",
         Completion::Partial => "partial",
         Completion::NotReached => "not_reached",
     }

@@ -269,7 +269,9 @@ mod tests {
         let settled = settle_record(Some(Reading::Measured(ms(300))));
         let figures = [Metric::SettleTime, Metric::Time, Metric::Wall, Metric::Cpu].map(|metric| of(&settled, metric));
         assert_eq!(figures, [305e6, 305e6, 800e6, 40e6].map(Reading::Measured));
-        assert!(settled.reading(MetricKey::gauge(Metric::Anon, Stat::End)).is_some_and(|r| r.measured().is_some()));
+        assert!(
+            settled.phase.reading(MetricKey::gauge(Metric::Anon, Stat::End)).is_some_and(|r| r.measured().is_some())
+        );
         let cap = Reading::Missing(Why::Failed("not settled within 800 ms".into()));
         let never = settle_record(Some(Reading::Missing(Why::Failed("not settled within 800 ms".into()))));
         assert_eq!((of(&never, Metric::SettleTime), never.reached), (cap, Reached::OwnEnd));
