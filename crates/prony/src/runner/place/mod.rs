@@ -7,7 +7,7 @@ pub mod dependency;
 pub mod links;
 pub mod revision;
 pub mod setting;
-mod sources;
+pub mod sources;
 pub mod startable;
 #[cfg(test)]
 mod tests;
