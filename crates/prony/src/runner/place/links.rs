@@ -205,7 +205,7 @@ impl Lister<'_> {
     /// Copies what a link leads to in its place. What is not there, or is no file and no directory, is left out.
     fn instead(&mut self, way: Way, to: &Path) -> io::Result<Linked> {
         let about = match fs::metadata(&way.end) {
-            Ok(about) if about.is_dir() || about.is_file() => about,
+            Ok(about) if is_copied(about.file_type()) && !way.missing => about,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
             _ => return Ok(Linked::Settled),
         };
@@ -231,20 +231,23 @@ struct Way {
     leaves: bool,
     /// The links lead in a circle.
     endless: bool,
+    /// Something on the way is not there.
+    missing: bool,
 }
 
 /// Follows a link in a tree as the kernel does.
 fn follow(link: &Path, root: &Path) -> io::Result<Way> {
-    let mut way = Way { end: link.parent().unwrap_or(Path::new("/")).to_path_buf(), leaves: false, endless: false };
-    let (mut rest, mut exists, mut links) = (backwards(&fs::read_link(link)?), true, 1);
+    let end = link.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let mut way = Way { end, leaves: false, endless: false, missing: false };
+    let (mut rest, mut links) = (backwards(&fs::read_link(link)?), 1);
     while let Some(part) = rest.pop() {
         if part == ".." {
             way.end.pop();
         } else {
             // An absolute one replaces the whole path.
             way.end.push(&part);
-            let about = if exists { fs::symlink_metadata(&way.end).ok() } else { None };
-            exists = about.is_some();
+            let about = if way.missing { None } else { fs::symlink_metadata(&way.end).ok() };
+            way.missing = about.is_none();
             if about.is_some_and(|about| about.is_symlink()) {
                 links += 1;
                 if links > MOST_LINKS {

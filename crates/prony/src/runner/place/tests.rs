@@ -191,7 +191,9 @@ fn build(home: &Path, makings: &[Making]) {
     let mut paths: Vec<PathBuf> =
         ["site", "site/d", "other", "other/d", "site/d/f", "other/d/f"].map(PathBuf::from).into();
     for (parent, name, what, which) in makings {
-        let dirs: Vec<&PathBuf> = paths.iter().filter(|path| home.join(path).is_dir()).collect();
+        // Never outside of the folder, whatever leads there.
+        let ours = |path: &Path| fs::canonicalize(home.join(path)).is_ok_and(|path| path.is_dir() && path.starts_with(home));
+        let dirs: Vec<&PathBuf> = paths.iter().filter(|path| ours(path)).collect();
         let path = dirs[usize::from(*parent) % dirs.len()].join(["a", "b", "c", "d", "f"][usize::from(*name) % 5]);
         let other = &paths[usize::from(*which) % paths.len()];
         let up: PathBuf = path.components().skip(1).map(|_| "..").collect();
