@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::outcome::Ending;
 use crate::plan::PlannedTrial;
 use crate::reading::Reading;
-use crate::units::Nanos;
+use crate::units::{Bytes, Nanos};
 
 /// Something happened in a run. `--json` prints one a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +30,15 @@ pub enum Event {
     HostProbe {
         /// What is being measured.
         what: String,
+    },
+    /// A program's directory is being copied, which takes long.
+    Copying {
+        /// The directory, as the file names it.
+        directory: String,
+        /// How much of its files is copied.
+        done: Bytes,
+        /// How much they are.
+        total: Bytes,
     },
     /// A trial begins.
     TrialBegan {

@@ -1,7 +1,12 @@
-//! Who a process is, beyond a number that is used again, and names that tell whose a thing is.
+//! Who a process is, beyond a number that is used again, and the names of what prony makes.
 
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How names begin of what a process of prony makes and locks ([`crate::lock::Lock`]).
+const PREFIX: &str = "prony-run-";
 
 /// A process: its number, and the clock tick since boot at which it began, so that a reused number is told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -53,24 +58,29 @@ impl ProcessId {
         place(pid).map_or(Self { pid, start: 0 }, |place| place.id)
     }
 
-    /// Whether this very process still runs.
-    pub(crate) fn is_alive(self) -> bool {
-        place(self.pid).is_some_and(|place| place.id == self && !place.zombie)
-    }
-
-    /// A name below which nobody else makes anything: `prony-PID-START-N`.
+    /// A name that nobody else gives: `prony-run-PID-START-N`. PID and START help a reader; processes in different PID
+    /// namespaces may have the same, and N begins at random.
     pub(crate) fn next_name(self) -> String {
+        static FIRST: OnceLock<u64> = OnceLock::new();
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        format!("prony-{}-{}-{}", self.pid, self.start, NEXT.fetch_add(1, Ordering::Relaxed))
+        let first = FIRST.get_or_init(|| RandomState::new().hash_one(self.pid) >> 24);
+        format!("{PREFIX}{}-{}-{}", self.pid, self.start, first + NEXT.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Whose name this is; `None` for names that prony did not give.
-    pub(crate) fn of_name(name: &str) -> Option<Self> {
-        let mut parts = name.strip_prefix("prony-")?.splitn(3, '-');
-        let (pid, start) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        parts.next()?;
-        Some(Self { pid, start })
+    /// The name of what a process makes once.
+    pub(crate) fn only_name(self, what: &str) -> String {
+        format!("{PREFIX}{}-{}-{what}", self.pid, self.start)
     }
+}
+
+/// Whether a name is one that prony gives. Whose it is tells only the lock.
+pub(crate) fn is_name(name: &str) -> bool {
+    let parts = |name: &str| {
+        let mut parts = name.strip_prefix(PREFIX)?.splitn(3, '-');
+        let numbers: (i32, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        parts.next().map(|_| numbers)
+    };
+    parts(name).is_some()
 }
 
 #[cfg(test)]
@@ -88,21 +98,19 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_their_owner() {
+    fn names_are_given_once_and_known_again() {
         let me = ProcessId::current();
-        assert!(me.is_alive());
         let (a, b) = (me.next_name(), me.next_name());
         assert_ne!(a, b);
-        assert_eq!(ProcessId::of_name(&a), Some(me));
-        for other in ["prony", "prony-1", "prony-1-2", "prony-x-2-3", "postgres-1-2-3"] {
-            assert_eq!(ProcessId::of_name(other), None, "{other}");
+        assert!(is_name(&a) && is_name(&me.only_name("runner")));
+        for other in ["prony-run", "prony-run-1", "prony-run-1-2", "prony-run-x-2-3", "prony-1-2-3", "postgres-1-2-3"] {
+            assert!(!is_name(other), "{other}");
         }
     }
 
     #[test]
-    fn a_reused_number_is_not_the_same_process() {
+    fn the_calling_process_is_among_all() {
         let me = ProcessId::current();
-        assert!(!ProcessId { start: me.start + 1, ..me }.is_alive());
         assert!(all_places().iter().any(|place| place.id == me));
     }
 }

@@ -69,6 +69,16 @@ pub enum Error {
         /// The database's path.
         path: PathBuf,
     },
+    /// Another session works on the run, or that cannot be told.
+    #[error("run {run} in `{}` {}", .path.display(), if .source.is_some() { "cannot be locked" } else { "is under way in another process" })]
+    RunIsLive {
+        /// The run's number.
+        run: i64,
+        /// The database's path.
+        path: PathBuf,
+        /// What the system says, where it is not known whether another session works on the run.
+        source: Option<io::Error>,
+    },
     /// The trial is not in the run.
     #[error("no trial at position {position} in run {run}")]
     NoTrial {
@@ -154,6 +164,19 @@ pub enum Error {
         /// What happened.
         message: String,
     },
+    /// A symbolic link leads out of a directory that is to be copied: what writes through it in the copy would change
+    /// what is the user's.
+    #[error("`{}` leads out of the directory `{}`, to `{}`{}", .link.display(), .directory.display(), .to.display(), others(*.more))]
+    LinkOut {
+        /// The link.
+        link: PathBuf,
+        /// The directory.
+        directory: PathBuf,
+        /// What it leads to.
+        to: PathBuf,
+        /// How many more links lead out.
+        more: usize,
+    },
     /// A program's directory could not be copied.
     #[error("cannot copy `{}`", .path.display())]
     Copy {
@@ -182,7 +205,19 @@ impl Error {
             Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
             Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
             Self::OlderDatabase { .. } => Some("copy it to a folder that can be written, and open it there".to_owned()),
+            Self::RunIsLive { source: None, .. } => Some("wait for its end, or interrupt it (Ctrl+C) first".to_owned()),
+            Self::RunIsLive { .. } => {
+                Some("only who may write beside the database can delete or resume a run".to_owned())
+            }
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
+            Self::LinkOut { directory, to, .. } if directory.starts_with(to) => Some(
+                "it leads to what holds the directory itself, which cannot be copied in its place: remove it"
+                    .to_owned(),
+            ),
+            Self::LinkOut { .. } => Some(
+                "`links = \"copy\"` in the program's table copies what such links lead to; or replace the link"
+                    .to_owned(),
+            ),
             Self::Arguments { hint, .. } => Some(hint.clone()),
             Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
             Self::Probe(prony_probe::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
@@ -213,6 +248,10 @@ impl Error {
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
+}
+
+fn others(more: usize) -> String {
+    if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
 }
 
 const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";

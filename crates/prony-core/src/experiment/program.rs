@@ -26,6 +26,9 @@ pub struct ProgramSpec {
     pub directory: Option<String>,
     /// Which copy of `directory` it works in.
     pub copy: CopyOf,
+    /// What becomes of links in `directory` that lead out of it, where it is copied.
+    #[serde(default)]
+    pub links: OutwardLinks,
     /// Where its data lie: a file or a directory, relative to the one it works in; [`DIR`] and [`TMP`] stand for paths. Its size is read at edges of phases.
     #[serde(default)]
     pub store: Option<String>,
@@ -122,6 +125,17 @@ pub enum CopyOf {
     Trial,
     /// None: it works in the directory itself.
     None,
+}
+
+/// What becomes of a symbolic link that leads out of a directory that is copied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OutwardLinks {
+    /// It refuses the run.
+    #[default]
+    Refuse,
+    /// What it leads to is copied in its place.
+    Copy,
 }
 
 /// What a program reads.

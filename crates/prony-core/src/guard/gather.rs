@@ -33,6 +33,7 @@ pub fn of_run(experiment: &Experiment, trials: &[TrialRecord], primary: Option<&
     }
     found.extend(of_baselines(experiment, trials, primary));
     found.extend(run::answers_unchecked(experiment, trials));
+    found.extend(run::sources_differ(trials));
     found
 }
 

@@ -1,5 +1,7 @@
 //! Guards that look at one trial of a program.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, amount};
@@ -35,6 +37,23 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.extend(store_carried_over(record));
     findings.extend(store_read_long(record));
     findings
+}
+
+/// Paths of a program's directory that are not as they were when the run began: later copies hold something else, or the
+/// program has written there.
+pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
+    let (first, more) = (paths.first()?, paths.len() - 1);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let message = format!(
+        "`{}`{more} in the program's directory `{}` changed since the run began",
+        first.display(),
+        directory.display()
+    );
+    let hint = "leave the directory alone while a run is under way; where the program itself writes there, by a path of its \
+                own, let it write to its copy (`{dir}`)";
+    let finding = Finding::of("source_changed", Severity::Warning, message, hint);
+    let named: Vec<_> = paths.iter().take(20).map(|path| path.to_string_lossy()).collect();
+    Some(finding.with(json!({ "directory": directory.to_string_lossy(), "paths": named, "all": paths.len() })))
 }
 
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
@@ -263,6 +282,18 @@ pub(super) mod tests {
             sampler_cpu: Reading::Measured(Nanos::ZERO),
             findings: vec![],
         }
+    }
+
+    #[test]
+    fn source_changed_names_the_first_path_and_counts_the_others() {
+        let found = |paths: &[&str]| {
+            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
+            source_changed(Path::new("/home/site"), &paths).map(|finding| finding.message)
+        };
+        assert_eq!(found(&[]), None);
+        let one = "`a.js` in the program's directory `/home/site` changed since the run began";
+        assert_eq!(found(&["a.js"]).as_deref(), Some(one));
+        assert_eq!(found(&["a.js", "b", "c"]), Some(one.replace("`a.js`", "`a.js` and 2 more")));
     }
 
     #[test]

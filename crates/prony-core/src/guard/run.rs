@@ -1,5 +1,7 @@
 //! Guards that look at a whole run.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::json;
 
 use super::{Finding, Severity, percent};
@@ -82,6 +84,23 @@ fn blocks(n: u32) -> String {
     if n == 1 { "1 block is".to_owned() } else { format!("{n} blocks are") }
 }
 
+/// The directory of a program was not the same whenever a copy was made of it, as where a run is resumed.
+pub fn sources_differ(trials: &[TrialRecord]) -> Option<Finding> {
+    let mut states: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    let sources = trials.iter().map(|trial| &trial.effective["source"]);
+    for (directory, state) in sources.filter_map(|of| Some((of["directory"].as_str()?, of["state"].as_str()?))) {
+        states.entry(directory).or_default().insert(state);
+    }
+    let (directory, states) = states.into_iter().find(|(_, states)| states.len() > 1)?;
+    let message = format!(
+        "the program's directory `{directory}` changed while the run was made: {} states of it were copied",
+        states.len()
+    );
+    let hint = "trials of different copies are trials of different programs: begin a new run";
+    let data = json!({ "directory": directory, "states": states });
+    Some(Finding::of("sources_differ", Severity::Warning, message, hint).with(data))
+}
+
 /// Comparisons of stores in which no answer was checked: nothing was read back that the arms could agree on, so that a
 /// store which loses or garbles what it is given looks like any other (METHOD 1.5).
 pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Option<Finding> {
@@ -123,6 +142,18 @@ mod tests {
         let small: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i) * 0.01).collect();
         assert_eq!(drifting(&small, 0.03), None);
         assert_eq!(drifting(&[1.0, 2.0], 0.03), None);
+    }
+
+    #[test]
+    fn sources_differ_where_one_directory_was_copied_in_two_states() {
+        let trial = |directory: &str, state: &str| {
+            let effective = json!({ "source": { "directory": directory, "state": state } });
+            crate::guard::program::tests::record(crate::outcome::Outcome::Ok, effective)
+        };
+        let none = crate::guard::program::tests::record(crate::outcome::Outcome::Ok, json!({ "source": null }));
+        assert_eq!(sources_differ(&[trial("/a", "1"), trial("/b", "2"), trial("/a", "1"), none]), None);
+        let found = sources_differ(&[trial("/a", "1"), trial("/b", "2"), trial("/b", "3")]).unwrap();
+        assert!(found.message.contains("`/b`") && found.message.contains("2 states"), "{}", found.message);
     }
 
     #[test]

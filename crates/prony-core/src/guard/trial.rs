@@ -174,6 +174,18 @@ pub fn swapped(record: &TrialRecord) -> Option<Finding> {
     Some(found.with(json!({ "swap": most.as_bytes(), "pages": pages })))
 }
 
+/// Other runs of prony were under way on the machine; at most `count` at the trial's begin or end.
+pub fn other_run(count: usize) -> Finding {
+    let what = match count {
+        0 => "another run of prony began and ended".to_owned(),
+        1 => "another run of prony was under way".to_owned(),
+        _ => format!("{count} other runs of prony were under way"),
+    };
+    let message = format!("{what} on this machine during the trial");
+    let hint = "each takes processors, memory and disk from the other: run them one after another";
+    Finding::of("other_run", Severity::Warning, message, hint).with(json!({ "runs": count }))
+}
+
 /// The processor or the control group held the trial back.
 pub fn throttled(weather: &Weather) -> Option<Finding> {
     let (thermal, limit) = (weather.throttled_thermal.unwrap_or(0.0), weather.throttled_limit.unwrap_or(0.0));

@@ -1,20 +1,20 @@
 //! A directory for one trial, on the file system of the results, that does not outlive it.
 
-use std::fs::{self, File};
+use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
-
 use crate::error::Error;
-use crate::owner::ProcessId;
+use crate::lock::Lock;
+use crate::owner::{ProcessId, is_name};
 
 /// A directory that is removed when this value goes. A supervisor that was told of it removes it when the runner is
 /// killed, and [`Scratch::sweep`] when both were.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    /// Locked as long as the owner lives, so that a sweep in another process namespace sees that it is in use.
-    _lock: File,
+    /// As long as it is held, no sweep removes the directory.
+    _lock: Option<Lock>,
 }
 
 impl Scratch {
@@ -25,9 +25,7 @@ impl Scratch {
     pub fn create(near: &Path) -> Result<Self, Error> {
         let near = fs::canonicalize(near).map_err(Error::file("find", near))?;
         let path = near.join(format!(".{}", ProcessId::current().next_name()));
-        fs::create_dir(&path).map_err(Error::file("create", &path))?;
-        let lock = File::open(&path).map_err(Error::file("open", &path))?;
-        flock(&lock, FlockOperation::NonBlockingLockShared).map_err(|e| Error::file("lock", &path)(e.into()))?;
+        let lock = Lock::of_new(&path, &|path| fs::create_dir(path)).map_err(Error::file("create", &path))?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -44,16 +42,17 @@ impl Scratch {
         remove_tree(&self.path)
     }
 
-    /// Removes the directories inside `near` whose runner and supervisor were killed; returns their paths. Those of
-    /// other users, which may not be removed, are left.
+    /// Removes the directories inside `near` that nobody has locked; returns their paths. Those of other users, which may
+    /// not be removed, are left.
     ///
     /// # Errors
-    /// When `near` cannot be read, or a stale directory cannot be removed for another reason.
+    /// When `near` cannot be read, or a directory without an owner cannot be removed for another reason.
     pub fn sweep(near: &Path) -> Result<Vec<PathBuf>, Error> {
         let mut removed = Vec::new();
         for entry in fs::read_dir(near).map_err(Error::file("read", near))?.flatten() {
             let path = entry.path();
-            if is_stale(&path) {
+            // Held to the end of the removal.
+            if let Some(_lock) = Self::abandoned(&path) {
                 match remove_tree(&path) {
                     Ok(()) => removed.push(path),
                     Err(error) if error.is_denied() => {}
@@ -62,6 +61,16 @@ impl Scratch {
             }
         }
         Ok(removed)
+    }
+
+    /// Whether a name is one of a scratch directory's, of this or another run.
+    pub fn is_name(name: &OsStr) -> bool {
+        name.to_str().and_then(|name| name.strip_prefix('.')).is_some_and(is_name)
+    }
+
+    /// A lock on a scratch directory that nobody uses.
+    fn abandoned(path: &Path) -> Option<Lock> {
+        path.file_name().filter(|name| Self::is_name(name)).and_then(|_| Lock::exclusive(path).ok())
     }
 }
 
@@ -78,16 +87,6 @@ pub(super) fn remove_tree(path: &Path) -> Result<(), Error> {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(Error::file("remove", path)(error)),
         _ => Ok(()),
     }
-}
-
-fn is_stale(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('.'));
-    let Some(owner) = name.and_then(ProcessId::of_name) else { return false };
-    if owner.is_alive() {
-        return false;
-    }
-    let Ok(directory) = File::open(path) else { return false };
-    flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
 #[cfg(test)]
@@ -108,22 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_takes_only_what_nobody_owns() {
+    fn sweep_goes_by_the_lock_and_not_by_the_process_number() {
         let near = tempfile::tempdir().unwrap();
         let mine = Scratch::create(near.path()).unwrap();
-        let dead = ProcessId { start: ProcessId::current().start + 1, ..ProcessId::current() };
-        let make = |name: &str| {
-            let path = near.path().join(name);
+        let make = |owner: ProcessId| {
+            let path = near.path().join(format!(".{}", owner.next_name()));
             fs::create_dir(&path).unwrap();
             path
         };
-        let stale = make(&format!(".{}", dead.next_name()));
-        let in_use = make(&format!(".{}", dead.next_name()));
-        let stranger = make("results");
-        let lock = File::open(&in_use).unwrap();
-        flock(&lock, FlockOperation::LockShared).unwrap();
-        assert_eq!(Scratch::sweep(near.path()).unwrap(), std::slice::from_ref(&stale));
-        assert!(!stale.exists() && in_use.exists() && stranger.exists() && mine.path().exists());
+        // As another PID namespace sees it: the number of a live process, or of none, says nothing.
+        let (left, in_use) = (make(ProcessId::current()), make(ProcessId { pid: i32::MAX, start: 1 }));
+        fs::create_dir(near.path().join("results")).unwrap();
+        let _lock = Lock::shared(&in_use).unwrap();
+        assert_eq!(Scratch::sweep(near.path()).unwrap(), std::slice::from_ref(&left));
+        assert!(!left.exists() && in_use.exists() && near.path().join("results").exists() && mine.path().exists());
     }
 
     #[test]

@@ -266,7 +266,8 @@ impl Supervisor {
     }
 
     /// Has the nursery enter the group: what is born there later is in it, and nothing has to be moved.
-    fn keep(&mut self, group: Option<Group>, scratch: Vec<Text>) {
+    fn keep(&mut self, mut group: Option<Group>, scratch: Vec<Text>) {
+        group.iter_mut().for_each(Group::lock);
         self.scratch = scratch.into_iter().map(Text::into_path).collect();
         let entered = group.as_ref().map_or(Ok(()), |group| self.nursery.enter(&group.entrances()));
         self.group = group;
@@ -287,6 +288,7 @@ impl Supervisor {
     fn start(&mut self, spec: WireSpec) {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
         (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
+        self.group.iter_mut().for_each(Group::lock);
         self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match Child::make(spec, fds, &self.nursery) {

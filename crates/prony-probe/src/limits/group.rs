@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prony_core::experiment::spec::Limits;
@@ -17,6 +18,7 @@ use super::files::{processes, subgroups, write};
 use super::hierarchy::Hierarchies;
 use super::{v1, v2};
 use crate::error::Error;
+use crate::lock::Lock;
 use crate::owner::ProcessId;
 
 /// What a user can do where limits are not permitted.
@@ -45,6 +47,19 @@ pub struct Group {
     v2_controllers: Vec<String>,
     memory: Option<Bytes>,
     notes: Vec<String>,
+    /// One on each directory: no sweep removes what is locked.
+    #[serde(skip)]
+    locks: Locks,
+}
+
+/// Shared by the clones of a group, and no part of what it is: a supervisor takes its own ([`Group::lock`]).
+#[derive(Clone, Debug, Default)]
+struct Locks(Vec<Arc<Lock>>);
+
+impl PartialEq for Locks {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// Where a controller works for a group.
@@ -81,7 +96,8 @@ impl Group {
     }
 
     fn named(name: String) -> Self {
-        Self { name, v1: BTreeMap::new(), v2: None, v2_controllers: Vec::new(), memory: None, notes: Vec::new() }
+        let (v1, v2, v2_controllers, memory, notes) = (BTreeMap::new(), None, Vec::new(), None, Vec::new());
+        Self { name, v1, v2, v2_controllers, memory, notes, locks: Locks::default() }
     }
 
     /// The same in given hierarchies; `make` makes a directory with the files that a kernel would put there.
@@ -117,7 +133,7 @@ impl Group {
     fn add_v1(&mut self, controller: &str, parent: &Path, make: &dyn Fn(&Path) -> io::Result<()>) {
         let dir = parent.join(&self.name);
         // Controllers that are mounted together share a directory.
-        let made = if self.v1.values().any(|made| *made == dir) { Ok(()) } else { make(&dir) };
+        let made = if self.v1.values().any(|made| *made == dir) { Ok(()) } else { self.make(&dir, make) };
         match made {
             Ok(()) => drop(self.v1.insert(controller.to_owned(), dir)),
             Err(error) => self.notes.push(format!("{REFUSAL} for `{controller}` in `{}`: {error}", parent.display())),
@@ -127,13 +143,25 @@ impl Group {
     fn add_v2(&mut self, parent: &Path, controllers: &[&str], make: &dyn Fn(&Path) -> io::Result<()>) {
         self.v2_controllers = v2::hand_down(parent, controllers);
         let dir = parent.join(&self.name);
-        match make(&dir) {
+        match self.make(&dir, make) {
             Ok(()) => self.v2 = Some(dir),
             Err(error) => {
                 self.v2_controllers.clear();
                 self.notes.push(format!("{REFUSAL} of version 2 in `{}`: {error}", parent.display()));
             }
         }
+    }
+
+    /// Makes a directory that is locked; where control groups take no locks, no sweep removes it.
+    fn make(&mut self, dir: &Path, make: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<()> {
+        self.locks.0.extend(Lock::of_new(dir, make)?.map(Arc::new));
+        Ok(())
+    }
+
+    /// Locks the directories for this process too, which was given the group by another.
+    pub(crate) fn lock(&mut self) {
+        let locks: Vec<_> = self.directories().into_iter().filter_map(|dir| Lock::shared(dir).ok()).collect();
+        self.locks.0.extend(locks.into_iter().map(Arc::new));
     }
 
     /// Where a controller works, version 1 first: a controller is only ever in one of the two.
@@ -332,14 +360,7 @@ impl Group {
     pub(super) fn existing(hierarchies: &Hierarchies, name: &str) -> Self {
         let there = |parent: &PathBuf| Some(parent.join(name)).filter(|dir| dir.is_dir());
         let v1 = hierarchies.v1.iter().filter_map(|(controller, parent)| Some((controller.clone(), there(parent)?)));
-        Self {
-            name: name.to_owned(),
-            v1: v1.collect(),
-            v2: hierarchies.v2.as_ref().and_then(there),
-            v2_controllers: Vec::new(),
-            memory: None,
-            notes: Vec::new(),
-        }
+        Self { v1: v1.collect(), v2: hierarchies.v2.as_ref().and_then(there), ..Self::named(name.to_owned()) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::owner::ProcessId;
+use crate::owner::{ProcessId, is_name};
 
 /// Our own place in each hierarchy; new groups go below it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,11 +52,11 @@ fn parse_place(line: &str) -> Option<(Vec<&str>, &str)> {
 /// The name of the group that a runner on version 2 may have to move itself into, since a group with processes of
 /// its own gives no controllers to groups below it.
 pub(super) fn leaf_name(owner: ProcessId) -> String {
-    format!("prony-{}-{}-runner", owner.pid, owner.start)
+    owner.only_name("runner")
 }
 
 fn outside_our_leaf(own: PathBuf) -> PathBuf {
-    let is_leaf = |name: &str| name.ends_with("-runner") && ProcessId::of_name(name).is_some();
+    let is_leaf = |name: &str| name.ends_with("-runner") && is_name(name);
     match (own.file_name().and_then(|name| name.to_str()), own.parent()) {
         (Some(name), Some(parent)) if is_leaf(name) => parent.to_owned(),
         _ => own,

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io;
 
 use super::group::Group;
 use super::hierarchy::Hierarchies;
 use crate::error::Error;
-use crate::owner::ProcessId;
+use crate::lock::Lock;
+use crate::owner::is_name;
 
-/// Kills and removes the groups beside ours whose runner is gone; returns their names. Those of other users, which may
-/// not be removed, are left.
+/// Kills and removes the groups beside ours that nobody has locked; returns their names. Those of other users, which may
+/// not be removed, are left, and so are those whose lock cannot be examined.
 ///
 /// # Errors
-/// When a stale group cannot be removed for another reason.
+/// When a group without an owner cannot be removed for another reason.
 pub fn sweep() -> Result<Vec<String>, Error> {
     sweep_in(&Hierarchies::read())
 }
@@ -23,10 +25,13 @@ fn sweep_in(hierarchies: &Hierarchies) -> Result<Vec<String>, Error> {
         let entries = fs::read_dir(parent).into_iter().flatten().flatten();
         names.extend(entries.filter_map(|entry| entry.file_name().into_string().ok()));
     }
-    let stale = |name: &String| ProcessId::of_name(name).is_some_and(|owner| !owner.is_alive());
     let mut removed = Vec::new();
-    for name in names.into_iter().filter(stale) {
+    for name in names.into_iter().filter(|name| is_name(name)) {
         let group = Group::existing(hierarchies, &name);
+        let locks: io::Result<Vec<Lock>> = group.directories().into_iter().map(Lock::exclusive).collect();
+        if locks.is_err() {
+            continue;
+        }
         group.kill();
         match group.remove() {
             Ok(()) => removed.push(name),
@@ -40,22 +45,27 @@ fn sweep_in(hierarchies: &Hierarchies) -> Result<Vec<String>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::owner::ProcessId;
 
     #[test]
-    fn only_groups_of_the_dead_are_removed() {
+    fn sweep_goes_by_the_lock_and_not_by_the_process_number() {
         let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let me = ProcessId::current();
-        let dead = ProcessId { start: me.start + 1, ..me }.next_name();
-        let mine = me.next_name();
-        for dir in [a.path().join(&dead), b.path().join(&dead).join("below"), a.path().join(&mine), b.path().join("x")]
-        {
-            fs::create_dir_all(dir).unwrap();
-        }
+        // As another PID namespace sees it: the number of a live process, or of none, says nothing.
+        let (left, owned) = (me.next_name(), ProcessId { pid: i32::MAX, start: 1 }.next_name());
+        let dirs =
+            [a.path().join(&left), b.path().join(&left).join("below"), a.path().join(&owned), b.path().join("x")];
+        dirs.iter().for_each(|dir| fs::create_dir_all(dir).unwrap());
+        let lock = Lock::shared(&a.path().join(&owned)).unwrap();
         let v1 = [("memory".to_owned(), a.path().to_owned())].into();
         let hierarchies = Hierarchies { v1, v2: Some(b.path().to_owned()) };
-        assert_eq!(sweep_in(&hierarchies).unwrap(), std::slice::from_ref(&dead));
-        assert!(!a.path().join(&dead).exists() && !b.path().join(&dead).exists());
-        assert!(a.path().join(&mine).exists() && b.path().join("x").exists());
+        assert_eq!(sweep_in(&hierarchies).unwrap(), std::slice::from_ref(&left));
+        assert!(!a.path().join(&left).exists() && !b.path().join(&left).exists());
+        assert!(a.path().join(&owned).exists() && b.path().join("x").exists());
         assert!(sweep_in(&hierarchies).unwrap().is_empty());
+        drop(lock);
+        // A child that another test forks holds a copy of our descriptor for an instant.
+        let swept = std::iter::repeat_with(|| sweep_in(&hierarchies).unwrap()).find(|names| !names.is_empty());
+        assert_eq!(swept.unwrap(), [owned]);
     }
 }

@@ -10,6 +10,7 @@ use super::figures::{Figures, Version};
 use super::files::{entry, number, processes, sum_of_fields, table, write};
 use super::hierarchy::leaf_name;
 use super::v1::{PERIOD, quota};
+use crate::lock::Lock;
 use crate::owner::ProcessId;
 
 /// Controllers that limit or count.
@@ -48,10 +49,12 @@ fn step_aside(parent: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::ResourceBusy.into());
     }
     let leaf = parent.join(leaf_name(me));
-    match fs::create_dir(&leaf) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => write(&leaf, "cgroup.procs", &me.pid.to_string()),
+    match Lock::of_new(&leaf, &|dir| fs::create_dir(dir)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        // It is this process's to its end.
+        made => std::mem::forget(made),
     }
+    write(&leaf, "cgroup.procs", &me.pid.to_string())
 }
 
 /// Limits memory, page cache included, with swap off, and has the whole group killed together; returns how swap is

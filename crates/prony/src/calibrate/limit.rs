@@ -37,7 +37,7 @@ pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
     let experiment =
         experiment.map_err(|problems| Error::Experiment { file: FILE.to_owned(), text: TEXT.to_owned(), problems })?;
     let mut log = Log::default();
-    let lab = Lab::new(&experiment, &bench.near, Interrupt::default(), &mut log)?;
+    let lab = Lab::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
     let plan = plan::plan(&experiment);
     let Some(planned) = plan.first() else { return Ok(Ran::NotRun("the plan is empty".to_owned())) };
     Ok(Ran::Lines(lines(&trial::run(&lab, planned, &mut log)?)))

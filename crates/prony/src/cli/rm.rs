@@ -27,13 +27,14 @@ pub struct RmArgs {
 /// can answer. Says on `ask` what was deleted.
 ///
 /// # Errors
-/// Those of the database, [`Error::NoRun`], [`Error::Arguments`] where nobody can answer, [`Error::Write`].
+/// Those of the database, [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Arguments`] where nobody can answer, [`Error::Write`].
 pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut dyn Write) -> Result<(), Error> {
     let mut database = Database::open(&args.database.database)?;
     let mut runs = args.runs.iter().map(|run| run.find(&database)).collect::<Result<Vec<RunId>, _>>()?;
     runs.sort_unstable();
     runs.dedup();
     let heads = runs.iter().map(|run| database.run(*run)).collect::<Result<Vec<_>, _>>()?;
+    runs.iter().try_for_each(|run| database.take_run(*run))?;
     if !args.yes && !agreed(&heads, answers, ask)? {
         return Ok(());
     }

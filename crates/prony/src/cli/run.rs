@@ -247,6 +247,7 @@ fn resume(
     let path = &arguments.database.database;
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
+    database.take_run(head.id)?;
     let experiment = database.load_run(head.id)?.experiment;
     if let Some(file) = &arguments.file {
         same_experiment(file, arguments, &experiment, &head)?;
@@ -255,7 +256,7 @@ fn resume(
     let done = database.finished_positions(head.id)?;
     database.reopen_run(head.id, u32::try_from(plan.len()).unwrap_or(u32::MAX))?;
     let near = runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
-    let lab = Lab::new(&experiment, &near, interrupt, observer)?;
+    let lab = Lab::new(&experiment, &near, &[path], interrupt, observer)?;
     let campaign = Campaign::new(&mut database, head.id, &plan, done);
     Ok((head.id, runner::run(campaign, &lab, observer)?))
 }

@@ -5,6 +5,7 @@
 
 mod codec;
 mod journal;
+mod live;
 mod names;
 mod open;
 mod profiles;
@@ -14,6 +15,7 @@ mod run;
 mod schema;
 mod write;
 
+pub use live::SUFFIX as RUN_SUFFIX;
 pub use open::Database;
 pub use run::{RunData, RunHead, RunId, RunStart, RunStatus};
 pub use schema::VERSION as SCHEMA_VERSION;

@@ -1,12 +1,15 @@
 //! The file: created, opened, brought to the newest schema.
 
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
+use super::live::Live;
 use super::names::Names;
+use super::run::RunId;
 use super::schema::{self, Fault, VERSION};
 use crate::error::Error;
 
@@ -25,6 +28,8 @@ pub struct Database {
     unsynced: bool,
     /// What was met in writing.
     pub(super) names: Names,
+    /// The runs of this session.
+    pub(super) live: BTreeMap<RunId, Live>,
 }
 
 impl Database {
@@ -73,6 +78,7 @@ impl Database {
                     synced: Instant::now(),
                     unsynced: false,
                     names: Names::default(),
+                    live: BTreeMap::new(),
                 })
             })
             .map_err(|fault| refused(path, fault))
@@ -99,6 +105,7 @@ impl Database {
                     synced: Instant::now(),
                     unsynced: false,
                     names: Names::default(),
+                    live: BTreeMap::new(),
                 })
             })
             .map_err(|fault| refused(path, fault))

@@ -10,18 +10,20 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::codec::{pack, pack_samples};
+use super::live::Live;
 use super::names::{Names, intern, json};
 use super::open::Database;
 use super::run::{RunId, RunStart, RunStatus};
 use crate::error::Error;
 
 impl Database {
-    /// Begins a run.
+    /// Begins a run, which is this session's then.
     ///
     /// # Errors
     /// [`Error::Database`].
     pub fn begin_run(&mut self, start: &RunStart<'_>) -> Result<RunId, Error> {
-        self.write("begin a run", |tx| {
+        let path = self.path().to_owned();
+        let (run, live) = self.write("begin a run", |tx| {
             let experiment = json(start.experiment)?;
             tx.prepare_cached(
                 "INSERT INTO runs (title, source, experiment, hash, seed, host, limits, version, started_unix_ms,
@@ -44,15 +46,20 @@ impl Database {
             ])?;
             let run = RunId(tx.last_insert_rowid());
             start.experiment.variants().iter().try_for_each(|v| insert_variant(tx, run, start.experiment, v))?;
-            Ok(run)
-        })
+            // Before others can see it.
+            let locked = Live::lock(&path, run);
+            Ok((run, locked.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?))
+        })?;
+        self.live.insert(run, live);
+        Ok(run)
     }
 
     /// Takes a run up again, with a newly planned number of trials; also after looks that add blocks.
     ///
     /// # Errors
-    /// [`Error::NoRun`], [`Error::Database`].
+    /// [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Database`].
     pub fn reopen_run(&mut self, run: RunId, planned: u32) -> Result<(), Error> {
+        self.take_run(run)?;
         let changed = self.write("resume a run", |tx| {
             tx.execute(
                 "UPDATE runs SET status = ?2, ended_unix_ms = NULL, planned = ?3 WHERE id = ?1",
@@ -73,6 +80,7 @@ impl Database {
                 params![run.0, status.name(), ended_unix_ms as i64],
             )
         })?;
+        self.live.remove(&run);
         self.must_have_run(run, changed)
     }
 
@@ -112,9 +120,11 @@ impl Database {
     /// Deletes a run and everything it holds, and gives the space back.
     ///
     /// # Errors
-    /// [`Error::NoRun`], [`Error::Database`].
+    /// [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Database`].
     pub fn delete_run(&mut self, run: RunId) -> Result<(), Error> {
+        self.take_run(run)?;
         let changed = self.write("delete a run", |tx| tx.execute("DELETE FROM runs WHERE id = ?1", [run.0]))?;
+        self.live.remove(&run);
         self.must_have_run(run, changed)?;
         self.shrink()
     }

@@ -11,6 +11,7 @@ use prony_probe::clock::monotonic;
 use prony_probe::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
 use prony_probe::launch::{Launcher, Scratch};
 use prony_probe::limits::{self, Ability, Limit};
+use prony_probe::runs::{self, Announced};
 use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
@@ -50,21 +51,26 @@ pub struct Lab<'a> {
     pub host: Value,
     /// What the machine can do at most.
     pub limits: Value,
+    /// For other runs on this machine to see; `None` where they share no directory.
+    pub announced: Option<Announced>,
 }
 
 impl<'a> Lab<'a> {
-    /// Looks at the machine, sweeps up after killed runs, and warms memory.
+    /// Looks at the machine, sweeps up after killed runs, and warms memory. `near` is where scratch goes; `own` are files of
+    /// prony's own, such as the database, which no copy of a program's directory takes along.
     ///
     /// # Errors
-    /// Where the experiment has limits that cannot be enforced here.
+    /// Where the experiment has limits that cannot be enforced here, or directories that cannot be copied.
     pub fn new(
         experiment: &'a Experiment,
         near: &Path,
+        own: &[&Path],
         interrupt: Interrupt,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
         enforceable(experiment)?;
         startable(experiment)?;
+        let places = Places::of_experiment(experiment, own)?;
         sweep(near, observer)?;
         let launcher = Launcher::this_program(["supervise"]);
         let (stages, tracepoints) = (Stages::default(), Tracing::default());
@@ -95,10 +101,11 @@ impl<'a> Lab<'a> {
             sung: RefCell::new(None),
             near: near.to_path_buf(),
             interrupt,
-            places: Places::default(),
+            places,
             clock_cost,
             host: json!(facts),
             limits,
+            announced: runs::directory().and_then(|directory| Announced::new(&directory).ok()),
         })
     }
 

@@ -145,7 +145,7 @@ pub fn begin_in(
 ) -> Result<(RunId, Summary), Error> {
     let plan = plan::plan(experiment);
     let elsewhere = elsewhere(near, database.path());
-    let lab = Lab::new(experiment, near, interrupt, observer)?;
+    let lab = Lab::new(experiment, near, &[database.path()], interrupt, observer)?;
     if experiment.observe().care == Care::Light {
         database.sync_every(LAZY)?;
     }

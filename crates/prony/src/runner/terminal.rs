@@ -79,6 +79,17 @@ impl<W: Write> Terminal<W> {
         }
     }
 
+    /// A text that the next one replaces.
+    fn passing(&mut self, text: &str) {
+        if self.manner.live && !self.manner.quiet {
+            self.clear();
+            let text: String = text.chars().take(self.manner.width.saturating_sub(1)).collect();
+            let _ = write!(self.out, "{text}");
+            let _ = self.out.flush();
+            self.shown = text.chars().count();
+        }
+    }
+
     fn clear(&mut self) {
         if self.shown > 0 {
             let _ = write!(self.out, "\r{}\r", " ".repeat(self.shown));
@@ -117,14 +128,9 @@ impl<W: Write> Observer for Terminal<W> {
                     self.line(&format!("run {run}: {title}: {plan}{again}"));
                 }
             }
-            Event::HostProbe { what } => {
-                if self.manner.live && !self.manner.quiet {
-                    self.clear();
-                    let text = format!("looking at the machine: {what}");
-                    let _ = write!(self.out, "{text}");
-                    let _ = self.out.flush();
-                    self.shown = text.chars().count();
-                }
+            Event::HostProbe { what } => self.passing(&format!("looking at the machine: {what}")),
+            Event::Copying { directory, done, total } => {
+                self.passing(&format!("copying `{directory}`: {done} of {total}"));
             }
             Event::TrialBegan { trial, variant } => {
                 self.current.clone_from(variant);

@@ -9,6 +9,7 @@ use prony_core::record::{PhaseRecord, ProcessSeries, TrialRecord};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::{SystemClock, monotonic};
 use prony_probe::host::{Conditions, Moment, quiesce};
+use prony_probe::runs::Announced;
 use prony_probe::sample::phase_readings;
 use serde_json::{Value, json};
 
@@ -44,9 +45,28 @@ pub fn run_with(
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
     let spec = &lab.experiment.variants()[trial.variant].spec;
-    if let Subject::Program(program) = &spec.subject {
-        return program::run(lab, trial, spec, program, recorder, observer);
-    }
+    let others = || lab.announced.as_ref().map(Announced::others);
+    let before = others();
+    let mut record = match &spec.subject {
+        Subject::Program(program) => program::run(lab, trial, spec, program, recorder, observer)?,
+        _ => of_store(lab, trial, spec, recorder, observer)?,
+    };
+    let beside = before.zip(others()).filter(|(before, after)| after.any_since(before));
+    record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
+    let program = spec.subject.program();
+    record
+        .findings
+        .extend(program.and_then(|program| lab.places.source_changed(program, lab.experiment.observe().care)));
+    Ok(record)
+}
+
+fn of_store(
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    spec: &TrialSpec,
+    recorder: Option<&mut Recorder>,
+    observer: &mut dyn Observer,
+) -> Result<TrialRecord, Error> {
     let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
     let canary = lab.canary_before();
     let moment = Moment::now(None);

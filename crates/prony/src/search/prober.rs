@@ -45,6 +45,11 @@ impl Means<'_> {
     }
 }
 
+/// Files of prony's own.
+fn own<'a>(database: &'a Path, journal: Option<&'a Path>) -> Vec<&'a Path> {
+    [Some(database), journal].into_iter().flatten().collect()
+}
+
 /// A search's run.
 pub struct Prober<'a> {
     shelf: &'a Shelf,
@@ -73,7 +78,8 @@ impl<'a> Prober<'a> {
     pub fn begin(shelf: &'a Shelf, experiment: Experiment, means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::create(means.database)?;
         let kept = shelf.put(experiment.clone());
-        let lab = Lab::new(kept, means.near, means.interrupt.clone(), means.observer)?;
+        let lab =
+            Lab::new(kept, means.near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
         let asked = elsewhere(means.near, means.database);
         let run = database.begin_run(&RunStart {
             experiment: kept,
@@ -94,13 +100,14 @@ impl<'a> Prober<'a> {
     /// As [`Self::begin`].
     pub fn resume(shelf: &'a Shelf, run: RunId, means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::open(means.database)?;
+        database.take_run(run)?;
         let data = database.load_run(run)?;
         database.reopen_run(run, data.head.finished)?;
         let kept = shelf.put(data.experiment.clone());
         // Where it was, unless told otherwise now.
         let told = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !told).unwrap_or(means.near);
-        let lab = Lab::new(kept, near, means.interrupt.clone(), means.observer)?;
+        let lab = Lab::new(kept, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
         let mut prober = Self::ready(shelf, lab, database, run, data.experiment, means)?;
         prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
         prober.known = prober.database.journal(run)?.len();

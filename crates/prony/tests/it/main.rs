@@ -4,6 +4,7 @@
 
 mod calibrate;
 mod compared;
+mod copies;
 mod data;
 mod docs;
 mod failures;

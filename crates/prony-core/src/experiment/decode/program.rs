@@ -12,8 +12,8 @@ use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
-    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec,
-    ReplicasSpec, Runtime, Trigger, WHOLE, group_meaning, package, words,
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, OutwardLinks,
+    ProgramSpec, ReplicasSpec, Runtime, Trigger, WHOLE, group_meaning, package, words,
 };
 use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
@@ -41,6 +41,7 @@ pub(crate) fn program(
         command: command(view.get("command")?, view.get("shell"), problems)?,
         directory: view.text("directory").map(|path| place.resolve(&path)),
         copy,
+        links: if view.plain("links") == Some("copy") { OutwardLinks::Copy } else { OutwardLinks::Refuse },
         store: store(&view, problems),
         env: view.get("env").map(env).unwrap_or_default(),
         inherit: texts(view.get("inherit")),

@@ -32,6 +32,21 @@ pub(crate) static PROGRAM: TableShape = TableShape {
             "Which copy of `directory` it works in.",
         ),
         optional(
+            "links",
+            Shape::Word(&[
+                (
+                    "refuse",
+                    "they refuse the run, since a step that writes through one would change what is not in the copy",
+                ),
+                (
+                    "copy",
+                    "what they lead to is copied in their place; what is not there, a device or a socket is left out",
+                ),
+            ]),
+            "\"refuse\"",
+            "What becomes of symbolic links in `directory` that lead out of it.",
+        ),
+        optional(
             "store",
             Shape::Text,
             "`disk`, `disk.length` and `cached` are missing",

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use prony_core::experiment::program::{Change, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::copy::outward_link;
 use super::dependency::{Run, install};
 use crate::error::Error;
 
@@ -22,8 +23,13 @@ pub fn apply(program: &ProgramSpec, copy: &Path, run: &Run<'_>) -> Result<Vec<St
         // The copy was made of it.
         Change::Revision { .. } => Ok(String::new()),
     };
+    // Each writes into the copy, and those before it may have linked something of the user's into it.
+    let safe = |change: &Change| match outward_link(copy)? {
+        Some(link) => Err(failed(format!("`{}` leads out of the copy", link.display()))),
+        None => one(change).map_err(failed),
+    };
     let made = |change: &&Change| !matches!(change, Change::Revision { .. });
-    program.changes.iter().filter(made).map(|change| one(change).map_err(failed)).collect()
+    program.changes.iter().filter(made).map(safe).collect()
 }
 
 /// A path of the copy, which it may not leave.
@@ -50,12 +56,13 @@ fn replace(copy: &Path, file: &str, find: &str, with: &str, count: u64) -> Resul
     Ok(format!("`{file}` changed {count} times, now {:016x}", xxh3_64(changed.as_bytes())))
 }
 
-/// Written anew: the old file may be a link to one outside of the copy.
+/// Written anew, since it may not be writable; where it is a link, the file that it leads to.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
-    let mode = fs::metadata(path)?.permissions();
-    fs::remove_file(path)?;
-    fs::write(path, text)?;
-    fs::set_permissions(path, mode)
+    let path = fs::canonicalize(path)?;
+    let mode = fs::metadata(&path)?.permissions();
+    fs::remove_file(&path)?;
+    fs::write(&path, text)?;
+    fs::set_permissions(&path, mode)
 }
 
 /// `patch` from the system reads what diff and git write.

@@ -1,114 +1,112 @@
 //! Copies of a program's directory, so that the user's own is never touched.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::os::unix::fs::{FileTypeExt, symlink};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
+use rustix::io::Errno;
+
+use super::links::{Plan, Rules};
 use crate::error::Error;
 
-/// Copies a directory with everything below it: files with their modes, symbolic links as links. Links to places
-/// inside the original point into the copy. Sockets, FIFOs, devices, and scratch directories of prony are left out.
+/// How much of a file is copied before progress is told.
+const PIECE: u64 = 32 << 20;
+
+/// Told how many bytes of how many are copied; an error ends the copy.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
+
+/// Copies a directory with everything below it, links to places inside it as links to the copy, without regard to links
+/// that lead out: for what is a copy already.
 ///
 /// # Errors
 /// [`Error::Copy`] with the path at fault.
 pub fn copy_tree(original: &Path, copy: &Path) -> Result<(), Error> {
+    let original = &fs::canonicalize(original).map_err(fault(original))?;
     // Listed before anything is written, as the copy may lie below the original.
-    let entries = list(original)?;
+    copy_plan(original, &Plan::of(original, &Rules::default())?, copy, &mut |_, _| Ok(()))
+}
+
+/// Makes a planned copy: files with their modes, holes as holes, sharing their blocks with the original where the file
+/// system can. Sockets, FIFOs, devices, and what is prony's own are left out.
+///
+/// # Errors
+/// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+pub fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
+    let (mut done, total) = (0, plan.bytes());
     fs::create_dir(copy).map_err(fault(copy))?;
-    for (path, relative) in entries {
-        one(&path, &copy.join(&relative), original, copy)?;
+    for entry in &plan.entries {
+        let (from, to) = (&entry.from, copy.join(&entry.to));
+        if let Some(target) = &entry.target {
+            symlink(target, &to).map_err(fault(&to))?;
+        } else if entry.about.is_dir() {
+            // Kept writable, so that it can be filled and removed.
+            fs::create_dir(&to).map_err(fault(&to))?;
+        } else {
+            let ours = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(fault(&to))?;
+            let file = File::open(from).map_err(fault(from))?;
+            if ioctl_ficlone(&ours, &file).is_err() {
+                content(&file, &ours, from, &mut |bytes| progress(done + bytes, total))?;
+            }
+            ours.set_permissions(entry.about.permissions()).map_err(fault(&to))?;
+            done += entry.about.len();
+            progress(done, total)?;
+        }
     }
     let mode = fs::metadata(original).map_err(fault(original))?.permissions();
     fs::set_permissions(copy, mode).map_err(fault(copy))
 }
 
-fn fault(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+fn fault(path: &Path) -> impl FnOnce(io::Error) -> Error {
     let path = path.to_path_buf();
     move |source| Error::Copy { path, source }
 }
 
-/// Everything below, directories before what they hold.
-fn list(original: &Path) -> Result<Vec<(PathBuf, PathBuf)>, Error> {
-    let mut found = Vec::new();
-    let mut open = vec![(original.to_path_buf(), PathBuf::new())];
-    while let Some((directory, relative)) = open.pop() {
-        for entry in fs::read_dir(&directory).map_err(fault(&directory))? {
-            let entry = entry.map_err(fault(&directory))?;
-            if is_scratch(&entry.file_name()) {
-                continue;
+/// Copies the data of a file, and leaves its holes out.
+fn content(
+    from: &File,
+    mut to: &File,
+    path: &Path,
+    told: &mut dyn FnMut(u64) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let length = from.metadata().map_err(fault(path))?.len();
+    let mut at = 0;
+    while let Some((begin, end)) = data(from, at, length) {
+        for mut side in [from, to] {
+            side.seek(io::SeekFrom::Start(begin)).map_err(fault(path))?;
+        }
+        at = begin;
+        while at < end {
+            let copied = io::copy(&mut from.take(PIECE.min(end - at)), &mut to).map_err(fault(path))?;
+            at += copied;
+            told(at)?;
+            if copied == 0 {
+                // Somebody has cut it meanwhile.
+                return Ok(());
             }
-            let below = relative.join(entry.file_name());
-            if entry.file_type().map_err(fault(&entry.path()))?.is_dir() {
-                open.push((entry.path(), below.clone()));
-            }
-            found.push((entry.path(), below));
         }
     }
-    found.sort_by(|a, b| a.1.cmp(&b.1));
-    Ok(found)
+    to.set_len(length).map_err(fault(path))
 }
 
-/// A scratch directory of this or another run.
-fn is_scratch(name: &OsStr) -> bool {
-    let parts = name.to_str().and_then(|name| name.strip_prefix(".prony-")).map(|rest| rest.split('-'));
-    parts.is_some_and(|mut parts| parts.all(|part| part.parse::<u64>().is_ok()))
+/// The next piece of data from a place on; `None` where only a hole is left. Where the file system knows no holes, all
+/// is data.
+fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
+    let begin = match seek(file, SeekFrom::Data(at)) {
+        Err(Errno::NXIO) => return None,
+        begin => begin.unwrap_or(at),
+    };
+    let end = seek(file, SeekFrom::Hole(begin)).unwrap_or(length).min(length);
+    (begin < end).then_some((begin, end))
 }
 
-fn one(from: &Path, to: &Path, original: &Path, copy: &Path) -> Result<(), Error> {
-    let kind = fs::symlink_metadata(from).map_err(fault(from))?.file_type();
-    if kind.is_symlink() {
-        let target = fs::read_link(from).map_err(fault(from))?;
-        let target = target.strip_prefix(original).map_or(target.clone(), |inside| copy.join(inside));
-        symlink(target, to).map_err(fault(to))
-    } else if kind.is_dir() {
-        fs::create_dir(to).map_err(fault(to))?;
-        // Kept writable, so that it can be filled and removed.
-        Ok(())
-    } else if kind.is_fifo() || kind.is_socket() || kind.is_block_device() || kind.is_char_device() {
-        Ok(())
-    } else {
-        fs::copy(from, to).map(drop).map_err(fault(from))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
-    use super::*;
-
-    #[test]
-    fn a_copy_has_everything_and_leaves_the_original_alone() {
-        let top = tempfile::tempdir().unwrap();
-        let (site, copy) = (top.path().join("site"), top.path().join("copy"));
-        fs::create_dir_all(site.join("a/b")).unwrap();
-        fs::create_dir(site.join(".prony-1-2-3")).unwrap();
-        fs::write(site.join("a/b/run"), "x").unwrap();
-        fs::set_permissions(site.join("a/b/run"), fs::Permissions::from_mode(0o755)).unwrap();
-        symlink("b/run", site.join("a/near")).unwrap();
-        symlink(site.join("a/b"), site.join("inside")).unwrap();
-        symlink("/nowhere", site.join("far")).unwrap();
-        copy_tree(&site, &copy).unwrap();
-        fs::write(copy.join("inside/run"), "changed").unwrap();
-        assert_eq!(fs::read_to_string(copy.join("a/near")).unwrap(), "changed");
-        assert_eq!(fs::read_to_string(site.join("a/b/run")).unwrap(), "x");
-        assert_eq!(fs::metadata(copy.join("a/b/run")).unwrap().permissions().mode() & 0o777, 0o755);
-        assert_eq!(fs::read_link(copy.join("far")).unwrap(), Path::new("/nowhere"));
-        assert!(!copy.join(".prony-1-2-3").exists());
-    }
-
-    #[test]
-    fn a_copy_into_the_original_ends() {
-        let top = tempfile::tempdir().unwrap();
-        fs::write(top.path().join("file"), "x").unwrap();
-        copy_tree(top.path(), &top.path().join("copy")).unwrap();
-        assert!(top.path().join("copy/file").exists() && !top.path().join("copy/copy").exists());
-    }
-
-    #[test]
-    fn what_is_missing_is_named() {
-        let error = copy_tree(Path::new("/nowhere/at/all"), Path::new("/nowhere/else")).unwrap_err();
-        assert_eq!(error.to_string(), "cannot copy `/nowhere/at/all`");
-    }
+/// The first link in a copy that leads out of it, which something has made there.
+///
+/// # Errors
+/// [`Error::Copy`] where the copy cannot be read.
+pub fn outward_link(copy: &Path) -> Result<Option<PathBuf>, Error> {
+    let copy = fs::canonicalize(copy).map_err(fault(copy))?;
+    let rules = Rules { outward: Some(Default::default()), ..Rules::default() };
+    Ok(Plan::of(&copy, &rules)?.outward.into_iter().next().map(|(link, _)| link))
 }

@@ -4,9 +4,13 @@ pub mod cache;
 pub mod change;
 pub mod copy;
 pub mod dependency;
+pub mod links;
 pub mod revision;
 pub mod setting;
+pub mod sources;
 pub mod startable;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,15 +18,21 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use prony_core::experiment::program::{Change, CommandLine, CopyOf, ProgramSpec};
+use prony_core::experiment::design::Experiment;
+use prony_core::experiment::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_core::experiment::spec::{Limits, TrialSpec};
+use prony_core::guard::Finding;
 use prony_probe::launch::{LaunchSpec, Launcher, Scratch, Status};
 use prony_probe::limits::Group;
+use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
+use super::observer::Observer;
 use crate::error::Error;
-use copy::copy_tree;
+use copy::{copy_plan, copy_tree};
+use links::Manifest;
 use setting::Setting;
+use sources::{Copying, Sources};
 
 /// How often a wait looks whether the user asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -31,6 +41,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub struct Places {
     made: RefCell<BTreeMap<usize, Rc<Place>>>,
+    sources: Sources,
 }
 
 /// A variant's place.
@@ -42,6 +53,8 @@ pub struct Place {
     directory: Option<PathBuf>,
     /// What the changes did, for the record.
     pub changed: Vec<String>,
+    /// What it is a copy of, for the record.
+    pub source: Value,
 }
 
 /// What every launch needs.
@@ -56,6 +69,23 @@ pub struct Means<'a> {
 }
 
 impl Places {
+    /// Of an experiment; `own` are files of prony's own, which no copy takes along.
+    ///
+    /// # Errors
+    /// Where a directory cannot be copied, so that nothing is begun.
+    pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
+        let sources = Sources::new(own);
+        for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+            sources.survey(program)?;
+        }
+        Ok(Self { sources, ..Self::default() })
+    }
+
+    /// What is to be said of a trial where the directory of its program has changed since the run began.
+    pub fn source_changed(&self, program: &ProgramSpec, care: Care) -> Option<Finding> {
+        self.sources.changed(program, care)
+    }
+
     /// The variant's place; made, changed, built and warmed up when it is first asked for.
     ///
     /// # Errors
@@ -66,11 +96,12 @@ impl Places {
         variant: usize,
         spec: &TrialSpec,
         program: &ProgramSpec,
+        observer: &mut dyn Observer,
     ) -> Result<Rc<Place>, Error> {
         if let Some(place) = self.made.borrow().get(&variant) {
             return Ok(Rc::clone(place));
         }
-        let mut place = Place::make(means, program)?;
+        let mut place = Place::make(means, program, &self.sources, observer)?;
         if let Some(build) = &program.build {
             place.build(means, program, build)?;
         }
@@ -103,31 +134,44 @@ impl Places {
 }
 
 impl Place {
-    fn make(means: Means<'_>, program: &ProgramSpec) -> Result<Self, Error> {
-        let Some(directory) = &program.directory else {
-            return Ok(Self { copy: None, directory: None, changed: Vec::new() });
-        };
-        let original = std::fs::canonicalize(directory)
-            .map_err(|source| Error::ReadFile { path: PathBuf::from(directory), source })?;
+    fn make(
+        means: Means<'_>,
+        program: &ProgramSpec,
+        sources: &Sources,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let in_place = |directory| Self { copy: None, directory, changed: Vec::new(), source: Value::Null };
+        let Some(directory) = &program.directory else { return Ok(in_place(None)) };
+        let original = sources::canonical(directory)?;
         if program.copy == CopyOf::None {
-            return Ok(Self { copy: None, directory: Some(original), changed: Vec::new() });
+            return Ok(in_place(Some(original)));
         }
         let scratch = Scratch::create(means.near)?;
-        let copy = scratch.path().join("copy");
-        let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
-        let (copy, mut changed) = match program.changes.first() {
-            Some(Change::Revision { of }) => {
-                let (inside, said) = revision::check_out(&original, of, &copy).map_err(failed)?;
-                (inside, vec![said])
-            }
-            _ => {
-                copy_tree(&original, &copy)?;
-                (copy, Vec::new())
-            }
+        let top = scratch.path().join("copy");
+        let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
+        let mut copying = Copying::new(directory, observer);
+        let mut progress = |done, total| {
+            copying.tell(done, total);
+            if means.interrupt.asked() { Err(failed("copy", "it was interrupted".to_owned())) } else { Ok(()) }
+        };
+        let (copy, mut changed, mut source) = (top.clone(), Vec::new(), json!({ "directory": original }));
+        let copy = if let Some(Change::Revision { of }) = program.changes.first() {
+            let clone = scratch.path().join("clone");
+            let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
+            let plan = sources.plan(&clone, program, Some(out.top))?.allowed(&clone)?;
+            copy_plan(&clone, &plan, &top, &mut progress)?;
+            std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
+            changed.push(out.said);
+            copy.join(out.inside)
+        } else {
+            let plan = sources.plan(&original, program, None)?.allowed(&original)?;
+            source["state"] = Value::from(Manifest::of(&plan).digest());
+            copy_plan(&original, &plan, &top, &mut progress)?;
+            copy
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
         changed.extend(change::apply(program, &copy, &run)?);
-        Ok(Self { copy: Some(scratch), directory: Some(copy), changed })
+        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source })
     }
 
     /// Builds it, or takes what was built of the same before.

@@ -7,12 +7,22 @@ use std::process::Command;
 const STRAYING: [&str; 5] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES"];
 
-/// Has git make `copy` of the revision: a clone that borrows the repository's objects. Returns the directory inside of
-/// it that stands for `original`, and what is to be recorded.
+/// What git made.
+#[derive(Debug)]
+pub struct CheckedOut {
+    /// The top of the user's repository.
+    pub top: PathBuf,
+    /// The directory that stands for the original, from the top of the clone.
+    pub inside: PathBuf,
+    /// What is to be recorded.
+    pub said: String,
+}
+
+/// Has git make `copy` of the revision: a clone that borrows the repository's objects.
 ///
 /// # Errors
 /// A sentence: no repository, no such revision, no such directory in it.
-pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<(PathBuf, String), String> {
+pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<CheckedOut, String> {
     if of.starts_with('-') {
         return Err(format!("`{of}` is no revision"));
     }
@@ -28,8 +38,7 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<(PathBuf, Str
     if there != commit {
         return Err(format!("git checked out {there}, not {commit}"));
     }
-    let directory = if prefix.is_empty() { copy.to_path_buf() } else { copy.join(&prefix) };
-    if !directory.is_dir() {
+    if !copy.join(&prefix).is_dir() {
         return Err(format!("revision `{of}` has no directory `{prefix}`"));
     }
     // Without the lock that refreshing the index would take: that file is the user's.
@@ -38,7 +47,8 @@ pub fn check_out(original: &Path, of: &str, copy: &Path) -> Result<(PathBuf, Str
         0 => String::new(),
         n => format!("; {n} uncommitted changes of the directory are not in it"),
     };
-    Ok((directory, format!("revision `{of}` is commit {commit}{open}")))
+    let said = format!("revision `{of}` is commit {commit}{open}");
+    Ok(CheckedOut { top: top.into(), inside: prefix.into(), said })
 }
 
 fn git(directory: &Path, args: &[&str]) -> Result<String, String> {
@@ -84,8 +94,8 @@ mod tests {
         let top = repository();
         let index = fs::read(top.path().join(".git/index")).unwrap();
         let (site, near) = (top.path().join("site"), tempfile::tempdir().unwrap());
-        let (directory, said) = check_out(&site, "one", &near.path().join("copy")).unwrap();
-        assert_eq!(fs::read_to_string(directory.join("n")).unwrap(), "one");
+        let CheckedOut { inside, said, .. } = check_out(&site, "one", &near.path().join("copy")).unwrap();
+        assert_eq!(fs::read_to_string(near.path().join("copy").join(inside).join("n")).unwrap(), "one");
         assert!(
             said.starts_with("revision `one` is commit ")
                 && said.ends_with("1 uncommitted changes of the directory are not in it"),

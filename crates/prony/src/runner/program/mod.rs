@@ -89,7 +89,7 @@ fn attempt(
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
-    let place = lab.places.of(means, trial.variant, spec, program)?;
+    let place = lab.places.of(means, trial.variant, spec, program, observer)?;
     let mut stage = Stage::set(lab, spec, program, &place, recorder.is_some())?;
     let scratch = stage.scratch().to_path_buf();
     let directory = place.directory(program, &scratch)?;
@@ -222,6 +222,7 @@ fn declared(setting: &Setting<'_>, place: &Place) -> Value {
         "directory": setting.directory,
         "copy": program.copy,
         "changes": place.changed,
+        "source": place.source,
         "env": program.env.iter().map(|(name, value)| (name, told(value))).collect::<BTreeMap<_, _>>(),
         "inherit": program.inherit,
         "runtime": program.runtime,

@@ -98,7 +98,7 @@ impl Probing {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::{self, CommandLine, CopyOf, InputSpec, OutputTo};
+    use prony_core::experiment::program::{self, CommandLine, CopyOf, InputSpec, OutputTo, OutwardLinks};
     use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
     use prony_core::experiment::spec::Action;
 
@@ -110,6 +110,7 @@ mod tests {
             command: CommandLine::Words(vec!["x".into()]),
             directory: None,
             copy: CopyOf::None,
+            links: OutwardLinks::Refuse,
             store: None,
             env: BTreeMap::new(),
             inherit: Vec::new(),

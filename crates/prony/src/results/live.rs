@@ -1,0 +1,65 @@
+//! Which runs are under way: the session of a run holds a lock on a file beside the database, `NAME-run-N`. The kernel
+//! releases it however the session ends; a file that a killed session left says nothing, and goes with the next session.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use prony_probe::lock::Lock;
+
+use super::open::Database;
+use super::run::RunId;
+use crate::error::Error;
+
+/// What follows the database's name, before the run's number.
+pub const SUFFIX: &str = "-run-";
+
+/// The lock of a run's session.
+#[derive(Debug)]
+pub(super) struct Live {
+    path: PathBuf,
+    _lock: Lock,
+}
+
+impl Live {
+    /// Locks a run; [`ErrorKind::WouldBlock`] where another session has it.
+    pub(super) fn lock(database: &Path, run: RunId) -> io::Result<Self> {
+        let mut path = fs::canonicalize(database)?.into_os_string();
+        path.push(format!("{SUFFIX}{run}"));
+        let path = PathBuf::from(path);
+        loop {
+            OpenOptions::new().create(true).append(true).open(&path)?;
+            match Lock::exclusive(&path) {
+                // A session has just ended and removed its file.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                locked => return Ok(Self { _lock: locked?, path }),
+            }
+        }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        // While it is locked: whoever opens it now finds that it is gone.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+impl Database {
+    /// Takes a run for this session, until [`Database::end_run`] or until this value goes: no other resumes or deletes it.
+    ///
+    /// # Errors
+    /// [`Error::RunIsLive`] where another session has it, or where that cannot be told.
+    pub fn take_run(&mut self, run: RunId) -> Result<(), Error> {
+        if self.live.contains_key(&run) {
+            return Ok(());
+        }
+        let live = Live::lock(self.path(), run).map_err(|source| {
+            let (run, path) = (run.0, self.path().to_owned());
+            let source = Some(source).filter(|error| error.kind() != ErrorKind::WouldBlock);
+            Error::RunIsLive { run, path, source }
+        })?;
+        self.live.insert(run, live);
+        Ok(())
+    }
+}

@@ -1,0 +1,321 @@
+//! What a copy of a tree holds, and where its symbolic links lead.
+//!
+//! A step that writes through a link which leads out of the copy would change what is the user's. So a copy holds no such
+//! link: links that stay in the tree are kept as they are written, those that leave it on their way and come back
+//! (absolute ones, `../site/x`) are written anew, and of those that lead out the file says whether they refuse the copy
+//! or what they lead to is copied in their place. Everything is decided before anything is written. Parents of what is
+//! copied are directories and no links, so that `..` in a link that is written anew means what it says.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, FileType, Metadata};
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
+
+use prony_core::experiment::program::OutwardLinks;
+use prony_probe::launch::Scratch;
+
+use crate::error::Error;
+use crate::results::RUN_SUFFIX;
+
+/// As many links the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// What is copied, and what becomes of links.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    /// Links that lead out; `None` keeps them, as in a copy of a copy: what the program's own build has linked stays.
+    pub outward: Option<OutwardLinks>,
+    /// Files of prony's own: the database, a journal. Neither they nor what SQLite keeps beside them are copied.
+    pub own: Vec<PathBuf>,
+    /// Another place of the same tree, into which its absolute links may lead.
+    pub alias: Option<PathBuf>,
+}
+
+/// Something to be copied.
+#[derive(Debug)]
+pub struct Entry {
+    /// Where it is.
+    pub from: PathBuf,
+    /// Where it goes, from the top of the copy.
+    pub to: PathBuf,
+    /// What it is, as it was listed.
+    pub about: Metadata,
+    /// Where a link leads, as it is to be written.
+    pub target: Option<PathBuf>,
+}
+
+/// Everything below a directory, what holds others first.
+#[derive(Debug)]
+pub struct Plan {
+    /// In the order of their paths.
+    pub entries: Vec<Entry>,
+    /// Links that lead out and could not be kept: the link, and what it leads to.
+    pub outward: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Plan {
+    /// Of a directory, whose path must be canonical.
+    ///
+    /// # Errors
+    /// [`Error::Copy`] with the path at fault.
+    pub fn of(top: &Path, rules: &Rules) -> Result<Self, Error> {
+        let mut lister = Lister { rules, roots: vec![(top.to_path_buf(), PathBuf::new())], entries: Vec::new() };
+        lister.roots.extend(rules.alias.iter().map(|alias| (alias.clone(), PathBuf::new())));
+        let (mut open, mut links) = (VecDeque::from([(top.to_path_buf(), PathBuf::new(), 0)]), VecDeque::new());
+        let mut outward = Vec::new();
+        loop {
+            if let Some((directory, to, root)) = open.pop_front() {
+                lister.list(&directory, &to, root, &mut open, &mut links)?;
+            } else if let Some((from, to, root, about)) = links.pop_front() {
+                match lister.link(&from, &to, root, about).map_err(fault(&from))? {
+                    Linked::Settled => {}
+                    Linked::Directory(next) => open.push_back(next),
+                    Linked::Outward(target) => outward.push((to, target)),
+                }
+            } else {
+                break;
+            }
+        }
+        lister.entries.sort_by(|a, b| a.to.cmp(&b.to));
+        outward.sort();
+        Ok(Self { entries: lister.entries, outward })
+    }
+
+    /// Bytes of the files.
+    pub fn bytes(&self) -> u64 {
+        self.entries.iter().filter(|entry| entry.about.is_file()).map(|entry| entry.about.len()).sum()
+    }
+
+    /// Itself, where no link is in the way.
+    ///
+    /// # Errors
+    /// [`Error::LinkOut`] with the first that leads out.
+    pub fn allowed(self, directory: &Path) -> Result<Self, Error> {
+        let Some((link, to)) = self.outward.first() else { return Ok(self) };
+        Err(Error::LinkOut {
+            link: directory.join(link),
+            directory: directory.to_path_buf(),
+            to: to.clone(),
+            more: self.outward.len() - 1,
+        })
+    }
+}
+
+fn fault(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Copy { path, source }
+}
+
+/// A directory to be listed: where it is, where it goes, and the number of the root that it belongs to.
+type Open = (PathBuf, PathBuf, usize);
+
+enum Linked {
+    Settled,
+    /// What it leads to is copied in its place.
+    Directory(Open),
+    Outward(PathBuf),
+}
+
+struct Lister<'a> {
+    rules: &'a Rules,
+    /// Trees that are copied, and where they go.
+    roots: Vec<(PathBuf, PathBuf)>,
+    entries: Vec<Entry>,
+}
+
+impl Lister<'_> {
+    fn list(
+        &mut self,
+        directory: &Path,
+        to: &Path,
+        root: usize,
+        open: &mut VecDeque<Open>,
+        links: &mut VecDeque<(PathBuf, PathBuf, usize, Metadata)>,
+    ) -> Result<(), Error> {
+        let entries = fs::read_dir(directory).map_err(fault(directory))?;
+        let mut names = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<Vec<OsString>>>();
+        names.iter_mut().for_each(|names| names.sort());
+        for name in names.map_err(fault(directory))? {
+            let (from, to) = (directory.join(&name), to.join(&name));
+            if Scratch::is_name(&name) || self.is_own(directory, &name) {
+                continue;
+            }
+            let about = match fs::symlink_metadata(&from) {
+                // Gone since the directory was read.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                about => about.map_err(fault(&from))?,
+            };
+            if about.is_symlink() {
+                links.push_back((from, to, root, about));
+                continue;
+            }
+            if about.is_dir() {
+                open.push_back((from.clone(), to.clone(), root));
+            }
+            if is_copied(about.file_type()) {
+                self.entries.push(Entry { from, to, about, target: None });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it is a file of prony's own, or one beside it that bears its name: `-wal`, `-shm`, `-journal`, `-run-N`.
+    fn is_own(&self, directory: &Path, name: &OsStr) -> bool {
+        let name = name.as_encoded_bytes();
+        let is_suffix = |rest: &[u8]| {
+            let run = rest.strip_prefix(RUN_SUFFIX.as_bytes());
+            ["", "-wal", "-shm", "-journal"].iter().any(|suffix| suffix.as_bytes() == rest)
+                || run.is_some_and(|run| run.iter().all(u8::is_ascii_digit))
+        };
+        let is = |own: &PathBuf| {
+            let rest = own.file_name().and_then(|own| name.strip_prefix(own.as_encoded_bytes()));
+            own.parent() == Some(directory) && rest.is_some_and(is_suffix)
+        };
+        self.rules.own.iter().any(is)
+    }
+
+    /// Where something that is copied goes.
+    fn place_of(&self, path: &Path) -> Option<PathBuf> {
+        let inside = self.roots.iter().filter_map(|(root, to)| Some((root, to, path.strip_prefix(root).ok()?)));
+        inside.max_by_key(|(root, ..)| root.as_os_str().len()).map(|(_, to, rest)| to.join(rest))
+    }
+
+    fn link(&mut self, from: &Path, to: &Path, root: usize, about: Metadata) -> io::Result<Linked> {
+        let way = follow(from, &self.roots[root].0)?;
+        let inside = self.place_of(&way.end).filter(|_| !way.endless);
+        let target = match (inside, self.rules.outward) {
+            _ if !way.leaves => fs::read_link(from)?,
+            (Some(place), _) => relative(to.parent().unwrap_or(Path::new("")), &place),
+            (None, None) => fs::read_link(from)?,
+            (None, Some(OutwardLinks::Copy)) if !self.holds_the_tree(&way.end) => {
+                return self.instead(way, to);
+            }
+            (None, Some(_)) => return Ok(Linked::Outward(way.end)),
+        };
+        self.entries.push(Entry { from: from.to_path_buf(), to: to.to_path_buf(), about, target: Some(target) });
+        Ok(Linked::Settled)
+    }
+
+    fn holds_the_tree(&self, path: &Path) -> bool {
+        self.roots[..1].iter().map(|(top, _)| top).chain(&self.rules.alias).any(|top| top.starts_with(path))
+    }
+
+    /// Copies what a link leads to in its place. What is not there, or is no file and no directory, is left out.
+    fn instead(&mut self, way: Way, to: &Path) -> io::Result<Linked> {
+        let about = match fs::metadata(&way.end) {
+            Ok(about) if is_copied(about.file_type()) && !way.missing => about,
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
+            _ => return Ok(Linked::Settled),
+        };
+        let is_dir = about.is_dir();
+        self.roots.push((way.end.clone(), to.to_path_buf()));
+        self.entries.push(Entry { from: way.end.clone(), to: to.to_path_buf(), about, target: None });
+        let open = (way.end, to.to_path_buf(), self.roots.len() - 1);
+        Ok(if is_dir { Linked::Directory(open) } else { Linked::Settled })
+    }
+}
+
+/// Sockets, FIFOs and devices are not.
+fn is_copied(kind: FileType) -> bool {
+    kind.is_dir() || kind.is_file()
+}
+
+/// Where a link leads.
+#[derive(Debug, PartialEq, Eq)]
+struct Way {
+    /// The place, as far as it exists without links; what follows after something missing is taken as it is written.
+    end: PathBuf,
+    /// The way goes outside of the tree, or begins at `/`.
+    leaves: bool,
+    /// The links lead in a circle.
+    endless: bool,
+    /// Something on the way is not there.
+    missing: bool,
+}
+
+/// Follows a link in a tree as the kernel does.
+fn follow(link: &Path, root: &Path) -> io::Result<Way> {
+    let end = link.parent().unwrap_or(Path::new("/")).to_path_buf();
+    let mut way = Way { end, leaves: false, endless: false, missing: false };
+    let (mut rest, mut links) = (backwards(&fs::read_link(link)?), 1);
+    while let Some(part) = rest.pop() {
+        if part == ".." {
+            way.end.pop();
+        } else {
+            // An absolute one replaces the whole path.
+            way.end.push(&part);
+            let about = if way.missing { None } else { fs::symlink_metadata(&way.end).ok() };
+            way.missing = about.is_none();
+            if about.is_some_and(|about| about.is_symlink()) {
+                links += 1;
+                if links > MOST_LINKS {
+                    way.endless = true;
+                    break;
+                }
+                let next = backwards(&fs::read_link(&way.end)?);
+                way.end.pop();
+                rest.extend(next);
+            }
+        }
+        way.leaves |= !way.end.starts_with(root);
+    }
+    Ok(way)
+}
+
+/// A path's parts, the last first; `/` is one.
+fn backwards(path: &Path) -> Vec<OsString> {
+    let parts = path.components().rev().filter(|part| *part != Component::CurDir);
+    parts.map(|part| part.as_os_str().to_owned()).collect()
+}
+
+/// How a link in `from` is written that leads to `to`, both from the top of one tree without links.
+fn relative(from: &Path, to: &Path) -> PathBuf {
+    let common = from.components().zip(to.components()).take_while(|(a, b)| a == b).count();
+    let up = from.components().skip(common).map(|_| Component::ParentDir);
+    let path: PathBuf = up.chain(to.components().skip(common)).collect();
+    if path.as_os_str().is_empty() { PathBuf::from(".") } else { path }
+}
+
+/// The state of what a copy is made of: whether a file was changed, added, removed or replaced since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest(Vec<(PathBuf, u64)>);
+
+impl Manifest {
+    /// Of everything that is planned but what git keeps for itself, which reading a repository changes, and files into
+    /// which this process itself prints. Of directories, only that they are there: scratch may be put into them.
+    pub fn of(plan: &Plan) -> Self {
+        let ours: Vec<_> = [1, 2].into_iter().filter_map(|n| fs::metadata(format!("/proc/self/fd/{n}")).ok()).collect();
+        let ours = |about: &Metadata| ours.iter().any(|out| (out.dev(), out.ino()) == (about.dev(), about.ino()));
+        let counted = |entry: &&Entry| !entry.to.components().any(|part| part.as_os_str() == ".git");
+        let entries = plan.entries.iter().filter(counted).filter(|entry| !ours(&entry.about));
+        Self(entries.map(|entry| (entry.to.clone(), state(entry))).collect())
+    }
+
+    /// A digest of it, for the record.
+    pub fn digest(&self) -> String {
+        format!("{:016x}", xxhash_rust::xxh3::xxh3_64(format!("{:?}", self.0).as_bytes()))
+    }
+
+    /// Paths that are not as in the other, in order.
+    pub fn differences<'a>(&'a self, other: &'a Self) -> Vec<&'a Path> {
+        let only = |a: &'a Self, b: &'a Self| a.0.iter().filter(|entry| b.0.binary_search(entry).is_err());
+        let mut paths: Vec<&Path> =
+            only(self, other).chain(only(other, self)).map(|(path, _)| path.as_path()).collect();
+        paths.sort();
+        paths.dedup();
+        paths
+    }
+}
+
+fn state(entry: &Entry) -> u64 {
+    let about = &entry.about;
+    let text = if about.is_dir() {
+        format!("{:o}", about.mode())
+    } else {
+        let (mtime, nanos) = (about.mtime(), about.mtime_nsec());
+        format!("{:o} {} {mtime} {nanos} {} {:?}", about.mode(), about.len(), about.ino(), entry.target)
+    };
+    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
+}

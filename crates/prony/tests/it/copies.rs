@@ -1,0 +1,226 @@
+//! What is the user's stays as it is: directories with links of all kinds, other runs, the results database.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use prony::results::{Database, RunId};
+use prony_core::record::TrialRecord;
+
+use crate::programs::{PRONY, eventually, guards, said};
+
+/// A folder with a program's directory `site` and something of the user's beside it, `shared`.
+struct Home {
+    dir: tempfile::TempDir,
+}
+
+/// Waits for a file that the test makes.
+const WAITS: &str =
+    "[program.x]\nshell = true\ncommand = 'while ! [ -e ../../go ] && ! [ -e go ]; do sleep 0.01; done; echo done'\n";
+
+impl Home {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["site", "shared"] {
+            fs::create_dir(dir.path().join(name)).unwrap();
+            fs::write(dir.path().join(name).join("a.js"), "one\n").unwrap();
+        }
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir(self.dir.path()).env("NO_COLOR", "1").stdin(Stdio::null());
+        command.env("PRONY_CACHE", "off").env("PRONY_RUNS", self.path("runs"));
+        command
+    }
+
+    fn prony(&self, args: &[&str]) -> Output {
+        self.command(&[&[PRONY], args].concat()).output().unwrap()
+    }
+
+    /// An experiment of one block and light care, unless its body says more.
+    fn experiment(&self, name: &str, body: &str) {
+        let care = if body.contains("care") { "" } else { "[observe]\ncare = \"light\"\n" };
+        fs::write(self.path(name), format!("[compare]\nblocks = 1\n{care}{body}")).unwrap();
+    }
+
+    fn run(&self, body: &str) -> (Output, String) {
+        self.experiment("e.toml", body);
+        let output = self.prony(&["run", "e.toml"]);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output, said)
+    }
+
+    fn trials(&self, database: &str, run: i64) -> Vec<TrialRecord> {
+        Database::open(&self.path(database)).unwrap().load_run(RunId(run)).unwrap().trials
+    }
+
+    /// Begins `prony run FILE` with a database of its own, and waits until its program runs.
+    fn begin(&self, file: &str, database: &str) -> Child {
+        let mut command = self.command(&[PRONY, "run", file, "--database", database, "--json"]);
+        let events = fs::File::create(self.path("events")).unwrap();
+        let child = command.stdout(events).stderr(Stdio::null()).spawn().unwrap();
+        eventually("a phase", || self.read("events").contains("phase_began"));
+        child
+    }
+}
+
+#[test]
+fn a_link_that_leads_out_of_the_directory_refuses_the_run_with_its_name() {
+    let home = Home::new();
+    let change = "[program.x]\ncommand = \"cat lib/a.js\"\ndirectory = \"site\"\n\
+                  change = { replace = { file = \"lib/a.js\", find = \"one\", with = \"two\" } }\n";
+    for target in [PathBuf::from("../shared"), home.path("shared")] {
+        symlink(&target, home.path("site/lib")).unwrap();
+        let (output, said) = home.run(change);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        let (link, to) = (home.path("site/lib"), home.path("shared"));
+        let named = format!(
+            "`{}` leads out of the directory `{}`, to `{}`",
+            link.display(),
+            home.path("site").display(),
+            to.display()
+        );
+        assert!(said.contains(&named) && said.contains("\nhint: `links = \"copy\"`"), "{said}");
+        assert_eq!(home.read("shared/a.js"), "one\n");
+        fs::remove_file(link).unwrap();
+    }
+    assert!(Database::open(&home.path("prony.db")).unwrap().runs().unwrap().is_empty(), "nothing was begun");
+}
+
+#[test]
+fn links_copy_copies_what_they_lead_to_and_changes_the_copy_alone() {
+    let home = Home::new();
+    symlink("../shared", home.path("site/lib")).unwrap();
+    symlink(home.path("site/a.js"), home.path("shared/back.js")).unwrap();
+    symlink("a.js", home.path("site/near.js")).unwrap();
+    let body = "[program.x]\nshell = true\ncommand = 'cat lib/a.js lib/back.js near.js; echo >> lib/a.js'\n\
+                directory = \"site\"\nlinks = \"copy\"\nbuild = \"echo built >> lib/a.js\"\nprepare = \"echo ready >> lib/back.js\"\n\
+                change = { replace = [{ file = \"lib/a.js\", find = \"one\", with = \"two\" }, \
+                { file = \"near.js\", find = \"one\", with = \"three\" }] }\n";
+    let (output, said_by_prony) = home.run(body);
+    assert_eq!(output.status.code(), Some(0), "{said_by_prony}");
+    let trials = home.trials("prony.db", 1);
+    assert_eq!(said(&trials[0]), "two\nbuilt\nthree\nready\nthree\nready\n");
+    assert_eq!([home.read("shared/a.js"), home.read("site/a.js")], ["one\n", "one\n"]);
+    assert!(!guards(&trials[0]).contains(&"source_changed"), "{:?}", trials[0].findings);
+}
+
+#[test]
+fn a_trial_says_that_the_programs_directory_changed_since_the_run_began() {
+    let home = Home::new();
+    let body = format!(
+        "[observe]\ncare = \"full\"\n[program.x]\nshell = true\ncommand = 'echo x >> {0}/a.js; : > {0}/new'\ndirectory = \"site\"\n",
+        home.path("site").display()
+    );
+    let (output, text) = home.run(&body);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let trials = home.trials("prony.db", 1);
+    let found = trials[0].findings.iter().find(|finding| finding.guard == "source_changed").unwrap();
+    assert!(found.message.starts_with("`a.js` and 1 more in the program's directory `"), "{}", found.message);
+    assert!(text.contains("warning: `source_changed`"), "{text}");
+}
+
+#[test]
+fn copies_hold_nothing_of_pronys_own() {
+    let home = Home::new();
+    fs::write(home.path("prony.dbx"), "mine").unwrap();
+    let body = "[program.x]\nshell = true\ncommand = 'ls -A | sort; ls -A site'\ndirectory = \".\"\n";
+    let (output, text) = home.run(body);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    // Not `prony.db`, `prony.db-wal`, `prony.db-shm`, `prony.db-run-1` and scratch directories.
+    assert_eq!(said(&home.trials("prony.db", 1)[0]), "e.toml\nprony.dbx\nruns\nshared\nsite\na.js\n");
+    let left: Vec<_> = fs::read_dir(home.dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().contains("-run-")), "{left:?}");
+}
+
+#[test]
+fn rm_and_resume_of_a_live_run_are_refused_and_a_killed_one_resumes() {
+    let home = Home::new();
+    home.experiment("e.toml", WAITS);
+    let mut child = home.begin("e.toml", "prony.db");
+    for words in [&["rm", "1", "--yes"][..], &["run", "--resume", "1"], &["run", "--resume"]] {
+        let output = home.prony(words);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(said.contains("run 1 in `prony.db` is under way in another process\nhint: "), "{words:?}: {said}");
+    }
+    // No descriptor of a subject or supervisor holds the lock.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(home.path("prony.db-run-1").exists(), "nobody removed it");
+    fs::write(home.path("go"), "").unwrap();
+    let output = home.prony(&["run", "--resume", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!home.path("prony.db-run-1").exists());
+    assert_eq!(home.trials("prony.db", 1).len(), 1);
+    assert_eq!(home.prony(&["rm", "1", "--yes"]).status.code(), Some(0));
+}
+
+#[test]
+fn two_runs_at_once_are_a_finding_in_both() {
+    let home = Home::new();
+    home.experiment("first.toml", WAITS);
+    let mut first = home.begin("first.toml", "first.db");
+    let (output, text) = home.run("[program.x]\ncommand = \"true\"\n");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    fs::write(home.path("go"), "").unwrap();
+    assert!(first.wait().unwrap().success());
+    for (database, what) in [("prony.db", "another run of prony was under way"), ("first.db", "another run of prony")] {
+        let trials = home.trials(database, 1);
+        let found = trials[0].findings.iter().find(|finding| finding.guard == "other_run");
+        assert!(found.is_some_and(|found| found.message.starts_with(what)), "{database}: {:?}", trials[0].findings);
+    }
+    let (_, text) = home.run("[program.x]\ncommand = \"true\"\n");
+    assert!(!guards(&home.trials("prony.db", 2)[0]).contains(&"other_run"), "{text}");
+}
+
+/// Whether a prony can be started as the first process of a PID namespace, and limit memory.
+fn can_share_groups(home: &Home) -> bool {
+    let inside = home.command(&["unshare", "--pid", "--fork", "--mount-proc", "true"]).output();
+    let limits = prony_probe::limits::capability();
+    let problem = match (inside, limits.memory) {
+        (Ok(output), prony_probe::limits::Ability::Works) if output.status.success() => return true,
+        (Ok(output), limits) => format!("{} {limits:?}", String::from_utf8_lossy(&output.stderr)),
+        (Err(error), _) => format!("`unshare`: {error}"),
+    };
+    assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "{problem}");
+    println!("SKIPPED: two PID namespaces: {problem}");
+    false
+}
+
+#[test]
+fn a_run_in_another_pid_namespace_leaves_groups_and_scratch_of_a_live_run_alone() {
+    let home = Home::new();
+    if !can_share_groups(&home) {
+        return;
+    }
+    let limited = format!("[limits]\nmemory = \"256 MiB\"\n{WAITS}");
+    home.experiment("first.toml", &limited);
+    let mut first = home.begin("first.toml", "first.db");
+    home.experiment("second.toml", "[limits]\nmemory = \"256 MiB\"\n[program.x]\ncommand = \"true\"\n");
+    let inside = [
+        &["unshare", "--pid", "--fork", "--mount-proc", PRONY, "run", "second.toml"][..],
+        &["--database", "second.db"],
+    ];
+    let second = home.command(&inside.concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&second.stderr).into_owned();
+    assert_eq!(second.status.code(), Some(0), "{said}");
+    fs::write(home.path("go"), "").unwrap();
+    assert!(first.wait().unwrap().success(), "{said}");
+    for database in ["first.db", "second.db"] {
+        let trials = home.trials(database, 1);
+        assert!(trials[0].ending.outcome.is_ok(), "{database}: {:?}", trials[0].ending);
+        assert!(guards(&trials[0]).contains(&"other_run"), "{database}: {:?}", trials[0].findings);
+    }
+}
