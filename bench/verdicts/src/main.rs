@@ -4,10 +4,10 @@
 
 use std::time::Instant;
 
-use prony_bench_verdicts::measure::{self, INSIDE, SEQUENTIAL};
+use prony_bench_verdicts::measure::{self, INSIDE, LASTING, Null, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
 use prony_bench_verdicts::record;
-use prony_core::stats::campaign::{Arm, Noise, Rng, Setting, Simulation, draw, family};
+use prony_core::stats::campaign::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
 use prony_core::stats::{Looks, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
@@ -38,8 +38,10 @@ fn tables() {
     let noises: Vec<Noise> = recorded().into_iter().filter(|noise| noise.name.starts_with(&of)).collect();
     println!("Exact 95 % intervals in brackets\n");
     // The table that carries the promise gets the most campaigns.
-    let tables: [Table; 6] = [
+    let tables: [Table; 8] = [
         ("false", false_verdicts, 1),
+        ("budget", budget, 1),
+        ("budget-margin", budget_margin, 1),
         ("injected", injected, 5),
         ("smallest", smallest, 4),
         ("candidates", candidates, 4),
@@ -66,6 +68,37 @@ fn false_verdicts(noises: &[Noise], many: u32) {
                 blocks.push(format!("{:.0}", all.mean_blocks()));
             }
             println!("| {} | {} | {} | {} |", noise.name, null.name, cells.join(" | "), blocks.join(", "));
+        }
+    }
+}
+
+fn budget(noises: &[Noise], many: u32) {
+    println!("\n## False verdicts of runs that a time budget ends, duration being what is compared ({many} a cell)\n");
+    budgeted(noises, many, measure::nulls, |all| all.any_difference);
+}
+
+fn budget_margin(noises: &[Noise], many: u32) {
+    println!("\n## The same with a ratio of exactly the margin: beyond it, or within it, is false ({many} a cell)\n");
+    budgeted(noises, many, measure::at_the_margin, |all| all.off_margin);
+}
+
+fn budgeted(noises: &[Noise], many: u32, arms: fn(&Noise) -> Vec<Null>, wrong: fn(&Campaigns) -> Rate) {
+    println!("| noise | arms | budget, blocks | family of 1 | of 5 | mean blocks |\n|---|---|---|---|---|---|");
+    for noise in noises {
+        for null in arms(noise) {
+            for lasting in LASTING {
+                let of = |size| measure::budgeted(noise, &null.setting(size), lasting, many, &mut Rng::new(53));
+                let (one, five) = (of(1), of(5));
+                println!(
+                    "| {} | {} | {lasting} | {} | {} | {:.0}, {:.0} |",
+                    noise.name,
+                    null.name,
+                    wrong(&one),
+                    wrong(&five),
+                    one.mean_blocks(),
+                    five.mean_blocks()
+                );
+            }
         }
     }
 }

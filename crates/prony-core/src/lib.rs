@@ -10,6 +10,7 @@ pub mod guard;
 pub mod latency;
 pub mod metric;
 pub mod outcome;
+pub mod pace;
 pub mod plan;
 pub mod profile;
 pub mod protocol;

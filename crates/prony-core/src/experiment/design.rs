@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::program::{Care, ProfileOf};
 use super::spec::TrialSpec;
 use crate::metric::MetricName;
+use crate::stats::Looks;
 use crate::units::{Fraction, Nanos};
 
 /// An experiment that can run: everything in it has been checked.
@@ -161,8 +162,21 @@ pub struct Compare {
     pub alpha: Fraction,
     /// Blocks, unless a variant says otherwise.
     pub blocks: Blocks,
+    /// The time that the run has: as many blocks run as it holds, until every comparison is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Nanos>,
     /// Run the baseline a second time in each block (A/A).
     pub twice: bool,
+}
+
+impl Compare {
+    /// The interim analyses of what runs in so many blocks: fixed before the first of them.
+    pub fn looks(&self, blocks: Blocks) -> Looks {
+        match self.budget {
+            Some(_) => Looks::timed(blocks.min, blocks.max),
+            None => Looks::new(blocks.min, blocks.max),
+        }
+    }
 }
 
 /// How trials are observed.

@@ -171,6 +171,13 @@ pub(crate) static COMPARE: TableShape = TableShape {
             "6",
             "How many blocks run: each runs every variant once.",
         ),
+        optional(
+            "budget",
+            Shape::Time,
+            "none: `blocks` says how many run",
+            "The time that the run has, as `20 min`: as many blocks run as it holds, instead of `blocks`, until every \
+             comparison is decided; of a range in `blocks` the least still holds for the first interim analysis.",
+        ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
     rest: None,

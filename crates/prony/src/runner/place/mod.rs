@@ -8,7 +8,7 @@ pub mod revision;
 pub mod setting;
 pub mod startable;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use prony_core::experiment::program::{Change, CommandLine, CopyOf, ProgramSpec};
 use prony_core::experiment::spec::{Limits, TrialSpec};
+use prony_core::units::Nanos;
 use prony_probe::launch::{LaunchSpec, Launcher, Scratch, Status};
 use prony_probe::limits::Group;
 
@@ -31,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub struct Places {
     made: RefCell<BTreeMap<usize, Rc<Place>>>,
+    /// What making them took.
+    took: Cell<Duration>,
 }
 
 /// A variant's place.
@@ -70,6 +73,7 @@ impl Places {
         if let Some(place) = self.made.borrow().get(&variant) {
             return Ok(Rc::clone(place));
         }
+        let began = Instant::now();
         let mut place = Place::make(means, program)?;
         if let Some(build) = &program.build {
             place.build(means, program, build)?;
@@ -79,7 +83,13 @@ impl Places {
             place.warm_up(means, program, &spec.limits)?;
         }
         self.made.borrow_mut().insert(variant, Rc::clone(&place));
+        self.took.set(self.took.get() + began.elapsed());
         Ok(place)
+    }
+
+    /// What making all places so far took: copies, changes, builds and warm-up runs, which no later trial repeats.
+    pub fn made_in(&self) -> Nanos {
+        Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Does every variant's `cleanup`.
