@@ -40,8 +40,8 @@ fn tables() {
     // The table that carries the promise gets the most campaigns.
     let tables: [Table; 8] = [
         ("false", false_verdicts, 1),
-        ("budget", budget, 1),
-        ("budget-margin", budget_margin, 1),
+        ("budget", budget, 10),
+        ("budget-margin", budget_margin, 10),
         ("injected", injected, 5),
         ("smallest", smallest, 4),
         ("candidates", candidates, 4),
