@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::Path;
 
 use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::experiment::program::Care;
 use prony_core::experiment::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
 use prony_core::pace::{Spent, Times};
 use prony_core::plan::Outline;
@@ -71,11 +72,14 @@ impl fmt::Display for Estimate {
             Basis::Crude => write!(f, "about {range}, by a crude model: expect a factor of 5 either way"),
             Basis::Trials(n) => write!(f, "about {range}, by {n} trials of earlier runs"),
             Basis::Run => write!(f, "about {range}"),
-            Basis::Unknown => write!(
-                f,
-                "at least {range}, and what the program, its preparation and its build take, which is not known before \
-                 one has run: `prony run` says it after the first trials"
-            ),
+            Basis::Unknown => {
+                if self.most > Nanos::ZERO {
+                    write!(f, "at least {range} beside the program; ")?;
+                }
+                let unknown = "what the program, its preparation and its build take is not known before one has run: \
+                               `prony run` says it after the first trial";
+                f.write_str(unknown)
+            }
         }
     }
 }
@@ -121,10 +125,11 @@ pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estima
         (true, false) => Basis::Crude,
     };
     let mut estimate = Estimate { once: seen.once, basis, spread: seen.spread, ..Estimate::default() };
+    let care = experiment.observe().care;
     let mut block = Nanos::ZERO;
     for (variant, planned) in experiment.variants().iter().zip(&outline.variants) {
         let other = typical.map(Nanos::from_nanos).filter(|_| variant.spec.subject.program().is_some());
-        let one = known(variant).or(other).unwrap_or_else(|| crude(&variant.spec, planned.data_bytes));
+        let one = known(variant).or(other).unwrap_or_else(|| crude(&variant.spec, planned.data_bytes, care));
         let each = f64::from(planned.trials) / f64::from(planned.blocks.max.max(1));
         let of = |blocks: f64| Nanos::from_nanos((one.as_nanos() as f64 * each * blocks) as u64);
         let profiled = if outline.profiles > 0 { one } else { Nanos::ZERO };
@@ -173,13 +178,14 @@ fn spread(run: &RunData) -> Option<f64> {
     Some(middle / NORMAL / 2f64.sqrt())
 }
 
-fn crude(spec: &TrialSpec, data_bytes: f64) -> Nanos {
+/// What a trial takes at a guess; of a program what its file asks for, which is the least.
+fn crude(spec: &TrialSpec, data_bytes: f64, care: Care) -> Nanos {
     let class = spec.subject.store().and_then(|store| Some(registry::check(store).ok()?.class));
     let synced = matches!(class, Some(Durability::Strict | Durability::Bounded));
     let records = spec.data.as_ref().map_or(0, |data| data.records);
     let per_record = if records > 0 { data_bytes / records as f64 } else { 0.0 };
     let phases = spec.phases.iter().map(|phase| crude_phase(phase, records, per_record, synced));
-    phases.fold(AROUND, |sum, time| sum + time)
+    phases.fold(if care == Care::Light { Nanos::ZERO } else { AROUND }, |sum, time| sum + time)
 }
 
 fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -> Nanos {
@@ -190,7 +196,7 @@ fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -
             let held = observe.at_end.as_ref();
             let settles = observe.settle().into_iter().chain(held.and_then(|held| held.settle.as_ref()));
             let waits = held.and_then(|held| held.wait).unwrap_or_default();
-            settles.fold(BRIEF + waits, |sum, settle| sum + settle.quiet)
+            settles.fold(waits, |sum, settle| sum + settle.quiet)
         }
         Action::Verify => crude_bytes(records as f64 * per_record),
         action => {

@@ -34,6 +34,8 @@ blocks = 5
 care = "light"
 [program.a]
 command = ["true"]
+directory = "."
+copy = "none"
 prepare = ["sleep", "0.3"]
 "#;
 
@@ -153,7 +155,8 @@ fn check_says_what_a_budget_buys() {
 fn estimates_hold_what_is_done_beside_the_trials() {
     let dir = folder(PREPARED);
     let first = said(&prony(dir.path(), &["check", "x.toml"]));
-    assert!(first.contains("at least") && first.contains("not known before one has run"), "{first}");
+    assert!(first.contains("its preparation and its build take is not known before one has run"), "{first}");
+    assert!(!first.contains("about"), "{first}");
     let output = prony(dir.path(), &["run", "x.toml", "--json"]);
     let events = events(&output);
     let left = |e: &Event| match e {
