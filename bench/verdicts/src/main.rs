@@ -4,10 +4,10 @@
 
 use std::time::Instant;
 
-use prony_bench_verdicts::measure::{self, INSIDE, SEQUENTIAL};
+use prony_bench_verdicts::measure::{self, INSIDE, LASTING, Null, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
 use prony_bench_verdicts::record;
-use prony_core::stats::campaign::{Arm, Noise, Rng, Setting, Simulation, draw, family};
+use prony_core::stats::campaign::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
 use prony_core::stats::{Looks, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
@@ -38,8 +38,10 @@ fn tables() {
     let noises: Vec<Noise> = recorded().into_iter().filter(|noise| noise.name.starts_with(&of)).collect();
     println!("Exact 95 % intervals in brackets\n");
     // The table that carries the promise gets the most campaigns.
-    let tables: [Table; 6] = [
+    let tables: [Table; 8] = [
         ("false", false_verdicts, 1),
+        ("budget", budget, 10),
+        ("budget-margin", budget_margin, 10),
         ("injected", injected, 5),
         ("smallest", smallest, 4),
         ("candidates", candidates, 4),
@@ -66,6 +68,40 @@ fn false_verdicts(noises: &[Noise], many: u32) {
                 blocks.push(format!("{:.0}", all.mean_blocks()));
             }
             println!("| {} | {} | {} | {} |", noise.name, null.name, cells.join(" | "), blocks.join(", "));
+        }
+    }
+}
+
+fn budget(noises: &[Noise], many: u32) {
+    println!("\n## False verdicts of runs that a time budget ends, duration being what is compared ({many} a cell)\n");
+    budgeted(noises, many, measure::nulls, |all| all.any_difference);
+}
+
+fn budget_margin(noises: &[Noise], many: u32) {
+    println!("\n## The same with a ratio of exactly the margin: beyond it, or within it, is false ({many} a cell)\n");
+    budgeted(noises, many, measure::at_the_margin, |all| all.off_margin);
+}
+
+/// All arms of a recording together, and the one with the most.
+fn budgeted(noises: &[Noise], many: u32, arms: fn(&Noise) -> Vec<Null>, wrong: fn(&Campaigns) -> Rate) {
+    println!(
+        "| noise | budget, blocks | family of 1 | the most | of 5 | the most | mean blocks |\n|---|---|---|---|---|---|---|"
+    );
+    for noise in noises {
+        for lasting in LASTING {
+            let mut cells = Vec::new();
+            let mut blocks = Vec::new();
+            for size in [1, 5] {
+                let of = |null: Null| measure::budgeted(noise, &null.setting(size), lasting, many, &mut Rng::new(53));
+                let found: Vec<Campaigns> = arms(noise).into_iter().map(of).collect();
+                let rates: Vec<Rate> = found.iter().map(wrong).collect();
+                let all = rates.iter().fold(Rate::default(), |a, b| Rate { hits: a.hits + b.hits, of: a.of + b.of });
+                let most = rates.iter().map(|rate| rate.share()).fold(0.0, f64::max);
+                cells.push(format!("{all} | {:.1} %", 100.0 * most));
+                blocks.push(found.iter().map(Campaigns::mean_blocks).sum::<f64>() / found.len() as f64);
+            }
+            let (name, [one, five]) = (noise.name, [blocks[0], blocks[1]]);
+            println!("| {name} | {lasting} | {} | {one:.0}, {five:.0} |", cells.join(" | "));
         }
     }
 }

@@ -1,8 +1,10 @@
 //! What is counted over many campaigns.
 
-use prony_core::stats::campaign::{ALPHA, Arm, Noise, Rate, Rng, Setting, draw, family, start};
+use prony_core::stats::campaign::{
+    ALPHA, Arm, Campaigns, MARGIN, Noise, Rate, Rng, Setting, Simulation, draw, family, start,
+};
 use prony_core::stats::sign::{Bracket, SignTest};
-use prony_core::stats::{Looks, compare_family};
+use prony_core::stats::{Looks, MIN_BLOCKS, compare_family};
 
 use crate::noise::{centred, paired};
 use crate::rivals;
@@ -55,6 +57,20 @@ pub fn nulls(noise: &Noise) -> Vec<Null> {
         by_medians("arms' medians equal, 0.2 and 2", 0.2, 2.0),
         by_medians("arms' medians equal, opposite skew", 1.0, -1.0),
     ]
+}
+
+/// Blocks that a time budget holds, where each campaign has one.
+pub const LASTING: [f64; 3] = [8.0, 15.0, 40.0];
+
+/// Campaigns on these arms that end when a time budget does, duration being what is compared.
+pub fn budgeted(noise: &Noise, setting: &Setting, lasting: f64, many: u32, rng: &mut Rng) -> Campaigns {
+    Simulation::new(noise, &Looks::timed(MIN_BLOCKS, 10_000)).lasting(lasting).campaigns(setting, many, rng)
+}
+
+/// The arms of [`nulls`] whose ratio is known, with the variant slower by exactly the margin.
+pub fn at_the_margin(noise: &Noise) -> Vec<Null> {
+    let slower = |null: Null| Null { variant: null.variant.slower(MARGIN), ..null };
+    nulls(noise).into_iter().filter(|null| !null.name.starts_with("arms'")).map(slower).collect()
 }
 
 /// What was tried inside randomised blocks, each at the family-wise error with Holm's correction.

@@ -19,10 +19,13 @@ pub enum Event {
         title: String,
         /// Variants.
         variants: usize,
-        /// Blocks planned.
+        /// Blocks planned; 0 where a time budget decides.
         blocks: u32,
-        /// Trials planned.
+        /// Trials planned; 0 where a time budget decides.
         trials: u32,
+        /// The time that the run has, where it is limited.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        budget: Option<Nanos>,
         /// Trials that an earlier session of this run has finished.
         done: u32,
     },
@@ -88,8 +91,12 @@ pub enum Event {
         phases: Vec<(String, Nanos)>,
         /// Trials that have ended.
         done: u32,
-        /// Trials planned now.
+        /// Trials planned now; about as many as the time budget holds, where there is one.
         trials: u32,
+        /// About how long the rest takes, at most, with all that belongs to it: corrected by each trial. `None` where that
+        /// is not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        left: Option<Nanos>,
     },
     /// The extra trial of a profile begins, after the plan's own trials.
     ProfileBegan {

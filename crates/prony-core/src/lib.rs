@@ -11,6 +11,7 @@ pub mod guard;
 pub mod latency;
 pub mod metric;
 pub mod outcome;
+pub mod pace;
 pub mod plan;
 pub mod profile;
 pub mod protocol;

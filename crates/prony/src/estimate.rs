@@ -1,16 +1,25 @@
 //! How long an experiment will take: from trials that ran before, else by a crude model that says so.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use prony_core::experiment::design::Experiment;
+use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::experiment::program::Care;
 use prony_core::experiment::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
+use prony_core::pace::{Spent, Times};
 use prony_core::plan::Outline;
+use prony_core::stats::summary::median;
 use prony_core::units::Nanos;
 use prony_engines::registry;
 
-use crate::results::Database;
+use crate::results::{Database, RunData};
+use crate::verdicts;
 
+/// Fewer pairs of the baseline beside itself show no spread.
+const PAIRS: usize = 4;
+/// The median of the absolute value of a standard normal variable.
+const NORMAL: f64 = 0.674_49;
 /// What a trial costs beside its phases: two processes, canaries, quiet between trials.
 const AROUND: Nanos = Nanos::from_millis(250);
 /// A phase of which nothing else is known.
@@ -22,55 +31,118 @@ const OPERATION: Nanos = Nanos::from_micros(2);
 /// Bytes a second through an engine to the disk.
 const BYTES_PER_SECOND: f64 = 200e6;
 
-/// How long, and how that is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How what a trial takes is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Basis {
+    /// By so many trials of earlier runs.
+    Trials(usize),
+    /// By the crude model alone.
+    #[default]
+    Crude,
+    /// By the run itself.
+    Run,
+    /// Not at all: a program has not run yet, and only what is done beside it can be counted.
+    Unknown,
+}
+
+/// How long, and how that is known. Everything that belongs to a trial is in it: waits, preparation, copies, the machine
+/// brought to rest.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
     /// For the fewest trials.
     pub least: Nanos,
     /// For the most trials.
     pub most: Nanos,
-    /// Trials of earlier runs that it rests on; 0 for the crude model alone.
-    pub from: usize,
+    /// For one block, with every variant.
+    pub block: Option<Nanos>,
+    /// Of these, what is done once: the machine's limits, builds, copies, warm-up runs.
+    pub once: Nanos,
+    /// How that is known.
+    pub basis: Basis,
+    /// Standard deviation of the logarithm of the primary metric of trials of one variant within a block; `None` where
+    /// no earlier run has shown it.
+    pub spread: Option<f64>,
 }
 
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (least, most) = (span(self.least), span(self.most));
         let range = if least == most { most } else { format!("{least} to {most}") };
-        match self.from {
-            0 => write!(f, "about {range}, by a crude model: expect a factor of 5 either way"),
-            n => write!(f, "about {range}, by {n} trials of earlier runs"),
+        match self.basis {
+            Basis::Crude => write!(f, "about {range}, by a crude model: expect a factor of 5 either way"),
+            Basis::Trials(n) => write!(f, "about {range}, by {n} trials of earlier runs"),
+            Basis::Run => write!(f, "about {range}"),
+            Basis::Unknown => {
+                if self.most > Nanos::ZERO {
+                    write!(f, "at least {range} beside the program; ")?;
+                }
+                let unknown = "what the program, its preparation and its build take is not known before one has run: \
+                               `prony run` says it after the first trial";
+                f.write_str(unknown)
+            }
         }
     }
 }
 
-fn span(time: Nanos) -> String {
+/// A time as people say it: `12 s`, `20 min`, `3.5 h`; below ten seconds with its parts.
+pub fn span(time: Nanos) -> String {
     match time.as_secs_f64() {
-        s if s < 90.0 => format!("{} s", s.ceil()),
+        s if s < 1.0 => time.to_string(),
+        s if s < 10.0 && s.fract() > 0.0 => format!("{s:.1} s"),
+        s if s <= 90.0 => format!("{} s", s.ceil()),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),
+    }
+}
+
+/// What an earlier run of the same experiment shows.
+#[derive(Default)]
+struct Earlier {
+    /// For each spec that ran, the times of its trials.
+    times: Vec<(TrialSpec, Times)>,
+    once: Nanos,
+    spread: Option<f64>,
+}
+
+impl Earlier {
+    fn of(&self, spec: &TrialSpec) -> Option<&Times> {
+        self.times.iter().find(|(known, _)| known == spec).map(|(_, times)| times)
     }
 }
 
 /// The time of the whole plan.
 pub fn of(experiment: &Experiment, outline: &Outline, database: &Path) -> Estimate {
     let seen = earlier(experiment, database).unwrap_or_default();
-    let mut estimate = Estimate { least: Nanos::ZERO, most: Nanos::ZERO, from: 0 };
+    let known = |variant: &Variant| seen.of(&variant.spec).and_then(|times| times.mean(0));
+    let means: Vec<Nanos> = experiment.variants().iter().filter_map(known).collect();
+    // A program of which nothing is known takes as long as the others do.
+    let typical = means.iter().map(|mean| mean.as_nanos()).sum::<u64>().checked_div(means.len() as u64);
+    let trials: u32 = experiment.variants().iter().filter_map(|v| seen.of(&v.spec)).map(Times::count).sum();
+    let blind = experiment.variants().iter().any(|v| v.spec.subject.program().is_some());
+    let basis = match (means.is_empty(), blind) {
+        (false, _) => Basis::Trials(trials as usize),
+        (true, true) => Basis::Unknown,
+        (true, false) => Basis::Crude,
+    };
+    let mut estimate = Estimate { once: seen.once, basis, spread: seen.spread, ..Estimate::default() };
+    let care = experiment.observe().care;
+    let mut block = Nanos::ZERO;
     for (variant, planned) in experiment.variants().iter().zip(&outline.variants) {
-        let known = seen.iter().find(|(spec, _, _)| *spec == variant.spec);
-        let one = known.map_or_else(|| crude(&variant.spec, planned.data_bytes), |(_, mean, _)| *mean);
-        estimate.from += known.map_or(0, |(_, _, trials)| *trials);
-        let share = f64::from(planned.blocks.min.max(1)) / f64::from(planned.blocks.max.max(1));
-        let most = one.as_nanos().saturating_mul(u64::from(planned.trials));
+        let other = typical.map(Nanos::from_nanos).filter(|_| variant.spec.subject.program().is_some());
+        let one = known(variant).or(other).unwrap_or_else(|| crude(&variant.spec, planned.data_bytes, care));
+        let each = f64::from(planned.trials) / f64::from(planned.blocks.max.max(1));
+        let of = |blocks: f64| Nanos::from_nanos((one.as_nanos() as f64 * each * blocks) as u64);
         let profiled = if outline.profiles > 0 { one } else { Nanos::ZERO };
-        estimate.most += Nanos::from_nanos(most) + profiled;
-        estimate.least += Nanos::from_nanos((most as f64 * share) as u64) + profiled;
+        estimate.most += of(planned.blocks.max.into()) + profiled;
+        estimate.least += of(planned.blocks.min.into()) + profiled;
+        block += of(1.0);
     }
-    estimate
+    let Estimate { least, most, once, .. } = estimate;
+    Estimate { least: least + once, most: most + once, block: Some(block), ..estimate }
 }
 
-/// Mean time of a trial and number of trials, for each spec that ran before; none where there is no database.
-fn earlier(experiment: &Experiment, database: &Path) -> Option<Vec<(TrialSpec, Nanos, usize)>> {
+/// The latest run of the experiment that has trials; `None` where there is none.
+fn earlier(experiment: &Experiment, database: &Path) -> Option<Earlier> {
     if !database.exists() {
         return None;
     }
@@ -78,33 +150,54 @@ fn earlier(experiment: &Experiment, database: &Path) -> Option<Vec<(TrialSpec, N
     let heads = database.runs().ok()?;
     let head = heads.iter().rev().find(|head| head.title == experiment.title() && head.finished > 0)?;
     let run = database.load_run(head.id).ok()?;
-    let of_variant = |id: usize| {
-        let took: Vec<u64> = run
-            .trials
-            .iter()
-            .filter(|t| t.trial.variant == id && t.ending.outcome.is_ok())
-            .map(|t| t.took.as_nanos())
-            .collect();
-        (!took.is_empty()).then(|| (Nanos::from_nanos(took.iter().sum::<u64>() / took.len() as u64), took.len()))
-    };
-    let variants = run.experiment.variants().iter();
-    Some(variants.filter_map(|v| of_variant(v.id).map(|(mean, trials)| (v.spec.clone(), mean, trials))).collect())
+    let mut earlier = Earlier { spread: spread(&run), ..Earlier::default() };
+    for variant in run.experiment.variants() {
+        let mut times = Times::default();
+        let own = run.trials.iter().filter(|t| t.trial.variant == variant.id);
+        own.for_each(|t| times.trial(0, Spent::of(&t.conditions, t.took).time));
+        if times.count() > 0 {
+            earlier.times.push((variant.spec.clone(), times));
+        }
+    }
+    earlier.once = run.trials.iter().fold(Nanos::ZERO, |sum, t| sum + Spent::of(&t.conditions, t.took).once);
+    Some(earlier)
 }
 
-fn crude(spec: &TrialSpec, data_bytes: f64) -> Nanos {
+/// From the two labels of the baseline, by the median so that a few disturbed trials do not make it.
+fn spread(run: &RunData) -> Option<f64> {
+    let metric = verdicts::declared(&run.experiment).into_iter().next()?;
+    let baselines = run.trials.iter().filter(|t| run.experiment.variants()[t.trial.variant].baseline);
+    let mut blocks: BTreeMap<(u32, u32, usize), Vec<f64>> = BTreeMap::new();
+    for t in baselines {
+        let figure = verdicts::figure(t, &metric).filter(|value| *value > 0.0);
+        let block = blocks.entry((t.trial.block, t.trial.sub_block, t.trial.variant)).or_default();
+        block.extend(figure.map(f64::ln));
+    }
+    let gaps: Vec<f64> = blocks.values().filter(|both| both.len() == 2).map(|both| (both[0] - both[1]).abs()).collect();
+    let middle = median(&gaps).filter(|gap| gaps.len() >= PAIRS && *gap > 0.0)?;
+    Some(middle / NORMAL / 2f64.sqrt())
+}
+
+/// What a trial takes at a guess; of a program what its file asks for, which is the least.
+fn crude(spec: &TrialSpec, data_bytes: f64, care: Care) -> Nanos {
     let class = spec.subject.store().and_then(|store| Some(registry::check(store).ok()?.class));
     let synced = matches!(class, Some(Durability::Strict | Durability::Bounded));
     let records = spec.data.as_ref().map_or(0, |data| data.records);
     let per_record = if records > 0 { data_bytes / records as f64 } else { 0.0 };
     let phases = spec.phases.iter().map(|phase| crude_phase(phase, records, per_record, synced));
-    phases.fold(AROUND, |sum, time| sum + time)
+    phases.fold(if care == Care::Light { Nanos::ZERO } else { AROUND }, |sum, time| sum + time)
 }
 
 fn crude_phase(phase: &PhaseSpec, records: u64, per_record: f64, synced: bool) -> Nanos {
     match &phase.action {
         Action::Pause(time) => *time,
         Action::Settle(settle) => settle.quiet,
-        Action::Observe(observe) => BRIEF + observe.settle().map_or(Nanos::ZERO, |settle| settle.quiet),
+        Action::Observe(observe) => {
+            let held = observe.at_end.as_ref();
+            let settles = observe.settle().into_iter().chain(held.and_then(|held| held.settle.as_ref()));
+            let waits = held.and_then(|held| held.wait).unwrap_or_default();
+            settles.fold(waits, |sum, settle| sum + settle.quiet)
+        }
         Action::Verify => crude_bytes(records as f64 * per_record),
         action => {
             action.ops().map_or(BRIEF, |ops| crude_ops(ops, records, per_record, synced && action.changes_data()))

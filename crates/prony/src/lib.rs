@@ -1,5 +1,6 @@
 //! The parts of the `prony` binary, as a library so that tests can reach them.
 
+pub mod budget;
 pub mod calibrate;
 pub mod cli;
 pub mod data;

@@ -32,6 +32,32 @@ fn whole_campaigns_on_equal_arms_keep_the_promised_error() {
     assert!(high <= ALPHA, "over all: {}", together(&all));
 }
 
+/// Where the budget ends a run depends on what the trials took, and that is what is compared.
+#[test]
+fn campaigns_that_a_time_budget_ends_keep_the_promised_error() {
+    let mut all = Vec::new();
+    for noise in recorded() {
+        for (size, lasting) in [(1, 8.0), (1, 25.0), (5, 12.0)] {
+            for null in measure::nulls(&noise) {
+                let found = measure::budgeted(&noise, &null.setting(size), lasting, 30, &mut Rng::new(59));
+                let rate = found.any_difference;
+                let (low, _) = bounds(rate);
+                assert!(low <= ALPHA, "{}, {}, family of {size}, {lasting} blocks: {rate}", noise.name, null.name);
+                all.push(rate);
+            }
+            for null in measure::at_the_margin(&noise) {
+                let found = measure::budgeted(&noise, &null.setting(size), lasting, 30, &mut Rng::new(61));
+                let rate = found.off_margin;
+                let (low, _) = bounds(rate);
+                assert!(low <= ALPHA, "margin: {}, {}, {size}, {lasting} blocks: {rate}", noise.name, null.name);
+                all.push(rate);
+            }
+        }
+    }
+    let (_, high) = bounds(together(&all));
+    assert!(high <= ALPHA, "over all: {}", together(&all));
+}
+
 #[test]
 fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
     let mut all = Vec::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::spec::{Durability, StoreSpec};
-use crate::units::Bytes;
+use crate::units::{Bytes, Nanos};
 
 /// The engines that experiments can name. Implemented where the drivers are.
 pub trait EngineCatalog {
@@ -69,6 +69,9 @@ pub struct Overrides {
     pub only: Vec<(String, Vec<String>)>,
     /// `--blocks N`: so many blocks instead of the file's; levels with fewer of their own keep them.
     pub blocks: Option<u32>,
+    /// `--budget TIME`: as many blocks as it holds instead of the file's; levels with fewer of their own keep them.
+    #[serde(default)]
+    pub budget: Option<Nanos>,
     /// `--seed N`: instead of the file's.
     pub seed: Option<u64>,
     /// Factors whose values a search lays out: what `[design]` says of their levels does not hold.

@@ -59,6 +59,10 @@ pub fn check(
     if let Some(n) = overrides.blocks {
         compare.blocks = Blocks { min: n, max: n };
     }
+    compare.budget = overrides.budget.or(compare.budget).filter(|_| overrides.blocks.is_none());
+    if compare.budget.is_some() {
+        compare.blocks = compare::within_a_budget(compare.blocks);
+    }
     let public = factors::public(&factors);
     let tables = report::tables(raw.root.get("report"), &factors, &public, &phases, &mut problems);
     let strata = combine::strata(&combinations, &baseline);

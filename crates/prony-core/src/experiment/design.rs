@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::program::{Care, ProfileOf};
 use super::spec::TrialSpec;
 use crate::metric::MetricName;
+use crate::stats::Looks;
 use crate::units::{Fraction, Nanos};
 
 /// An experiment that can run: everything in it has been checked.
@@ -169,6 +170,9 @@ pub struct Compare {
     pub alpha: Fraction,
     /// Blocks, unless a variant says otherwise.
     pub blocks: Blocks,
+    /// The time that the run has: as many blocks run as it holds, until every comparison is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Nanos>,
     /// Run the baseline a second time in each block (A/A).
     pub twice: bool,
     /// Operations of a phase that may fail.
@@ -212,6 +216,16 @@ impl fmt::Display for AllowedErrors {
             Self::Count(0) => f.write_str("none"),
             Self::Count(most) => write!(f, "{most}"),
             Self::Share(most) => write!(f, "{} %", (most.get() * 1e8).round() / 1e6),
+        }
+    }
+}
+
+impl Compare {
+    /// The interim analyses of what runs in so many blocks: fixed before the first of them.
+    pub fn looks(&self, blocks: Blocks) -> Looks {
+        match self.budget {
+            Some(_) => Looks::timed(blocks.min, blocks.max),
+            None => Looks::new(blocks.min, blocks.max),
         }
     }
 }

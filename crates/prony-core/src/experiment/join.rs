@@ -16,6 +16,7 @@ impl Experiment {
         empty.compare.baseline.clear();
         empty.compare.floor.clear();
         empty.compare.blocks = Blocks { min: 1, max: 1 };
+        empty.compare.budget = None;
         empty.explores = true;
         empty.tables.clear();
         empty

@@ -7,7 +7,6 @@ use super::{Finding, run, trial, weather};
 use crate::experiment::design::{Experiment, Variant};
 use crate::metric::MetricName;
 use crate::record::TrialRecord;
-use crate::stats::Looks;
 use crate::units::Nanos;
 
 /// What all guards say of a run: single trials gathered by variant, each variant beside its stratum's baseline, and
@@ -44,7 +43,7 @@ fn of_baselines(experiment: &Experiment, trials: &[TrialRecord], primary: Option
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
         let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).collect();
-        let looks = Looks::new(baseline.blocks.min, baseline.blocks.max);
+        let looks = experiment.compare().looks(baseline.blocks);
         let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks);
         found.extend(few.filter(|finding| !found.contains(finding)));
         let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();

@@ -70,6 +70,10 @@ pub fn too_few_blocks(complete: u32, planned: u32, looks: &Looks) -> Option<Find
             format!("{} planned and a verdict takes at least {}", blocks(planned), crate::stats::MIN_BLOCKS),
             "set `blocks` to 6 or more; until then figures stand without a verdict",
         ),
+        Some(first) if looks.is_timed() && complete < *first => (
+            format!("{} complete within the time budget and a verdict takes at least {first}", blocks(complete)),
+            "give the run a longer budget; until then figures stand without a verdict",
+        ),
         Some(first) if complete < *first => (
             format!("{} complete and the first verdict comes at {first}", blocks(complete)),
             "go on with `prony run --resume`",

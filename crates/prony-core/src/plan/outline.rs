@@ -20,6 +20,8 @@ pub struct Outline {
     pub trials_min: u32,
     /// Trials of the greatest number of blocks.
     pub trials_max: u32,
+    /// Trials of the first block, which has the most.
+    pub trials_of_a_block: u32,
     /// Trials that are profiled, one a variant; in neither of the counts above.
     pub profiles: u32,
     /// Comparisons that get a verdict, the declared metrics counted: the family of the correction.
@@ -81,6 +83,7 @@ pub fn outline(experiment: &Experiment) -> Outline {
     Outline {
         trials_min: trials.iter().filter(|trial| early(trial.variant, trial.block)).count() as u32,
         trials_max: trials.len() as u32,
+        trials_of_a_block: trials.iter().take_while(|trial| trial.block == 0).count() as u32,
         profiles: profiles(experiment).len() as u32,
         family: (judged * metrics) as u32,
         variants,

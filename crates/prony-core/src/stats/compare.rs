@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::law::Law;
-use super::looks::Looks;
+use super::looks::{Looks, blocks_by_counts};
 use super::observe::{BlockValues, Counts, Observation};
 use super::power::{more_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
@@ -142,6 +142,8 @@ struct Evidence {
     at: u32,
     /// The error spent on this comparison at that look.
     spent: f64,
+    /// Whether that was the closing analysis of a run with a time budget.
+    closing: bool,
     test: SignTest,
     /// Intersected over the looks reached.
     interval: (f64, f64),
@@ -178,6 +180,7 @@ impl Evidence {
             brackets,
             at: 0,
             spent: first,
+            closing: false,
             half_width: None,
             sequential_p: 1.0,
             side: 0.0,
@@ -187,7 +190,19 @@ impl Evidence {
             let test = laws.test(&so_far.brackets[..at as usize]);
             so_far.look(test, share, each * share);
         }
+        so_far.close(pairing, each);
         so_far
+    }
+
+    /// The closing analysis, where it is due and there are blocks enough for it; how many are enough does not depend on
+    /// what they say.
+    fn close(&mut self, pairing: &Pairing, each: f64) {
+        let n = self.brackets.len() as u32;
+        let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
+        if let Some(share) = pairing.looks.closing().filter(able) {
+            self.closing = true;
+            self.look(SignTest::by_counts(&self.brackets), share, each * share);
+        }
     }
 
     fn look(&mut self, test: SignTest, share: f64, spent: f64) {
@@ -293,20 +308,23 @@ impl Evidence {
 
     fn method(&self, pairing: &Pairing, family: &Family) -> String {
         let looks = pairing.looks.at();
-        let Some(look) = looks.iter().position(|at| *at == self.at) else {
-            let first =
-                looks.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
-            return format!("none: {} complete blocks, {first}", self.brackets.len());
+        let analysis = match looks.iter().position(|at| *at == self.at) {
+            _ if self.closing => "the closing analysis of a time budget,".to_owned(),
+            Some(look) if pairing.looks.is_timed() => format!("look {} before the time budget ends,", look + 1),
+            Some(look) => format!("look {} of {}", look + 1, looks.len()),
+            None => {
+                let first =
+                    looks.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
+                return format!("none: {} complete blocks, {first}", self.brackets.len());
+            }
         };
         let twice = pairing.blocks.iter().all(|b| b.baseline2.is_some());
         let unimodal = gap_needed(self.at, self.spent) > 0.0;
         format!(
-            "exact sign test against {}{}, look {} of {} at {} blocks, interval at error {:.2e}, \
+            "exact sign test against {}{}, {analysis} at {} blocks, interval at error {:.2e}, \
              Holm's correction over {} comparisons",
             if twice { "both baselines of the block" } else { "the baseline of the block" },
             if unimodal { ", for unimodal noise" } else { "" },
-            look + 1,
-            looks.len(),
             self.at,
             self.spent,
             family.size(),

@@ -14,10 +14,32 @@ pub const MIN_BLOCKS: u32 = 6;
 /// Each look but the first comes at about so many times the blocks of the one before.
 const STEP: f64 = 1.7;
 
+/// The share of the error that the closing analysis of a run with a time budget has; its interim analyses share the
+/// other half.
+pub const CLOSING: f64 = 0.5;
+
 /// The looks of a run, in rising order.
+///
+/// A run with a time budget ends after a number of blocks that nobody knows beforehand. Its interim analyses lie at
+/// block counts that depend on nothing, with shares that depend on nothing; where its time ends there is one closing
+/// analysis of all its blocks, whose share is kept for it. `docs/verdicts.md` has the argument for why the end may
+/// depend on durations, also where duration is the metric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looks {
     at: Vec<u32>,
+    /// What a run with a time budget has beside them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    closing: Option<Closing>,
+}
+
+/// The closing analysis of a run with a time budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Closing {
+    /// The time has not ended: its share is kept.
+    Ahead,
+    /// The time has ended.
+    Due,
 }
 
 impl Looks {
@@ -35,7 +57,33 @@ impl Looks {
             at.push(first.min(max));
         }
         at.reverse();
-        Self { at }
+        Self { at, closing: None }
+    }
+
+    /// Interim analyses of a run with a time budget: the first at `min` or 6 blocks, whichever is more, each further one
+    /// at about 1.7 times as many, as long as they are fewer than `max`, at which such a run ends in any case. Their
+    /// shares are `1/4, 1/12, 1/24 ...`, 1/2 in all; the closing analysis has the other half.
+    pub fn timed(min: u32, max: u32) -> Self {
+        let next = |at: &u32| Some((f64::from(*at) * STEP).round() as u32);
+        let rising = std::iter::successors(Some(min.max(MIN_BLOCKS)), next);
+        let at = rising.take_while(|at| *at <= max && (*at < max || *at == min.max(MIN_BLOCKS))).collect();
+        Self { at, closing: (max >= MIN_BLOCKS).then_some(Closing::Ahead) }
+    }
+
+    /// The same when the time has ended: the closing analysis is due. Nothing changes where there is none.
+    #[must_use]
+    pub fn ended(self) -> Self {
+        Self { closing: self.closing.map(|_| Closing::Due), ..self }
+    }
+
+    /// Whether a time budget ends the run.
+    pub const fn is_timed(&self) -> bool {
+        self.closing.is_some()
+    }
+
+    /// The share of the closing analysis, where it is due.
+    pub fn closing(&self) -> Option<f64> {
+        (self.closing == Some(Closing::Due)).then_some(CLOSING)
     }
 
     /// The blocks at which the run is looked at, in rising order.
@@ -43,8 +91,12 @@ impl Looks {
         &self.at
     }
 
-    /// The share of the error spent at look `index`: in proportion to its blocks, so that most is left for the last.
+    /// The share of the error spent at look `index`: in proportion to its blocks, so that most is left for the last; with
+    /// a time budget, where nobody knows the last, a series that sums up to the half that is not the closing one's.
     pub fn share(&self, index: usize) -> f64 {
+        if self.closing.is_some() {
+            return (1.0 - CLOSING) / ((index + 1) * (index + 2)) as f64;
+        }
         let all: u32 = self.at.iter().sum();
         f64::from(self.at[index]) / f64::from(all)
     }
@@ -62,12 +114,20 @@ impl Looks {
 }
 
 /// The blocks before a verdict can be expected in a family of `comparisons`, at family-wise error `alpha`: the first
-/// look at which a difference has to stand clear of the noise by no more than the noise's own range.
+/// look at which a difference has to stand clear of the noise by no more than the noise's own range, or, with a time
+/// budget, the least number of blocks of which the closing analysis can say anything.
 ///
 /// `None` where no look of the plan reaches that.
 pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, looks: &Looks) -> Option<u32> {
-    let per_comparison = alpha / comparisons.max(1) as f64;
-    (0..looks.at.len()).find(|i| gap_needed(looks.at[*i], per_comparison * looks.share(*i)) <= 1.0).map(|i| looks.at[i])
+    let each = alpha / comparisons.max(1) as f64;
+    let look = (0..looks.at.len()).find(|i| gap_needed(looks.at[*i], each * looks.share(*i)) <= 1.0);
+    let closing = looks.closing.map(|_| blocks_by_counts(each * CLOSING).max(MIN_BLOCKS));
+    look.map(|i| looks.at[i]).into_iter().chain(closing).min()
+}
+
+/// The fewest blocks whose counts alone can reject at a two-sided error: the least `n` with `2^(1 - n) <= alpha`.
+pub(super) fn blocks_by_counts(alpha: f64) -> u32 {
+    (1.0 - alpha.log2() - 1e-9).ceil().max(1.0) as u32
 }
 
 #[cfg(test)]
@@ -82,6 +142,31 @@ mod tests {
         assert_eq!(Looks::new(6, 7).at(), [6]);
         assert_eq!(Looks::new(1, 5).at(), [0u32; 0]);
         assert_eq!(Looks::new(2, 6).at(), [6]);
+    }
+
+    #[test]
+    fn looks_of_a_time_budget_depend_on_no_estimate_and_leave_half_of_the_error() {
+        let looks = Looks::timed(6, 10_000);
+        assert_eq!(looks.at()[..6], [6, 10, 17, 29, 49, 83]);
+        assert!(looks.at().iter().all(|at| *at < 10_000));
+        let spent: f64 = looks.reached(10_000).map(|(_, share)| share).sum();
+        assert!(spent < 0.5 && spent > 0.45, "{spent}");
+        assert_eq!((looks.closing(), looks.clone().ended().closing()), (None, Some(0.5)));
+        assert_eq!(looks.at(), looks.clone().ended().at());
+        // A plan without a budget has none, whatever ends it.
+        assert_eq!(Looks::new(6, 30).ended(), Looks::new(6, 30));
+        assert_eq!((Looks::timed(6, 6).at(), Looks::timed(20, 100).at()), (&[6][..], &[20, 34, 58, 99][..]));
+        assert_eq!(Looks::timed(1, 3).ended().closing(), None);
+    }
+
+    #[test]
+    fn a_time_budget_needs_no_more_blocks_than_its_closing_analysis() {
+        let blocks = |k| blocks_before_any_verdict(k, 0.05, &Looks::timed(6, 10_000));
+        assert_eq!((blocks(1), blocks(20)), (Some(6), Some(10)));
+        assert_eq!(blocks(100_000), Some(17));
+        // Where the first interim analysis is asked to be late, time may end before it: 2^-6 <= 0.025.
+        assert_eq!(blocks_before_any_verdict(1, 0.05, &Looks::timed(20, 10_000)), Some(7));
+        assert_eq!((blocks_by_counts(0.03125), blocks_by_counts(0.031), blocks_by_counts(1.0)), (6, 7, 1));
     }
 
     #[test]

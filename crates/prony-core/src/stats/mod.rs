@@ -22,7 +22,7 @@ pub use binomial::binomial_interval;
 pub use compare::{Comparison, Estimate, Family, Pairing, compare_family, settled, uncorrected};
 pub use growth::{Growth, growth};
 pub use interaction::{Cross, interaction};
-pub use looks::{Looks, MIN_BLOCKS, blocks_before_any_verdict};
+pub use looks::{CLOSING, Looks, MIN_BLOCKS, blocks_before_any_verdict};
 pub use observe::{BlockValues, Counts, Observation};
 pub use power::{blocks_for_effect, smallest_effect};
 pub use series::{Drift, autocorrelation, drift};

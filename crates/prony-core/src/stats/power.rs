@@ -45,7 +45,7 @@ pub(crate) fn more_blocks(estimate: f64, half_width: f64, blocks: u32, margin: f
 /// within a block. For roughly normal noise; `None` above 100,000 blocks.
 pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
     let each = alpha / comparisons.max(1) as f64;
-    let enough = |n: u32| smallest_effect(expected_half_width(n, spread, each), each, n) <= effect;
+    let enough = |n: u32| effect_of_blocks(n, spread, each) <= effect;
     let most = MOST_BLOCKS as u32;
     let mut high = super::looks::MIN_BLOCKS;
     while !enough(high) {
@@ -61,6 +61,12 @@ pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f6
         }
     }
     Some(high)
+}
+
+/// The effect that so many blocks see with probability 0.8 at an error `alpha` of this comparison and this analysis, for
+/// roughly normal noise; `spread` as in [`blocks_for_effect`].
+pub fn effect_of_blocks(blocks: u32, spread: f64, alpha: f64) -> f64 {
+    smallest_effect(expected_half_width(blocks, spread, alpha), alpha, blocks)
 }
 
 /// For normal noise: the slope of `P(above both) - P(below both)` at nought is `1 / (spread sqrt(pi))`, its variance 2/3.
@@ -105,7 +111,7 @@ mod tests {
     #[test]
     fn blocks_for_an_effect_is_the_least_that_is_enough() {
         let n = blocks_for_effect(0.05, 0.05, 5, 0.05).unwrap();
-        let seen = |n| smallest_effect(expected_half_width(n, 0.05, 0.01), 0.01, n);
+        let seen = |n| effect_of_blocks(n, 0.05, 0.01);
         assert!(seen(n) <= 0.05 && seen(n - 1) > 0.05);
     }
 

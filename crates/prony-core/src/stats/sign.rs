@@ -50,6 +50,8 @@ pub struct SignTest {
     lows: Vec<f64>,
     highs: Vec<f64>,
     law: Law,
+    /// Whether few blocks may rest on the assumption of unimodality.
+    unimodal: bool,
 }
 
 impl SignTest {
@@ -65,7 +67,13 @@ impl SignTest {
             values.sort_by(f64::total_cmp);
             values
         };
-        Self { lows: sorted(|b| b.low), highs: sorted(|b| b.high), law }
+        Self { lows: sorted(|b| b.low), highs: sorted(|b| b.high), law, unimodal: true }
+    }
+
+    /// As [`Self::new`], by the counts alone: no p-value or interval rests on an assumption of unimodality. So the test
+    /// keeps its level where elapsed time, which depends on the values, decided how many blocks there are.
+    pub fn by_counts(brackets: &[Bracket]) -> Self {
+        Self { unimodal: false, ..Self::new(brackets) }
     }
 
     /// Blocks.
@@ -95,7 +103,7 @@ impl SignTest {
         let (above, below) = self.counts(theta);
         let counted = (2.0 * self.law.tail(above.max(below), above.min(below))).min(1.0);
         let n = self.blocks();
-        if n < 2 || above.max(below) < n {
+        if n < 2 || above.max(below) < n || !self.unimodal {
             return counted;
         }
         let gap = if above == n { self.lows[0] - theta } else { theta - self.highs[n as usize - 1] };
@@ -105,7 +113,7 @@ impl SignTest {
     /// The interval at error `alpha` (two-sided), with the assumption of unimodality where `n` is too small
     /// for the binomial alone. Ends may be infinite.
     pub fn interval(&self, alpha: f64) -> (f64, f64) {
-        (self.lower(alpha, true), -self.mirrored().lower(alpha, true))
+        (self.lower(alpha, self.unimodal), -self.mirrored().lower(alpha, self.unimodal))
     }
 
     /// The interval that rests on the binomial alone.
@@ -115,7 +123,7 @@ impl SignTest {
 
     fn mirrored(&self) -> Self {
         let flip = |values: &[f64]| values.iter().rev().map(|v| -v).collect();
-        Self { lows: flip(&self.highs), highs: flip(&self.lows), law: self.law.clone() }
+        Self { lows: flip(&self.highs), highs: flip(&self.lows), law: self.law.clone(), unimodal: self.unimodal }
     }
 
     fn range(&self) -> f64 {
@@ -173,7 +181,10 @@ pub fn gap_needed(n: u32, alpha: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::binomial::fair_tail;
+    use super::super::campaign::Rng;
     use super::*;
+    use crate::pace::Budget;
+    use crate::units::Nanos;
     use proptest::prelude::*;
 
     fn test_of(pairs: &[(f64, f64)]) -> SignTest {
@@ -201,6 +212,62 @@ mod tests {
             let rate = rejected as f64 / f64::from(3u32.pow(n));
             assert!(rate <= alpha && rate > 0.2 * alpha, "{alpha}: {rate}");
         }
+    }
+
+    /// All sequences of blocks above and below, where those above take other times than those below, so that how many
+    /// fit into a budget depends on what is tested. The level holds for any such times, drawn or fixed.
+    #[test]
+    fn a_time_budget_keeps_the_level_though_signs_decide_how_many_blocks_it_holds() {
+        let most = 14usize;
+        let mut rng = Rng::new(11);
+        let mut draw = |of: u64| (0..most).map(|_| 1 + rng.below(of as usize) as u64).collect::<Vec<u64>>();
+        let mut settings = vec![(vec![100; most], vec![1; most]), (vec![1; most], vec![9; most])];
+        settings.extend((0..20).map(|i| (draw(1 + 3 * i), draw(30))));
+        for (above, below) in &settings {
+            for share in [0.3, 0.5, 0.8] {
+                let all: u64 = above.iter().chain(below).sum();
+                let ps = ps_within(all as f64 / 2.0 * share, above, below);
+                for alpha in [0.2, 0.05, 0.025, 0.01] {
+                    let rejected = ps.iter().filter(|p| **p <= alpha).count() as f64 / ps.len() as f64;
+                    assert!(rejected <= alpha + 1e-12, "{above:?} {below:?}, {share}: {rejected} at {alpha}");
+                }
+            }
+        }
+    }
+
+    /// The p-value at the end of a budget for each sequence of blocks above and below, all equally likely; `above` and
+    /// `below` are the times of the first, second ... of either kind.
+    fn ps_within(time: f64, above: &[u64], below: &[u64]) -> Vec<f64> {
+        let p = |word: u32| {
+            let (mut budget, mut clock) = (Budget::new(Nanos::from_nanos(time as u64)), Nanos::ZERO);
+            let mut seen = [0usize; 2];
+            for block in 0..above.len() {
+                if !budget.holds_another(clock, 0.0) {
+                    break;
+                }
+                let side = (word >> block & 1) as usize;
+                let took = Nanos::from_nanos([below, above][side][seen[side]]);
+                (clock, seen[side]) = (clock + took, seen[side] + 1);
+                budget.block(took);
+            }
+            let pairs: Vec<(f64, f64)> =
+                [(-2.0, -1.0), (1.0, 2.0)].iter().zip(seen).flat_map(|(p, n)| vec![*p; n]).collect();
+            let brackets = pairs.iter().map(|(low, high)| Bracket { low: *low, high: *high });
+            SignTest::by_counts(&brackets.collect::<Vec<_>>()).p(0.0)
+        };
+        (0..1u32 << above.len()).map(p).collect()
+    }
+
+    #[test]
+    fn by_counts_no_gap_beyond_the_range_counts() {
+        let pairs = [(1.0, 1.1), (1.2, 1.3), (1.0, 1.05), (1.1, 1.2), (1.05, 1.3), (1.2, 1.25)];
+        let brackets: Vec<Bracket> = pairs.iter().map(|(low, high)| Bracket { low: *low, high: *high }).collect();
+        let (counts, unimodal) = (SignTest::by_counts(&brackets), test_of(&pairs));
+        assert!((counts.p(0.0) - 2f64.powi(-5)).abs() < 1e-12);
+        assert!(unimodal.p(0.0) < 1e-3);
+        assert_eq!(counts.interval(0.01), (f64::NEG_INFINITY, f64::INFINITY));
+        assert_eq!(counts.interval(0.05), counts.exact_interval(0.05));
+        assert!(unimodal.interval(0.01).0 > 0.0);
     }
 
     #[test]

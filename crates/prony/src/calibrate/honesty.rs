@@ -135,7 +135,7 @@ mod tests {
 
     fn judged(line: fn(&Simulation<'_>) -> Line, rule: Rule) -> Line {
         let (noise, looks) = (noise(RUNS), Looks::new(BLOCKS.0, BLOCKS.1));
-        line(&Simulation { noise: &noise, looks: &looks, rule })
+        line(&Simulation { rule, ..Simulation::new(&noise, &looks) })
     }
 
     fn rate(line: &Line) -> Rate {

@@ -3,17 +3,19 @@
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table};
+use prony_core::experiment::Overrides;
 use prony_core::experiment::design::Experiment;
 use prony_core::metric::MetricName;
 use prony_core::plan::{Outline, VariantOutline, outline};
-use prony_core::stats::{Looks, blocks_before_any_verdict};
-use prony_core::units::Bytes;
+use prony_core::stats::blocks_before_any_verdict;
+use prony_core::units::{Bytes, Nanos, parse_time};
 
 use super::choice::DatabaseArg;
 use super::run::OverrideArguments;
 use super::{Answer, Output, table};
+use crate::budget::Bought;
 use crate::error::Error;
-use crate::estimate::{self, Estimate};
+use crate::estimate::{self, Estimate, span};
 use crate::load;
 use crate::verdicts::floor as floors;
 
@@ -27,6 +29,9 @@ pub struct Arguments {
     overrides: OverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
+    /// Say what this time buys, as `20 min`: blocks, whether they suffice for a verdict, the minimum detectable effect
+    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "blocks")]
+    budget: Option<Nanos>,
 }
 
 /// Prints the plan.
@@ -34,7 +39,8 @@ pub struct Arguments {
 /// # Errors
 /// Where the file has problems or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?)?;
+    let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
+    let experiment = load::experiment(&arguments.file, &overrides)?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
     output.print(&text(&experiment, &outline, &estimate, output.width))?;
@@ -47,11 +53,16 @@ fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: 
         text += &format!("{question}\n");
     }
     text += &format!("\n{}\n\n", variants(experiment, outline, width));
-    text += &format!("{}\n", amounts(outline));
+    text += &format!("{}\n", amounts(experiment, outline));
     text += &extra(outline);
     text += &comparison(experiment, outline);
     text += &floor(experiment);
-    text + &format!("{estimate}\n")
+    match Bought::of(experiment, outline, estimate) {
+        Some(bought) => {
+            text + &format!("{bought}\n") + &bought.hint().map_or_else(String::new, |h| format!("hint: {h}\n"))
+        }
+        None => text + &format!("{estimate}\n"),
+    }
 }
 
 fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) -> Table {
@@ -68,7 +79,7 @@ fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) ->
         table.add_row([
             levels(&variant.levels),
             (variant.stratum + 1).to_string(),
-            variant.trials.to_string(),
+            if experiment.compare().budget.is_some() { "-".to_owned() } else { variant.trials.to_string() },
             of_ours(variant.records.to_string()),
             of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
             phases(experiment, variant),
@@ -107,7 +118,7 @@ fn note(experiment: &Experiment, variant: &VariantOutline) -> String {
     [floor, verdict].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-fn amounts(outline: &Outline) -> String {
+fn amounts(experiment: &Experiment, outline: &Outline) -> String {
     let (min, max) = (outline.blocks.min, outline.blocks.max);
     let blocks = if min == max { min.to_string() } else { format!("{min} to {max}") };
     let trials = match (outline.trials_min, outline.trials_max) {
@@ -120,6 +131,10 @@ fn amounts(outline: &Outline) -> String {
     };
     let counted = |n: &str, noun: &str| format!("{n} {noun}{}", if n == "1" { "" } else { "s" });
     let variants = counted(&outline.variants.len().to_string(), "variant");
+    if let Some(budget) = experiment.compare().budget {
+        let trials = counted(&outline.trials_of_a_block.to_string(), "trial");
+        return format!("{variants} in {strata}, as many blocks of {trials} as {} holds", span(budget));
+    }
     format!("{variants} in {strata}, {}, {}", counted(&blocks, "block"), counted(&trials, "trial"))
 }
 
@@ -140,7 +155,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     }
     let baseline: Vec<String> = compare.baseline.iter().map(|(factor, level)| format!("{factor}={level}")).collect();
     let metrics: Vec<String> = compare.primary.iter().chain(&compare.metrics).map(MetricName::to_string).collect();
-    let looks = Looks::new(outline.blocks.min, outline.blocks.max);
+    let looks = compare.looks(outline.blocks);
     let family = outline.family;
     let needed = match blocks_before_any_verdict(family as usize, compare.alpha.get(), &looks) {
         _ if family == 0 => "no verdict is possible: see the notes above".to_owned(),

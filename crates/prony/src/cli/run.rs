@@ -10,12 +10,12 @@ use prony_core::experiment::Overrides;
 use prony_core::experiment::design::Experiment;
 use prony_core::plan;
 use prony_core::units::{Nanos, parse_time};
+use prony_probe::clock::monotonic;
 
 use super::choice::DatabaseArg;
 use super::show;
 use super::{Answer, Output, terminal_width};
 use crate::error::Error;
-use crate::estimate;
 use crate::load;
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
@@ -51,7 +51,7 @@ pub struct Arguments {
     /// Say only what needs attention while running
     #[arg(long, short)]
     quiet: bool,
-    /// Run as many blocks as fit into this time, as `20 min`
+    /// Run as many blocks as fit into this time, as `20 min`, until every comparison is decided
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["blocks", "resume"])]
     budget: Option<Nanos>,
     /// Exit with 1 where a verdict says so, as 'write.time slower 5%', or where a trial of the variant failed by its own
@@ -220,22 +220,12 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let Some(file) = &arguments.file else {
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
-    let experiment = planned(file, arguments)?;
+    let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
+    let experiment = load::experiment(file, &overrides)?;
     gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
     let near = runner::scratch(arguments.scratch.as_deref(), path);
     runner::begin(&experiment, path, &near, interrupt, observer)
-}
-
-/// The experiment; with a budget, in as many blocks as fit by the estimate.
-fn planned(file: &Path, arguments: &Arguments) -> Result<Experiment, Error> {
-    let overrides = arguments.overrides.read()?;
-    let experiment = load::experiment(file, &overrides)?;
-    let Some(budget) = arguments.budget else { return Ok(experiment) };
-    let outline = plan::outline(&experiment);
-    let whole = estimate::of(&experiment, &outline, &arguments.database.database).most.as_secs_f64();
-    let blocks = (budget.as_secs_f64() / whole * f64::from(outline.blocks.max)).floor().max(1.0);
-    load::experiment(file, &Overrides { blocks: Some(blocks.min(10_000.0) as u32), ..overrides })
 }
 
 fn resume(
@@ -254,10 +244,11 @@ fn resume(
     }
     let plan = plan::plan(&experiment);
     let done = database.finished_positions(head.id)?;
-    database.reopen_run(head.id, u32::try_from(plan.len()).unwrap_or(u32::MAX))?;
+    database.reopen_run(head.id, runner::planned(&experiment, &plan, done.len()))?;
     let near = runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
+    let began = monotonic();
     let lab = Lab::new(&experiment, &near, &[path], interrupt, observer)?;
-    let campaign = Campaign::new(&mut database, head.id, &plan, done);
+    let campaign = Campaign::new(&mut database, head.id, &plan, done).since(began);
     Ok((head.id, runner::run(campaign, &lab, observer)?))
 }
 

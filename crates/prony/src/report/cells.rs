@@ -56,7 +56,9 @@ pub(super) struct Said {
 pub(super) fn planned(experiment: &Experiment, variant: usize) -> usize {
     let variant = &experiment.variants()[variant];
     let labels = if variant.baseline && experiment.compare().twice { 2 } else { 1 };
-    variant.blocks.min as usize * labels
+    // How many blocks a time budget holds is known when it has ended.
+    let blocks = if experiment.compare().budget.is_some() { 1 } else { variant.blocks.min };
+    blocks as usize * labels
 }
 
 /// Fills one column; `said` has an entry a row and is carried from column to column.

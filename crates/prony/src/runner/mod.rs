@@ -3,6 +3,7 @@
 pub mod around;
 pub mod assemble;
 pub mod channel;
+pub mod course;
 pub mod ending;
 pub mod interrupt;
 pub mod lab;
@@ -22,18 +23,21 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use prony_core::event::Event;
-use prony_core::experiment::design::{Experiment, Variant};
+use prony_core::experiment::design::{Blocks, Experiment, Variant};
 use prony_core::experiment::program::Care;
 use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::outcome::Outcome;
 use prony_core::plan::{self, PlannedTrial};
 use prony_core::record::{PhaseRecord, TrialRecord};
-use prony_core::stats::Looks;
 use prony_core::units::Nanos;
+use prony_probe::clock::monotonic;
 
+use crate::budget::Bought;
 use crate::error::Error;
+use crate::estimate;
 use crate::results::{Database, RunId, RunStart, RunStatus};
 use crate::verdicts;
+use course::Course;
 use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
@@ -69,6 +73,8 @@ pub struct Campaign<'a> {
     pub plan: &'a [PlannedTrial],
     /// Positions that an earlier session finished.
     pub done: BTreeSet<u32>,
+    /// When it began, by the monotonic clock.
+    began: Nanos,
     gathered: Gathered,
     warned: Warned,
 }
@@ -85,7 +91,14 @@ struct Gathered {
 impl<'a> Campaign<'a> {
     /// A run of which `done` are the positions that an earlier session finished.
     pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: BTreeSet<u32>) -> Self {
-        Self { database, run, plan, done, gathered: Gathered::default(), warned: Warned::default() }
+        let (began, gathered, warned) = (monotonic(), Gathered::default(), Warned::default());
+        Self { database, run, plan, done, began, gathered, warned }
+    }
+
+    /// The same, begun at a time of the monotonic clock: what came before the first trial is part of the run's time.
+    #[must_use]
+    pub fn since(self, began: Nanos) -> Self {
+        Self { began, ..self }
     }
 
     /// Keeps what has gathered before a trial that may take long: it need not be lost with that, nor with the machine's
@@ -143,7 +156,13 @@ pub fn begin_in(
     interrupt: Interrupt,
     observer: &mut dyn Observer,
 ) -> Result<(RunId, Summary), Error> {
+    let began = monotonic();
     let plan = plan::plan(experiment);
+    let bought = bought(experiment, database.path());
+    // What a budget does not suffice for is said before anything runs.
+    if let Some(bought) = bought.as_ref().filter(|bought| bought.blocks.is_none() || bought.falls_short()) {
+        observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
+    }
     let elsewhere = elsewhere(near, database.path());
     let lab = Lab::new(experiment, near, &[database.path()], interrupt, observer)?;
     if experiment.observe().care == Care::Light {
@@ -156,11 +175,27 @@ pub fn begin_in(
         limits: &lab.limits,
         version: env!("CARGO_PKG_VERSION"),
         started_unix_ms: unix_ms(),
-        planned: u32::try_from(plan.len()).unwrap_or(u32::MAX),
+        planned: planned(experiment, &plan, 0),
         scratch: elsewhere.as_deref(),
     })?;
-    let campaign = Campaign::new(database, run, &plan, BTreeSet::new());
+    let campaign = Campaign::new(database, run, &plan, BTreeSet::new()).since(began);
     Ok((run, self::run(campaign, &lab, observer)?))
+}
+
+/// Trials that are sure to be part of the run: all of the plan, or, with a time budget, those of the first block. When
+/// it has ended, those that ran.
+pub fn planned(experiment: &Experiment, plan: &[PlannedTrial], done: usize) -> u32 {
+    match experiment.compare().budget {
+        Some(_) => count(done.max(plan.iter().take_while(|trial| trial.block == 0).count())),
+        None => count(plan.len()),
+    }
+}
+
+/// What the experiment's time budget buys, by what is known before it runs.
+fn bought(experiment: &Experiment, database: &Path) -> Option<Bought> {
+    experiment.compare().budget?;
+    let outline = plan::outline(experiment);
+    Bought::of(experiment, &outline, &estimate::of(experiment, &outline, database))
 }
 
 /// Scratch is put on the file system of the results unless told (METHOD 5.4).
@@ -185,10 +220,14 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     let mut summary = Summary::default();
     observer.event(&began(&campaign, lab.experiment));
     let looks = looks(lab.experiment);
+    let mut course = Course::new(lab.experiment, campaign.plan, campaign.began);
+    if !campaign.done.is_empty() {
+        course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
+    }
     if lab.experiment.observe().care == Care::Light {
         campaign.database.sync_every(LAZY)?;
     }
-    let ran = blocks(&mut campaign, lab, &looks, &mut summary, observer)
+    let ran = blocks(&mut campaign, lab, (&looks, &mut course), &mut summary, observer)
         .and_then(|()| campaign.keep_gathered())
         .and_then(|()| {
             summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
@@ -204,24 +243,39 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     }
     campaign.database.sync_every(Duration::ZERO)?;
     let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
+    if lab.experiment.compare().budget.is_some() {
+        campaign.database.reopen_run(campaign.run, count(campaign.done.len()))?;
+    }
     campaign.database.end_run(campaign.run, status, unix_ms())?;
     let Summary { ok, failed, interrupted } = summary;
     observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
     Ok(summary)
 }
 
-/// Runs block after block, until the user interrupts it or a look ends it.
+/// Runs block after block, until the user interrupts it, a look ends it or its time does.
 fn blocks(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
-    looks: &[u32],
+    (looks, course): (&[u32], &mut Course),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<(), Error> {
     for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
-        if !one_block(campaign, lab, block, summary, observer)? {
+        let done = block.iter().all(|trial| campaign.done.contains(&trial.position));
+        if !done && !course.goes_on(monotonic()) {
+            let text = format!("stopped after {}: the time budget holds no further one", blocks_text(course.blocks()));
+            observer.event(&Event::Notice { text, hint: None });
+            break;
+        }
+        if !one_block(campaign, lab, (block, course), summary, observer)? {
             summary.interrupted = true;
             break;
+        }
+        if !done {
+            course.block_ended();
+        }
+        if !done && course.blocks() == 1 {
+            correct(lab.experiment, course, observer);
         }
         let blocks = block.first().map_or(0, |trial| trial.block + 1);
         if looks.contains(&blocks) {
@@ -234,11 +288,25 @@ fn blocks(
     Ok(())
 }
 
+/// Says what the budget buys when a block has shown what one takes.
+fn correct(experiment: &Experiment, course: &Course, observer: &mut dyn Observer) {
+    let measured = course.of_a_block().zip(course.blocks_in_budget(monotonic()));
+    let bought = measured.and_then(|(block, blocks)| Bought::measured(experiment, block, blocks));
+    if let Some(bought) = bought {
+        observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
+    }
+}
+
+/// `1 block`, `7 blocks`
+fn blocks_text(blocks: u32) -> String {
+    format!("{blocks} block{}", if blocks == 1 { "" } else { "s" })
+}
+
 /// Runs what is left of a block; `false` where the user interrupted it.
 fn one_block(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
-    block: &[PlannedTrial],
+    (block, course): (&[PlannedTrial], &mut Course),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
@@ -246,7 +314,7 @@ fn one_block(
         if campaign.done.contains(&trial.position) {
             continue;
         }
-        if lab.interrupt.asked() || !one(campaign, lab, trial, summary, observer)? {
+        if lab.interrupt.asked() || !one(campaign, lab, (trial, course), summary, observer)? {
             return Ok(false);
         }
     }
@@ -260,16 +328,15 @@ fn looks(experiment: &Experiment) -> Vec<u32> {
     if min == max || experiment.compare().baseline.is_empty() {
         return Vec::new();
     }
-    Looks::new(min, max).at().iter().copied().filter(|at| *at < max).collect()
+    experiment.compare().looks(Blocks { min, max }).at().iter().copied().filter(|at| *at < max).collect()
 }
 
 /// Whether every comparison has said all that more blocks could make it say.
 fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) -> Result<bool, Error> {
     let verdicts = verdicts::of(&campaign.database.load_run(campaign.run)?);
-    let settled = !verdicts.lines.is_empty() && verdicts.lines.iter().all(|line| line.comparison.verdict.is_final());
+    let settled = verdicts.are_final();
     if settled {
-        let text =
-            format!("every comparison is settled after {blocks} blocks, a look fixed in advance; the run ends here");
+        let text = format!("stopped after {blocks} blocks: all comparisons were decided at a planned interim analysis");
         observer.event(&Event::Notice { text, hint: None });
     }
     Ok(settled)
@@ -279,17 +346,18 @@ fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) ->
 fn one(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
-    trial: &PlannedTrial,
+    (trial, course): (&PlannedTrial, &mut Course),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
     let variant = variant_text(lab.experiment, &lab.experiment.variants()[trial.variant]);
     campaign.expect(trial)?;
     observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
-    let record = trial::run(lab, trial, observer)?;
+    let mut record = trial::run(lab, trial, observer)?;
     if record.ending.outcome == Outcome::Interrupted {
         return Ok(false);
     }
+    course.trial_ended(trial.variant, monotonic(), lab.places.made_in()).keep(&mut record.conditions);
     campaign.done.insert(trial.position);
     match record.ending.outcome {
         Outcome::Ok => summary.ok += 1,
@@ -297,7 +365,7 @@ fn one(
     }
     let light = lab.experiment.observe().care == Care::Light;
     let warnings = campaign.warned.news(&record, lab.experiment.observe().care);
-    let event = ended(campaign, &record, variant);
+    let event = ended(campaign, course, &record, variant);
     campaign.keep(record, light)?;
     observer.event(&event);
     warnings.iter().for_each(|warning| observer.event(warning));
@@ -305,17 +373,20 @@ fn one(
 }
 
 fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
+    let budget = experiment.compare().budget;
+    let known = |planned: u32| if budget.is_some() { 0 } else { planned };
     Event::RunBegan {
         run: campaign.run.0,
         title: experiment.title().to_owned(),
         variants: experiment.variants().len(),
-        blocks: campaign.plan.iter().map(|trial| trial.block + 1).max().unwrap_or(0),
-        trials: count(campaign.plan.len()),
+        blocks: known(campaign.plan.iter().map(|trial| trial.block + 1).max().unwrap_or(0)),
+        trials: known(count(campaign.plan.len())),
+        budget,
         done: count(campaign.done.len()),
     }
 }
 
-fn ended(campaign: &Campaign<'_>, record: &TrialRecord, variant: String) -> Event {
+fn ended(campaign: &Campaign<'_>, course: &Course, record: &TrialRecord, variant: String) -> Event {
     Event::TrialEnded {
         trial: record.trial,
         variant,
@@ -323,7 +394,8 @@ fn ended(campaign: &Campaign<'_>, record: &TrialRecord, variant: String) -> Even
         phases: phase_times(record),
         ending: record.ending.clone(),
         done: count(campaign.done.len()),
-        trials: count(campaign.plan.len()),
+        trials: course.trials(monotonic()).unwrap_or_default().max(count(campaign.done.len())),
+        left: course.left(monotonic()),
     }
 }
 

@@ -10,6 +10,7 @@ use prony_core::reading::Reading;
 use prony_core::units::Nanos;
 
 use super::observer::Observer;
+use crate::estimate::span;
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,8 @@ pub struct Manner {
 pub struct Terminal<W: Write> {
     out: W,
     manner: Manner,
-    began: Instant,
+    /// What the rest takes, as of when it was said.
+    left: Option<(Nanos, Instant)>,
     drawn: Instant,
     shown: usize,
     done: u32,
@@ -44,7 +46,7 @@ impl<W: Write> Terminal<W> {
         Self {
             out,
             manner,
-            began: now,
+            left: None,
             drawn: now,
             shown: 0,
             done: 0,
@@ -101,11 +103,12 @@ impl<W: Write> Terminal<W> {
         if !self.manner.live || self.manner.quiet || (!force && self.drawn.elapsed() < Duration::from_millis(100)) {
             return;
         }
-        let left = remaining(self.began.elapsed(), self.done - self.done_before, self.trials - self.done);
+        let since = |(left, at): (Nanos, Instant)| remaining(left, at.elapsed());
+        let left = self.left.map(since).unwrap_or_default();
         // A search does not know how many there will be.
         let of = if self.blocks > 0 { format!(" of {}", self.blocks) } else { String::new() };
-        let text =
-            format!("[{}/{}] block {}{of}, {} {tail}{left}", self.done, self.trials, self.block + 1, self.current);
+        let trials = if self.trials > 0 { format!("/{}", self.trials) } else { String::new() };
+        let text = format!("[{}{trials}] block {}{of}, {} {tail}{left}", self.done, self.block + 1, self.current);
         let text: String = text.chars().take(self.manner.width.saturating_sub(1)).collect();
         self.clear();
         let _ = write!(self.out, "{text}");
@@ -118,13 +121,15 @@ impl<W: Write> Terminal<W> {
 impl<W: Write> Observer for Terminal<W> {
     fn event(&mut self, event: &Event) {
         match event {
-            Event::RunBegan { run, title, variants, blocks, trials, done } => {
+            Event::RunBegan { run, title, variants, blocks, trials, budget, done } => {
                 (self.trials, self.done, self.done_before, self.blocks) = (*trials, *done, *done, *blocks);
-                self.began = Instant::now();
                 if !self.manner.quiet {
                     let again = if *done > 0 { format!(", {done} already done") } else { String::new() };
-                    let (variants, blocks) = (count(*variants, "variant"), count(*blocks, "block"));
-                    let plan = format!("{variants}, {blocks}, {}", count(*trials, "trial"));
+                    let variants = count(*variants, "variant");
+                    let plan = match budget {
+                        Some(budget) => format!("{variants}, as many blocks as {} holds", span(*budget)),
+                        None => format!("{variants}, {}, {}", count(*blocks, "block"), count(*trials, "trial")),
+                    };
                     self.line(&format!("run {run}: {title}: {plan}{again}"));
                 }
             }
@@ -143,11 +148,13 @@ impl<W: Write> Observer for Terminal<W> {
                 self.live(&format!("| {phase}{} ", share.unwrap_or_default()), false);
             }
             Event::PhaseEnded { .. } => {}
-            Event::TrialEnded { trial, variant, ending, took, phases, done, trials } => {
+            Event::TrialEnded { trial, variant, ending, took, phases, done, trials, left } => {
                 (self.done, self.trials) = (*done, *trials);
+                self.left = left.map(|left| (left, Instant::now()));
                 if !self.manner.quiet || !ending.outcome.is_ok() {
                     let text = trial_line(trial.block, variant, ending, *took, phases);
-                    self.line(&format!("[{done}/{trials}] {text}"));
+                    let left = left.map(|left| remaining(left, Duration::ZERO)).unwrap_or_default();
+                    self.line(&format!("[{done}/{trials}] {text}{left}"));
                 }
             }
             Event::ProfileBegan { .. } | Event::ProfileEnded { .. } => self.profile(event),
@@ -197,12 +204,14 @@ fn profile_line(ending: Option<&Ending>, samples: &Reading<u64>) -> String {
     }
 }
 
-fn remaining(elapsed: Duration, done: u32, left: u32) -> String {
-    if done == 0 || left == 0 {
-        return String::new();
+/// What of the time left is left after some of it; nothing below a second.
+fn remaining(left: Nanos, after: Duration) -> String {
+    let seconds = left.to_duration().saturating_sub(after).as_secs_f64();
+    if seconds < 1.0 {
+        String::new()
+    } else {
+        format!(" | about {} left", span(Nanos::from_secs(seconds.ceil() as u64)))
     }
-    let seconds = elapsed.as_secs_f64() / f64::from(done) * f64::from(left);
-    format!("| about {} left", Nanos::from_secs(seconds.ceil() as u64))
 }
 
 #[cfg(test)]
@@ -226,6 +235,7 @@ mod tests {
             phases: vec![("write".into(), Nanos::from_millis(12))],
             done: 8,
             trials: 12,
+            left: None,
         }
     }
 
@@ -246,6 +256,22 @@ mod tests {
             said(PLAIN, &[ended(Outcome::TimedOut)]),
             "[8/12] block 3 engine=lmdb: timed out in write after 20.00 ms (trial 130.00 ms)\n"
         );
+    }
+
+    #[test]
+    fn what_is_left_stands_behind_each_trial_and_a_budget_in_the_place_of_blocks() {
+        let later = |left| match ended(Outcome::Ok) {
+            Event::TrialEnded { trial, variant, ending, took, phases, done, trials, .. } => {
+                Event::TrialEnded { trial, variant, ending, took, phases, done, trials, left }
+            }
+            other => other,
+        };
+        let line = |left| said(PLAIN, &[later(left)]);
+        assert!(line(Some(Nanos::from_secs(200))).ends_with("(trial 130.00 ms) | about 3 min left\n"));
+        assert!(line(Some(Nanos::from_millis(80))).ends_with("(trial 130.00 ms)\n"));
+        let budget = Some(Nanos::from_secs(90));
+        let began = Event::RunBegan { run: 1, title: "x".into(), variants: 2, blocks: 0, trials: 0, budget, done: 0 };
+        assert_eq!(said(PLAIN, &[began]), "run 1: x: 2 variants, as many blocks as 90 s holds\n");
     }
 
     #[test]

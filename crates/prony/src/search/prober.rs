@@ -210,6 +210,7 @@ impl<'a> Prober<'a> {
             ending: record.ending.clone(),
             done: self.position,
             trials: self.position,
+            left: None,
         });
         let warnings = self.warned.news(&record, self.experiment.observe().care);
         warnings.iter().for_each(|warning| self.observer.event(warning));

@@ -151,7 +151,11 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
 
 /// The most looks of any comparison; where there is none, nothing ends a run but its plan.
 fn looks(data: &RunData, verdicts: &Verdicts) -> usize {
-    let looks = verdicts.lines.iter().map(|line| super::observe::looks(&data.experiment, &line.pair).at().len());
+    let looks = verdicts.lines.iter().map(|line| {
+        let (planned, blocks) = (super::observe::looks(&data.experiment, &line.pair), line.comparison.blocks);
+        // A time budget has more than it will ever reach, and the closing one.
+        if planned.is_timed() { planned.reached(blocks).count() + 1 } else { planned.at().len() }
+    });
     looks.max().unwrap_or_default().max(1)
 }
 

@@ -17,7 +17,7 @@ use prony_core::metric::{Metric, MetricKey, MetricName};
 use prony_core::reading::Reading;
 use prony_core::stats::{Comparison, Estimate, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
 
-use crate::results::RunData;
+use crate::results::{RunData, RunStatus};
 use names::Names;
 use observe::Index;
 pub use observe::figure;
@@ -87,7 +87,17 @@ pub struct Beside {
     pub interval: Reading<RatioInterval>,
 }
 
+impl Verdicts {
+    /// Whether every comparison has said all that more blocks could make it say.
+    pub fn are_final(&self) -> bool {
+        !self.lines.is_empty() && self.lines.iter().all(|line| line.comparison.verdict.is_final())
+    }
+}
+
 /// The verdicts of a run.
+///
+/// A run with a time budget that has ended, and not because all was decided at an interim analysis, has its closing
+/// analysis. One that was interrupted has none: who interrupts it may have seen how it was going.
 pub fn of(data: &RunData) -> Verdicts {
     let compare = data.experiment.compare();
     let mut verdicts = Verdicts { margin: compare.margin.get(), alpha: compare.alpha.get(), ..Verdicts::default() };
@@ -96,7 +106,10 @@ pub fn of(data: &RunData) -> Verdicts {
         verdicts.silent = Some(silence(&data.experiment));
         return verdicts;
     }
-    verdicts.lines = judged(data, pairs, verdicts.alpha, verdicts.margin);
+    verdicts.lines = judged(data, pairs.clone(), (verdicts.alpha, verdicts.margin), false);
+    if compare.budget.is_some() && data.head.status == RunStatus::Done && !verdicts.are_final() {
+        verdicts.lines = judged(data, pairs, (verdicts.alpha, verdicts.margin), true);
+    }
     verdicts
 }
 
@@ -206,13 +219,15 @@ fn silence(experiment: &Experiment) -> &'static str {
 }
 
 /// Pairs that have too few blocks for any verdict do not count in the family of the others.
-fn judged(data: &RunData, pairs: Vec<Pair>, alpha: f64, margin: f64) -> Vec<Line> {
+fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: bool) -> Vec<Line> {
     let index = Index::new(data);
     let most = |pair: &Pair| observe::looks(&data.experiment, pair).at().last().copied().unwrap_or(0);
     let able: Vec<bool> = pairs.iter().map(|pair| most(pair) >= MIN_BLOCKS).collect();
     let compared = |wanted: bool| {
         let chosen = pairs.iter().zip(&able).filter(|(_, able)| **able == wanted);
-        let members: Vec<Pairing> = chosen.map(|(pair, _)| index.pairing(pair)).collect();
+        let due =
+            |pairing: Pairing| Pairing { looks: if ended { pairing.looks.ended() } else { pairing.looks }, ..pairing };
+        let members: Vec<Pairing> = chosen.map(|(pair, _)| due(index.pairing(pair))).collect();
         compare_family(&Family { alpha, margin, members }).into_iter()
     };
     let (mut with, mut without) = (compared(true), compared(false));

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use prony_core::experiment::design::Experiment;
+use prony_core::experiment::design::{Blocks, Experiment};
 use prony_core::guard::gather::arm;
 use prony_core::guard::{Severity, arms};
 use prony_core::metric::{Better, MetricName};
@@ -42,7 +42,7 @@ struct Block<'a> {
 /// The looks of the plan for a pair: of the one of the two that runs in fewer blocks.
 pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> Looks {
     let (a, b) = (experiment.variants()[pair.variant].blocks, experiment.variants()[pair.baseline].blocks);
-    Looks::new(a.min.min(b.min), a.max.min(b.max))
+    experiment.compare().looks(Blocks { min: a.min.min(b.min), max: a.max.min(b.max) })
 }
 
 impl<'a> Index<'a> {

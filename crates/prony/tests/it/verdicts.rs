@@ -1,6 +1,6 @@
 //! From a run's trials to verdicts and their sentences.
 
-use prony::results::RunData;
+use prony::results::{RunData, RunStatus};
 use prony::verdicts::{self, Verdicts};
 use prony_core::experiment::design::Experiment;
 use prony_core::guard::{Finding, Severity};
@@ -91,6 +91,47 @@ fn declared_metrics_join_the_family_and_others_get_no_verdict() {
     let interval = beside[0].interval.measured().unwrap();
     assert!((ratio - 0.5).abs() < 0.01 && interval.low < ratio && interval.high.unwrap() > ratio);
     assert!(verdicts::beside(&data, &"write.fsyncs".parse().unwrap())[0].ratio.measured().is_none());
+}
+
+/// Sixteen blocks, in all but the second of which the variant is slower by a tenth: no interim analysis says so.
+fn budgeted() -> RunData {
+    let timed = |json: &mut serde_json::Value| {
+        json["compare"]["budget"] = json!(240_000_000_000u64);
+        for variant in json["variants"].as_array_mut().unwrap() {
+            variant["blocks"] = json!({ "min": 6, "max": 10_000 });
+        }
+    };
+    let experiment = edited(&two_stores(16), timed);
+    data(&experiment, 16, |t| {
+        let slower = if t.trial.block == 1 { 0.9 } else { 1.1 };
+        write(t, if t.trial.variant == 1 { slower } else { 1.0 });
+    })
+}
+
+#[test]
+fn a_run_that_its_time_budget_ended_has_a_closing_analysis_of_all_its_blocks() {
+    let mut data = budgeted();
+    let line = |data: &RunData| only(&verdicts::of(data)).comparison.clone();
+    let ended = line(&data);
+    assert!(ended.verdict.is_worse() && ended.blocks == 16, "{ended:?}");
+    assert!(ended.method.contains("the closing analysis of a time budget, at 16 blocks"), "{}", ended.method);
+    // While it runs, and where somebody interrupted it, there are the interim analyses alone.
+    for status in [RunStatus::Unfinished, RunStatus::Interrupted] {
+        data.head.status = status;
+        let open = line(&data);
+        assert!(matches!(open.verdict, Verdict::CantTell { .. }) && open.blocks == 10, "{open:?}");
+        assert!(open.method.contains("look 2 before the time budget ends"), "{}", open.method);
+    }
+}
+
+#[test]
+fn a_run_that_was_decided_at_an_interim_analysis_has_no_closing_one() {
+    let mut data = budgeted();
+    data.trials.retain(|t| t.trial.block < 10);
+    data.trials.iter_mut().for_each(|t| write(t, if t.trial.variant == 1 { 2.0 } else { 1.0 }));
+    let comparison = only(&verdicts::of(&data)).comparison.clone();
+    assert_eq!(comparison.verdict, Verdict::Worse);
+    assert!(comparison.method.contains("look 2 before the time budget ends, at 10 blocks"), "{}", comparison.method);
 }
 
 #[test]

@@ -18,6 +18,9 @@ use crate::units::Fraction;
 /// Blocks where nothing is said: the least with which a verdict is possible (METHOD 4.7).
 const DEFAULT_BLOCKS: u32 = crate::stats::MIN_BLOCKS;
 
+/// No run has more.
+const MOST_BLOCKS: u32 = 10_000;
+
 /// Phases by name, in order, and whether they are timed.
 #[derive(Default)]
 pub(crate) struct PhaseNames {
@@ -46,6 +49,7 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
         margin: view.share("margin").or(Fraction::new(0.03)).unwrap_or_default(),
         alpha: view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default(),
         blocks: default_blocks(&view, problems),
+        budget: view.time("budget"),
         twice: view.flag("twice").unwrap_or(true),
         errors: allowed_errors(&view),
     }
@@ -55,6 +59,13 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
 fn allowed_errors(view: &View<'_>) -> AllowedErrors {
     let count = view.whole("errors").map(AllowedErrors::Count);
     count.or_else(|| view.share("errors").map(AllowedErrors::Share)).unwrap_or_default()
+}
+
+/// The blocks of a run with a time budget: at least as many as a range asks for before it may end early, and more than
+/// any budget holds.
+pub(crate) fn within_a_budget(blocks: Blocks) -> Blocks {
+    let min = if blocks.min < blocks.max { blocks.min } else { DEFAULT_BLOCKS };
+    Blocks { min, max: MOST_BLOCKS }
 }
 
 /// The metric that is judged where the file names none: the time of the first timed phase that every variant has, so

@@ -178,6 +178,13 @@ pub(crate) static COMPARE: TableShape = TableShape {
             "Operations of a phase that may fail, as a number or as a share of those offered, as `\"0.1%\"`. A trial in which \
              more fail has failed, and in a phase bounded by count its times and rates are not compared.",
         ),
+        optional(
+            "budget",
+            Shape::Time,
+            "none: `blocks` says how many run",
+            "The time that the run has, as `20 min`: as many blocks run as it holds, instead of `blocks`, until every \
+             comparison is decided; of a range in `blocks` the least still holds for the first interim analysis.",
+        ),
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
     rest: None,

@@ -16,6 +16,8 @@ use super::looks::Looks;
 use super::observe::{BlockValues, Observation};
 use super::summary::median;
 use crate::metric::Better;
+use crate::pace::Budget;
+use crate::units::Nanos;
 
 /// The margin of every campaign: prony's default.
 pub const MARGIN: f64 = 0.03;
@@ -97,6 +99,8 @@ pub struct Simulation<'a> {
     pub looks: &'a Looks,
     /// What gives the verdicts.
     pub rule: Rule,
+    /// A time budget, in blocks of plain arms at the recording's median: the values are the durations too.
+    pub lasting: Option<f64>,
 }
 
 /// How often an advertised effect was seen.
@@ -111,7 +115,14 @@ pub struct Detection {
 impl<'a> Simulation<'a> {
     /// With the rule that gives prony's verdicts.
     pub fn new(noise: &'a Noise, looks: &'a Looks) -> Self {
-        Self { noise, looks, rule: compare_family }
+        Self { noise, looks, rule: compare_family, lasting: None }
+    }
+
+    /// With a time budget that holds about so many blocks; `looks` are those of such a run. Trials take what they are
+    /// compared in, and nothing else takes time: the worst case.
+    #[must_use]
+    pub const fn lasting(self, blocks: f64) -> Self {
+        Self { lasting: Some(blocks), ..self }
     }
 
     /// Runs a campaign somewhere in the recording; `None` where the recording is not longer than it.
@@ -147,21 +158,46 @@ impl<'a> Simulation<'a> {
         Detection { seen, effect: median(&effects) }
     }
 
-    /// At each look, stops where every comparison is settled.
+    /// At each look, stops where every comparison is settled; else where the plan or its time ends.
     fn run_from(&self, start: usize, setting: &Setting, rng: &mut Rng) -> Vec<Comparison> {
         let values = draw(self.noise, setting, self.blocks(), start, rng);
+        let blocks = self.within_time(&values, setting);
         let mut found = Vec::new();
-        for at in self.looks.at() {
+        for at in self.looks.at().iter().filter(|at| **at as usize <= blocks) {
             found = (self.rule)(&family(&values[..*at as usize], self.looks));
             if settled(&found) {
-                break;
+                return found;
             }
         }
-        found
+        match self.lasting {
+            Some(_) => (self.rule)(&family(&values[..blocks], &self.looks.clone().ended())),
+            None => found,
+        }
+    }
+
+    /// How many of these blocks the time budget holds.
+    fn within_time(&self, values: &[Vec<f64>], setting: &Setting) -> usize {
+        let Some(lasting) = self.lasting else { return values.len() };
+        let block = self.noise.typical().exp() * setting.width() as f64;
+        let nanos = |milliseconds: f64| Nanos::from_nanos((milliseconds * 1e6) as u64);
+        let (mut budget, mut clock) = (Budget::new(nanos(lasting * block)), Nanos::ZERO);
+        for (ran, block) in values.iter().enumerate() {
+            if !budget.holds_another(clock, 0.0) {
+                return ran;
+            }
+            let took = nanos(block.iter().map(|ln| ln.exp()).sum());
+            clock += took;
+            budget.block(took);
+        }
+        values.len()
     }
 
     fn blocks(&self) -> u32 {
-        self.looks.at().last().copied().unwrap_or(0)
+        match self.lasting {
+            // Where the level is far below the recording's median, the plan ends before the time does.
+            Some(lasting) => ((2.0 * lasting) as u32).max(super::MIN_BLOCKS),
+            None => self.looks.at().last().copied().unwrap_or(0),
+        }
     }
 }
 
@@ -221,6 +257,21 @@ mod tests {
         assert_eq!((all.mean_blocks(), all.beyond_margin.hits, all.any_difference.hits), (6.0, 5, 5));
         let unsure = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(0.03), 1);
         assert!(simulation.campaigns(&unsure, 5, &mut Rng::new(1)).mean_blocks() > 11.0);
+    }
+
+    #[test]
+    fn a_campaign_with_a_time_budget_uses_it_and_judges_what_ran() {
+        let (noise, looks) = (noise(400), Looks::timed(6, 10_000));
+        let simulation = Simulation::new(&noise, &looks).lasting(20.0);
+        let same = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
+        let all = simulation.campaigns(&same, 20, &mut Rng::new(1));
+        assert!(all.mean_blocks() > 17.0 && all.mean_blocks() <= 20.0, "{}", all.mean_blocks());
+        // Half the time is left to a variant that takes five times as long: three trials take as long as seven.
+        let slower = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(4.0), 1);
+        let values = draw(&noise, &slower, 40, 0, &mut Rng::new(1));
+        assert!((7..=8).contains(&simulation.within_time(&values, &slower)));
+        let found = simulation.campaigns(&slower, 20, &mut Rng::new(1));
+        assert_eq!((found.beyond_margin.hits, found.mean_blocks()), (20, 6.0), "decided at the first analysis");
     }
 
     #[test]

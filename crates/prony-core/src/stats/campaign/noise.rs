@@ -32,6 +32,11 @@ impl Noise {
         self.rest.len()
     }
 
+    /// The median of its level: the natural logarithm of a value.
+    pub fn typical(&self) -> f64 {
+        median(&self.level).unwrap_or_default()
+    }
+
     /// Each run's distance from the level around it: the natural logarithm of a ratio.
     pub fn rest(&self) -> &[f64] {
         &self.rest

@@ -50,6 +50,9 @@ pub struct Campaigns {
     pub worse: Rate,
     /// First comparisons judged worse by more than the margin.
     pub beyond_margin: Rate,
+    /// Campaigns with at least one claim that the variant is slower by more than the margin, or that it differs by less
+    /// or not at all: false where the ratio is the margin's own.
+    pub off_margin: Rate,
     /// First comparisons judged no different.
     pub no_difference: Rate,
     /// Blocks used, over all campaigns.
@@ -68,6 +71,9 @@ impl Campaigns {
         self.any_difference.count(found.iter().any(|c| c.verdict.is_difference()));
         self.worse.count(seen_slower(first));
         self.beyond_margin.count(first.verdict == Verdict::Worse);
+        let off =
+            |c: &Comparison| matches!(c.verdict, Verdict::Worse | Verdict::NoDifference | Verdict::DiffersWithinMargin);
+        self.off_margin.count(found.iter().any(off));
         self.no_difference.count(first.verdict == Verdict::NoDifference);
         self.blocks += u64::from(first.blocks);
     }

@@ -11,6 +11,8 @@ pub struct Typed {
     pub title: Option<String>,
     /// So many trials of each; without it 10 of one command, and 6 to 30 blocks of several.
     pub runs: Option<u32>,
+    /// The time that the run has, as typed: as many trials as it holds.
+    pub budget: Option<String>,
     /// Runs before the first trial of each.
     pub warmup: u32,
     /// Before each trial.
@@ -111,6 +113,10 @@ impl Typed {
         if let [baseline, _, ..] = labels {
             let _ = writeln!(out, "baseline = {{ command = {} }}", quoted(baseline));
         }
+        if let Some(budget) = &self.budget {
+            let _ = writeln!(out, "budget = {}\n", quoted(budget));
+            return;
+        }
         let _ = match (self.runs, labels.len()) {
             (Some(runs), _) => writeln!(out, "blocks = {runs}\n"),
             (None, 0 | 1) => writeln!(out, "blocks = 10\n"),
@@ -182,6 +188,7 @@ mod tests {
     use prony_core::experiment::design::Experiment;
     use prony_core::experiment::program::{CommandLine, ProgramSpec};
     use prony_core::experiment::{Overrides, check, parse, render};
+    use prony_core::units::Nanos;
     use prony_engines::catalog::Catalog;
 
     use super::*;
@@ -231,6 +238,17 @@ mod tests {
         assert_eq!(experiment.compare().baseline["command"], "sleep 0.1");
         assert_eq!((experiment.compare().blocks.min, experiment.compare().blocks.max), (6, 30));
         assert_eq!(programs(&experiment)[0].command.words(), ["sleep", "0.1"], "a text is cut into words");
+    }
+
+    #[test]
+    fn a_budget_stands_in_the_file_in_place_of_a_number_of_blocks() {
+        let mut two = typed(&[&["true"], &["false"]]);
+        two.budget = Some("4 min".into());
+        let experiment = checked(&two);
+        let looks = experiment.compare().looks(experiment.variants()[1].blocks);
+        assert_eq!(experiment.compare().budget, Some(Nanos::from_secs(240)));
+        assert_eq!(looks.at()[..3], [6, 10, 17], "interim analyses that depend on no estimate");
+        assert!(!two.to_toml().contains("blocks"));
     }
 
     #[test]

@@ -39,6 +39,9 @@ pub struct Arguments {
     /// So many trials of each command [default: 10 of one; of several 6 to 30, until it is settled]
     #[arg(long, short, value_name = "N")]
     runs: Option<u32>,
+    /// As many trials of each command as fit into this time, as `4 min`, until it is decided how they compare
+    #[arg(long, value_name = "TIME", conflicts_with = "runs")]
+    budget: Option<String>,
     /// Runs of each command before the first trial, thrown away
     #[arg(long, short, value_name = "N", default_value_t = 0)]
     warmup: u32,
@@ -165,6 +168,7 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         commands,
         title: None,
         runs: arguments.runs,
+        budget: arguments.budget.clone(),
         warmup: arguments.warmup,
         prepare: arguments.prepare.clone(),
         cleanup: arguments.cleanup.clone(),

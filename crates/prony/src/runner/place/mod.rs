@@ -12,7 +12,7 @@ pub mod startable;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -22,6 +22,7 @@ use prony_core::experiment::design::Experiment;
 use prony_core::experiment::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_core::experiment::spec::{Limits, TrialSpec};
 use prony_core::guard::Finding;
+use prony_core::units::Nanos;
 use prony_probe::launch::{LaunchSpec, Launcher, Scratch, Status};
 use prony_probe::limits::Group;
 use serde_json::{Value, json};
@@ -42,6 +43,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub struct Places {
     made: RefCell<BTreeMap<usize, Rc<Place>>>,
     sources: Sources,
+    /// What making them took.
+    took: Cell<Duration>,
 }
 
 /// A variant's place.
@@ -101,6 +104,7 @@ impl Places {
         if let Some(place) = self.made.borrow().get(&variant) {
             return Ok(Rc::clone(place));
         }
+        let began = Instant::now();
         let mut place = Place::make(means, program, &self.sources, observer)?;
         if let Some(build) = &program.build {
             place.build(means, program, build)?;
@@ -110,7 +114,13 @@ impl Places {
             place.warm_up(means, program, &spec.limits)?;
         }
         self.made.borrow_mut().insert(variant, Rc::clone(&place));
+        self.took.set(self.took.get() + began.elapsed());
         Ok(place)
+    }
+
+    /// What making all places so far took: copies, changes, builds and warm-up runs, which no later trial repeats.
+    pub fn made_in(&self) -> Nanos {
+        Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Does every variant's `cleanup`.

@@ -1,0 +1,136 @@
+//! What a time budget buys, in words: said before anything runs, and again when one block has run.
+
+use std::fmt;
+
+use prony_core::experiment::design::Experiment;
+use prony_core::plan::{Outline, outline};
+use prony_core::stats::power::effect_of_blocks;
+use prony_core::stats::{CLOSING, blocks_before_any_verdict};
+use prony_core::units::Nanos;
+
+use crate::estimate::{Basis, Estimate, span};
+
+/// Noise for which the minimum detectable effect is shown where none was measured yet.
+const EXAMPLE: f64 = 0.05;
+
+/// What a time budget buys.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bought {
+    /// All of it.
+    pub budget: Nanos,
+    /// What a block takes, and how many fit; `None` where nothing is known of it.
+    pub blocks: Option<(Nanos, u32)>,
+    /// Blocks before any verdict; `None` where none is possible.
+    pub needed: Option<u32>,
+    /// Comparisons that get one.
+    family: u32,
+    alpha: f64,
+    /// Trials of a block.
+    trials: u32,
+    /// What is done once.
+    once: Nanos,
+    /// How what a block takes is known.
+    basis: Basis,
+    /// Standard deviation of the logarithm of a trial of the primary metric within a block, where one was measured.
+    spread: Option<f64>,
+}
+
+impl Bought {
+    /// By what is known before anything runs; `None` without a budget.
+    pub fn of(experiment: &Experiment, outline: &Outline, estimate: &Estimate) -> Option<Self> {
+        let budget = experiment.compare().budget?;
+        let alpha = experiment.compare().alpha.get();
+        let looks = experiment.compare().looks(outline.blocks);
+        let needed = blocks_before_any_verdict(outline.family as usize, alpha, &looks);
+        let block = estimate.block.filter(|_| estimate.basis != Basis::Unknown);
+        let room = budget.since(estimate.once).as_nanos();
+        let fit = |block: Nanos| u32::try_from(room / block.as_nanos().max(1)).unwrap_or(u32::MAX);
+        Some(Self {
+            budget,
+            blocks: block.map(|block| (block, fit(block).clamp(1, outline.blocks.max))),
+            needed: needed.filter(|_| outline.family > 0),
+            family: outline.family,
+            alpha,
+            trials: outline.trials_of_a_block,
+            once: estimate.once,
+            basis: estimate.basis,
+            spread: estimate.spread,
+        })
+    }
+
+    /// The same when blocks of the run itself have shown what one takes, and how many the budget holds.
+    pub fn measured(experiment: &Experiment, block: Nanos, blocks: u32) -> Option<Self> {
+        let known = Estimate { block: Some(block), basis: Basis::Run, ..Estimate::default() };
+        Self::of(experiment, &outline(experiment), &known)
+            .map(|bought| Self { blocks: Some((block, blocks)), ..bought })
+    }
+
+    /// Whether verdicts are asked for and too few blocks fit for any.
+    pub fn falls_short(&self) -> bool {
+        matches!((self.blocks, self.needed), (Some((_, fit)), Some(needed)) if fit < needed)
+    }
+
+    /// The time that a verdict takes at least, where that is known.
+    pub fn verdict_takes(&self) -> Option<Nanos> {
+        let (block, _) = self.blocks?;
+        Some(Nanos::from_nanos(block.as_nanos().saturating_mul(u64::from(self.needed?))) + self.once)
+    }
+
+    /// A budget that would do, where this one does not.
+    pub fn hint(&self) -> Option<String> {
+        let enough = self.verdict_takes().filter(|_| self.falls_short())?;
+        // A block more than it takes: the rule leaves out one that would end too late.
+        let seconds = (enough.as_secs_f64() * 1.2).ceil() as u64;
+        let text = if seconds < 120 { format!("{seconds}s") } else { format!("{}min", seconds.div_ceil(60)) };
+        Some(format!("`--budget {text}`, fewer variants or shorter trials"))
+    }
+
+    /// The least effect that the closing analysis of so many blocks would see with probability 0.8.
+    fn effect(&self) -> Option<String> {
+        let (_, blocks) = self.blocks.filter(|(_, fit)| self.needed.is_some_and(|needed| *fit >= needed))?;
+        let each = self.alpha * CLOSING / f64::from(self.family.max(1));
+        let of = |spread: f64| format!("{:.1} %", 100.0 * effect_of_blocks(blocks, spread, each));
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let text = match self.spread {
+            Some(spread) => {
+                format!("{} where trials vary as in the last run, by {}", of(spread), percent(spread))
+            }
+            None => format!("{} if trials vary by {}, which was not measured yet", of(EXAMPLE), percent(EXAMPLE)),
+        };
+        Some(format!("minimum detectable effect: {text}"))
+    }
+}
+
+impl fmt::Display for Bought {
+    /// What fits, and what it suffices for.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (budget, trials) = (span(self.budget), self.trials);
+        let by = match self.basis {
+            Basis::Trials(n) => format!(", by {n} trials of earlier runs"),
+            Basis::Crude => ", by a crude model: expect a factor of 5 either way".to_owned(),
+            Basis::Run | Basis::Unknown => String::new(),
+        };
+        match self.blocks {
+            Some((block, 1)) => write!(f, "the budget of {budget} holds about 1 block of {}{by}", span(block))?,
+            Some((block, fit)) => write!(f, "the budget of {budget} holds about {fit} blocks of {}{by}", span(block))?,
+            None => write!(f, "how many blocks the budget of {budget} holds is not known before one has run")?,
+        }
+        let Some(needed) = self.needed else { return Ok(()) };
+        match (self.verdict_takes(), self.falls_short()) {
+            (Some(time), true) => {
+                write!(f, "; too few for any verdict, which takes at least {needed}: {}", span(time))?
+            }
+            (Some(time), false) => write!(f, "; a verdict takes at least {needed}: {}", span(time))?,
+            (None, _) => {
+                let room = self.budget.since(self.once).as_nanos() / u64::from(needed * trials.max(1));
+                write!(
+                    f,
+                    "; a verdict takes at least {needed} of {trials} trials each: it can be reached if a trial, with all \
+                     that belongs to it, takes at most {} on average",
+                    span(Nanos::from_nanos(room))
+                )?;
+            }
+        }
+        self.effect().map_or(Ok(()), |effect| write!(f, "; {effect}"))
+    }
+}

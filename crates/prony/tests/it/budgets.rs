@@ -1,0 +1,178 @@
+//! Time as a user meets it: what a budget buys is said first, it is met, and estimates hold all that takes time.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use prony::results::{Database, RunData, RunId, RunStatus};
+use prony_core::event::Event;
+use prony_core::pace::Spent;
+use prony_core::units::Nanos;
+use tempfile::TempDir;
+
+/// Two equal programs that take half a second each, in blocks of three trials.
+const SLOW: &str = r#"
+[factors.command]
+one = "a"
+two = "b"
+[subject]
+program = "{command}"
+[compare]
+baseline = { command = "one" }
+[observe]
+care = "light"
+[program.a]
+command = ["sleep", "0.5"]
+[program.b]
+command = ["sleep", "0.5"]
+"#;
+
+/// One program that takes no time, and what is done before it a third of a second.
+const PREPARED: &str = r#"
+[compare]
+blocks = 5
+[observe]
+care = "light"
+[program.a]
+command = ["true"]
+directory = "."
+copy = "none"
+prepare = ["sleep", "0.3"]
+"#;
+
+fn folder(experiment: &str) -> TempDir {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    std::fs::write(dir.path().join("x.toml"), experiment).unwrap();
+    dir
+}
+
+fn prony(dir: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prony"));
+    command.args(arguments).current_dir(dir).env_clear();
+    if let Ok(path) = std::env::var("PATH") {
+        command.env("PATH", path);
+    }
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", text(&output.stdout), text(&output.stderr))
+}
+
+fn events(output: &Output) -> Vec<Event> {
+    text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn run(dir: &Path) -> RunData {
+    Database::open(&dir.join("prony.db")).unwrap().load_run(RunId(1)).unwrap()
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time.as_secs_f64()
+}
+
+#[test]
+fn what_a_budget_does_not_suffice_for_is_said_before_the_first_trial_and_corrected_after_a_block() {
+    let dir = folder(SLOW);
+    let output = prony(dir.path(), &["run", "x.toml", "--json", "--budget", "1s"]);
+    let events = events(&output);
+    let first = events.iter().position(|e| matches!(e, Event::TrialBegan { .. })).unwrap();
+    let notices = |events: &[Event]| -> String {
+        let notice = |e: &Event| match e {
+            Event::Notice { text, hint } => Some(format!("{text}\n{}\n", hint.clone().unwrap_or_default())),
+            _ => None,
+        };
+        events.iter().filter_map(notice).collect()
+    };
+    let (before, after) = (notices(&events[..first]), notices(&events[first..]));
+    assert!(
+        before.contains("is not known before one has run; a verdict takes at least 6 of 3 trials each"),
+        "{before}"
+    );
+    assert!(after.contains("the budget of 1 s holds about 1 block of"), "{after}");
+    assert!(after.contains("too few for any verdict, which takes at least 6:"), "{after}");
+    assert!(after.contains("--budget "), "{after}");
+    // The first block runs whatever it takes, and a second would take as long.
+    let run = run(dir.path());
+    assert_eq!((run.trials.len(), run.head.planned, run.head.status), (3, 3, RunStatus::Done));
+    assert!(after.contains("stopped after 1 block: the time budget holds no further one"), "{after}");
+
+    // With a run to go by, it is known before.
+    let again = said(&prony(dir.path(), &["run", "x.toml", "--budget", "1s"]));
+    let (before, _) = again.split_once("as many blocks as 1 s holds").unwrap();
+    assert!(before.contains("holds about 1 block of") && before.contains("by 3 trials of earlier runs"), "{again}");
+    assert!(before.contains("too few for any verdict"), "{again}");
+}
+
+#[test]
+fn a_budget_is_met_within_one_block_by_commands_too() {
+    let dir = folder(SLOW);
+    let command = ["exec", "--budget", "3s", "--database", "x.db", "--", "sleep", "0.1", "--vs", "sleep", "0.1"];
+    let output = prony(dir.path(), &command);
+    assert!(matches!(output.status.code(), Some(0)), "{}", said(&output));
+    let run = Database::open(&dir.path().join("x.db")).unwrap().load_run(RunId(1)).unwrap();
+    let spent = |t: &prony_core::record::TrialRecord| Spent::of(&t.conditions, t.took);
+    let blocks: Vec<f64> = run
+        .trials
+        .chunk_by(|a, b| a.trial.block == b.trial.block)
+        .map(|block| block.iter().map(|t| seconds(spent(t).time)).sum())
+        .collect();
+    let longest = blocks.iter().copied().fold(0.0, f64::max);
+    let all = blocks.iter().sum::<f64>() + run.trials.iter().map(|t| seconds(spent(t).once)).sum::<f64>();
+    assert_eq!(run.trials.len() % 3, 0, "whole blocks only");
+    assert!(all < 3.0 + longest, "{all} s, the longest block {longest} s");
+    // Nothing ended it but time, unless a verdict did.
+    let decided = said(&output).contains("all comparisons were decided");
+    assert!(decided || all + longest > 2.9 || blocks.len() == 1, "{all} s, the longest block {longest} s");
+    assert!(run.trials.iter().all(|t| spent(t).time >= t.took), "what belongs to a trial is part of its time");
+}
+
+#[test]
+fn check_says_what_a_budget_buys() {
+    let dir = folder(SLOW);
+    let check = |budget: &str| said(&prony(dir.path(), &["check", "x.toml", "--budget", budget]));
+    let unknown = check("90s");
+    assert!(unknown.contains("how many blocks the budget of 90 s holds is not known"), "{unknown}");
+    assert!(unknown.contains("if a trial, with all that belongs to it, takes at most 5 s on average"), "{unknown}");
+    assert!(!dir.path().join("prony.db").exists());
+
+    assert!(prony(dir.path(), &["run", "x.toml", "--blocks", "1"]).status.success());
+    let little = check("2s");
+    assert!(little.contains("holds about 1 block of") && little.contains("too few for any verdict"), "{little}");
+    assert!(little.contains("hint: `--budget "), "{little}");
+    let much = check("10h");
+    assert!(much.contains("; a verdict takes at least 6:") && !much.contains("too few"), "{much}");
+    assert!(
+        much.contains("minimum detectable effect:") && much.contains("a verdict is possible from 6 blocks on"),
+        "{much}"
+    );
+}
+
+#[test]
+fn estimates_hold_what_is_done_beside_the_trials() {
+    let dir = folder(PREPARED);
+    let first = said(&prony(dir.path(), &["check", "x.toml"]));
+    assert!(first.contains("its preparation and its build take is not known before one has run"), "{first}");
+    assert!(!first.contains("about"), "{first}");
+    let output = prony(dir.path(), &["run", "x.toml", "--json"]);
+    let events = events(&output);
+    let left = |e: &Event| match e {
+        Event::TrialEnded { done, left, .. } => Some((*done, left.unwrap())),
+        _ => None,
+    };
+    let left: Vec<(u32, Nanos)> = events.iter().filter_map(left).collect();
+    assert_eq!(left.len(), 5);
+    // A busy machine takes longer, never less.
+    for (done, left) in left {
+        assert!(seconds(left) >= 0.3 * f64::from(5 - done) && (done < 5 || left == Nanos::ZERO), "{left} after {done}");
+    }
+    let check = said(&prony(dir.path(), &["check", "x.toml", "--blocks", "50"]));
+    let known = check.lines().find(|line| line.contains("by 5 trials of earlier runs")).unwrap_or_default();
+    let about: f64 = known.split(' ').nth(1).and_then(|text| text.parse().ok()).unwrap_or_else(|| panic!("{check}"));
+    let expected = if known.contains(" min") { about * 60.0 } else { about };
+    let took: f64 = run(dir.path()).trials.iter().map(|t| seconds(Spent::of(&t.conditions, t.took).time)).sum();
+    assert!(expected >= 15.0 && expected / (took * 10.0) < 1.5 && took * 10.0 / expected < 1.5, "{check}{took}");
+}
