@@ -11,6 +11,7 @@ pub mod profiles;
 pub mod report;
 pub mod results;
 pub mod runner;
+pub mod screen;
 pub mod search;
 pub mod verdicts;
 pub mod worker;

@@ -15,6 +15,7 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::estimate::{self, Estimate};
 use crate::load;
+use crate::screen::one_line;
 use crate::verdicts::floor as floors;
 
 /// Which file.
@@ -42,9 +43,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 }
 
 fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: Option<usize>) -> String {
-    let mut text = format!("{}\n", experiment.title());
+    let mut text = format!("{}\n", one_line(experiment.title()));
     if let Some(question) = experiment.question() {
-        text += &format!("{question}\n");
+        text += &format!("{}\n", one_line(question));
     }
     text += &format!("\n{}\n\n", variants(experiment, outline, width));
     text += &format!("{}\n", amounts(outline));
@@ -66,7 +67,7 @@ fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) ->
         // Programs have no records of ours: nothing to count is not zero.
         let of_ours = |text: String| if variant.records > 0 { text } else { "-".to_owned() };
         table.add_row([
-            levels(&variant.levels),
+            one_line(&levels(&variant.levels)),
             (variant.stratum + 1).to_string(),
             variant.trials.to_string(),
             of_ours(variant.records.to_string()),

@@ -10,8 +10,7 @@ use prony_core::plan::plan;
 use prony_core::units::{Bytes, parse_bytes};
 use prony_core::workload::MapData;
 
-use super::Answer;
-use super::Output;
+use super::{Answer, Output, say};
 use super::run::OverrideArguments;
 use crate::data::{Amount, Form, OsmChange, write_records};
 use crate::error::Error;
@@ -67,7 +66,7 @@ fn size(text: &str) -> Result<Bytes, String> {
 /// Where the file has problems, the options do not go together, or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     match &arguments.output {
-        None => arguments.write(output.out)?,
+        None => arguments.write(&mut output.data())?,
         Some(path) => {
             let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
             let mut file = BufWriter::new(File::create(path).map_err(failed)?);
@@ -104,7 +103,7 @@ impl Arguments {
             OsmChange { map: MapData::new(seed), changeset, amount }.write(out).map_err(|e| self.failed(e))?;
         let [nodes, ways, relations] = written.elements;
         let (total, bytes) = (nodes + ways + relations, written.bytes);
-        say(&format!("{bytes}: {total} elements, of which {nodes} nodes, {ways} ways, {relations} relations"));
+        say(&format!("{bytes}: {total} elements, of which {nodes} nodes, {ways} ways, {relations} relations\n"));
         Ok(())
     }
 
@@ -119,7 +118,7 @@ impl Arguments {
         let (data, seed) = only_data(&experiment)?;
         let count = self.elements.unwrap_or(data.records);
         let bytes = write_records(data, seed, count, form, out).map_err(|e| self.failed(e))?;
-        say(&format!("{bytes}: {count} records"));
+        say(&format!("{bytes}: {count} records\n"));
         Ok(())
     }
 
@@ -150,9 +149,4 @@ fn only_data(experiment: &Experiment) -> Result<(&DataSpec, u64), Error> {
             refuse(&message, "choose one with `--only factor=level`")
         }
     }
-}
-
-#[expect(clippy::print_stderr, reason = "standard output is the data")]
-fn say(text: &str) {
-    eprintln!("{text}");
 }

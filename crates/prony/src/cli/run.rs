@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::Overrides;
@@ -13,7 +13,7 @@ use prony_core::units::{Nanos, parse_time};
 
 use super::choice::DatabaseArg;
 use super::show;
-use super::{Answer, Output, terminal_width};
+use super::{Answer, Output};
 use crate::error::Error;
 use crate::estimate;
 use crate::load;
@@ -26,6 +26,7 @@ use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary};
+use crate::screen::{self, Data, Screen};
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
 
@@ -140,14 +141,14 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         open_summary(file)?;
     }
     let mut observer: Box<dyn Observer> =
-        if arguments.json { Box::new(JsonLines::new(io::stdout())) } else { observer(arguments.quiet) };
+        if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
     let (run, summary) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
         None => fresh(arguments, interrupt, &mut *observer)?,
     };
     if !arguments.json {
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
-        show::show(&shown, output.terminal(), output.out)?;
+        show::show(&shown, output)?;
     }
     let gates = gates(arguments, run)?;
     if !arguments.json {
@@ -205,8 +206,7 @@ fn open_summary(file: &Path) -> Result<File, Error> {
 
 /// Tells people, on the standard error stream.
 pub fn observer(quiet: bool) -> Box<dyn Observer> {
-    let live = io::stderr().is_terminal();
-    Box::new(Terminal::new(io::stderr(), Manner { live, quiet, width: terminal_width() }))
+    Box::new(Terminal::new(Screen::messages(), Manner { live: screen::shows_messages(), quiet, width: screen::columns() }))
 }
 
 fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observer) -> Result<(RunId, Summary), Error> {

@@ -1,13 +1,10 @@
 //! `prony show`: a run's tables on the terminal.
 
-use std::io::Write;
-
 use prony_core::metric::MetricName;
 
+use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
-use crate::report::render::Render;
-use crate::report::render::terminal::Terminal;
 use crate::report::{Options, build};
 use crate::results::{Database, RunData, RunId};
 
@@ -38,11 +35,11 @@ impl ShowArgs {
     }
 }
 
-/// Shows a run. `terminal` says what the output can take; `--width` goes before its width.
+/// Shows a run; `--width` goes before the output's own.
 ///
 /// # Errors
 /// Those of the database, [`Error::NoRun`], and [`Error::Write`], which may be a broken pipe.
-pub fn show(args: &ShowArgs, terminal: Terminal, out: &mut dyn Write) -> Result<(), Error> {
+pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     args.metric.iter().try_for_each(|metric| known(metric, &data))?;
@@ -52,12 +49,9 @@ pub fn show(args: &ShowArgs, terminal: Terminal, out: &mut dyn Write) -> Result<
         0 => String::new(),
         _ => format!("\nwhere the time goes: `prony profile {}`\n", data.head.id),
     };
-    Terminal { width: args.width.or(terminal.width), ..terminal }
-        .render(&report, out)
-        .and_then(|()| out.write_all(concluded.as_bytes()))
-        .and_then(|()| out.write_all(profiles.as_bytes()))
-        .and_then(|()| out.flush())
-        .map_err(|source| Error::Write { what: "the tables".to_owned(), source })
+    output.report(&report, args.width)?;
+    output.print(&concluded)?;
+    output.print(&profiles)
 }
 
 /// What a search said at its end, below its tables; nothing for other runs.

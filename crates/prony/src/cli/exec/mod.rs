@@ -6,7 +6,7 @@ pub mod summary;
 pub mod timeline;
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::Overrides;
@@ -14,7 +14,7 @@ use prony_core::record::{ProcessSeries, TrialRecord};
 
 use super::choice::{DatabaseArg, RunChoice};
 use super::report::{ReportArgs, ReportFormat, What};
-use super::{Answer, Output, terminal_width};
+use super::{Answer, Output};
 use crate::error::Error;
 use crate::load;
 use crate::profiles;
@@ -23,6 +23,7 @@ use crate::results::{Database, RunData, RunId};
 use crate::runner::observer::Observer;
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, interrupt::Interrupt};
+use crate::screen::{self, Screen, one_line};
 use crate::verdicts;
 use file::{Command, Typed};
 
@@ -139,9 +140,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 }
 
 fn observer(arguments: &Arguments) -> Box<dyn Observer> {
-    let live = io::stderr().is_terminal();
+    let live = screen::shows_messages();
     // Where nobody watches, a line a trial of milliseconds helps nobody.
-    Box::new(Terminal::new(io::stderr(), Manner { live, quiet: arguments.quiet || !live, width: terminal_width() }))
+    Box::new(Terminal::new(Screen::messages(), Manner { live, quiet: arguments.quiet || !live, width: screen::columns() }))
 }
 
 fn typed(arguments: &Arguments) -> Result<Typed, Error> {
@@ -202,10 +203,10 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
         let shown = median_trial(&trials).map(|trial| course(database, data, trial)).transpose()?;
         let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
         let courses = shown.and_then(|series| timeline::of(&series, width));
-        out += &summary::of(label, &trials, courses);
+        out += &summary::of(&one_line(label), &trials, courses);
     }
     for line in &verdicts::of(data).lines {
-        out += &format!("{}\n", line.sentence);
+        out += &format!("{}\n", one_line(&line.sentence));
     }
     for profile in profiles::load(database, data, |_| true)? {
         out += &format!("\nprofile of {}", report::profile::text(&profile, |_| true, TOP));
