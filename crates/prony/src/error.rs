@@ -162,6 +162,12 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// All trials are done and kept, and what was to be done after the last was not.
+    #[error("{message}; the trials are done and kept")]
+    CleanUp {
+        /// Which step of which program failed, and how.
+        message: String,
+    },
     /// Arguments that do not go together.
     #[error("{message}")]
     Arguments {
@@ -194,7 +200,10 @@ impl Error {
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Self::Experiment { file, text: source, problems } = self {
-            problems.iter().for_each(|problem| text += &format!("{}\n", render(problem, file, source)));
+            problems.iter().take(SHOWN).for_each(|problem| text += &format!("{}\n", render(problem, file, source)));
+            if problems.len() > SHOWN {
+                text += &format!("and {} more problems\n\n", problems.len() - SHOWN);
+            }
         }
         text += &format!("error: {self}");
         let mut cause = std::error::Error::source(self);
@@ -214,6 +223,9 @@ impl Error {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 }
+
+/// Problems of a file that are shown: who has mended these will see the others.
+const SHOWN: usize = 20;
 
 const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";
 

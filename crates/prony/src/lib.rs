@@ -13,5 +13,6 @@ pub mod results;
 pub mod runner;
 pub mod screen;
 pub mod search;
+pub mod surroundings;
 pub mod verdicts;
 pub mod worker;

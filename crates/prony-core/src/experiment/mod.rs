@@ -32,9 +32,9 @@ mod substitute;
 mod validate;
 mod variant;
 
-pub use catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
-pub use check::check;
-pub use node::{RawExperiment, parse};
+pub use catalog::{Anywhere, EngineCatalog, EngineFacts, Lack, Overrides, StoreFault, Surroundings};
+pub use check::{check, check_in};
+pub use node::{RawExperiment, not_utf8, parse};
 pub use problem::{Label, Problem, render};
 pub use reference::reference;
 pub use schema::schema;

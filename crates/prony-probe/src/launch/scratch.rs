@@ -7,6 +7,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::Error;
 use crate::owner::ProcessId;
+use crate::shared::own_directory;
 
 /// A directory that is removed when this value goes. A supervisor that was told of it removes it when the runner is
 /// killed, and [`Scratch::sweep`] when both were.
@@ -25,7 +26,7 @@ impl Scratch {
     pub fn create(near: &Path) -> Result<Self, Error> {
         let near = fs::canonicalize(near).map_err(Error::file("find", near))?;
         let path = near.join(format!(".{}", ProcessId::current().next_name()));
-        fs::create_dir(&path).map_err(Error::file("create", &path))?;
+        own_directory(&path).map_err(Error::file("create", &path))?;
         let lock = File::open(&path).map_err(Error::file("open", &path))?;
         flock(&lock, FlockOperation::NonBlockingLockShared).map_err(|e| Error::file("lock", &path)(e.into()))?;
         Ok(Self { path, _lock: lock })
@@ -99,6 +100,8 @@ mod tests {
         let near = tempfile::tempdir().unwrap();
         let (a, b) = (Scratch::create(near.path()).unwrap(), Scratch::create(near.path()).unwrap());
         assert_ne!(a.path(), b.path());
+        let mode = std::os::unix::fs::PermissionsExt::mode(&a.path().metadata().unwrap().permissions());
+        assert_eq!(mode & 0o7777, 0o700, "it is its user's alone");
         fs::create_dir(a.path().join("store")).unwrap();
         fs::write(a.path().join("store/data"), "x").unwrap();
         let (first, second) = (a.path().to_owned(), b.path().to_owned());

@@ -15,7 +15,9 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::estimate::{self, Estimate};
 use crate::load;
+use crate::runner::scratch;
 use crate::screen::one_line;
+use crate::surroundings::Here;
 use crate::verdicts::floor as floors;
 
 /// Which file.
@@ -28,6 +30,9 @@ pub struct Arguments {
     overrides: OverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
+    /// Where `prony run --scratch` would put stores; the database's folder unless told
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
 }
 
 /// Prints the plan.
@@ -35,7 +40,8 @@ pub struct Arguments {
 /// # Errors
 /// Where the file has problems or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?)?;
+    let near = scratch(arguments.scratch.as_deref(), &arguments.database.database);
+    let experiment = load::experiment(&arguments.file, &arguments.overrides.read()?, &Here::new(&near)?)?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
     output.print(&text(&experiment, &outline, &estimate, output.width))?;

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use prony_core::experiment::Anywhere;
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::spec::DataSpec;
 use prony_core::plan::plan;
@@ -114,7 +115,7 @@ impl Arguments {
         let Some(file) = &self.file else {
             return refuse("records are those of an experiment", "name its file: `prony data FILE --to ndjson`");
         };
-        let experiment = load::experiment(file, &self.overrides.read()?)?;
+        let experiment = load::experiment(file, &self.overrides.read()?, &Anywhere)?;
         let (data, seed) = only_data(&experiment)?;
         let count = self.elements.unwrap_or(data.records);
         let bytes = write_records(data, seed, count, form, out).map_err(|e| self.failed(e))?;

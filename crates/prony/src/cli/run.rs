@@ -6,12 +6,13 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::Overrides;
+use prony_core::experiment::{Anywhere, Overrides};
+use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
 use prony_core::plan;
 use prony_core::units::{Nanos, parse_time};
 
-use super::choice::DatabaseArg;
+use super::choice::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output};
 use crate::error::Error;
@@ -26,6 +27,7 @@ use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary};
+use crate::surroundings::Here;
 use crate::screen::{self, Data, Screen};
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
@@ -40,6 +42,8 @@ pub struct Arguments {
     overrides: OverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
+    #[command(flatten)]
+    shared: SharedArg,
     /// Go on with an interrupted run: the latest, or the one with this number
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
     resume: Option<i64>,
@@ -135,6 +139,7 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
 /// # Errors
 /// Where the file has problems or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    arguments.shared.apply();
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     if let Some(file) = &arguments.summary {
         // Hours later would be late to learn that it cannot be written.
@@ -162,6 +167,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         gate::Answer::Unsure => arguments.fail_unsure,
         gate::Answer::Passes => false,
     };
+    summary.cleaned()?;
     // With a gate the verdict decides; a trial that fails shows in it as "does not finish".
     let gated = !arguments.fail_if.is_empty();
     let no = summary.interrupted || gates.iter().any(failed) || (!gated && summary.failed > 0);
@@ -213,22 +219,22 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let Some(file) = &arguments.file else {
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
-    let experiment = planned(file, arguments)?;
-    gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
     let near = runner::scratch(arguments.scratch.as_deref(), path);
+    let experiment = planned(file, arguments, &Here::new(&near)?)?;
+    gates_are_declared(arguments, &experiment)?;
     runner::begin(&experiment, path, &near, interrupt, observer)
 }
 
 /// The experiment; with a budget, in as many blocks as fit by the estimate.
-fn planned(file: &Path, arguments: &Arguments) -> Result<Experiment, Error> {
+fn planned(file: &Path, arguments: &Arguments, here: &Here) -> Result<Experiment, Error> {
     let overrides = arguments.overrides.read()?;
-    let experiment = load::experiment(file, &overrides)?;
+    let experiment = load::experiment(file, &overrides, here)?;
     let Some(budget) = arguments.budget else { return Ok(experiment) };
     let outline = plan::outline(&experiment);
     let whole = estimate::of(&experiment, &outline, &arguments.database.database).most.as_secs_f64();
     let blocks = (budget.as_secs_f64() / whole * f64::from(outline.blocks.max)).floor().max(1.0);
-    load::experiment(file, &Overrides { blocks: Some(blocks.min(10_000.0) as u32), ..overrides })
+    load::experiment(file, &Overrides { blocks: Some(blocks.min(10_000.0) as u32), ..overrides }, here)
 }
 
 fn resume(
@@ -240,6 +246,12 @@ fn resume(
     let path = &arguments.database.database;
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
+    if head.status == RunStatus::Done {
+        let text = format!("run {} is done: nothing was run", head.id);
+        observer.event(&Event::Notice { text, hint: None });
+        let failed = u32::try_from(head.finished.saturating_sub(head.ok)).unwrap_or(u32::MAX);
+        return Ok((head.id, Summary { failed, ..Summary::default() }));
+    }
     let experiment = database.load_run(head.id)?.experiment;
     if let Some(file) = &arguments.file {
         same_experiment(file, arguments, &experiment, &head)?;
@@ -280,7 +292,7 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
 }
 
 fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: &RunHead) -> Result<(), Error> {
-    let experiment = load::experiment(file, &arguments.overrides.read()?)?;
+    let experiment = load::experiment(file, &arguments.overrides.read()?, &Anywhere)?;
     if experiment == *kept {
         return Ok(());
     }

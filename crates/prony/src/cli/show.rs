@@ -3,10 +3,10 @@
 use prony_core::metric::MetricName;
 
 use super::Output;
-use super::choice::{DatabaseArg, RunChoice};
+use super::choice::{DatabaseArg, RunChoice, known_metric};
 use crate::error::Error;
 use crate::report::{Options, build};
-use crate::results::{Database, RunData, RunId};
+use crate::results::{Database, RunId};
 
 /// Show a run's tables
 #[derive(Clone, Debug, clap::Args)]
@@ -42,7 +42,7 @@ impl ShowArgs {
 pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
-    args.metric.iter().try_for_each(|metric| known(metric, &data))?;
+    args.metric.iter().try_for_each(|metric| known_metric(metric, &data))?;
     let concluded = concluded(&database, data.head.id)?;
     let report = build(&data, &Options { metrics: args.metric.clone(), all_metrics: args.all_metrics });
     let profiles = match database.profiled_variants(data.head.id)?.len() {
@@ -59,20 +59,4 @@ fn concluded(database: &Database, run: RunId) -> Result<String, Error> {
     let journal = database.journal(run)?;
     let said = journal.iter().rev().find_map(|entry| entry["said"].as_str());
     Ok(said.map(|said| format!("\n{said}")).unwrap_or_default())
-}
-
-/// A column of dashes would look like a figure that could not be measured.
-fn known(metric: &MetricName, data: &RunData) -> Result<(), Error> {
-    let planned = data.experiment.variants().iter().flat_map(|variant| &variant.spec.phases).map(|phase| &phase.name);
-    let recorded = data.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.name);
-    let mut names: Vec<&str> = planned.chain(recorded).map(String::as_str).collect();
-    if names.contains(&metric.phase.as_str()) {
-        return Ok(());
-    }
-    names.sort_unstable();
-    names.dedup();
-    Err(Error::Arguments {
-        message: format!("`{metric}`: run {} has no phase `{}`", data.head.id, metric.phase),
-        hint: format!("its phases: `{}`", names.join("`, `")),
-    })
 }

@@ -1,9 +1,12 @@
 //! The file: created, opened, brought to the newest schema.
 
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use prony_probe::shared::file_mode;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::names::Names;
@@ -28,11 +31,13 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database at the path, creating it where there is none.
+    /// Opens the database at the path, creating it where there is none: for its user alone, unless others were let in.
     ///
     /// # Errors
     /// [`Error::NotADatabase`], [`Error::NewerDatabase`], [`Error::Database`].
     pub fn create(path: &Path) -> Result<Self, Error> {
+        // SQLite gives the files beside it the same mode. Where it cannot be made, opening it says why.
+        let _ = OpenOptions::new().write(true).create_new(true).mode(file_mode()).open(path);
         Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
     }
 

@@ -9,6 +9,7 @@ use prony_engines::catalog::Catalog;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::load;
 use crate::results::RunId;
 
 /// A file and what the command line changes in it.
@@ -24,9 +25,7 @@ impl Source {
     /// # Errors
     /// Where it cannot be read, or is no TOML.
     pub fn read(file: &Path, overrides: Overrides) -> Result<Self, Error> {
-        let text =
-            std::fs::read_to_string(file).map_err(|source| Error::ReadFile { path: file.to_path_buf(), source })?;
-        let name = file.display().to_string();
+        let (text, name) = load::read(file)?;
         let raw =
             experiment::parse(&text, &name).map_err(|problems| Error::Experiment { file: name, text, problems })?;
         Ok(Self { raw, overrides })

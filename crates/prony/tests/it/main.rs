@@ -7,6 +7,8 @@ mod compared;
 mod data;
 mod docs;
 mod floor;
+mod hostile;
+mod hostile_files;
 mod interactions;
 mod left_out;
 mod pages;

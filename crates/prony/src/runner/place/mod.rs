@@ -82,23 +82,24 @@ impl Places {
         Ok(place)
     }
 
-    /// Does every variant's `cleanup`.
+    /// Does every variant's `cleanup`, whatever comes of the others.
     ///
     /// # Errors
-    /// Where one fails.
+    /// The first that fails.
     pub fn clean_up<'s>(
         &self,
         means: Means<'_>,
         program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
     ) -> Result<(), Error> {
+        let mut done = Ok(());
         for (variant, place) in self.made.take() {
             if let Some((program, cleanup)) =
                 program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
             {
-                place.step(means, program, "cleanup", cleanup)?;
+                done = done.and(place.step(means, program, "cleanup", cleanup));
             }
         }
-        Ok(())
+        done
     }
 }
 
