@@ -6,6 +6,7 @@ pub mod data;
 pub mod error;
 pub mod estimate;
 pub mod load;
+pub mod paths;
 pub mod plot;
 pub mod profiles;
 pub mod report;

@@ -9,6 +9,7 @@ use prony_core::experiment::{self, Overrides, Surroundings};
 use prony_engines::catalog::Catalog;
 
 use crate::error::Error;
+use crate::paths::utf8;
 
 /// Bytes of the longest experiment file; a longer one is something else, such as `/dev/zero`.
 const LONGEST: u64 = 4 << 20;
@@ -45,17 +46,6 @@ pub fn read(file: &Path) -> Result<(String, String), Error> {
             Err(Error::Experiment { file: name, text, problems })
         }
     }
-}
-
-/// A path that is recorded: records, and what prony says to its processes, are text.
-///
-/// # Errors
-/// Where the path is no text.
-pub fn utf8(path: &Path) -> Result<&str, Error> {
-    path.to_str().ok_or_else(|| Error::Arguments {
-        message: format!("cannot use `{}`: the path is not valid UTF-8, and records are text", path.display()),
-        hint: "rename it, or work in another folder".to_owned(),
-    })
 }
 
 /// Checks a text as if it were the file of this name; all its faults at once.

@@ -15,7 +15,7 @@ use prony_probe::limits::{Ability, Limit};
 use rustix::fs::{Access, access, statvfs};
 
 use crate::error::Error;
-use crate::load::utf8;
+use crate::paths::for_scratch;
 use crate::runner::place::startable;
 
 /// This machine, with scratch in one of its folders.
@@ -33,11 +33,7 @@ impl Here {
     /// # Errors
     /// Where scratch cannot be put there.
     pub fn new(near: &Path) -> Result<Self, Error> {
-        let found = std::fs::canonicalize(near);
-        let found = found.map_err(|source| Error::ReadFile { path: near.to_path_buf(), source })?;
-        utf8(&found)?;
-        access(&found, Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(|errno| Error::Write { what: format!("into `{}`", found.display()), source: errno.into() })?;
+        let found = for_scratch(near)?;
         let free = statvfs(&found).ok().map(|disk| disk.f_bfree.saturating_mul(disk.f_frsize));
         Ok(Self { free, limits: RefCell::default() })
     }

@@ -16,6 +16,7 @@ mod floor;
 pub mod format;
 mod grammar;
 mod join;
+pub mod left_out;
 mod node;
 mod outside;
 mod placeholder;

@@ -252,10 +252,17 @@ fn resume(
         let failed = u32::try_from(head.finished.saturating_sub(head.ok)).unwrap_or(u32::MAX);
         return Ok((head.id, Summary { failed, ..Summary::default() }));
     }
-    let experiment = database.load_run(head.id)?.experiment;
-    if let Some(file) = &arguments.file {
-        same_experiment(file, arguments, &experiment, &head)?;
-    }
+    let recorded = database.load_run(head.id)?.experiment;
+    let experiment = match &arguments.file {
+        Some(file) => same_experiment(file, arguments, &recorded, &head)?,
+        None if recorded.records_commands() => recorded,
+        None => {
+            return Err(Error::Arguments {
+                message: format!("run {} keeps no command lines", head.id),
+                hint: format!("name its file: `prony run FILE --resume {}`", head.id),
+            });
+        }
+    };
     let plan = plan::plan(&experiment);
     let done = database.finished_positions(head.id)?;
     database.reopen_run(head.id, u32::try_from(plan.len()).unwrap_or(u32::MAX))?;
@@ -291,10 +298,10 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
     })
 }
 
-fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: &RunHead) -> Result<(), Error> {
+fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: &RunHead) -> Result<Experiment, Error> {
     let experiment = load::experiment(file, &arguments.overrides.read()?, &Anywhere)?;
-    if experiment == *kept {
-        return Ok(());
+    if *experiment.recorded() == *kept {
+        return Ok(experiment);
     }
     Err(Error::Arguments {
         message: format!("`{}` is not the experiment of run {}", file.display(), head.id),

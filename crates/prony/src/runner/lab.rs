@@ -19,6 +19,7 @@ use super::place::startable::startable;
 use super::place::{Means, Places};
 use super::standing::{Stages, Tracing};
 use crate::error::Error;
+use crate::paths::for_scratch;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
 const WARM: Bytes = Bytes::from_mib(1024);
@@ -63,6 +64,7 @@ impl<'a> Lab<'a> {
         interrupt: Interrupt,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
+        for_scratch(near)?;
         enforceable(experiment)?;
         startable(experiment)?;
         sweep(near, observer)?;

@@ -48,7 +48,7 @@ impl Source {
     /// # Errors
     /// Where the file has changed since.
     pub fn must_be(&self, experiment: &Experiment, run: RunId, file: &Path) -> Result<(), Error> {
-        if experiment.source() == self.raw.text() {
+        if experiment.is_of(self.raw.text()) {
             return Ok(());
         }
         Err(Error::Arguments {

@@ -483,3 +483,53 @@ fn an_input_that_is_endless_is_no_experiment() {
     assert_eq!(sound(&output, &"check"), 2);
     assert!(text(&output.stderr).contains("longer than 4 MiB"), "{}", text(&output.stderr));
 }
+
+/// Every byte of the results: the database with its log.
+fn results(place: &Place) -> Vec<u8> {
+    let files = ["prony.db", "prony.db-wal"].map(|name| fs::read(place.path(name)).unwrap_or_default());
+    files.concat()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn command_lines_can_be_kept_out_of_the_record() {
+    let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\nrecord_commands = false\n[program.x]\nshell = true\n\
+                command = \"true TOPSECRET1\"\nprepare = \"true TOPSECRET2\"\nenv = { PASS = \"TOPSECRET3\" }\n\
+                input = { text = \"TOPSECRET4\" }\n";
+    let place = Place::new();
+    fs::write(place.path("s.toml"), body.replace("record_commands = false\n", "")).unwrap();
+    assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
+    assert!((1..=4).all(|n| holds(&results(&place), &format!("TOPSECRET{n}"))), "without the key all of it is kept");
+
+    let place = Place::new();
+    fs::write(place.path("s.toml"), body).unwrap();
+    assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
+    let exec = words("exec -q -r 1 --omit-commands --env PASS=TOPSECRET3 --prepare :TOPSECRET2 -- echo");
+    assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
+    // What programs print is not left out.
+    let kept = results(&place);
+    assert!(holds(&kept, "left out of the record") && (2..=4).all(|n| !holds(&kept, &format!("TOPSECRET{n}"))));
+    for line in ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"] {
+        let output = place.run(&words(line));
+        assert_eq!(sound(&output, &line), 0, "{}", text(&output.stderr));
+        assert!(!text(&output.stdout).contains("TOPSECRET"), "{line}: {}", text(&output.stdout));
+    }
+    let mut database = Database::open(&place.path("prony.db")).unwrap();
+    let run = database.runs().unwrap()[0].id;
+    database.end_run(run, RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    let output = place.run(&words("run --resume 1"));
+    let said = text(&output.stderr);
+    assert!(sound(&output, &"resume") == 2 && said.contains("run 1 keeps no command lines"), "{said}");
+    let output = place.run(&words("run s.toml --resume 1 -q"));
+    assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
+    fs::write(place.path("s.toml"), body.replace("TOPSECRET1", "other")).unwrap();
+    let mut database = Database::open(&place.path("prony.db")).unwrap();
+    database.end_run(run, RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    let output = place.run(&words("run s.toml --resume 1 -q"));
+    assert!(sound(&output, &"resume") == 2, "another file is known as another");
+}

@@ -173,5 +173,6 @@ pub(crate) fn observe(node: Option<&Node>) -> Observe {
         throughput: view.time("throughput").unwrap_or(default.throughput),
         care: if view.plain("care") == Some("light") { Care::Light } else { Care::Full },
         profile: (view.plain("profile") == Some("cpu")).then_some(ProfileOf::Cpu),
+        record_commands: view.flag("record_commands").unwrap_or(true),
     }
 }

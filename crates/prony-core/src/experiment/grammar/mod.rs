@@ -237,6 +237,13 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             "no profile",
             "One extra trial of each variant is profiled after the blocks; it counts in no figure.",
         ),
+        optional(
+            "record_commands",
+            Shape::Flag,
+            "true",
+            "`false` keeps command lines, variables and texts of programs out of the results database, and the text of this \
+             file; `prony run --resume` then needs the file. Titles, labels of levels and what programs print are kept.",
+        ),
     ]],
     rest: None,
     later: &[],

@@ -17,6 +17,7 @@ use super::report::{ReportArgs, ReportFormat, What};
 use super::{Answer, Output};
 use crate::error::Error;
 use crate::load;
+use crate::paths::utf8;
 use crate::profiles;
 use crate::report;
 use crate::results::{Database, RunData, RunId};
@@ -93,6 +94,9 @@ pub struct Arguments {
     /// Profile one more run of each command, which counts in no figure: V8's own profiler with `--runtime node`, else `perf`
     #[arg(long)]
     profile: bool,
+    /// Keep command lines and variables out of the results database; a command without --name is called `a`, `b` ...
+    #[arg(long)]
+    omit_commands: bool,
     /// Write the experiment file that repeats this; never over another without --force
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -192,13 +196,14 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         directory: absolute(Path::new("."))?,
         hertz: arguments.hertz,
         profile: arguments.profile,
+        omit: arguments.omit_commands,
     })
 }
 
 /// Whatever folder the saved file lies in, it means this place.
 fn absolute(path: &Path) -> Result<String, Error> {
     let found = std::fs::canonicalize(path).map_err(|source| Error::ReadFile { path: path.to_owned(), source })?;
-    load::utf8(&found).map(str::to_owned)
+    utf8(&found).map(str::to_owned)
 }
 
 /// Each command's figures, then the verdicts.

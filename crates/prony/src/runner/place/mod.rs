@@ -21,6 +21,7 @@ use prony_probe::limits::Group;
 
 use super::interrupt::Interrupt;
 use crate::error::Error;
+use crate::paths::utf8;
 use copy::copy_tree;
 use setting::Setting;
 
@@ -110,6 +111,7 @@ impl Place {
         };
         let original = std::fs::canonicalize(directory)
             .map_err(|source| Error::ReadFile { path: PathBuf::from(directory), source })?;
+        utf8(&original)?;
         if program.copy == CopyOf::None {
             return Ok(Self { copy: None, directory: Some(original), changed: Vec::new() });
         }
