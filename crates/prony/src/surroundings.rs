@@ -76,7 +76,8 @@ fn written(phase: &PhaseSpec, data: &DataSpec) -> f64 {
 impl Surroundings for Here {
     fn lacking(&self, spec: &TrialSpec) -> Vec<Lack> {
         let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&spec.limits));
-        let mut lacking: Vec<Lack> = limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
+        let mut lacking: Vec<Lack> =
+            limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
         match (&spec.subject, &spec.data) {
             (Subject::Program(program), _) => lacking.extend(of_program(program)),
             (Subject::Store(store), Some(data)) => lacking.extend(self.room(store, data, &spec.phases)),
@@ -104,13 +105,19 @@ fn of_program(program: &ProgramSpec) -> Vec<Lack> {
     if let InputSpec::File(path) = &program.input
         && let Err(error) = access(path.as_str(), Access::READ_OK)
     {
-        lacking.push(lack("input", (format!("cannot read `{path}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned())));
+        lacking.push(lack(
+            "input",
+            (format!("cannot read `{path}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned()),
+        ));
     }
     for change in &program.changes {
         if let Change::Patch { file } = change
             && let Err(error) = access(file.as_str(), Access::READ_OK)
         {
-            lacking.push(lack("change", (format!("cannot read `{file}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned())));
+            lacking.push(lack(
+                "change",
+                (format!("cannot read `{file}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned()),
+            ));
         }
     }
     lacking.extend(startable::lacking(program).map(|fault| lack("command", fault)));

@@ -133,12 +133,19 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
         let problem = Problem::new(raw.root.span.clone(), "the file has nothing to measure");
         problems.add(problem.hint("add `[store]` or `[program.NAME]`"));
     }
-    let phases = raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
+    let phases =
+        raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
     if let Some(phases) = phases {
-        let message = format!("the experiment has {} phases; the most are {MOST_PHASES}", phases.node.list().map_or(0, <[_]>::len));
+        let message = format!(
+            "the experiment has {} phases; the most are {MOST_PHASES}",
+            phases.node.list().map_or(0, <[_]>::len)
+        );
         problems.add(Problem::new(phases.key_span.clone(), message).hint("a phase may have many operations"));
     }
-    if !programs && raw.root.get("store").is_some() && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty)) {
+    if !programs
+        && raw.root.get("store").is_some()
+        && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty))
+    {
         let problem = Problem::new(raw.root.span.clone(), "the experiment has no phase");
         problems.add(problem.hint("add `[[phase]]` with a name and what it does"));
     }

@@ -47,9 +47,9 @@ impl Experiment {
 /// What is recorded of a file's text, by which it is known again.
 fn recorded_source(text: &str) -> String {
     // FNV-1a: it tells texts apart, and nothing of what they hold.
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     format!("# {LEFT_OUT}: a text of {} bytes, {hash:016x}\n", text.len())
 }
 

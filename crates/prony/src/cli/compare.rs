@@ -57,7 +57,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         None if arguments.json => pretty(&judged_again(&data, arguments)?),
         None => again(&data, arguments)?,
     };
-    if arguments.json { output.print_data(&text)? } else { output.print(&text)? }
+    if arguments.json {
+        output.print_data(&text)?
+    } else {
+        output.print(&text)?
+    }
     Ok(Answer::Yes)
 }
 

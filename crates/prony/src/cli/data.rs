@@ -11,8 +11,8 @@ use prony_core::plan::plan;
 use prony_core::units::{Bytes, parse_bytes};
 use prony_core::workload::MapData;
 
-use super::{Answer, Output, say};
 use super::run::OverrideArguments;
+use super::{Answer, Output, say};
 use crate::data::{Amount, Form, OsmChange, write_records};
 use crate::error::Error;
 use crate::load;

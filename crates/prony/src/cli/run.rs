@@ -6,9 +6,9 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
+use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::plan;
 use prony_core::units::{Nanos, parse_time};
 
@@ -27,8 +27,8 @@ use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary};
-use crate::surroundings::Here;
 use crate::screen::{self, Data, Screen};
+use crate::surroundings::Here;
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Outcome};
 
@@ -212,7 +212,10 @@ fn open_summary(file: &Path) -> Result<File, Error> {
 
 /// Tells people, on the standard error stream.
 pub fn observer(quiet: bool) -> Box<dyn Observer> {
-    Box::new(Terminal::new(Screen::messages(), Manner { live: screen::shows_messages(), quiet, width: screen::columns() }))
+    Box::new(Terminal::new(
+        Screen::messages(),
+        Manner { live: screen::shows_messages(), quiet, width: screen::columns() },
+    ))
 }
 
 fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observer) -> Result<(RunId, Summary), Error> {

@@ -58,7 +58,8 @@ impl Database {
     /// Opens a database that cannot be written, such as one in a folder or on a disk that is read-only. Where nothing
     /// is left in its write-ahead log, the file alone is read as it stands; SQLite's own way needs to write beside it.
     fn read_only(path: &Path) -> Result<Self, Error> {
-        let log = PathBuf::from(format!("{}-wal", path.display()));
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
         let logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = if logged {

@@ -192,7 +192,8 @@ mod tests {
                 "[factors]\nn = [{counts}]\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ndirectory = \".\"\n\
                  copy = \"none\"\nreplicas = {{ count = \"{{n}}\", phase = \"run\" }}\n"
             );
-            let experiment = crate::load::text(text, "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
+            let experiment =
+                crate::load::text(text, "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
             let each = experiment.variants().iter().map(|variant| stands(&experiment, variant));
             (starts_replicas(&experiment), each.collect::<Vec<_>>())
         };

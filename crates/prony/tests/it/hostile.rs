@@ -128,7 +128,8 @@ fn folders_that_are_not_utf8_are_used_or_refused_by_name() {
         fs::copy(place.path(name), folder.join(name)).unwrap();
     }
     let before: Vec<_> = listed(place.0.path());
-    for line in ["run e.toml -q", "run p.toml -q", "check e.toml", "exec -q -r 1 -- true", "exec -q --profile -- true"] {
+    for line in ["run e.toml -q", "run p.toml -q", "check e.toml", "exec -q -r 1 -- true", "exec -q --profile -- true"]
+    {
         let output = place.command(&words(line)).current_dir(&folder).output().unwrap();
         assert_eq!(sound(&output, &line), 2, "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("is not valid UTF-8"), "{line}: {}", text(&output.stderr));
@@ -142,6 +143,18 @@ fn folders_that_are_not_utf8_are_used_or_refused_by_name() {
         assert_eq!(sound(&place.run(&all), &all), 2);
     }
     assert_eq!(listed(place.0.path()), before, "nothing is written to a folder of a similar name");
+}
+
+#[test]
+fn commands_in_folders_that_are_not_utf8_are_measured() {
+    let place = Place::new();
+    let folder = place.path(OsStr::from_bytes(ODD));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("tool"), "#!/bin/sh\nexit 0\n").unwrap();
+    fs::set_permissions(folder.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = [folder.as_os_str().as_bytes(), b":/usr/bin:/bin"].concat();
+    let output = place.command(&words("exec -q -r 1 -- tool")).env("PATH", OsStr::from_bytes(&path)).output().unwrap();
+    assert_eq!(sound(&output, &"exec"), 0, "{}", text(&output.stderr));
 }
 
 fn listed(folder: &Path) -> Vec<OsString> {
@@ -244,7 +257,17 @@ fn files_of_something_else_are_refused_in_few_words() {
     let latin = text(&place.run(&["check", "latin"]).stderr);
     assert!(latin.contains("--> latin:2:13\n"), "{latin}");
     for file in ["garbage", "half.db", "damaged.db", "e.toml", "/dev/zero", "."] {
-        for line in ["show", "report --html", "report --format csv", "compare", "plot", "ls", "profile", "rm 1 --yes", "run -q --resume"] {
+        for line in [
+            "show",
+            "report --html",
+            "report --format csv",
+            "compare",
+            "plot",
+            "ls",
+            "profile",
+            "rm 1 --yes",
+            "run -q --resume",
+        ] {
             let all = [words(line), words("--database"), words(file)].concat();
             sound(&place.run(&all), &all);
         }
@@ -257,7 +280,12 @@ const ACTING: &str = "\u{1b}[2J\u{1b}[31mred\r\u{7}\u{202e}cba\u{2066}\u{200b}\u
 /// Nothing in it acts on a terminal.
 fn harmless(bytes: &[u8], what: &str) {
     let said = text(bytes);
-    let acts = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || ('\u{200b}'..'\u{2070}').contains(&c) && !c.is_whitespace() && matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let acts = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || ('\u{200b}'..'\u{2070}').contains(&c)
+                && !c.is_whitespace()
+                && matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
     assert!(!said.contains(acts), "{what}: {said:?}");
 }
 
@@ -297,7 +325,21 @@ fn what_names_and_programs_hold_never_acts_on_a_terminal() {
     }
     let shown = text(&place.run(&words("show")).stdout);
     assert!(shown.contains("\\u{1b}[2J"), "{shown}");
-    let output = place.run(&["exec", "-r", "2", "--", "sh", "-c", "printf \"$1\" >&2; exit 3", ACTING, "--vs", "sh", "-c", "exit 1", ACTING]);
+    let output = place.run(&[
+        "exec",
+        "-r",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "printf \"$1\" >&2; exit 3",
+        ACTING,
+        "--vs",
+        "sh",
+        "-c",
+        "exit 1",
+        ACTING,
+    ]);
     harmless(&output.stdout, "exec");
     harmless(&output.stderr, "exec");
     assert!(text(&output.stdout).contains("\\u{1b}[2J"), "{}", text(&output.stdout));
@@ -340,11 +382,13 @@ fn results_and_scratch_are_their_users_alone_unless_shared() {
         let place = Place::new();
         // What stands in the scratch directory lies above the program's TMPDIR.
         let script = "[program.x]\nshell = true\ncommand = \"stat -c %a $TMPDIR/..; ls -l *.db* | cut -c1-10\"\ndirectory = \".\"\ncopy = \"none\"\n";
-        fs::write(place.path("m.toml"), format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{script}")).unwrap();
+        fs::write(place.path("m.toml"), format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{script}"))
+            .unwrap();
         let options: &[&str] = if shared { &["--shared"] } else { &[] };
         let mut command = Command::new("sh");
         let line = ["run", "m.toml", "-q"].iter().chain(options).copied().collect::<Vec<_>>().join(" ");
-        let output = command.args(["-c", &format!("umask 022; {PRONY} {line}")]).current_dir(place.0.path()).output().unwrap();
+        let output =
+            command.args(["-c", &format!("umask 022; {PRONY} {line}")]).current_dir(place.0.path()).output().unwrap();
         assert_eq!(sound(&output, &shared), 0, "{}", text(&output.stderr));
         assert_eq!(mode(&place.path("prony.db")), file);
         let database = Database::open(&place.path("prony.db")).unwrap();
@@ -364,7 +408,9 @@ fn what_check_accepts_run_can_begin() {
     let place = Place::new();
     fs::write(place.path("file"), "").unwrap();
     let program = |keys: &str| format!("[program.x]\n{keys}\n");
-    let huge = STORE.replace("\"memory\"", "\"lmdb\"").replace("records = 10", "records = 1_000_000_000_000\nvalue = { bytes = \"1 MB\" }");
+    let huge = STORE
+        .replace("\"memory\"", "\"lmdb\"")
+        .replace("records = 10", "records = 1_000_000_000_000\nvalue = { bytes = \"1 MB\" }");
     for (body, at, message) in [
         (program("command = \"true\"\ndirectory = \"nowhere\""), "3:13", "cannot find the directory `nowhere`"),
         (program("command = \"true\"\ndirectory = \"file\""), "3:13", "`file` is not a directory"),
@@ -462,7 +508,8 @@ fn resume_of_a_finished_run_changes_nothing() {
 #[test]
 fn a_cleanup_that_fails_still_shows_the_figures() {
     let place = Place::new();
-    let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ncleanup = \"exit 7\"\n";
+    let body =
+        "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ncleanup = \"exit 7\"\n";
     fs::write(place.path("c.toml"), body).unwrap();
     for line in ["run c.toml -q", "exec -q -r 2 --cleanup false -- true"] {
         let output = place.run(&words(line));
@@ -512,7 +559,9 @@ fn command_lines_can_be_kept_out_of_the_record() {
     // What programs print is not left out.
     let kept = results(&place);
     assert!(holds(&kept, "left out of the record") && (2..=4).all(|n| !holds(&kept, &format!("TOPSECRET{n}"))));
-    for line in ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"] {
+    for line in
+        ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"]
+    {
         let output = place.run(&words(line));
         assert_eq!(sound(&output, &line), 0, "{}", text(&output.stderr));
         assert!(!text(&output.stdout).contains("TOPSECRET"), "{line}: {}", text(&output.stdout));

@@ -49,8 +49,30 @@ impl Chance {
 
     fn mutate(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
         const TOKENS: [&str; 24] = [
-            "{", "}", "[", "]", "\"", "'''", "\n", "=", ".", "{i}", "{dir}", "{env.X}", "\\u0000", "\u{1b}[2J", "\u{202e}", "-1",
-            "0", "1e999", "99999999999999999999", "\"0 s\"", "nan", "[[phase]]\n", "true", "#",
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            "'''",
+            "\n",
+            "=",
+            ".",
+            "{i}",
+            "{dir}",
+            "{env.X}",
+            "\\u0000",
+            "\u{1b}[2J",
+            "\u{202e}",
+            "-1",
+            "0",
+            "1e999",
+            "99999999999999999999",
+            "\"0 s\"",
+            "nan",
+            "[[phase]]\n",
+            "true",
+            "#",
         ];
         let at = self.below(bytes.len() + 1);
         let end = (at + self.below(200)).min(bytes.len());
@@ -106,7 +128,10 @@ fn faulty(kind: &str, n: usize) -> String {
             "[factors]\ne = [\"memory\", \"lmdb\"]\n[design]\nskip = [{}]\n{store}",
             list(&|at| format!("{{ e = \"none{at}\" }}"))
         ),
-        "keys" => format!("{}\n[factors]\ne = [\"memory\"]\n{store}", (0..n).map(|at| format!("key{at} = {at}\n")).collect::<String>()),
+        "keys" => format!(
+            "{}\n[factors]\ne = [\"memory\"]\n{store}",
+            (0..n).map(|at| format!("key{at} = {at}\n")).collect::<String>()
+        ),
         "metrics" => format!(
             "[factors]\ne = [\"memory\"]\n[compare]\nmetrics = [{}]\n{store}",
             list(&|at| format!("\"phase{at}.time\""))

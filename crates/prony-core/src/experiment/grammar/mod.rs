@@ -152,7 +152,12 @@ pub(crate) static COMPARE: TableShape = TableShape {
              variant's time lies above the floor inside the same levels of all others; nothing is judged by it.",
         ),
         optional("margin", Shape::Share, "3%", "Differences below this do not matter."),
-        optional("alpha", Shape::Share, "5%", "How often a verdict of the whole family may be wrong: more than 0 and less than 1."),
+        optional(
+            "alpha",
+            Shape::Share,
+            "5%",
+            "How often a verdict of the whole family may be wrong: more than 0 and less than 1.",
+        ),
         optional(
             "metric",
             Shape::Plain,

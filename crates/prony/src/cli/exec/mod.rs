@@ -155,7 +155,10 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 fn observer(arguments: &Arguments) -> Box<dyn Observer> {
     let live = screen::shows_messages();
     // Where nobody watches, a line a trial of milliseconds helps nobody.
-    Box::new(Terminal::new(Screen::messages(), Manner { live, quiet: arguments.quiet || !live, width: screen::columns() }))
+    Box::new(Terminal::new(
+        Screen::messages(),
+        Manner { live, quiet: arguments.quiet || !live, width: screen::columns() },
+    ))
 }
 
 fn typed(arguments: &Arguments) -> Result<Typed, Error> {

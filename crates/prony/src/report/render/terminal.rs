@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use super::Render;
 use super::grid::{Field, Laid, lay, pad_right, width, wrap};
 use crate::report::escape::terminal as safe;
-use crate::screen::{Screen, Style};
 use crate::report::model::{Align, Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
+use crate::screen::{Screen, Style};
 
 /// Tables for a terminal.
 #[derive(Clone, Copy, Debug, Default)]

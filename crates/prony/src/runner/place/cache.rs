@@ -139,7 +139,8 @@ mod tests {
 
     fn program() -> ProgramSpec {
         let text = "[program.x]\ncommand = \"true\"\n";
-        let experiment = crate::load::text(text.into(), "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
+        let experiment =
+            crate::load::text(text.into(), "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
         experiment.variants()[0].spec.subject.program().unwrap().clone()
     }
 

@@ -172,7 +172,7 @@ struct Left<'a> {
 /// Puts into the record how a trial went, and returns what stands among its conditions.
 fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
     let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
-    record.effective["executable"] = json!(executable);
+    record.effective["executable"] = json!(executable.map(|path| path.to_string_lossy().into_owned()));
     let program = setting.program;
     watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
@@ -213,7 +213,8 @@ fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], death
 fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> Value {
     let program = setting.program;
     let told = |text: &String| if commands { setting.told(text) } else { LEFT_OUT.to_owned() };
-    let words = program.command.words().iter().take(if commands { usize::MAX } else { 1 }).map(told).collect::<Vec<_>>();
+    let words =
+        program.command.words().iter().take(if commands { usize::MAX } else { 1 }).map(told).collect::<Vec<_>>();
     json!({
         "program": program.name,
         "command": words,
