@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::experiment::design::{Experiment, Variant};
 
-pub use outline::{Outline, Stratum, VariantOutline, outline};
+pub use outline::{Outline, Stratum, VariantOutline, data_bytes, outline};
 
 /// Variants beside the baseline in one sub-block, at most (METHOD 4.2).
 const MOST_BESIDE_BASELINE: usize = 5;

@@ -1,12 +1,40 @@
 //! What a trial's processes share whoever they run as: a subject may become another user, who is to find its TMPDIR and
 //! prony's channels as open to him as `/tmp` is, whatever prony's umask.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+/// Set once, when the command line has been read: it holds for everything that this process makes.
+static OPEN: AtomicBool = AtomicBool::new(false);
+
+/// From now on other users may enter scratch directories and read results: the user asked for it.
+pub fn open_to_others() {
+    OPEN.store(true, Ordering::Relaxed);
+}
+
+/// The mode of what prony makes where it is for the user alone, or else the one where others may use it.
+fn mode(alone: u32, open: u32) -> u32 {
+    if OPEN.load(Ordering::Relaxed) { open } else { alone }
+}
+
+/// The mode of a file of results, before the umask.
+pub fn file_mode() -> u32 {
+    mode(0o600, 0o666)
+}
+
+/// Makes a directory of prony's own, which others enter only where the user asked for it. What lies in it may be open to
+/// all: nobody else comes by.
+///
+/// # Errors
+/// Where it cannot be made.
+pub fn own_directory(path: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(mode(0o700, 0o777)).create(path)
+}
 
 /// Makes a directory in which everybody may make files, and remove none but his own. One that is there stays as it is:
 /// what a subject has put in its place is not ours.

@@ -185,6 +185,12 @@ pub enum Error {
         /// What the system says.
         source: io::Error,
     },
+    /// All trials are done and kept, and what was to be done after the last was not.
+    #[error("{message}; the trials are done and kept")]
+    CleanUp {
+        /// Which step of which program failed, and how.
+        message: String,
+    },
     /// Arguments that do not go together.
     #[error("{message}")]
     Arguments {
@@ -229,7 +235,10 @@ impl Error {
     pub fn text(&self) -> String {
         let mut text = String::new();
         if let Self::Experiment { file, text: source, problems } = self {
-            problems.iter().for_each(|problem| text += &format!("{}\n", render(problem, file, source)));
+            problems.iter().take(SHOWN).for_each(|problem| text += &format!("{}\n", render(problem, file, source)));
+            if problems.len() > SHOWN {
+                text += &format!("and {} more problems\n\n", problems.len() - SHOWN);
+            }
         }
         text += &format!("error: {self}");
         let mut cause = std::error::Error::source(self);
@@ -253,6 +262,9 @@ impl Error {
 fn others(more: usize) -> String {
     if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
 }
+
+/// Problems of a file that are shown: who has mended these will see the others.
+const SHOWN: usize = 20;
 
 const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Durability, StoreSpec};
+use super::spec::{Durability, StoreSpec, TrialSpec};
 use crate::units::{Bytes, Nanos};
 
 /// The engines that experiments can name. Implemented where the drivers are.
@@ -25,6 +25,35 @@ pub trait EngineCatalog {
     fn memory(&self) -> Option<Bytes> {
         None
     }
+}
+
+/// What lies outside of a file: directories, commands, room on the disk. Implemented where these may be looked at.
+pub trait Surroundings {
+    /// All that trials of this variant need and that is not there.
+    fn lacking(&self, spec: &TrialSpec) -> Vec<Lack>;
+}
+
+/// Where nothing is looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Anywhere;
+
+impl Surroundings for Anywhere {
+    fn lacking(&self, _: &TrialSpec) -> Vec<Lack> {
+        Vec::new()
+    }
+}
+
+/// Something that a value of the file names and that is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The section whose value it is: `program`, `limits`, `data`.
+    pub section: &'static str,
+    /// Its key there.
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
 }
 
 /// What an engine can do, as far as the planner must know.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::catalog::{EngineCatalog, Overrides};
+use super::catalog::{Anywhere, EngineCatalog, Overrides, Surroundings};
 use super::combine::{self, Combination};
 use super::decode::compare::{self, Named, PhaseNames};
 use super::decode::program::is_observed;
 use super::decode::{View, report};
 use super::design::{Blocks, Experiment, Variant};
-use super::factors::{self, FactorDef};
+use super::factors::{self, FactorDef, LevelDef};
 use super::floor;
 use super::grammar;
 use super::node::{Node, RawExperiment};
@@ -23,6 +23,9 @@ use super::variant::{Context, variant};
 /// The sections in which placeholders of factors have a meaning.
 const VARIED: [&str; 6] = ["store", "program", "subject", "data", "phase", "limits"];
 
+/// More phases than anyone reads; a file with more is a mistake.
+const MOST_PHASES: usize = 1_000;
+
 /// The seed of an experiment that gives none.
 const DEFAULT_SEED: u64 = 1;
 
@@ -35,12 +38,28 @@ pub fn check(
     engines: &dyn EngineCatalog,
     overrides: &Overrides,
 ) -> Result<Experiment, Vec<Problem>> {
+    check_in(raw, engines, &Anywhere, overrides)
+}
+
+/// The same, and that what the file names is there.
+///
+/// # Errors
+/// Every fault of the file, in its order.
+pub fn check_in(
+    raw: &RawExperiment,
+    engines: &dyn EngineCatalog,
+    surroundings: &dyn Surroundings,
+    overrides: &Overrides,
+) -> Result<Experiment, Vec<Problem>> {
     let mut problems = Problems::new(&raw.text);
     let outside = Outside::new(&overrides.variables, &raw.text);
     let raw = &outside.fill(raw, &mut problems);
     let factors = factors::read(&raw.root, overrides, &mut problems);
     let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
     form(raw, &names, &mut problems);
+    if raw.root.get("phase").and_then(Node::list).is_some_and(|phases| phases.len() > MOST_PHASES) {
+        return Err(problems.into_list());
+    }
     let mut used = Vec::new();
     VARIED.iter().filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut used));
     combine::unused(&factors, &used, &mut problems);
@@ -52,7 +71,7 @@ pub fn check(
     baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
     let floor = floor::read(raw, &factors, &combinations, overrides, &mut problems);
 
-    let context = Context { raw, engines, factors: &factors, names: &names, outside };
+    let context = Context { raw, engines, surroundings, factors: &factors, names: &names, outside };
     let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
     let named = Named { baseline: factors::labels(&factors, &baseline), floor: factors::labels(&factors, &floor) };
     let mut compare = compare::compare(raw.root.get("compare"), named, &phases, &mut problems);
@@ -65,13 +84,14 @@ pub fn check(
     }
     let public = factors::public(&factors);
     let tables = report::tables(raw.root.get("report"), &factors, &public, &phases, &mut problems);
+    let places = places(&factors);
     let strata = combine::strata(&combinations, &baseline);
     let mut variants = Vec::with_capacity(combinations.len());
     for (id, levels) in combinations.iter().enumerate() {
         let Some(spec) = variant(&context, levels, &mut problems) else { continue };
         variants.push(Variant {
             id,
-            levels: shown(&factors, levels),
+            levels: places.iter().zip(levels).map(|(places, level)| places[*level]).collect(),
             spec,
             stratum: strata[id],
             baseline: combine::is_baseline(levels, &baseline),
@@ -116,7 +136,20 @@ fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
     if !programs && raw.root.get("store").is_none() {
         let problem = Problem::new(raw.root.span.clone(), "the file has nothing to measure");
         problems.add(problem.hint("add `[store]` or `[program.NAME]`"));
-    } else if !programs && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty)) {
+    }
+    let phases =
+        raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
+    if let Some(phases) = phases {
+        let message = format!(
+            "the experiment has {} phases; the most are {MOST_PHASES}",
+            phases.node.list().map_or(0, <[_]>::len)
+        );
+        problems.add(Problem::new(phases.key_span.clone(), message).hint("a phase may have many operations"));
+    }
+    if !programs
+        && raw.root.get("store").is_some()
+        && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty))
+    {
         let problem = Problem::new(raw.root.span.clone(), "the experiment has no phase");
         problems.add(problem.hint("add `[[phase]]` with a name and what it does"));
     }
@@ -194,11 +227,17 @@ fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination],
     names
 }
 
-/// Indices into the levels that run.
-fn shown(factors: &[FactorDef], levels: &Combination) -> Vec<usize> {
-    let place =
-        |(factor, level): (&FactorDef, &usize)| factor.levels[..*level].iter().filter(|level| level.selected).count();
-    factors.iter().zip(levels).map(place).collect()
+/// For each level of each factor, its index among the levels that run.
+fn places(factors: &[FactorDef]) -> Vec<Vec<usize>> {
+    let of = |factor: &FactorDef| {
+        let mut running = 0;
+        let place = |level: &LevelDef| {
+            running += usize::from(level.selected);
+            running - usize::from(level.selected)
+        };
+        factor.levels.iter().map(place).collect()
+    };
+    factors.iter().map(of).collect()
 }
 
 fn capped(blocks: Blocks, most: Option<u32>) -> Blocks {

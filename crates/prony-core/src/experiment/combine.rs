@@ -7,8 +7,11 @@ use super::factors::{FactorDef, by_key, left_out, level_fault, level_hint, selec
 use super::node::Node;
 use super::problem::{Problem, Problems, known_hint};
 
-/// More variants than anyone runs; a file with more is a mistake.
-const MOST_VARIANTS: usize = 100_000;
+/// More combinations than a design is chosen from; a file with more is a mistake.
+const MOST_COMBINATIONS: usize = 100_000;
+
+/// More variants than anyone runs: a trial of each would take hours.
+const MOST_VARIANTS: usize = 10_000;
 
 /// The index of a level for each factor.
 pub(crate) type Combination = Vec<usize>;
@@ -55,12 +58,12 @@ pub(crate) fn combinations(
     let size = factors
         .iter()
         .map(|factor| factor.levels.len())
-        .try_fold(1usize, |product, n| product.checked_mul(n).filter(|product| *product <= MOST_VARIANTS));
+        .try_fold(1usize, |product, n| product.checked_mul(n).filter(|product| *product <= MOST_COMBINATIONS));
     let design = root.get("design");
     let grid = design.and_then(|design| design.entry("grid"));
     let vary = design.and_then(|design| design.entry("vary"));
     if size.is_none() {
-        let message = format!("the factors make more than {MOST_VARIANTS} variants");
+        let message = format!("the factors make more than {MOST_COMBINATIONS} combinations");
         problems.add(Problem::new(root.entry("factors").map_or(0..0, |entry| entry.key_span.clone()), message));
         return Vec::new();
     }
@@ -82,6 +85,12 @@ pub(crate) fn combinations(
     if combinations.is_empty() && problems.is_empty() {
         let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
         problems.add(Problem::new(span, "no variant is left to run").hint("see `skip`, `grid`, `--set` and `--only`"));
+    }
+    if combinations.len() > MOST_VARIANTS {
+        let message = format!("{} variants would run; the most are {MOST_VARIANTS}", combinations.len());
+        let span = root.entry("design").or(root.entry("factors")).map_or(0..0, |entry| entry.key_span.clone());
+        problems.add(Problem::new(span, message).hint("take levels out, or see `skip`, `grid`, `vary` and `--only`"));
+        return Vec::new();
     }
     combinations
 }
@@ -153,14 +162,12 @@ pub(crate) fn strata(combinations: &[Combination], baseline: &BTreeMap<usize, us
     if baseline.is_empty() {
         return vec![0; combinations.len()];
     }
-    let mut known: Vec<Vec<usize>> = Vec::new();
+    let mut known: BTreeMap<Vec<usize>, usize> = BTreeMap::new();
     let stratum = |levels: &Combination| {
         let rest: Vec<usize> =
             levels.iter().enumerate().filter(|(at, _)| !baseline.contains_key(at)).map(|(_, level)| *level).collect();
-        known.iter().position(|other| *other == rest).unwrap_or_else(|| {
-            known.push(rest);
-            known.len() - 1
-        })
+        let next = known.len();
+        *known.entry(rest).or_insert(next)
     };
     combinations.iter().map(stratum).collect()
 }

@@ -243,11 +243,19 @@ pub struct Observe {
     /// What one extra trial of each variant profiles; `None` for no such trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileOf>,
+    /// Command lines, variables and texts of programs are part of the record.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub record_commands: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 impl Default for Observe {
     fn default() -> Self {
-        Self { hertz: 10, throughput: Nanos::from_millis(100), care: Care::Full, profile: None }
+        let throughput = Nanos::from_millis(100);
+        Self { hertz: 10, throughput, care: Care::Full, profile: None, record_commands: true }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Factors and their levels, as written and as the command line changes them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::catalog::Overrides;
@@ -19,8 +19,35 @@ pub(crate) struct FactorDef {
     pub(crate) levels: Vec<LevelDef>,
     /// Whether levels are a table's keys.
     labelled: bool,
+    /// Where each label stands first, and each number that a label is.
+    index: Index,
     /// Whether a search lays out its levels, so that `[design]` does not.
     pub(crate) free: bool,
+}
+
+/// Levels by their labels: a file may have a hundred thousand, and name each again in `skip` or `when`.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    labels: BTreeMap<String, usize>,
+    /// By the number's bits.
+    numbers: BTreeMap<u64, usize>,
+}
+
+impl Index {
+    fn of(levels: &[LevelDef]) -> Self {
+        let mut index = Self::default();
+        for (at, level) in levels.iter().enumerate() {
+            index.labels.entry(level.label.clone()).or_insert(at);
+            plain(&level.label).map(|number| index.numbers.entry(number).or_insert(at));
+        }
+        index
+    }
+}
+
+/// A label as a number, which may be written with underscores.
+fn plain(label: &str) -> Option<u64> {
+    // Zero has two signs, and one place among the levels.
+    label.replace('_', "").parse::<f64>().ok().map(|number| (number + 0.0).to_bits())
 }
 
 /// A level.
@@ -35,12 +62,21 @@ pub(crate) struct LevelDef {
 impl FactorDef {
     /// The index of the level with this label; numbers may be written with underscores.
     pub(crate) fn level(&self, label: &str) -> Option<usize> {
-        let plain = |label: &str| label.replace('_', "").parse::<f64>().ok();
-        let exact = self.levels.iter().position(|level| level.label == label);
-        exact.or_else(|| {
-            let number = plain(label)?;
-            self.levels.iter().position(|level| plain(&level.label) == Some(number))
-        })
+        let exact = self.index.labels.get(label).copied();
+        exact.or_else(|| self.index.numbers.get(&plain(label)?).copied())
+    }
+
+    /// After its levels have changed.
+    fn set_levels(&mut self, levels: Vec<LevelDef>) {
+        self.index = Index::of(&levels);
+        self.levels = levels;
+    }
+
+    fn add_level(&mut self, label: String, node: Node) {
+        let at = self.levels.len();
+        plain(&label).map(|number| self.index.numbers.entry(number).or_insert(at));
+        self.index.labels.entry(label.clone()).or_insert(at);
+        self.levels.push(LevelDef { label, node, selected: true });
     }
 
     fn public(&self) -> Factor {
@@ -105,14 +141,15 @@ fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
     if levels.is_empty() {
         problems.add(Problem::new(entry.node.span.clone(), format!("factor `{}` has no levels", entry.key)));
     }
+    let index = Index::of(&levels);
     for (at, one) in levels.iter().enumerate() {
-        if levels[..at].iter().any(|other| other.label == one.label) {
+        if index.labels.get(&one.label) != Some(&at) {
             let message = format!("factor `{}` has the level `{}` twice", entry.key, one.label);
             problems.add(Problem::new(one.node.span.clone(), message));
         }
     }
     let labelled = entry.node.table().is_some();
-    FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, free: false }
+    FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, index, free: false }
 }
 
 /// Where `[design] leave_one_out` names a factor.
@@ -147,7 +184,7 @@ fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Proble
     let mut levels = vec![of(ALL.to_owned(), None)];
     levels.extend(each);
     levels.push(list(NONE.to_owned(), factor.span.clone(), Vec::new()));
-    factor.levels = levels;
+    factor.set_levels(levels);
 }
 
 fn list(label: String, span: Range<usize>, items: Vec<Node>) -> LevelDef {
@@ -180,7 +217,7 @@ fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut 
             }
             None => {
                 let node = Node { span: factor.span.clone(), via: None, value: typed(text) };
-                factor.levels.push(LevelDef { label: node.label(), node, selected: true });
+                factor.add_level(node.label(), node);
             }
         }
     }
@@ -208,7 +245,7 @@ fn set_key(factors: &mut [FactorDef], path: &str, values: &[String], problems: &
                 continue;
             }
             let label = format!("{} {key}={}", level.label, value.label());
-            factor.levels.push(LevelDef { label, node: with_key(&level.node, key, &value), selected: true });
+            factor.add_level(label, with_key(&level.node, key, &value));
         }
     }
 }
@@ -225,10 +262,10 @@ fn with_key(table: &Node, key: &str, value: &Node) -> Node {
 
 fn only(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut Problems<'_>) {
     let Some(factor) = find(factors, name, "--only", problems) else { return };
-    let mut wanted = Vec::new();
+    let mut wanted = BTreeSet::new();
     for text in levels {
         match factor.level(text) {
-            Some(at) => wanted.push(at),
+            Some(at) => _ = wanted.insert(at),
             None => {
                 let fault = level_fault(factor, text);
                 let problem = Problem::new(factor.span.clone(), format!("--only {name}={text}: {fault}"));

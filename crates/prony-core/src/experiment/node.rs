@@ -77,6 +77,14 @@ pub fn parse(text: &str, file: &str) -> Result<RawExperiment, Vec<Problem>> {
     Ok(RawExperiment { file: file.to_owned(), text: text.to_owned(), root })
 }
 
+/// What is wrong with a file that is not UTF-8: `text` is what can be read of it, `at` the offset up to which it is valid.
+pub fn not_utf8(text: &str, at: usize) -> Vec<Problem> {
+    let mut problems = Problems::new(text);
+    let problem = Problem::new(at..at, "the file is not valid UTF-8");
+    problems.add(problem.hint("save it as UTF-8"));
+    problems.into_list()
+}
+
 fn entries(table: DeTable<'_>, problems: &mut Problems<'_>) -> Vec<Entry> {
     let entry = |(key, value): (Spanned<_>, Spanned<DeValue<'_>>)| {
         let key_span = key.span();

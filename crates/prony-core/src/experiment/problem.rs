@@ -4,6 +4,12 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::ops::Range;
 
+/// Characters of a message, hint or note that are kept: a name in it may be a megabyte long.
+const LONGEST: usize = 1_000;
+
+/// Words that a hint lists.
+const LISTED: usize = 20;
+
 /// Something wrong in an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -71,7 +77,8 @@ impl<'t> Problems<'t> {
     }
 
     /// The note that problems get from now on, unless they have one.
-    pub(crate) fn set_note(&mut self, note: Option<String>) {
+    pub(crate) fn set_note(&mut self, mut note: Option<String>) {
+        note.iter_mut().for_each(|text| cut(text, LONGEST));
         self.note = note;
     }
 
@@ -82,10 +89,12 @@ impl<'t> Problems<'t> {
 
     /// A fault that does not keep what stands around it from being understood.
     pub(crate) fn add_harmless(&mut self, mut problem: Problem) {
+        cut(&mut problem.message, LONGEST);
+        problem.hint.iter_mut().for_each(|text| cut(text, LONGEST));
+        problem.labels.iter_mut().for_each(|label| cut(&mut label.text, LONGEST));
         if !self.seen.insert((problem.span.start, problem.span.end, problem.message.clone())) {
             return;
         }
-        (problem.line, problem.column) = line_and_column(self.text, problem.span.start);
         problem.note = problem.note.or_else(|| self.note.clone());
         self.list.push(problem);
     }
@@ -103,32 +112,61 @@ impl<'t> Problems<'t> {
     /// All of them, in the file's order.
     pub(crate) fn into_list(mut self) -> Vec<Problem> {
         self.list.sort_by_key(|problem| (problem.span.start, problem.span.end));
+        let mut place = Place::new(self.text);
+        for problem in &mut self.list {
+            (problem.line, problem.column) = place.of(problem.span.start);
+        }
         self.list
     }
 }
 
-/// Line and column (both from 1, the column in characters) of a byte offset.
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
-    let mut at = offset.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    let before = &text[..at];
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+/// Walks a text once, telling line and column (both from 1, the column in characters) of offsets that ascend.
+struct Place<'t> {
+    text: &'t str,
+    at: usize,
+    line: usize,
+    column: usize,
 }
+
+impl<'t> Place<'t> {
+    const fn new(text: &'t str) -> Self {
+        Self { text, at: 0, line: 1, column: 1 }
+    }
+
+    fn of(&mut self, offset: usize) -> (usize, usize) {
+        let to = floor(self.text, offset);
+        for c in self.text.get(self.at..to).unwrap_or_default().chars() {
+            (self.line, self.column) = if c == '\n' { (self.line + 1, 1) } else { (self.line, self.column + 1) };
+        }
+        self.at = self.at.max(to);
+        (self.line, self.column)
+    }
+}
+
+/// The offset of the character in which, or at which, an offset lies.
+fn floor(text: &str, offset: usize) -> usize {
+    let from = offset.min(text.len());
+    (0..=from).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    Place::new(text).of(offset)
+}
+
+/// Characters of a line of the file that are shown before and after the place of a problem.
+const BESIDE: (usize, usize) = (60, 100);
 
 /// A problem as plain text with its line of the file: for logs and places without colour.
 pub fn render(problem: &Problem, file: &str, text: &str) -> String {
-    let line = text.lines().nth(problem.line.saturating_sub(1)).unwrap_or("");
+    let (before, line) = excerpt(problem, text);
     let number = problem.line.to_string();
     let margin = " ".repeat(number.len());
     let width =
         text.get(problem.span.clone()).map_or(1, |spanned| spanned.lines().next().unwrap_or("").chars().count());
-    let room = line.chars().count().saturating_sub(problem.column - 1).max(1);
+    let room = line.chars().count().saturating_sub(before).max(1);
     let mut out = format!("error: {}\n{margin}--> {file}:{}:{}\n", problem.message, problem.line, problem.column);
     let marks = "^".repeat(width.clamp(1, room));
-    let _ = writeln!(out, "{margin} |\n{number} | {line}\n{margin} | {}{marks}", " ".repeat(problem.column - 1));
+    let _ = writeln!(out, "{margin} |\n{number} | {line}\n{margin} | {}{marks}", " ".repeat(before));
     for label in &problem.labels {
         let (line, column) = line_and_column(text, label.span.start);
         let _ = writeln!(out, "{margin} = {} at {file}:{line}:{column}", label.text);
@@ -139,13 +177,30 @@ pub fn render(problem: &Problem, file: &str, text: &str) -> String {
     if let Some(hint) = &problem.hint {
         let _ = writeln!(out, "hint: {hint}");
     }
-    harmless(&out)
+    out
 }
 
-/// A file's own control characters would act on the terminal.
-fn harmless(text: &str) -> String {
-    let acts = |c: char| c.is_control() && c != '\n' && c != '\t';
-    text.chars().flat_map(|c| if acts(c) { c.escape_default().collect() } else { vec![c] }).collect()
+/// As much of the problem's line as is shown, and the characters of it that stand before the problem.
+fn excerpt(problem: &Problem, text: &str) -> (usize, String) {
+    let start = floor(text, problem.span.start);
+    let begin = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+    let head: Vec<char> = text[begin..start].chars().rev().take(BESIDE.0 + 1).collect();
+    let mut tail: String = text[start..].lines().next().unwrap_or("").chars().take(BESIDE.1 + 1).collect();
+    cut(&mut tail, BESIDE.1);
+    let mut line: String = head.iter().take(BESIDE.0).rev().collect();
+    if head.len() > BESIDE.0 {
+        line.insert_str(0, "...");
+    }
+    let before = line.chars().count();
+    (before, line + &tail)
+}
+
+/// Shortens a text to so many characters.
+fn cut(text: &mut String, most: usize) {
+    if let Some((end, _)) = text.char_indices().nth(most) {
+        text.truncate(end);
+        text.push_str("...");
+    }
 }
 
 /// The hint for a word that is not known: the nearest known one, or all of them.
@@ -154,18 +209,21 @@ pub(crate) fn known_hint<'a>(word: &str, known: impl IntoIterator<Item = &'a str
     match nearest(word, known.iter().copied()) {
         Some(near) => Some(format!("did you mean `{near}`?")),
         None if known.is_empty() => None,
+        None if known.len() > LISTED => {
+            Some(format!("known: {} and {} more", quoted(&known[..LISTED]), known.len() - LISTED))
+        }
         None => Some(format!("known: {}", quoted(&known))),
     }
 }
 
 /// The known word that a typing slip away from `word`.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|k| (strsim::damerau_levenshtein(word, k), k))
-        .filter(|(distance, k)| {
-            *distance <= 1.max(word.chars().count().max(k.chars().count()) / 3) && *distance < k.len()
-        })
+    let length = word.chars().count();
+    let slips = |k: &str| 1.max(length.max(k.chars().count()) / 3);
+    // A distance is at least the difference of the lengths, and takes far longer to find.
+    let near = known.into_iter().filter(|k| length <= LONGEST && length.abs_diff(k.chars().count()) <= slips(k));
+    near.map(|k| (strsim::damerau_levenshtein(word, k), k))
+        .filter(|(distance, k)| *distance <= slips(k) && *distance < k.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, k)| k)
 }
@@ -209,12 +267,19 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_of_the_file_do_not_reach_the_terminal() {
-        let text = "[a]\nb = 1\n";
-        let mut problems = Problems::new(text);
-        problems.add(Problem::new(4..5, "`\u{1b}[31m` is no name"));
-        let shown = render(&problems.into_list()[0], "x.toml", text);
-        assert!(shown.starts_with("error: `\\u{1b}[31m` is no name\n"), "{shown}");
+    fn problem_in_a_long_line_shows_the_part_around_it() {
+        let text = format!("a = [{}\"x\"{}]\n", "\"é\", ".repeat(1_000), ", 1".repeat(1_000));
+        let at = text.find("\"x\"").unwrap();
+        let mut problems = Problems::new(&text);
+        problems.add(Problem::new(at..at + 3, format!("`{}` is no name", "n".repeat(10_000))).hint("h".repeat(10_000)));
+        let list = problems.into_list();
+        assert_eq!((list[0].line, list[0].column), (1, 5_006));
+        let shown = render(&list[0], "x.toml", &text);
+        assert!(shown.len() < 3_000, "{} bytes", shown.len());
+        let lines: Vec<&str> = shown.lines().collect();
+        let marked: String = lines[3].chars().skip(lines[4].find('^').unwrap()).take(3).collect();
+        assert_eq!(marked, "\"x\"", "{shown}");
+        assert!(lines[3].contains("| ...") && lines[3].ends_with("..."), "{shown}");
     }
 
     #[test]

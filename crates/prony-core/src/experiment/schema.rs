@@ -82,6 +82,10 @@ fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
         Shape::Time => {
             json!({ "type": "string", "pattern": format!(r"^( *[0-9][0-9_.]* *(ns|us|µs|ms|s|min|h) *{hole}") })
         }
+        Shape::Span => {
+            let above = r"[0_.]*[1-9][0-9_.]*";
+            json!({ "type": "string", "pattern": format!(r"^( *{above} *(ns|us|µs|ms|s|min|h) *{hole}") })
+        }
         Shape::Bytes => quantity(&format!(r"^( *[0-9][0-9_.]* *(B|[kMGT]B|[KMGT]iB)? *{hole}")),
         Shape::Rate => quantity(&format!(r"^( *[0-9][0-9_.]* *(/s|per second|/min|per minute)? *{hole}")),
         Shape::Share => quantity(&format!(r"^( *[0-9][0-9_.]* *%? *{hole}")),

@@ -20,6 +20,8 @@ pub(crate) enum Shape {
     Weight,
     /// A time such as `"5 s"`.
     Time,
+    /// The same, above zero.
+    Span,
     /// An amount of memory or storage such as `"40 kB"`, or a number of bytes.
     Bytes,
     /// A rate such as `"5000/s"`, or a number per second.
@@ -123,6 +125,7 @@ impl Shape {
             Self::Positive => "a number above zero".to_owned(),
             Self::Weight => "a number of at least zero".to_owned(),
             Self::Time => "a time such as `\"5 s\"`".to_owned(),
+            Self::Span => "a time above zero such as `\"5 s\"`".to_owned(),
             Self::Bytes => "an amount such as `\"40 kB\"` or a number of bytes".to_owned(),
             Self::Rate => "a rate such as `\"5000/s\"` or a number per second".to_owned(),
             Self::Share => "a share such as `\"60%\"` or a number from 0 to 1".to_owned(),

@@ -5,7 +5,7 @@ use super::node::{Entry, Node, Value};
 use super::placeholder::{self, Filled, Scope};
 use super::problem::{Problem, Problems, known_hint, quoted};
 use super::shape::{Need, Shape, TableShape};
-use crate::units::{parse_bytes, parse_fraction, parse_rate, parse_time};
+use crate::units::{Nanos, parse_bytes, parse_fraction, parse_rate, parse_time};
 
 /// How placeholders are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl Walk<'_, '_> {
                 self.braces(node, matches!(shape, Shape::Template));
             }
             Shape::Word(words) => self.word(key, node, words),
-            Shape::Time | Shape::Bytes | Shape::Rate | Shape::Share => self.quantity(key, node, shape),
+            Shape::Time | Shape::Span | Shape::Bytes | Shape::Rate | Shape::Share => self.quantity(key, node, shape),
             _ if fits(node, shape) => {}
             _ => self.mismatch(key, node, shape),
         }
@@ -162,11 +162,17 @@ impl Walk<'_, '_> {
     fn quantity(&mut self, key: &str, node: &Node, shape: &Shape) {
         let text = match &node.value {
             Value::Text(text) => text.clone(),
-            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time) => node.label(),
+            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time | Shape::Span) => node.label(),
             _ => return self.mismatch(key, node, shape),
         };
         let fault = match shape {
-            Shape::Time => parse_time(&text).err(),
+            Shape::Time | Shape::Span => match parse_time(&text) {
+                Ok(time) if time == Nanos::ZERO && matches!(shape, Shape::Span) => {
+                    let problem = Problem::new(node.span.clone(), format!("`{key}` cannot be zero"));
+                    return self.problems.add(via(node, problem.hint(format!("expected {}", shape.words()))));
+                }
+                read => read.err(),
+            },
             Shape::Bytes => parse_bytes(&text).err(),
             Shape::Rate => parse_rate(&text).err(),
             _ => parse_fraction(&text).err(),

@@ -1,6 +1,6 @@
 //! One variant: placeholders filled in, every value checked, decoded into what a trial runs.
 
-use super::catalog::EngineCatalog;
+use super::catalog::{EngineCatalog, Surroundings};
 use super::combine::Combination;
 use super::decode::instance::Started;
 use super::decode::order::Phases;
@@ -17,12 +17,13 @@ use super::shape::TableShape;
 use super::spec::{DataSpec, Subject, TrialSpec};
 use super::subject::{self, Chosen};
 use super::substitute::{self, Levels};
-use super::validate::{Holes, Walk};
+use super::validate::{Holes, Walk, via};
 
 /// What all variants have in common.
 pub(crate) struct Context<'a> {
     pub(crate) raw: &'a RawExperiment,
     pub(crate) engines: &'a dyn EngineCatalog,
+    pub(crate) surroundings: &'a dyn Surroundings,
     pub(crate) factors: &'a [FactorDef],
     /// The names of the factors.
     pub(crate) names: &'a [String],
@@ -102,7 +103,7 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
         None => None,
     };
     let memory = limits.as_ref().and_then(|node| node.get("memory")).cloned();
-    let limits = store::limits(limits.as_ref());
+    let (limits, limited) = (store::limits(limits.as_ref()), limits);
     let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
         context.outside.subject(&mut node, problems);
         fits(context, "subject", &node, &grammar::SUBJECT, problems).then_some(node)
@@ -125,7 +126,9 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
                 order::starts_with_a_phase(program, &node, &phases, problems);
             }
             let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
-            return Some(TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits });
+            let spec = TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits };
+            lacking(context, &spec, &[("program", Some(&node)), ("limits", limited.as_ref())], problems);
+            return Some(spec);
         }
     };
     store::enough_memory(memory.as_ref(), store::LEAST_OF_A_STORE, "store", problems);
@@ -148,7 +151,18 @@ fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>
     needs_data(&phases, root.get("data").is_some(), problems);
     sequence::settle(&mut phases, &store.engine, &facts, problems);
     let phases = phases.into_iter().map(|placed| placed.spec).collect();
-    Some(TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits })
+    let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
+    lacking(context, &spec, &[("data", records.as_ref()), ("limits", limited.as_ref())], problems);
+    Some(spec)
+}
+
+/// What the variant needs and does not find, at the values that name it.
+fn lacking(context: &Context<'_>, spec: &TrialSpec, sections: &[(&str, Option<&Node>)], problems: &mut Problems<'_>) {
+    for lack in context.surroundings.lacking(spec) {
+        let section = sections.iter().find(|(name, _)| *name == lack.section).and_then(|(_, node)| *node);
+        let node = section.and_then(|section| section.get(lack.key)).or(section).unwrap_or(&context.raw.root);
+        problems.add(via(node, Problem::new(node.span.clone(), lack.message).hint(lack.hint)));
+    }
 }
 
 /// Data that is there but at fault is not the same as none.

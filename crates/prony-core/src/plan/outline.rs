@@ -158,7 +158,7 @@ fn levels(experiment: &Experiment, variant: &Variant, wanted: impl Fn(&str) -> b
 }
 
 /// Bytes of all keys and values of one pass; an expectation where lengths are drawn.
-pub(super) fn data_bytes(data: &DataSpec) -> f64 {
+pub fn data_bytes(data: &DataSpec) -> f64 {
     let records = data.records as f64;
     let key = match &data.key {
         KeySpec::Integer { bytes } => f64::from(*bytes),

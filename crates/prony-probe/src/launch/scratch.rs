@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::lock::Lock;
 use crate::owner::{ProcessId, is_name};
+use crate::shared::own_directory;
 
 /// A directory that is removed when this value goes. A supervisor that was told of it removes it when the runner is
 /// killed, and [`Scratch::sweep`] when both were.
@@ -25,7 +26,7 @@ impl Scratch {
     pub fn create(near: &Path) -> Result<Self, Error> {
         let near = fs::canonicalize(near).map_err(Error::file("find", near))?;
         let path = near.join(format!(".{}", ProcessId::current().next_name()));
-        let lock = Lock::of_new(&path, &|path| fs::create_dir(path)).map_err(Error::file("create", &path))?;
+        let lock = Lock::of_new(&path, &|path| own_directory(path)).map_err(Error::file("create", &path))?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -98,6 +99,8 @@ mod tests {
         let near = tempfile::tempdir().unwrap();
         let (a, b) = (Scratch::create(near.path()).unwrap(), Scratch::create(near.path()).unwrap());
         assert_ne!(a.path(), b.path());
+        let mode = std::os::unix::fs::PermissionsExt::mode(&a.path().metadata().unwrap().permissions());
+        assert_eq!(mode & 0o7777, 0o700, "it is its user's alone");
         fs::create_dir(a.path().join("store")).unwrap();
         fs::write(a.path().join("store/data"), "x").unwrap();
         let (first, second) = (a.path().to_owned(), b.path().to_owned());

@@ -1,17 +1,17 @@
 //! `prony calibrate`: the instrument, checked on this machine with subjects of known truth.
 
-use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table};
 use prony_probe::launch::Scratch;
 use serde_json::{Value, json};
 
-use super::{Answer, Output, table};
+use super::{Answer, Output, say, table};
 use crate::calibrate::bench::Bench;
 use crate::calibrate::line::Judgement;
 use crate::calibrate::{Calibration, Fixture};
 use crate::error::Error;
+use crate::screen::shows_messages;
 
 /// Which fixtures, and where.
 #[derive(Debug, clap::Args)]
@@ -44,7 +44,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if arguments.json {
         let text = serde_json::to_string_pretty(&machine(&done));
         let text = text.map_err(|source| Error::Json { what: "the calibration", source })?;
-        output.print(&format!("{text}\n"))?;
+        output.print_data(&format!("{text}\n"))?;
     } else {
         output.print(&text(&done, output.width))?;
     }
@@ -53,10 +53,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 
 /// Tells someone who waits what is going on.
 fn announce(fixture: Fixture) {
-    let mut messages = io::stderr();
-    if messages.is_terminal() {
-        // Who cannot be told can still be measured.
-        let _ = writeln!(messages, "running {}", fixture.name());
+    if shows_messages() {
+        say(&format!("running {}\n", fixture.name()));
     }
 }
 

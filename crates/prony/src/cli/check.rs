@@ -17,6 +17,9 @@ use crate::budget::Bought;
 use crate::error::Error;
 use crate::estimate::{self, Estimate, span};
 use crate::load;
+use crate::runner::scratch;
+use crate::screen::one_line;
+use crate::surroundings::Here;
 use crate::verdicts::floor as floors;
 
 /// Which file.
@@ -32,6 +35,9 @@ pub struct Arguments {
     /// Say what this time buys, as `20 min`: blocks, whether they suffice for a verdict, the minimum detectable effect
     #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "blocks")]
     budget: Option<Nanos>,
+    /// Where `prony run --scratch` would put stores; the database's folder unless told
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
 }
 
 /// Prints the plan.
@@ -39,8 +45,9 @@ pub struct Arguments {
 /// # Errors
 /// Where the file has problems or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    let near = scratch(arguments.scratch.as_deref(), &arguments.database.database);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
-    let experiment = load::experiment(&arguments.file, &overrides)?;
+    let experiment = load::experiment(&arguments.file, &overrides, &Here::new(&near)?)?;
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
     output.print(&text(&experiment, &outline, &estimate, output.width))?;
@@ -48,9 +55,9 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
 }
 
 fn text(experiment: &Experiment, outline: &Outline, estimate: &Estimate, width: Option<usize>) -> String {
-    let mut text = format!("{}\n", experiment.title());
+    let mut text = format!("{}\n", one_line(experiment.title()));
     if let Some(question) = experiment.question() {
-        text += &format!("{question}\n");
+        text += &format!("{}\n", one_line(question));
     }
     text += &format!("\n{}\n\n", variants(experiment, outline, width));
     text += &format!("{}\n", amounts(experiment, outline));
@@ -77,7 +84,7 @@ fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) ->
         // Programs have no records of ours: nothing to count is not zero.
         let of_ours = |text: String| if variant.records > 0 { text } else { "-".to_owned() };
         table.add_row([
-            levels(&variant.levels),
+            one_line(&levels(&variant.levels)),
             (variant.stratum + 1).to_string(),
             if experiment.compare().budget.is_some() { "-".to_owned() } else { variant.trials.to_string() },
             of_ours(variant.records.to_string()),

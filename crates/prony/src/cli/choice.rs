@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use prony_core::metric::MetricName;
+
 use crate::error::Error;
-use crate::results::{Database, RunHead, RunId};
+use crate::results::{Database, RunData, RunHead, RunId};
 
 /// Where the results are.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -12,6 +14,24 @@ pub struct DatabaseArg {
     /// Results database
     #[arg(long, value_name = "PATH", default_value = "prony.db", env = "PRONY_DATABASE")]
     pub database: PathBuf,
+}
+
+/// Who may see what a run makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+pub struct SharedArg {
+    /// Let other users read a new results database and enter scratch directories, as a program needs that becomes another
+    /// user
+    #[arg(long, env = "PRONY_SHARED", value_parser = clap::builder::FalseyValueParser::new())]
+    shared: bool,
+}
+
+impl SharedArg {
+    /// Holds from now on.
+    pub fn apply(self) {
+        if self.shared {
+            prony_probe::shared::open_to_others();
+        }
+    }
 }
 
 /// A run by number, or counted back from the latest.
@@ -66,6 +86,26 @@ impl RunChoice {
         };
         Error::NoRun { run, path }
     }
+}
+
+/// Refuses a metric of a phase that the run does not have: a column of dashes would look like a figure that could not be
+/// measured.
+///
+/// # Errors
+/// [`Error::Arguments`] with the phases that there are.
+pub fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Error> {
+    let planned = data.experiment.variants().iter().flat_map(|variant| &variant.spec.phases).map(|phase| &phase.name);
+    let recorded = data.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.name);
+    let mut names: Vec<&str> = planned.chain(recorded).map(String::as_str).collect();
+    if names.contains(&metric.phase.as_str()) {
+        return Ok(());
+    }
+    names.sort_unstable();
+    names.dedup();
+    Err(Error::Arguments {
+        message: format!("`{metric}`: run {} has no phase `{}`", data.head.id, metric.phase),
+        hint: format!("its phases: `{}`", names.join("`, `")),
+    })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use prony_core::stats::summary;
 use prony_core::stats::verdict::RatioInterval;
 use serde_json::{Value, json};
 
-use super::choice::{DatabaseArg, RunChoice};
+use super::choice::{DatabaseArg, RunChoice, known_metric};
 use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::report::facts_lines;
@@ -48,13 +48,20 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let database = Database::open(&arguments.database.database)?;
     let data = database.load_run(arguments.run.find(&database)?)?;
     let other = arguments.other.as_ref().map(|other| database.load_run(other.find(&database)?)).transpose()?;
+    for run in [Some(&data), other.as_ref()].into_iter().flatten() {
+        arguments.metric.iter().try_for_each(|metric| known_metric(metric, run))?;
+    }
     let text = match other {
         Some(other) if arguments.json => pretty(&both(&data, &other, &arguments.metric)),
         Some(other) => side_by_side(&data, &other, &arguments.metric, output.width),
         None if arguments.json => pretty(&judged_again(&data, arguments)?),
         None => again(&data, arguments)?,
     };
-    output.print(&text)?;
+    if arguments.json {
+        output.print_data(&text)?
+    } else {
+        output.print(&text)?
+    }
     Ok(Answer::Yes)
 }
 

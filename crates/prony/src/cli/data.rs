@@ -4,15 +4,15 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
+use prony_core::experiment::Anywhere;
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::spec::DataSpec;
 use prony_core::plan::plan;
 use prony_core::units::{Bytes, parse_bytes};
 use prony_core::workload::MapData;
 
-use super::Answer;
-use super::Output;
 use super::run::OverrideArguments;
+use super::{Answer, Output, say};
 use crate::data::{Amount, Form, OsmChange, write_records};
 use crate::error::Error;
 use crate::load;
@@ -67,7 +67,7 @@ fn size(text: &str) -> Result<Bytes, String> {
 /// Where the file has problems, the options do not go together, or the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     match &arguments.output {
-        None => arguments.write(output.out)?,
+        None => arguments.write(&mut output.data())?,
         Some(path) => {
             let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
             let mut file = BufWriter::new(File::create(path).map_err(failed)?);
@@ -104,7 +104,7 @@ impl Arguments {
             OsmChange { map: MapData::new(seed), changeset, amount }.write(out).map_err(|e| self.failed(e))?;
         let [nodes, ways, relations] = written.elements;
         let (total, bytes) = (nodes + ways + relations, written.bytes);
-        say(&format!("{bytes}: {total} elements, of which {nodes} nodes, {ways} ways, {relations} relations"));
+        say(&format!("{bytes}: {total} elements, of which {nodes} nodes, {ways} ways, {relations} relations\n"));
         Ok(())
     }
 
@@ -115,11 +115,11 @@ impl Arguments {
         let Some(file) = &self.file else {
             return refuse("records are those of an experiment", "name its file: `prony data FILE --to ndjson`");
         };
-        let experiment = load::experiment(file, &self.overrides.read()?)?;
+        let experiment = load::experiment(file, &self.overrides.read()?, &Anywhere)?;
         let (data, seed) = only_data(&experiment)?;
         let count = self.elements.unwrap_or(data.records);
         let bytes = write_records(data, seed, count, form, out).map_err(|e| self.failed(e))?;
-        say(&format!("{bytes}: {count} records"));
+        say(&format!("{bytes}: {count} records\n"));
         Ok(())
     }
 
@@ -150,9 +150,4 @@ fn only_data(experiment: &Experiment) -> Result<(&DataSpec, u64), Error> {
             refuse(&message, "choose one with `--only factor=level`")
         }
     }
-}
-
-#[expect(clippy::print_stderr, reason = "standard output is the data")]
-fn say(text: &str) {
-    eprintln!("{text}");
 }

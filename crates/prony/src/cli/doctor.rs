@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if arguments.json {
         let text = serde_json::to_string_pretty(&findings);
         let text = text.map_err(|source| Error::Json { what: "what the doctor found", source })?;
-        output.print(&format!("{text}\n"))?;
+        output.print_data(&format!("{text}\n"))?;
     } else {
         output.print(&text(&findings, output.width))?;
     }

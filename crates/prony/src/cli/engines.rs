@@ -29,9 +29,13 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
             return Err(unknown(name));
         }
     }
-    let text = if arguments.json {
-        serde_json::to_string_pretty(&engines).map_err(|source| Error::Json { what: "the engines", source })?
-    } else if arguments.engine.is_some() {
+    if arguments.json {
+        let text = serde_json::to_string_pretty(&engines);
+        let text = text.map_err(|source| Error::Json { what: "the engines", source })?;
+        output.print_data(&format!("{text}\n"))?;
+        return Ok(Answer::Yes);
+    }
+    let text = if arguments.engine.is_some() {
         engines.iter().map(|engine| detail(engine, output.width)).collect()
     } else {
         overview(&engines, output.width)

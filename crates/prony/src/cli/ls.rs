@@ -1,10 +1,8 @@
 //! `prony ls`: the runs in a database.
 
-use std::io::Write;
-
+use super::Output;
 use super::choice::DatabaseArg;
 use crate::error::Error;
-use crate::report::render::terminal::{Terminal, plain_table};
 use crate::report::when;
 use crate::results::{Database, RunHead, RunStatus};
 
@@ -20,13 +18,11 @@ pub struct LsArgs {
 ///
 /// # Errors
 /// Those of the database, and [`Error::Write`].
-pub fn ls(args: &LsArgs, terminal: Terminal, out: &mut dyn Write) -> Result<(), Error> {
+pub fn ls(args: &LsArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let runs = database.runs()?;
     let rows: Vec<Vec<String>> = runs.iter().map(row).collect();
-    plain_table(terminal, &["run", "began", "trials", "status", "title"], &rows, out)
-        .and_then(|()| out.flush())
-        .map_err(|source| Error::Write { what: "the list of runs".to_owned(), source })
+    output.table(&["run", "began", "trials", "status", "title"], &rows)
 }
 
 fn row(head: &RunHead) -> Vec<String> {

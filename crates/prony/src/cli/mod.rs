@@ -1,12 +1,13 @@
 //! The command line: what was typed -> a command's own function. One file per command.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
-use crate::report::render::terminal::Terminal;
+use crate::screen::{self, Screen};
+pub use output::Output;
 
 pub mod calibrate;
 pub mod check;
@@ -21,6 +22,7 @@ pub mod hidden;
 pub mod ls;
 pub mod mark;
 pub mod new;
+mod output;
 pub mod plot;
 pub mod profile;
 pub mod report;
@@ -114,31 +116,6 @@ pub enum Answer {
     CannotJudge,
 }
 
-/// What a command prints to, and how.
-pub struct Output<'a> {
-    /// Data.
-    pub out: &'a mut dyn Write,
-    /// Columns, where the output is a terminal.
-    pub width: Option<usize>,
-    /// Whether colour may be used.
-    pub colour: bool,
-}
-
-impl Output<'_> {
-    /// What the tables' printer must know.
-    pub const fn terminal(&self) -> Terminal {
-        Terminal { width: self.width, colour: self.colour }
-    }
-
-    /// Writes a text.
-    ///
-    /// # Errors
-    /// Where it cannot be written; a broken pipe among them.
-    pub fn print(&mut self, text: &str) -> Result<(), Error> {
-        self.out.write_all(text.as_bytes()).map_err(|source| Error::Write { what: "the output".to_owned(), source })
-    }
-}
-
 const fn yes((): ()) -> Answer {
     Answer::Yes
 }
@@ -152,32 +129,50 @@ pub fn main() -> ExitCode {
     {
         return hidden();
     }
-    let arguments = Arguments::parse();
-    let stdout = io::stdout();
-    let terminal = stdout.is_terminal();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return not_parsed(&error),
+    };
+    let mut stdout = screen::stdout();
+    let terminal = screen::shows_output();
     let colour = match arguments.color {
         Colour::Always => true,
         Colour::Never => false,
         Colour::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty()),
     };
-    let mut out = io::BufWriter::new(stdout.lock());
-    let mut output =
-        Output { out: &mut out, width: Some(if terminal { terminal_width() } else { PLAIN_WIDTH }), colour };
-    let answer = dispatch(arguments.command, &mut output).and_then(|answer| {
-        let flushed = output.out.flush();
-        flushed.map_err(|source| Error::Write { what: "the output".to_owned(), source })?;
-        Ok(answer)
-    });
+    let width = Some(if terminal { screen::columns() } else { PLAIN_WIDTH });
+    let mut output = Output::new(&mut stdout, terminal, width, colour);
+    let answer = dispatch(arguments.command, &mut output).and_then(|answer| output.flush().map(|()| answer));
     match answer {
         Ok(Answer::Yes) => ExitCode::SUCCESS,
         Ok(Answer::No) => ExitCode::from(1),
         Ok(Answer::CannotJudge) => ExitCode::from(2),
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
         Err(error) => {
-            report_error(&error);
+            say(&error.text());
             ExitCode::from(2)
         }
     }
+}
+
+/// What was typed makes no command, or asks for help.
+fn not_parsed(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return match error.print() {
+            Err(source) if source.kind() != io::ErrorKind::BrokenPipe => {
+                say(&Error::Write { what: "the output".to_owned(), source }.text());
+                ExitCode::from(2)
+            }
+            _ => ExitCode::SUCCESS,
+        };
+    }
+    say(&error.render().to_string());
+    ExitCode::from(2)
+}
+
+/// Says something on standard error. Where nobody can read it there is nothing to do about that.
+fn say(text: &str) {
+    let _ = Screen::messages().text(text);
 }
 
 fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> {
@@ -190,15 +185,15 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),
         Command::Schema(arguments) => schema::run(&arguments, output),
-        Command::Show(arguments) => show::show(&arguments, output.terminal(), output.out).map(yes),
-        Command::Report(arguments) => report::report(&arguments, output.out).map(yes),
+        Command::Show(arguments) => show::show(&arguments, output).map(yes),
+        Command::Report(arguments) => report::report(&arguments, &mut output.data()).map(yes),
         Command::Compare(arguments) => compare::run(&arguments, output),
         Command::Data(arguments) => data::run(&arguments, output),
-        Command::Plot(arguments) => plot::plot(&arguments, output.out).map(yes),
-        Command::Profile(arguments) => profile::profile(&arguments, output.out).map(yes),
+        Command::Plot(arguments) => plot::plot(&arguments, output).map(yes),
+        Command::Profile(arguments) => profile::profile(&arguments, output).map(yes),
         Command::Doctor(arguments) => doctor::run(&arguments, output),
         Command::Calibrate(arguments) => calibrate::run(&arguments, output),
-        Command::Ls(arguments) => ls::ls(&arguments, output.terminal(), output.out).map(yes),
+        Command::Ls(arguments) => ls::ls(&arguments, output).map(yes),
         Command::Rm(arguments) => remove(&arguments),
         Command::Engines(arguments) => engines::run(&arguments, output),
         Command::Worker | Command::Supervise | Command::Fixture => Ok(Answer::Yes),
@@ -219,16 +214,5 @@ fn remove(arguments: &rm::RmArgs) -> Result<Answer, Error> {
     let stdin = io::stdin();
     let mut answers = stdin.lock();
     let answers = stdin.is_terminal().then_some(&mut answers as &mut dyn io::BufRead);
-    rm::rm(arguments, answers, &mut io::stderr()).map(yes)
-}
-
-/// The terminal's width, for tables; 100 where it cannot be asked.
-pub fn terminal_width() -> usize {
-    let size = rustix::termios::tcgetwinsize(io::stdout()).or_else(|_| rustix::termios::tcgetwinsize(io::stderr()));
-    size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns >= 40).unwrap_or(100)
-}
-
-#[expect(clippy::print_stderr, reason = "the one place where the binary speaks of its own failure")]
-fn report_error(error: &Error) {
-    eprint!("{}", error.text());
+    rm::rm(arguments, answers, &mut Screen::messages()).map(yes)
 }

@@ -1,10 +1,10 @@
 //! `prony plot`: a figure of a run as a static picture.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use prony_core::metric::MetricName;
 
+use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::plot::{Figure, Options, draw, figures};
@@ -33,20 +33,18 @@ pub struct PlotArgs {
     pub output: Option<PathBuf>,
 }
 
-/// Draws a figure to `--output`, or else to `out`; without a figure, lists those that the run offers.
+/// Draws a figure to `--output`, or else to `output`; without a figure, lists those that the run offers.
 ///
 /// # Errors
 /// Those of the database, [`Error::NoRun`], [`Error::Latency`], [`Error::Arguments`], [`Error::Write`].
-pub fn plot(args: &PlotArgs, out: &mut dyn Write) -> Result<(), Error> {
+pub fn plot(args: &PlotArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let run = args.run.find(&database)?;
-    let text = match args.figure {
-        Some(figure) => draw(&database, run, figure, &Options { metric: args.metric.clone(), width: args.width })?,
-        None => figures(&database, run)?.into_iter().map(|f| format!("{:<11} {}\n", f.name(), f.about())).collect(),
+    let Some(figure) = args.figure else {
+        let lines = figures(&database, run)?.into_iter().map(|f| format!("{:<11} {}\n", f.name(), f.about()));
+        return output.print(&lines.collect::<String>());
     };
-    let (what, written) = match &args.output {
-        Some(path) => (format!("`{}`", path.display()), std::fs::write(path, text)),
-        None => ("the figure".to_owned(), out.write_all(text.as_bytes()).and_then(|()| out.flush())),
-    };
-    written.map_err(|source| Error::Write { what, source })
+    let text = draw(&database, run, figure, &Options { metric: args.metric.clone(), width: args.width })?;
+    let Some(path) = &args.output else { return output.print_data(&text) };
+    std::fs::write(path, text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use prony_core::profile::{ProfileFile, Selection, folded, speedscope};
 
+use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::profiles::{VariantProfile, is_named, load};
@@ -52,21 +53,22 @@ pub enum ProfileFormat {
     Raw,
 }
 
-/// Writes the profiles to `--output`, or else to `out`.
+/// Writes the profiles to `--output`, or else to `output`.
 ///
 /// # Errors
 /// Those of the database, [`Error::NoRun`], [`Error::Arguments`] where nothing fits, [`Error::Write`].
-pub fn profile(args: &ProfileArgs, out: &mut dyn Write) -> Result<(), Error> {
+pub fn profile(args: &ProfileArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
     let profiles = chosen(args, &database, &data)?;
     let text = match args.format {
+        ProfileFormat::Text if args.output.is_none() => return output.print(&texts(args, &data, &profiles)),
         ProfileFormat::Text => texts(args, &data, &profiles),
         ProfileFormat::Folded => stacks(args, &profiles)?,
         ProfileFormat::Speedscope => one_file(args, &data, &profiles)?,
-        ProfileFormat::Raw => return raw(args, &database, &data, &profiles, out),
+        ProfileFormat::Raw => return raw(args, &database, &data, &profiles, &mut output.data()),
     };
-    write(args.output.as_deref(), text.as_bytes(), out)
+    write(args.output.as_deref(), text.as_bytes(), &mut output.data())
 }
 
 fn chosen(args: &ProfileArgs, database: &Database, data: &RunData) -> Result<Vec<VariantProfile>, Error> {

@@ -6,6 +6,7 @@ use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::report::when;
 use crate::results::{Database, RunHead, RunId};
+use crate::screen::{Screen, one_line};
 
 /// Delete runs and everything they hold
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +29,7 @@ pub struct RmArgs {
 ///
 /// # Errors
 /// Those of the database, [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Arguments`] where nobody can answer, [`Error::Write`].
-pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut dyn Write) -> Result<(), Error> {
+pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<(), Error> {
     let mut database = Database::open(&args.database.database)?;
     let mut runs = args.runs.iter().map(|run| run.find(&database)).collect::<Result<Vec<RunId>, _>>()?;
     runs.sort_unstable();
@@ -40,22 +41,22 @@ pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut dyn Write)
     }
     for head in &heads {
         database.delete_run(head.id)?;
-        writeln!(ask, "deleted run {}", head.id).map_err(unwritten)?;
+        // Where nobody can read it, it is deleted all the same.
+        let _ = ask.line(&format!("deleted run {}", head.id));
     }
     Ok(())
 }
 
-fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut dyn Write) -> Result<bool, Error> {
+fn agreed(heads: &[RunHead], answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<bool, Error> {
     let Some(answers) = answers else {
         let message = "`prony rm` asks before it deletes, and nobody is there to answer".to_owned();
         return Err(Error::Arguments { message, hint: "add `--yes`".to_owned() });
     };
     for head in heads {
-        let title = head.title.escape_debug();
-        writeln!(ask, "run {} of {}: {title}, {} trials", head.id, when(head.started_unix_ms), head.finished)
-            .map_err(unwritten)?;
+        let (id, began, title) = (head.id, when(head.started_unix_ms), one_line(&head.title));
+        ask.line(&format!("run {id} of {began}: {title}, {} trials", head.finished)).map_err(unwritten)?;
     }
-    write!(ask, "delete? [y/N] ").and_then(|()| ask.flush()).map_err(unwritten)?;
+    ask.text("delete? [y/N] ").and_then(|()| ask.flush()).map_err(unwritten)?;
     let mut answer = String::new();
     answers.read_line(&mut answer).map_err(|source| Error::Read { what: "the answer".to_owned(), source })?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::Overrides;
+use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
+use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::plan;
 use prony_core::units::{Nanos, parse_time};
 use prony_probe::clock::monotonic;
 
-use super::choice::DatabaseArg;
+use super::choice::{DatabaseArg, SharedArg};
 use super::show;
-use super::{Answer, Output, terminal_width};
+use super::{Answer, Output};
 use crate::error::Error;
 use crate::load;
 use crate::report::render::Render;
@@ -26,6 +27,8 @@ use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary};
+use crate::screen::{self, Data, Screen};
+use crate::surroundings::Here;
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Verdicted};
 
@@ -39,6 +42,8 @@ pub struct Arguments {
     overrides: OverrideArguments,
     #[command(flatten)]
     database: DatabaseArg,
+    #[command(flatten)]
+    shared: SharedArg,
     /// Go on with an interrupted run: the latest, or the one with this number
     #[arg(long, value_name = "RUN", num_args = 0..=1, default_missing_value = "0")]
     resume: Option<i64>,
@@ -136,20 +141,21 @@ fn pair(option: &str, text: &str) -> Result<(String, Vec<String>), Error> {
 /// # Errors
 /// Where the file has problems or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    arguments.shared.apply();
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     if let Some(file) = &arguments.summary {
         // Hours later would be late to learn that it cannot be written.
         open_summary(file)?;
     }
     let mut observer: Box<dyn Observer> =
-        if arguments.json { Box::new(JsonLines::new(io::stdout())) } else { observer(arguments.quiet) };
+        if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
     let (run, summary) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
         None => fresh(arguments, interrupt, &mut *observer)?,
     };
     if !arguments.json {
         let shown = show::ShowArgs::of_run(run, arguments.database.clone());
-        show::show(&shown, output.terminal(), output.out)?;
+        show::show(&shown, output)?;
     }
     let gates = gates(arguments, run)?;
     if !arguments.json {
@@ -158,6 +164,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if let Some(file) = &arguments.summary {
         append_summary(arguments, run, &gates, file)?;
     }
+    summary.cleaned()?;
     Ok(answer(&summary, &gates, arguments.fail_unsure))
 }
 
@@ -212,19 +219,21 @@ fn open_summary(file: &Path) -> Result<File, Error> {
 
 /// Tells people, on the standard error stream.
 pub fn observer(quiet: bool) -> Box<dyn Observer> {
-    let live = io::stderr().is_terminal();
-    Box::new(Terminal::new(io::stderr(), Manner { live, quiet, width: terminal_width() }))
+    Box::new(Terminal::new(
+        Screen::messages(),
+        Manner { live: screen::shows_messages(), quiet, width: screen::columns() },
+    ))
 }
 
 fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observer) -> Result<(RunId, Summary), Error> {
     let Some(file) = &arguments.file else {
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
-    let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
-    let experiment = load::experiment(file, &overrides)?;
-    gates_are_declared(arguments, &experiment)?;
     let path = &arguments.database.database;
     let near = runner::scratch(arguments.scratch.as_deref(), path);
+    let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
+    let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
+    gates_are_declared(arguments, &experiment)?;
     runner::begin(&experiment, path, &near, interrupt, observer)
 }
 
@@ -237,11 +246,24 @@ fn resume(
     let path = &arguments.database.database;
     let mut database = Database::open(path)?;
     let head = resumable(&database, which)?;
-    database.take_run(head.id)?;
-    let experiment = database.load_run(head.id)?.experiment;
-    if let Some(file) = &arguments.file {
-        same_experiment(file, arguments, &experiment, &head)?;
+    if head.status == RunStatus::Done {
+        let text = format!("run {} is done: nothing was run", head.id);
+        observer.event(&Event::Notice { text, hint: None });
+        let failed = u32::try_from(head.finished.saturating_sub(head.ok)).unwrap_or(u32::MAX);
+        return Ok((head.id, Summary { failed, ..Summary::default() }));
     }
+    database.take_run(head.id)?;
+    let recorded = database.load_run(head.id)?.experiment;
+    let experiment = match &arguments.file {
+        Some(file) => same_experiment(file, arguments, &recorded, &head)?,
+        None if recorded.records_commands() => recorded,
+        None => {
+            return Err(Error::Arguments {
+                message: format!("run {} keeps no command lines", head.id),
+                hint: format!("name its file: `prony run FILE --resume {}`", head.id),
+            });
+        }
+    };
     let plan = plan::plan(&experiment);
     let done = database.finished_positions(head.id)?;
     database.reopen_run(head.id, runner::planned(&experiment, &plan, done.len()))?;
@@ -278,10 +300,12 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
     })
 }
 
-fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: &RunHead) -> Result<(), Error> {
-    let experiment = load::experiment(file, &arguments.overrides.read()?)?;
-    if experiment == *kept {
-        return Ok(());
+fn same_experiment(file: &Path, arguments: &Arguments, kept: &Experiment, head: &RunHead) -> Result<Experiment, Error> {
+    // `--budget` is no part of the file, and is not given again.
+    let overrides = Overrides { budget: kept.compare().budget, ..arguments.overrides.read()? };
+    let experiment = load::experiment(file, &overrides, &Anywhere)?;
+    if *experiment.recorded() == *kept {
+        return Ok(experiment);
     }
     Err(Error::Arguments {
         message: format!("`{}` is not the experiment of run {}", file.display(), head.id),

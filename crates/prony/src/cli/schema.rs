@@ -25,6 +25,6 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         (false, true) => SCHEMA.trim_end().to_owned(),
         (false, false) => format!("{:#}", prony_core::experiment::schema()),
     };
-    output.print(&format!("{text}\n"))?;
+    output.print_data(&format!("{text}\n"))?;
     Ok(Answer::Yes)
 }

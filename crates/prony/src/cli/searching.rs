@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use prony_core::experiment::Overrides;
 use serde::de::DeserializeOwned;
 
-use super::choice::DatabaseArg;
+use super::choice::{DatabaseArg, SharedArg};
 use super::run::{observer, variables};
 use crate::error::Error;
 use crate::results::{Database, RunId, RunStatus};
@@ -31,6 +31,9 @@ pub struct SearchArguments {
     /// Where the results are
     #[command(flatten)]
     pub database: DatabaseArg,
+    /// Who may see what it makes
+    #[command(flatten)]
+    pub shared: SharedArg,
 }
 
 impl SearchArguments {
@@ -44,6 +47,7 @@ impl SearchArguments {
         asked: impl FnOnce() -> Result<T, Error>,
         search: impl FnOnce(T, Option<RunId>, Means<'_>) -> Result<F, Error>,
     ) -> Result<F, Error> {
+        self.shared.apply();
         let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
         let (wanted, resumed) = match self.resume {
             Some(which) => interrupted(&self.database, which, kind)?,

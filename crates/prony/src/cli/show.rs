@@ -1,15 +1,12 @@
 //! `prony show`: a run's tables on the terminal.
 
-use std::io::Write;
-
 use prony_core::metric::MetricName;
 
-use super::choice::{DatabaseArg, RunChoice};
+use super::Output;
+use super::choice::{DatabaseArg, RunChoice, known_metric};
 use crate::error::Error;
-use crate::report::render::Render;
-use crate::report::render::terminal::Terminal;
 use crate::report::{Options, build};
-use crate::results::{Database, RunData, RunId};
+use crate::results::{Database, RunId};
 
 /// Show a run's tables
 #[derive(Clone, Debug, clap::Args)]
@@ -38,26 +35,23 @@ impl ShowArgs {
     }
 }
 
-/// Shows a run. `terminal` says what the output can take; `--width` goes before its width.
+/// Shows a run; `--width` goes before the output's own.
 ///
 /// # Errors
 /// Those of the database, [`Error::NoRun`], and [`Error::Write`], which may be a broken pipe.
-pub fn show(args: &ShowArgs, terminal: Terminal, out: &mut dyn Write) -> Result<(), Error> {
+pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
-    args.metric.iter().try_for_each(|metric| known(metric, &data))?;
+    args.metric.iter().try_for_each(|metric| known_metric(metric, &data))?;
     let concluded = concluded(&database, data.head.id)?;
     let report = build(&data, &Options { metrics: args.metric.clone(), all_metrics: args.all_metrics });
     let profiles = match database.profiled_variants(data.head.id)?.len() {
         0 => String::new(),
         _ => format!("\nwhere the time goes: `prony profile {}`\n", data.head.id),
     };
-    Terminal { width: args.width.or(terminal.width), ..terminal }
-        .render(&report, out)
-        .and_then(|()| out.write_all(concluded.as_bytes()))
-        .and_then(|()| out.write_all(profiles.as_bytes()))
-        .and_then(|()| out.flush())
-        .map_err(|source| Error::Write { what: "the tables".to_owned(), source })
+    output.report(&report, args.width)?;
+    output.print(&concluded)?;
+    output.print(&profiles)
 }
 
 /// What a search said at its end, below its tables; nothing for other runs.
@@ -65,20 +59,4 @@ fn concluded(database: &Database, run: RunId) -> Result<String, Error> {
     let journal = database.journal(run)?;
     let said = journal.iter().rev().find_map(|entry| entry["said"].as_str());
     Ok(said.map(|said| format!("\n{said}")).unwrap_or_default())
-}
-
-/// A column of dashes would look like a figure that could not be measured.
-fn known(metric: &MetricName, data: &RunData) -> Result<(), Error> {
-    let planned = data.experiment.variants().iter().flat_map(|variant| &variant.spec.phases).map(|phase| &phase.name);
-    let recorded = data.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.name);
-    let mut names: Vec<&str> = planned.chain(recorded).map(String::as_str).collect();
-    if names.contains(&metric.phase.as_str()) {
-        return Ok(());
-    }
-    names.sort_unstable();
-    names.dedup();
-    Err(Error::Arguments {
-        message: format!("`{metric}`: run {} has no phase `{}`", data.head.id, metric.phase),
-        hint: format!("its phases: `{}`", names.join("`, `")),
-    })
 }

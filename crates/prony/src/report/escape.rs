@@ -1,29 +1,8 @@
 //! Texts from outside made harmless for each medium.
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 
-/// Whether a character would move the cursor, start an escape sequence or turn the text around.
-fn is_unsafe(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-}
-
-/// For a terminal: what could act on it is spelled out, `\u{1b}`.
-pub(super) fn terminal(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if is_unsafe(c) => {
-                // Writing to a string cannot fail.
-                let _ = write!(out, "\\u{{{:x}}}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out
-}
+pub(super) use crate::screen::one_line as terminal;
 
 /// For GitHub's Markdown, inside a table cell or a sentence: nothing in it is markup.
 pub(super) fn markdown(text: &str) -> String {
@@ -53,23 +32,26 @@ pub(super) fn markdown_sentence(text: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
-/// One field of a CSV file (RFC 4180).
+/// One field of a CSV file (RFC 4180). A text that a spreadsheet would take for a formula begins with an apostrophe, by
+/// which it knows a text.
 pub(super) fn csv(text: &str) -> String {
+    let text = if is_formula(text) { Cow::Owned(format!("'{text}")) } else { Cow::Borrowed(text) };
     if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
-        text.to_owned()
+        text.into_owned()
     }
+}
+
+/// Whether a spreadsheet would compute the text; a number is shown as it is.
+fn is_formula(text: &str) -> bool {
+    let number = text.parse::<f64>().is_ok_and(f64::is_finite);
+    text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && !number
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_terminal_is_not_acted_on() {
-        assert_eq!(terminal("a\u{1b}[31mb\r\n\u{202e}c\u{7f}é日"), "a\\u{1b}[31mb\\u{d}\\n\\u{202e}c\\u{7f}é日");
-    }
 
     #[test]
     fn markdown_takes_nothing_for_markup() {
@@ -82,5 +64,19 @@ mod tests {
     fn csv_fields_keep_commas_quotes_and_lines() {
         assert_eq!(csv("plain"), "plain");
         assert_eq!(csv("a,\"b\"\nc"), "\"a,\"\"b\"\"\nc\"");
+    }
+
+    #[test]
+    fn csv_fields_are_no_formulas_and_numbers_stay_numbers() {
+        assert_eq!(csv("=1+2"), "'=1+2");
+        assert_eq!(csv("@SUM(A1,A2)"), "\"'@SUM(A1,A2)\"");
+        assert_eq!(csv("+cmd"), "'+cmd");
+        assert_eq!(csv("-x"), "'-x");
+        assert_eq!(csv("\t=1"), "'\t=1");
+        assert_eq!(csv("\r=1"), "\"'\r=1\"");
+        for number in ["-1.5", "+2", "-1e9", "1-2", "a=b"] {
+            assert_eq!(csv(number), number);
+        }
+        assert_eq!(csv("-inf"), "'-inf");
     }
 }

@@ -1,10 +1,13 @@
 //! The file: created, opened, brought to the newest schema.
 
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use prony_probe::shared::file_mode;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
 
 use super::live::Live;
@@ -33,11 +36,13 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database at the path, creating it where there is none.
+    /// Opens the database at the path, creating it where there is none: for its user alone, unless others were let in.
     ///
     /// # Errors
     /// [`Error::NotADatabase`], [`Error::NewerDatabase`], [`Error::Database`].
     pub fn create(path: &Path) -> Result<Self, Error> {
+        // SQLite gives the files beside it the same mode. Where it cannot be made, opening it says why.
+        let _ = OpenOptions::new().write(true).create_new(true).mode(file_mode()).open(path);
         Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
     }
 
@@ -58,7 +63,8 @@ impl Database {
     /// Opens a database that cannot be written, such as one in a folder or on a disk that is read-only. Where nothing
     /// is left in its write-ahead log, the file alone is read as it stands; SQLite's own way needs to write beside it.
     fn read_only(path: &Path) -> Result<Self, Error> {
-        let log = PathBuf::from(format!("{}-wal", path.display()));
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
         let logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let opened = if logged {

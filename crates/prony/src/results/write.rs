@@ -24,7 +24,8 @@ impl Database {
     pub fn begin_run(&mut self, start: &RunStart<'_>) -> Result<RunId, Error> {
         let path = self.path().to_owned();
         let (run, live) = self.write("begin a run", |tx| {
-            let experiment = json(start.experiment)?;
+            let recorded = start.experiment.recorded();
+            let experiment = json(recorded.as_ref())?;
             tx.prepare_cached(
                 "INSERT INTO runs (title, source, experiment, hash, seed, host, limits, version, started_unix_ms,
                                    status, planned, scratch)
@@ -32,7 +33,7 @@ impl Database {
             )?
             .execute(params![
                 start.experiment.title(),
-                start.experiment.source(),
+                recorded.source(),
                 experiment,
                 hash(&experiment),
                 start.seed as i64,
@@ -45,7 +46,7 @@ impl Database {
                 start.scratch.map(|path| path.to_string_lossy().into_owned()),
             ])?;
             let run = RunId(tx.last_insert_rowid());
-            start.experiment.variants().iter().try_for_each(|v| insert_variant(tx, run, start.experiment, v))?;
+            recorded.variants().iter().try_for_each(|v| insert_variant(tx, run, &recorded, v))?;
             // Before others can see it.
             let locked = Live::lock(&path, run);
             Ok((run, locked.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?))
@@ -165,7 +166,7 @@ pub(super) fn replace_experiment(
     experiment: &Experiment,
     planned: u32,
 ) -> rusqlite::Result<usize> {
-    let text = json(experiment)?;
+    let text = json(experiment.recorded().as_ref())?;
     tx.execute(
         "UPDATE runs SET title = ?2, experiment = ?3, hash = ?4, planned = ?5 WHERE id = ?1",
         params![run.0, experiment.title(), text, hash(&text), planned],

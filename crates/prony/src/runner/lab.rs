@@ -20,6 +20,7 @@ use super::place::startable::startable;
 use super::place::{Means, Places};
 use super::standing::{Stages, Tracing};
 use crate::error::Error;
+use crate::paths::for_scratch;
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
 const WARM: Bytes = Bytes::from_mib(1024);
@@ -68,6 +69,7 @@ impl<'a> Lab<'a> {
         interrupt: Interrupt,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
+        for_scratch(near)?;
         enforceable(experiment)?;
         startable(experiment)?;
         let places = Places::of_experiment(experiment, own)?;
@@ -197,7 +199,8 @@ mod tests {
                 "[factors]\nn = [{counts}]\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ndirectory = \".\"\n\
                  copy = \"none\"\nreplicas = {{ count = \"{{n}}\", phase = \"run\" }}\n"
             );
-            let experiment = crate::load::text(text, "x.toml", &Default::default()).unwrap();
+            let experiment =
+                crate::load::text(text, "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
             let each = experiment.variants().iter().map(|variant| stands(&experiment, variant));
             (starts_replicas(&experiment), each.collect::<Vec<_>>())
         };

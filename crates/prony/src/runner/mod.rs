@@ -53,7 +53,7 @@ const GATHERED: Duration = Duration::from_millis(20);
 const LAZY: Duration = Duration::from_secs(1);
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Trials that ended well, in this session.
     pub ok: u32,
@@ -61,6 +61,21 @@ pub struct Summary {
     pub failed: u32,
     /// Whether it was interrupted.
     pub interrupted: bool,
+    /// What went wrong in a `cleanup`: the trials before it are what they are.
+    pub unclean: Option<String>,
+}
+
+impl Summary {
+    /// Whether each `cleanup` was done.
+    ///
+    /// # Errors
+    /// [`Error::CleanUp`].
+    pub fn cleaned(&self) -> Result<(), Error> {
+        match &self.unclean {
+            None => Ok(()),
+            Some(message) => Err(Error::CleanUp { message: message.clone() }),
+        }
+    }
 }
 
 /// A run in the database and what of its plan is left.
@@ -232,8 +247,10 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
         .and_then(|()| {
             summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
             Ok(())
-        })
-        .and_then(|()| trial::clean_up(lab));
+        });
+    if ran.is_ok() {
+        summary.unclean = trial::clean_up(lab).err().map(|error| error.to_string());
+    }
     let kept = campaign.keep_gathered();
     if let Err(error) = ran.and(kept) {
         // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
@@ -247,7 +264,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
         campaign.database.reopen_run(campaign.run, count(campaign.done.len()))?;
     }
     campaign.database.end_run(campaign.run, status, unix_ms())?;
-    let Summary { ok, failed, interrupted } = summary;
+    let Summary { ok, failed, interrupted, .. } = summary;
     observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
     Ok(summary)
 }

@@ -11,6 +11,7 @@ use prony_core::units::Nanos;
 
 use super::observer::Observer;
 use crate::estimate::span;
+use crate::screen::{Screen, one_line};
 
 /// How much is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +26,7 @@ pub struct Manner {
 
 /// Prints to the standard error stream, so that tables on standard output stay clean.
 pub struct Terminal<W: Write> {
-    out: W,
+    out: Screen<W>,
     manner: Manner,
     /// What the rest takes, as of when it was said.
     left: Option<(Nanos, Instant)>,
@@ -41,7 +42,7 @@ pub struct Terminal<W: Write> {
 
 impl<W: Write> Terminal<W> {
     /// Prints to `out`.
-    pub fn new(out: W, manner: Manner) -> Self {
+    pub fn new(out: Screen<W>, manner: Manner) -> Self {
         let now = Instant::now();
         Self {
             out,
@@ -60,7 +61,7 @@ impl<W: Write> Terminal<W> {
 
     fn line(&mut self, text: &str) {
         self.clear();
-        let _ = writeln!(self.out, "{text}");
+        let _ = self.out.line(&one_line(text));
     }
 
     fn profile(&mut self, event: &Event) {
@@ -84,17 +85,13 @@ impl<W: Write> Terminal<W> {
     /// A text that the next one replaces.
     fn passing(&mut self, text: &str) {
         if self.manner.live && !self.manner.quiet {
-            self.clear();
-            let text: String = text.chars().take(self.manner.width.saturating_sub(1)).collect();
-            let _ = write!(self.out, "{text}");
-            let _ = self.out.flush();
-            self.shown = text.chars().count();
+            self.rewrite(text);
         }
     }
 
     fn clear(&mut self) {
         if self.shown > 0 {
-            let _ = write!(self.out, "\r{}\r", " ".repeat(self.shown));
+            let _ = self.out.take_back(self.shown);
             self.shown = 0;
         }
     }
@@ -109,12 +106,16 @@ impl<W: Write> Terminal<W> {
         let of = if self.blocks > 0 { format!(" of {}", self.blocks) } else { String::new() };
         let trials = if self.trials > 0 { format!("/{}", self.trials) } else { String::new() };
         let text = format!("[{}{trials}] block {}{of}, {} {tail}{left}", self.done, self.block + 1, self.current);
-        let text: String = text.chars().take(self.manner.width.saturating_sub(1)).collect();
-        self.clear();
-        let _ = write!(self.out, "{text}");
-        let _ = self.out.flush();
-        self.shown = text.chars().count();
+        self.rewrite(&text);
         self.drawn = Instant::now();
+    }
+
+    /// Shows a text on the line that is rewritten, as far as there is room.
+    fn rewrite(&mut self, text: &str) {
+        let text: String = one_line(text).chars().take(self.manner.width.saturating_sub(1)).collect();
+        self.clear();
+        let _ = self.out.text(&text).and_then(|()| self.out.flush());
+        self.shown = text.chars().count();
     }
 }
 
@@ -241,7 +242,7 @@ mod tests {
 
     fn said(manner: Manner, events: &[Event]) -> String {
         let mut out = Vec::new();
-        let mut terminal = Terminal::new(&mut out, manner);
+        let mut terminal = Terminal::new(Screen::new(&mut out, false), manner);
         events.iter().for_each(|event| terminal.event(event));
         String::from_utf8(out).unwrap()
     }
@@ -301,6 +302,16 @@ mod tests {
         let quiet = Manner { quiet: true, ..PLAIN };
         assert_eq!(said(quiet, &[ended(Outcome::Ok)]), "");
         assert!(said(quiet, &[ended(Outcome::Killed)]).contains("killed, cause unknown"));
+    }
+
+    #[test]
+    fn terminal_shows_what_a_name_holds_escaped() {
+        let name = "a\u{1b}[2J\nrun 9 done\u{202e}";
+        let began = |live| said(live, &[Event::TrialBegan { trial: trial(), variant: name.into() }]);
+        let shown = "a\\u{1b}[2J\\nrun 9 done\\u{202e}";
+        assert!(began(Manner { live: true, ..PLAIN }).contains(shown));
+        let notice = Event::Notice { text: name.into(), hint: Some(name.into()) };
+        assert_eq!(said(PLAIN, &[notice]), format!("{shown}\nhint: {shown}\n"));
     }
 
     #[test]

@@ -252,7 +252,7 @@ impl<'a> Prober<'a> {
         }
         self.database.sync_every(Duration::ZERO)?;
         self.database.extend_run(self.run, &self.experiment, self.position)?;
-        let Summary { ok, failed, interrupted } = self.summary;
+        let Summary { ok, failed, interrupted, .. } = self.summary.clone();
         let status = if interrupted { RunStatus::Interrupted } else { RunStatus::Done };
         self.database.end_run(self.run, status, unix_ms())?;
         self.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });

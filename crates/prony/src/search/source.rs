@@ -9,6 +9,7 @@ use prony_engines::catalog::Catalog;
 use serde_json::Value;
 
 use crate::error::Error;
+use crate::load;
 use crate::results::RunId;
 
 /// A file and what the command line changes in it.
@@ -24,9 +25,7 @@ impl Source {
     /// # Errors
     /// Where it cannot be read, or is no TOML.
     pub fn read(file: &Path, overrides: Overrides) -> Result<Self, Error> {
-        let text =
-            std::fs::read_to_string(file).map_err(|source| Error::ReadFile { path: file.to_path_buf(), source })?;
-        let name = file.display().to_string();
+        let (text, name) = load::read(file)?;
         let raw =
             experiment::parse(&text, &name).map_err(|problems| Error::Experiment { file: name, text, problems })?;
         Ok(Self { raw, overrides })
@@ -49,7 +48,7 @@ impl Source {
     /// # Errors
     /// Where the file has changed since.
     pub fn must_be(&self, experiment: &Experiment, run: RunId, file: &Path) -> Result<(), Error> {
-        if experiment.source() == self.raw.text() {
+        if experiment.is_of(self.raw.text()) {
             return Ok(());
         }
         Err(Error::Arguments {

@@ -10,6 +10,8 @@ mod data;
 mod docs;
 mod failures;
 mod floor;
+mod hostile;
+mod hostile_files;
 mod interactions;
 mod left_out;
 mod pages;

@@ -16,13 +16,15 @@ use serde_json::Value;
 /// A folder with a database of its own.
 pub(crate) struct Bench {
     dir: tempfile::TempDir,
+    /// Whether other users may enter scratch directories.
+    pub(crate) shared: bool,
 }
 
 pub(crate) const PRONY: &str = env!("CARGO_BIN_EXE_prony");
 
 impl Bench {
     pub(crate) fn new() -> Self {
-        Self { dir: tempfile::tempdir().unwrap() }
+        Self { dir: tempfile::tempdir().unwrap(), shared: false }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -40,6 +42,7 @@ impl Bench {
             .current_dir(self.dir.path())
             .env("NO_COLOR", "1")
             .env("PRONY_CACHE", self.path("cache"))
+            .envs(self.shared.then_some(("PRONY_SHARED", "1")))
             .output()
             .unwrap()
     }

@@ -4,14 +4,15 @@ use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use prony::cli::Output;
 use prony::cli::ls::{LsArgs, ls};
 use prony::cli::report::{ReportArgs, report};
 use prony::cli::rm::{RmArgs, rm};
 use prony::cli::show::{ShowArgs, show};
 use prony::error::Error;
 use prony::report::export::document::SCHEMA;
-use prony::report::render::terminal::Terminal;
 use prony::results::{Database, RunStatus};
+use prony::screen::Screen;
 use prony_core::metric::Metric;
 use prony_core::outcome::Outcome;
 use serde_json::{Value, json};
@@ -61,12 +62,12 @@ impl Fixture {
         let words = line.split_whitespace().chain(["--database", path.to_str().unwrap()]);
         let mut out = Vec::new();
         match Command::try_parse_from(["prony"].into_iter().chain(words)).unwrap() {
-            Command::Show(args) => show(&args, Terminal::default(), &mut out)?,
+            Command::Show(args) => show(&args, &mut Output::new(&mut out, false, None, false))?,
             Command::Report(args) => report(&args, &mut out)?,
-            Command::Ls(args) => ls(&args, Terminal::default(), &mut out)?,
+            Command::Ls(args) => ls(&args, &mut Output::new(&mut out, false, None, false))?,
             Command::Rm(args) => {
                 let mut answers = answers.map(|text| Cursor::new(text.to_owned()));
-                rm(&args, answers.as_mut().map(|a| a as &mut dyn io::BufRead), &mut out)?;
+                rm(&args, answers.as_mut().map(|a| a as &mut dyn io::BufRead), &mut Screen::new(&mut out, false))?;
             }
         }
         Ok(String::from_utf8(out).unwrap())
@@ -234,6 +235,6 @@ fn a_reader_that_goes_away_is_told_apart() {
     let Command::Show(args) = Command::try_parse_from(["prony", "show", "--database", database]).unwrap() else {
         unreachable!()
     };
-    broken(show(&args, Terminal::default(), &mut Gone(20)));
+    broken(show(&args, &mut Output::new(&mut Gone(20), false, None, false)));
     assert!(!Error::NoRuns { path: Path::new("x").to_owned() }.is_broken_pipe());
 }

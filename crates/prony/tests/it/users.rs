@@ -28,7 +28,8 @@ fn bench() -> Option<Bench> {
         println!("SKIPPED: another user needs root and `setpriv`");
         return None;
     }
-    let bench = Bench::new();
+    let mut bench = Bench::new();
+    bench.shared = true;
     fs::set_permissions(bench.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     Some(bench)
 }
@@ -166,7 +167,14 @@ fn run_by_another(bench: &Bench, body: &str) -> Option<Output> {
     fs::write(home.join("e.toml"), body.replace("asroot", &root)).unwrap();
     let by_other = |words: &[&str]| {
         let mut command = Command::new(setpriv);
-        command.args(AS.split(' ').skip(1)).args(words).current_dir(&home).env("HOME", &home).output().unwrap()
+        command
+            .args(AS.split(' ').skip(1))
+            .args(words)
+            .current_dir(&home)
+            .env("HOME", &home)
+            .env("PRONY_SHARED", "1")
+            .output()
+            .unwrap()
     };
     let who = by_other(&[&root.split(' ').collect::<Vec<_>>()[..], &["id", "-u"]].concat());
     if who.stdout != b"0\n" {

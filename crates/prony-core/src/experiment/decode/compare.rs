@@ -47,7 +47,7 @@ pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, pr
         primary: view.get("metric").and_then(|node| metric(node, phases, problems)),
         metrics: metrics.iter().filter_map(|node| metric(node, phases, problems)).collect(),
         margin: view.share("margin").or(Fraction::new(0.03)).unwrap_or_default(),
-        alpha: view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default(),
+        alpha: alpha(&view, problems),
         blocks: default_blocks(&view, problems),
         budget: view.time("budget"),
         twice: view.flag("twice").unwrap_or(true),
@@ -66,6 +66,16 @@ fn allowed_errors(view: &View<'_>) -> AllowedErrors {
 pub(crate) fn within_a_budget(blocks: Blocks) -> Blocks {
     let min = if blocks.min < blocks.max { blocks.min } else { DEFAULT_BLOCKS };
     Blocks { min, max: MOST_BLOCKS }
+}
+
+/// At 0 no verdict is possible, at 1 each is.
+fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
+    let alpha = view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default();
+    if let (Some(node), true) = (view.get("alpha"), alpha.get() <= 0.0 || alpha.get() >= 1.0) {
+        let problem = Problem::new(node.span.clone(), format!("`alpha` cannot be `{}`", node.label()));
+        problems.add(problem.hint("expected a share above 0 and below 1, such as `\"5%\"`"));
+    }
+    alpha
 }
 
 /// The metric that is judged where the file names none: the time of the first timed phase that every variant has, so
@@ -181,5 +191,6 @@ pub(crate) fn observe(node: Option<&Node>) -> Observe {
         throughput: view.time("throughput").unwrap_or(default.throughput),
         care: if view.plain("care") == Some("light") { Care::Light } else { Care::Full },
         profile: (view.plain("profile") == Some("cpu")).then_some(ProfileOf::Cpu),
+        record_commands: view.flag("record_commands").unwrap_or(true),
     }
 }

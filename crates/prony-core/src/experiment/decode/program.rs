@@ -57,6 +57,8 @@ pub(crate) fn program(
         changes: Vec::new(),
         replicas: view.get("replicas").and_then(|node| replicas(node, view.get("shell"), problems)),
     };
+    no_nul(node, problems);
+    changes.into_iter().for_each(|node| no_nul(node, problems));
     for node in view.get("change").into_iter().chain(changes).flat_map(items) {
         place.change(node, &mut spec, problems);
     }
@@ -154,6 +156,25 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
             Some(words) if words.is_empty() => fault("`command` is empty", "name a program"),
             Some(words) => Some(CommandLine::Words(words)),
         },
+    }
+}
+
+/// Keys whose texts never become a name, an argument or a variable.
+const DATA_KEYS: [&str; 4] = ["text", "find", "with", "read"];
+
+/// The system takes no argument, variable or path with a NUL in it.
+fn no_nul(node: &Node, problems: &mut Problems<'_>) {
+    match &node.value {
+        Value::Text(text) if text.contains('\0') => {
+            let problem = Problem::new(node.span.clone(), "a text of a program cannot contain the character NUL");
+            problems.add(via(node, problem.hint("take `\\u0000` out")));
+        }
+        Value::List(items) => items.iter().for_each(|item| no_nul(item, problems)),
+        Value::Table(entries) => {
+            let given = entries.iter().filter(|entry| !DATA_KEYS.contains(&entry.key.as_str()));
+            given.for_each(|entry| no_nul(&entry.node, problems));
+        }
+        _ => {}
     }
 }
 

@@ -152,7 +152,12 @@ pub(crate) static COMPARE: TableShape = TableShape {
              variant's time lies above the floor inside the same levels of all others; nothing is judged by it.",
         ),
         optional("margin", Shape::Share, "3%", "Differences below this do not matter."),
-        optional("alpha", Shape::Share, "5%", "How often a verdict of the whole family may be wrong."),
+        optional(
+            "alpha",
+            Shape::Share,
+            "5%",
+            "How often a verdict of the whole family may be wrong: more than 0 and less than 1.",
+        ),
         optional(
             "metric",
             Shape::Plain,
@@ -228,7 +233,7 @@ pub(crate) static OBSERVE: TableShape = TableShape {
     doc: "How trials are observed.",
     fields: &[&[
         optional("hertz", Shape::Whole(1, 100), "10", "Samples of the process tree per second."),
-        optional("throughput", Shape::Time, "100 ms", "Interval of the throughput series."),
+        optional("throughput", Shape::Span, "100 ms", "Interval of the throughput series."),
         optional(
             "care",
             Shape::Word(&[
@@ -251,6 +256,13 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             "no profile",
             "One extra trial of each variant is profiled after the blocks; it counts in no figure.",
         ),
+        optional(
+            "record_commands",
+            Shape::Flag,
+            "true",
+            "`false` keeps command lines, variables and texts of programs out of the results database, and the text of this \
+             file; `prony run --resume` then needs the file. Titles, labels of levels and what programs print are kept.",
+        ),
     ]],
     rest: None,
     later: &[],
@@ -264,7 +276,7 @@ pub(crate) static LIMITS: TableShape = TableShape {
         optional("memory", Shape::Bytes, "no limit", "Memory of the whole tree, page cache included, swap off."),
         optional("cpus", Shape::Positive, "no limit", "Processors' worth of CPU time."),
         optional("pids", Shape::Whole(1, 4_194_304), "no limit", "Processes and threads."),
-        optional("time", Shape::Either(&[Shape::Time, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
+        optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
     ]],
     rest: None,
     later: &[],
@@ -275,8 +287,8 @@ pub(crate) static TIME_LIMITS: TableShape = TableShape {
     name: "time limits",
     doc: "Time of the whole trial and of each phase.",
     fields: &[&[
-        optional("trial", Shape::Time, "no limit", "Time of the whole trial."),
-        optional("phase", Shape::Time, "no limit", "Time of each phase."),
+        optional("trial", Shape::Span, "no limit", "Time of the whole trial."),
+        optional("phase", Shape::Span, "no limit", "Time of each phase."),
     ]],
     rest: None,
     later: &[],

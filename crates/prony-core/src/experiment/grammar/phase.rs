@@ -20,7 +20,7 @@ pub(super) const FRAME: [Field; 4] = [
         "Restricts it to variants with these levels: `when = { factor = level }`, or a list of levels.",
     ),
     optional("timed", Shape::Flag, "true", "`false` keeps set-up out of every figure."),
-    optional("limit", Shape::Time, "`limits.time.phase`", "Time after which the trial has timed out."),
+    optional("limit", Shape::Span, "`limits.time.phase`", "Time after which the trial has timed out."),
 ];
 
 /// The actions.
@@ -39,7 +39,7 @@ pub(super) const ACTIONS: [Field; 15] = [
     action("evict", Shape::Table(&EMPTY), "Makes the page cache cold for the store's files, and verifies it."),
     action("settle", Shape::Table(&SETTLE), "Waits until the store is quiet."),
     action("verify", Shape::Table(&EMPTY), "Reads everything back and compares it with what the generator says."),
-    action("pause", Shape::Time, "Does nothing for a time."),
+    action("pause", Shape::Span, "Does nothing for a time."),
 ];
 
 static EMPTY: TableShape =
@@ -56,7 +56,7 @@ pub(crate) static OPS: TableShape = TableShape {
 
 static REPEATED: [Field; 9] = [
     optional("count", Shape::Whole(1, i64::MAX as u64), "one for each record", "How many operations."),
-    optional("duration", Shape::Time, "`count`", "As many operations as the time allows, instead of `count`."),
+    optional("duration", Shape::Span, "`count`", "As many operations as the time allows, instead of `count`."),
     optional(
         "transaction",
         Shape::Either(&[Shape::Word(&GROUPED), Shape::Table(&BATCH)]),
@@ -254,8 +254,8 @@ pub(crate) static SETTLE: TableShape = TableShape {
     doc: "When the process tree and its store count as quiet. Of a program without `store`, or with light care, CPU time \
           and bytes written alone are watched.",
     fields: &[&[
-        optional("quiet", Shape::Time, "2 s", "Everything must stay under its threshold for so long."),
-        optional("within", Shape::Time, "10 min", "After so long the finding is `not settled`."),
+        optional("quiet", Shape::Span, "2 s", "Everything must stay under its threshold for so long."),
+        optional("within", Shape::Span, "10 min", "After so long the finding is `not settled`."),
         optional("cpu", Shape::Share, "2%", "CPU of the process tree, as a share of one core."),
         optional("bytes", Shape::Bytes, "1 MB", "Bytes written a second, growth and dirty pages of the store."),
     ]],

@@ -158,7 +158,7 @@ fn designs_are_checked() {
         big.join("\n"),
         uses.concat()
     );
-    insta::assert_snapshot!(faults_around(&text), @"1:2 the factors make more than 100000 variants");
+    insta::assert_snapshot!(faults_around(&text), @"1:2 the factors make more than 100000 combinations");
 }
 
 #[test]

@@ -49,6 +49,8 @@ pub struct Typed {
     pub hertz: u32,
     /// One more trial of each command is profiled.
     pub profile: bool,
+    /// Command lines are kept out of the record, and commands without a name are called `a`, `b` ...
+    pub omit: bool,
 }
 
 /// One command.
@@ -88,7 +90,8 @@ impl Typed {
         }
         self.compare(&labels, &mut out);
         let profile = if self.profile { "profile = \"cpu\"\n" } else { "" };
-        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n{profile}\n", self.hertz);
+        let omit = if self.omit { "record_commands = false\n" } else { "" };
+        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n{profile}{omit}\n", self.hertz);
         self.limits(&mut out);
         for (at, command) in self.commands.iter().enumerate() {
             self.program(at, command, &mut out);
@@ -99,8 +102,9 @@ impl Typed {
     /// Each command's name, no two alike.
     pub fn labels(&self) -> Vec<String> {
         let mut labels: Vec<String> = Vec::new();
-        for command in &self.commands {
-            let label = command.label();
+        for (at, command) in self.commands.iter().enumerate() {
+            let unnamed = self.omit && command.name.is_none();
+            let label = if unnamed { program(at) } else { command.label() };
             let same =
                 labels.iter().filter(|other| **other == label || other.starts_with(&format!("{label} ("))).count();
             labels.push(if same == 0 { label } else { format!("{label} ({})", same + 1) });

@@ -5,25 +5,27 @@ pub mod file;
 pub mod summary;
 pub mod timeline;
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::Overrides;
+use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::guard::run::failures;
 use prony_core::record::{ProcessSeries, TrialRecord};
 
-use super::choice::{DatabaseArg, RunChoice};
+use super::choice::{DatabaseArg, RunChoice, SharedArg};
 use super::report::{ReportArgs, ReportFormat, What};
-use super::{Answer, Output, terminal_width};
+use super::{Answer, Output};
 use crate::error::Error;
 use crate::load;
+use crate::paths::utf8;
 use crate::profiles;
 use crate::report;
 use crate::results::{Database, RunData, RunId};
 use crate::runner::observer::Observer;
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, interrupt::Interrupt};
+use crate::screen::{self, Screen, one_line};
 use crate::verdicts;
 use file::{Command, Typed};
 
@@ -96,9 +98,15 @@ pub struct Arguments {
     /// Profile one more run of each command, which counts in no figure: V8's own profiler with `--runtime node`, else `perf`
     #[arg(long)]
     profile: bool,
-    /// Write the experiment file that repeats this
+    /// Keep command lines and variables out of the results database; a command without --name is called `a`, `b` ...
+    #[arg(long)]
+    omit_commands: bool,
+    /// Write the experiment file that repeats this; never over another without --force
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
+    /// Let --save write over a file
+    #[arg(long, requires = "save")]
+    force: bool,
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     export_json: Option<PathBuf>,
@@ -113,6 +121,8 @@ pub struct Arguments {
     quiet: bool,
     #[command(flatten)]
     database: DatabaseArg,
+    #[command(flatten)]
+    shared: SharedArg,
     /// The command and its arguments; `--vs` begins another, which is compared with the first
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
@@ -123,12 +133,15 @@ pub struct Arguments {
 /// # Errors
 /// Where an option is at fault, a command cannot be started, or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
+    arguments.shared.apply();
     let text = typed(arguments)?.to_toml();
     let file = arguments.save.clone().unwrap_or_else(|| PathBuf::from("experiment.toml"));
-    let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default())?;
+    // What a run lacks is told by the run: nobody wrote the file that would be shown.
+    let experiment = load::text(text.clone(), &file.display().to_string(), &Overrides::default(), &Anywhere)?;
     if let Some(path) = &arguments.save {
-        std::fs::write(path, &text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
+        save(path, &text, arguments.force)?;
     }
+    let exports = exports(arguments)?;
     let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
     let mut observer = observer(arguments);
     // Not where the commands run: they may look at what lies there.
@@ -138,14 +151,18 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     drop(observer);
     let data = database.load_run(id)?;
     output.print(&said(&database, &data, output.width)?)?;
-    export(arguments, id)?;
+    exports.into_iter().try_for_each(|export| export.write(arguments, id))?;
+    summary.cleaned()?;
     Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
 }
 
 fn observer(arguments: &Arguments) -> Box<dyn Observer> {
-    let live = io::stderr().is_terminal();
+    let live = screen::shows_messages();
     // Where nobody watches, a line a trial of milliseconds helps nobody.
-    Box::new(Terminal::new(io::stderr(), Manner { live, quiet: arguments.quiet || !live, width: terminal_width() }))
+    Box::new(Terminal::new(
+        Screen::messages(),
+        Manner { live, quiet: arguments.quiet || !live, width: screen::columns() },
+    ))
 }
 
 fn typed(arguments: &Arguments) -> Result<Typed, Error> {
@@ -187,13 +204,14 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         directory: absolute(Path::new("."))?,
         hertz: arguments.hertz,
         profile: arguments.profile,
+        omit: arguments.omit_commands,
     })
 }
 
 /// Whatever folder the saved file lies in, it means this place.
 fn absolute(path: &Path) -> Result<String, Error> {
     let found = std::fs::canonicalize(path).map_err(|source| Error::ReadFile { path: path.to_owned(), source })?;
-    Ok(found.to_string_lossy().into_owned())
+    utf8(&found).map(str::to_owned)
 }
 
 /// Each command's figures, then the verdicts.
@@ -208,10 +226,10 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
         let shown = median_trial(&trials).map(|trial| course(database, data, trial)).transpose()?;
         let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
         let courses = shown.and_then(|series| timeline::of(&series, width));
-        out += &summary::of(label, &trials, courses);
+        out += &summary::of(&one_line(label), &trials, courses);
     }
     for line in &verdicts::of(data).lines {
-        out += &format!("{}\n", line.sentence);
+        out += &format!("{}\n", one_line(&line.sentence));
     }
     for profile in profiles::load(database, data, |_| true)? {
         out += &format!("\nprofile of {}", report::profile::text(&profile, |_| true, TOP));
@@ -234,27 +252,53 @@ fn median_trial<'t>(trials: &[&'t TrialRecord]) -> Option<&'t TrialRecord> {
     sorted.get(sorted.len() / 2).copied()
 }
 
-fn export(arguments: &Arguments, run: RunId) -> Result<(), Error> {
+/// Writes the file that repeats the command. Devices and pipes hold nothing that could be lost.
+fn save(path: &Path, text: &str, force: bool) -> Result<(), Error> {
+    if path.is_file() && !force {
+        return Err(Error::Arguments {
+            message: format!("`{}` exists already", path.display()),
+            hint: "name another file, or add `--force` to write over it".to_owned(),
+        });
+    }
+    std::fs::write(path, text).map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })
+}
+
+/// A file for results, open before anything runs: hours later would be late to learn that it cannot be written.
+struct Export {
+    path: PathBuf,
+    file: File,
+    format: ReportFormat,
+}
+
+fn exports(arguments: &Arguments) -> Result<Vec<Export>, Error> {
     let files = [
         (&arguments.export_json, ReportFormat::Json),
         (&arguments.export_csv, ReportFormat::Csv),
         (&arguments.export_markdown, ReportFormat::Markdown),
     ];
-    for (path, format) in files {
-        let Some(path) = path else { continue };
+    let open = |(path, format): (&Option<PathBuf>, _)| {
+        let path = path.clone()?;
+        // What an earlier run wrote stays until there is something to put in its place.
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let unwritten = |source| Error::Write { what: format!("`{}`", path.display()), source };
+        Some(file.map_err(unwritten).map(|file| Export { path, file, format }))
+    };
+    files.into_iter().filter_map(open).collect()
+}
+
+impl Export {
+    fn write(self, arguments: &Arguments, run: RunId) -> Result<(), Error> {
+        let Self { path, file, format } = self;
+        let unwritten = |source| Error::Write { what: format!("`{}`", path.display()), source };
+        let is_file = file.metadata().is_ok_and(|about| about.is_file());
+        if is_file {
+            file.set_len(0).map_err(unwritten)?;
+        }
+        let run = RunChoice::Number(run.0);
         let database = arguments.database.clone();
-        let wanted = ReportArgs {
-            run: RunChoice::Number(run.0),
-            database,
-            format,
-            what: What::Results,
-            output: None,
-            html: false,
-        };
-        let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };
-        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        let wanted = ReportArgs { run, database, format, what: What::Results, output: None, html: false };
+        let mut out = BufWriter::new(file);
         super::report::report(&wanted, &mut out)?;
-        out.flush().map_err(failed)?;
+        out.flush().map_err(unwritten)
     }
-    Ok(())
 }

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::timeline::Course;
 use crate::report::ended;
+use crate::screen::one_line;
 
 /// Nanoseconds of CPU below which user and system are not told apart: by default the kernel divides the exact sum by what
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).
@@ -29,9 +30,12 @@ enum Figure {
 pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)>) -> String {
     let mut out = format!("{label}\n");
     let mut line = |name: &str, text: String| {
-        let _ = writeln!(out, "  {name:<10} {text}");
+        let _ = writeln!(out, "  {name:<10} {}", one_line(&text));
     };
     line("outcome", outcomes(trials));
+    if let Some(evidence) = evidence(trials) {
+        line("", evidence);
+    }
     if trials.len() > 1 {
         line(
             "",
@@ -146,13 +150,12 @@ fn outcomes(trials: &[&TrialRecord]) -> String {
             None => kinds.push((kind, 1)),
         }
     }
-    let text = kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ");
-    let evidence =
-        trials.iter().find(|trial| !trial.ending.outcome.is_ok()).map(|trial| trial.ending.evidence.join("; "));
-    match evidence {
-        Some(evidence) => format!("{text}\n             {evidence}"),
-        None => text,
-    }
+    kinds.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+}
+
+/// Of the first trial that did not end well.
+fn evidence(trials: &[&TrialRecord]) -> Option<String> {
+    trials.iter().find(|trial| !trial.ending.outcome.is_ok()).map(|trial| trial.ending.evidence.join("; "))
 }
 
 /// A figure of a trial that counts, or why there is none.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::screen::is_unsafe;
+
 /// Colour of text.
 pub(super) const TEXT: &str = "#1b1f24";
 /// Colour of what stands back.
@@ -168,8 +170,7 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\t' | '\n' => out.push(' '),
-            c if c.is_control()
-                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}' | '\u{ffff}') => {}
+            c if is_unsafe(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
             c => out.push(c),
         }
     }

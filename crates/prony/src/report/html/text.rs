@@ -1,9 +1,10 @@
 //! Texts from outside made harmless in HTML.
 
-/// Characters that turn text around or hide in it: shown by their number instead.
+use crate::screen::is_unsafe;
+
+/// What turns text around or hides in it is shown by its number instead.
 fn is_invisible(c: char) -> bool {
-    (c.is_control() && !matches!(c, '\n' | '\t'))
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    is_unsafe(c) && !matches!(c, '\n' | '\t')
 }
 
 /// For text and for attributes in double quotes.
@@ -41,8 +42,9 @@ pub(super) fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 64);
     for c in text.chars() {
         match c {
-            // All that is escaped here lies below 2^16, where JSON needs one number.
-            c if matches!(c, '<' | '>' | '&') || is_invisible(c) => out.push_str(&format!("\\u{:04x}", c as u32)),
+            c if matches!(c, '<' | '>' | '&') || is_invisible(c) => {
+                c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+            }
             c => out.push(c),
         }
     }
@@ -67,9 +69,9 @@ mod tests {
 
     #[test]
     fn json_stays_json_and_cannot_leave_its_element() {
-        let value = serde_json::json!({"</script><!--": "a & b > c \u{2028}\u{202e}\u{feff}"});
+        let value = serde_json::json!({"</script><!--": "a & b > c \u{2028}\u{202e}\u{feff}\u{e0041}"});
         let safe = json(&value.to_string());
-        assert!(!safe.contains(['<', '>', '&', '\u{2028}', '\u{202e}']));
+        assert!(!safe.contains(['<', '>', '&', '\u{2028}', '\u{202e}', '\u{e0041}']));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
     }
 }

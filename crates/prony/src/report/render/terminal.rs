@@ -6,6 +6,7 @@ use super::Render;
 use super::grid::{Field, Laid, lay, pad_right, width, wrap};
 use crate::report::escape::terminal as safe;
 use crate::report::model::{Align, Cell, Column, FindingLine, Remarks, Report, Row, Table, Topic};
+use crate::screen::{Screen, Style};
 
 /// Tables for a terminal.
 #[derive(Clone, Copy, Debug, Default)]
@@ -19,25 +20,24 @@ pub struct Terminal {
 /// Between two columns.
 const GAP: &str = "   ";
 
-/// A style that a terminal may show.
-#[derive(Clone, Copy)]
-enum Style {
-    Strong,
-    Alarm,
-    Faint,
-}
+/// What a table is written to.
+type Out<'a> = Screen<&'a mut dyn Write>;
+
+/// A text and how it stands out.
+type Piece = (Option<Style>, String);
 
 impl Render for Terminal {
     fn render(&self, report: &Report, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "{}", self.style(Style::Strong, &safe(&report.title)))?;
+        let out = &mut Screen::new(out, self.colour);
+        styled(Style::Strong, &safe(&report.title), out)?;
         report.preface.iter().try_for_each(|line| self.paragraph("", line, out))?;
         for verdict in &report.verdicts {
-            writeln!(out)?;
+            out.line("")?;
             self.paragraph("", &verdict.text, out)?;
-            writeln!(out, "{}", self.style(Style::Faint, &format!("  {}", safe(&verdict.detail))))?;
+            styled(Style::Faint, &format!("  {}", safe(&verdict.detail)), out)?;
         }
         if let Some(judged) = &report.judged {
-            writeln!(out)?;
+            out.line("")?;
             self.paragraph("", judged, out)?;
         }
         report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;
@@ -48,42 +48,34 @@ impl Render for Terminal {
 }
 
 impl Terminal {
-    fn style(&self, style: Style, text: &str) -> String {
-        let code = match style {
-            Style::Strong => "1",
-            Style::Alarm => "31",
-            Style::Faint => "2",
-        };
-        if self.colour && !text.is_empty() { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
-    }
-
-    fn paragraph(&self, before: &str, text: &str, out: &mut dyn Write) -> io::Result<()> {
+    fn paragraph(&self, before: &str, text: &str, out: &mut Out<'_>) -> io::Result<()> {
         let room = self.width.unwrap_or(usize::MAX).saturating_sub(width(before)).max(20);
         for (at, line) in wrap(&safe(text), room).iter().enumerate() {
             let before = if at == 0 { before.to_owned() } else { " ".repeat(width(before)) };
-            writeln!(out, "{before}{line}")?;
+            out.line(&format!("{before}{line}"))?;
         }
         Ok(())
     }
 
-    fn remarks(&self, remarks: &Remarks, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "\n{}", self.style(Style::Strong, remarks.title))?;
+    fn remarks(&self, remarks: &Remarks, out: &mut Out<'_>) -> io::Result<()> {
+        out.line("")?;
+        styled(Style::Strong, remarks.title, out)?;
         remarks.lines.iter().try_for_each(|line| self.paragraph("- ", line, out))?;
         self.paragraph("  ", &remarks.note, out)
     }
 
-    fn table(&self, table: &Table, out: &mut dyn Write) -> io::Result<()> {
+    fn table(&self, table: &Table, out: &mut Out<'_>) -> io::Result<()> {
         let labels: Vec<Laid> = (0..table.labels.len()).map(|at| label_column(table, at)).collect();
         let columns: Vec<Laid> = (0..table.columns.len()).map(|at| figure_column(table, at)).collect();
         let shares = self.shares(table, &labels, &columns);
         for (at, share) in shares.iter().enumerate() {
-            writeln!(out)?;
+            out.line("")?;
             let title = share_title(table, share, shares.len() > 1, at);
             if !title.is_empty() {
-                writeln!(out, "{}", self.style(Style::Strong, &safe(&title)))?;
+                styled(Style::Strong, &safe(&title), out)?;
             }
             let shown: Vec<(usize, &Laid)> = share.iter().map(|at| (*at, &columns[*at])).collect();
-            self.grid(table, &labels, &shown, out)?;
+            grid(table, &labels, &shown, out)?;
         }
         self.paragraph("", &table.caption, out)?;
         for note in &table.notes {
@@ -107,45 +99,61 @@ impl Terminal {
         topics.flat_map(|topic| pack(topic, table, |share| need(share) <= room)).collect()
     }
 
-    fn grid(&self, table: &Table, labels: &[Laid], shown: &[(usize, &Laid)], out: &mut dyn Write) -> io::Result<()> {
-        let groups = group_line(table, labels, shown);
-        if !groups.is_empty() {
-            writeln!(out, "{}", self.style(Style::Strong, &groups))?;
-        }
-        let all = || labels.iter().chain(shown.iter().map(|(_, laid)| *laid));
-        let heading = all().map(|l| l.heading.clone()).collect::<Vec<_>>().join(GAP);
-        writeln!(out, "{}", self.style(Style::Strong, heading.trim_end()))?;
-        writeln!(out, "{}", all().map(|l| "-".repeat(l.width)).collect::<Vec<_>>().join(GAP))?;
-        for (at, row) in table.rows.iter().enumerate() {
-            let lines = all().map(|l| l.fields[at].len()).max().unwrap_or(0);
-            for line in 0..lines {
-                let label = labels.iter().map(|l| part(l, at, line));
-                let figures = shown.iter().map(|(c, l)| self.coloured(&row.cells[*c], part(l, at, line)));
-                writeln!(out, "{}", label.chain(figures).collect::<Vec<_>>().join(GAP).trim_end())?;
-            }
-        }
-        Ok(())
-    }
-
-    fn coloured(&self, cell: &Cell, text: String) -> String {
-        match cell {
-            cell if cell.outcome => self.style(Style::Alarm, &text),
-            // A cell of words alone has no figure that could be missing.
-            cell if !cell.figures.is_empty() && cell.figures.iter().all(|f| f.value.is_none()) => {
-                self.style(Style::Faint, &text)
-            }
-            _ => text,
-        }
-    }
-
-    fn findings(&self, findings: &[FindingLine], out: &mut dyn Write) -> io::Result<()> {
+    fn findings(&self, findings: &[FindingLine], out: &mut Out<'_>) -> io::Result<()> {
         for finding in findings {
-            writeln!(out)?;
+            out.line("")?;
             self.paragraph(&format!("{}: ", finding.severity), &finding.text, out)?;
             self.paragraph("  hint: ", &finding.hint, out)?;
         }
         Ok(())
     }
+}
+
+fn styled(style: Style, line: &str, out: &mut Out<'_>) -> io::Result<()> {
+    out.styled(Some(style), line)?;
+    out.line("")
+}
+
+fn grid(table: &Table, labels: &[Laid], shown: &[(usize, &Laid)], out: &mut Out<'_>) -> io::Result<()> {
+    let groups = group_line(table, labels, shown);
+    if !groups.is_empty() {
+        styled(Style::Strong, &groups, out)?;
+    }
+    let all = || labels.iter().chain(shown.iter().map(|(_, laid)| *laid));
+    let heading = all().map(|l| l.heading.clone()).collect::<Vec<_>>().join(GAP);
+    styled(Style::Strong, heading.trim_end(), out)?;
+    out.line(&all().map(|l| "-".repeat(l.width)).collect::<Vec<_>>().join(GAP))?;
+    for (at, row) in table.rows.iter().enumerate() {
+        let lines = all().map(|l| l.fields[at].len()).max().unwrap_or(0);
+        for line in 0..lines {
+            let label = labels.iter().map(|l| (None, part(l, at, line)));
+            let figures = shown.iter().map(|(c, l)| (style(&row.cells[*c]), part(l, at, line)));
+            joined(label.chain(figures).collect(), out)?;
+        }
+    }
+    Ok(())
+}
+
+fn style(cell: &Cell) -> Option<Style> {
+    // A cell of words alone has no figure that could be missing.
+    let missing = !cell.figures.is_empty() && cell.figures.iter().all(|f| f.value.is_none());
+    cell.outcome.then_some(Style::Alarm).or_else(|| missing.then_some(Style::Faint))
+}
+
+/// A line of columns; nothing follows the last text in it.
+fn joined(mut pieces: Vec<Piece>, out: &mut Out<'_>) -> io::Result<()> {
+    while let Some((_, last)) = pieces.last_mut() {
+        last.truncate(last.trim_end().len());
+        if !last.is_empty() {
+            break;
+        }
+        pieces.pop();
+    }
+    for (at, (style, text)) in pieces.iter().enumerate() {
+        out.text(if at > 0 { GAP } else { "" })?;
+        out.styled(*style, text)?;
+    }
+    out.line("")
 }
 
 /// Parts the columns of a topic between their groups, and within a group only where that is too wide by itself.
@@ -179,11 +187,9 @@ pub fn plain_table(terminal: Terminal, headings: &[&str], rows: &[Vec<String>], 
     let columns: Vec<Laid> = (0..headings.len()).map(column).collect();
     let line = |texts: Vec<&str>| texts.join(GAP).trim_end().to_owned();
     let heading = line(columns.iter().map(|c| c.heading.as_str()).collect());
-    writeln!(out, "{}", terminal.style(Style::Strong, &heading))?;
-    for at in 0..rows.len() {
-        writeln!(out, "{}", line(columns.iter().map(|c| c.fields[at][0].as_str()).collect()))?;
-    }
-    Ok(())
+    let out = &mut Screen::new(out, terminal.colour);
+    styled(Style::Strong, &heading, out)?;
+    (0..rows.len()).try_for_each(|at| out.line(&line(columns.iter().map(|c| c.fields[at][0].as_str()).collect())))
 }
 
 fn part(laid: &Laid, row: usize, line: usize) -> String {

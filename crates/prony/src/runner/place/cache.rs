@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -56,7 +56,7 @@ impl Builds {
     /// Keeps what a build made. That it cannot be kept hurts nobody: it is built again.
     pub fn put(&self, key: &str, copy: &Path) {
         let new = self.directory.join(format!("{key}.{}", std::process::id()));
-        let kept = fs::create_dir_all(&self.directory).is_ok()
+        let kept = private(&self.directory).is_ok()
             && copy_tree(copy, &new).is_ok()
             && fs::rename(&new, self.directory.join(key)).is_ok();
         if !kept {
@@ -73,6 +73,11 @@ impl Builds {
             }
         }
     }
+}
+
+/// Makes the directory with those above it, for its user alone: builds hold whole programs.
+fn private(directory: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
 /// The name of a build: a hash of the copy as it is before, and of all else that a build is told.
@@ -134,7 +139,8 @@ mod tests {
 
     fn program() -> ProgramSpec {
         let text = "[program.x]\ncommand = \"true\"\n";
-        let experiment = crate::load::text(text.into(), "x.toml", &Default::default()).unwrap();
+        let experiment =
+            crate::load::text(text.into(), "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
         experiment.variants()[0].spec.subject.program().unwrap().clone()
     }
 

@@ -30,6 +30,7 @@ use serde_json::{Value, json};
 use super::interrupt::Interrupt;
 use super::observer::Observer;
 use crate::error::Error;
+use crate::paths::utf8;
 use copy::{copy_plan, copy_tree};
 use links::Manifest;
 use setting::Setting;
@@ -123,23 +124,24 @@ impl Places {
         Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
     }
 
-    /// Does every variant's `cleanup`.
+    /// Does every variant's `cleanup`, whatever comes of the others.
     ///
     /// # Errors
-    /// Where one fails.
+    /// The first that fails.
     pub fn clean_up<'s>(
         &self,
         means: Means<'_>,
         program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
     ) -> Result<(), Error> {
+        let mut done = Ok(());
         for (variant, place) in self.made.take() {
             if let Some((program, cleanup)) =
                 program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
             {
-                place.step(means, program, "cleanup", cleanup)?;
+                done = done.and(place.step(means, program, "cleanup", cleanup));
             }
         }
-        Ok(())
+        done
     }
 }
 
@@ -153,6 +155,7 @@ impl Place {
         let in_place = |directory| Self { copy: None, directory, changed: Vec::new(), source: Value::Null };
         let Some(directory) = &program.directory else { return Ok(in_place(None)) };
         let original = sources::canonical(directory)?;
+        utf8(&original)?;
         if program.copy == CopyOf::None {
             return Ok(in_place(Some(original)));
         }

@@ -115,7 +115,8 @@ impl<'a> Setting<'a> {
         env.extend(self.program.env.iter().map(|(name, value)| (name.into(), self.filled(value))));
         self.add_packages(&mut env);
         // A step beside the program (`prepare`, `build`) may have had its supervisor take the scratch along at its end.
-        let made = fs::create_dir_all(self.scratch).and_then(|()| shared::directory(&self.tmp));
+        let again = if self.scratch.exists() { Ok(()) } else { shared::own_directory(self.scratch) };
+        let made = again.and_then(|()| shared::directory(&self.tmp));
         made.map_err(|source| Error::Setup { doing: "make a TMPDIR", source })?;
         env.push(("TMPDIR".into(), self.tmp.clone().into()));
         env.push(("PRONY_MARKS".into(), self.scratch.join(MARKS).into()));

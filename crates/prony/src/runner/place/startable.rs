@@ -20,13 +20,21 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub fn startable(experiment: &Experiment) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
-        let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
-        let Some(command) = program.command.words().into_iter().next().filter(known) else { continue };
-        if seen.insert((command.clone(), program.env.get("PATH").cloned())) && !is_brought(program) {
-            found(program, &command)?;
+        if seen.insert((program.command.words().into_iter().next(), program.env.get("PATH"), &program.directory))
+            && let Some((message, hint)) = lacking(program)
+        {
+            return Err(Error::Arguments { message, hint });
         }
     }
     Ok(())
+}
+
+/// What is said where a program's command is not there, and a hint; `None` where it is, or may still be brought.
+pub fn lacking(program: &ProgramSpec) -> Option<(String, String)> {
+    let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
+    let command = program.command.words().into_iter().next().filter(known)?;
+    let hint = if is_brought(program) { None } else { missing(program, &command) };
+    hint.map(|hint| (format!("cannot find the command `{command}`"), hint))
 }
 
 /// Whether its build, its preparation or its changes may make what it runs.
@@ -34,28 +42,25 @@ const fn is_brought(program: &ProgramSpec) -> bool {
     program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
 }
 
-fn found(program: &ProgramSpec, command: &str) -> Result<(), Error> {
+/// What to do where the command is not there.
+fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
     let directory = program.directory.as_deref().map(Path::new);
     if command.contains('/') {
         let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
-        return is_program(&path).then_some(()).ok_or_else(|| missing(command, of_path(&path)));
+        return (!is_program(&path)).then(|| of_path(&path));
     }
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
     let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
     let entry = |entry: PathBuf| directory.map_or_else(|| entry.clone(), |directory| directory.join(&entry));
     if std::env::split_paths(&path).any(|dir| is_program(&entry(dir).join(command))) {
-        return Ok(());
+        return None;
     }
     let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
-    Err(missing(command, hint(command, here.is_some())))
+    Some(hint(command, here.is_some()))
 }
 
 fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-}
-
-fn missing(command: &str, hint: String) -> Error {
-    Error::Arguments { message: format!("cannot find the command `{command}`"), hint }
 }
 
 fn of_path(path: &Path) -> String {

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use prony_core::conclude::conclude;
+use prony_core::experiment::left_out::LEFT_OUT;
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::TrialSpec;
 use prony_core::guard;
@@ -114,7 +115,7 @@ fn attempt(
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
     let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
-    let mut record = blank(trial, declared(&setting, &place));
+    let mut record = blank(trial, declared(&setting, &place, lab.experiment.records_commands()));
     record.effective["store"] = store::place(&setting, lab.experiment.observe().care);
     (record.started_unix_ms, record.sampler_cpu) = (started_unix_ms, sampled.cpu);
     let more = match watched {
@@ -172,7 +173,7 @@ struct Left<'a> {
 /// Puts into the record how a trial went, and returns what stands among its conditions.
 fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
     let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
-    record.effective["executable"] = json!(executable);
+    record.effective["executable"] = json!(executable.map(|path| path.to_string_lossy().into_owned()));
     let program = setting.program;
     watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
@@ -212,12 +213,14 @@ fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], death
 }
 
 /// What was asked to run.
-fn declared(setting: &Setting<'_>, place: &Place) -> Value {
+fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> Value {
     let program = setting.program;
-    let told = |text: &String| setting.told(text);
+    let told = |text: &String| if commands { setting.told(text) } else { LEFT_OUT.to_owned() };
+    let words =
+        program.command.words().iter().take(if commands { usize::MAX } else { 1 }).map(told).collect::<Vec<_>>();
     json!({
         "program": program.name,
-        "command": program.command.words().iter().map(told).collect::<Vec<_>>(),
+        "command": words,
         "shell": matches!(program.command, CommandLine::Shell { .. }),
         "directory": setting.directory,
         "copy": program.copy,

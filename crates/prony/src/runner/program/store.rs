@@ -98,7 +98,8 @@ mod tests {
 
     fn program(keys: &str) -> ProgramSpec {
         let text = format!("[program.x]\ncommand = \"true\"\n{keys}");
-        let experiment = crate::load::text(text, "x.toml", &Default::default()).unwrap();
+        let experiment =
+            crate::load::text(text, "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
         experiment.variants()[0].spec.subject.program().unwrap().clone()
     }
 

@@ -1,0 +1,79 @@
+//! What a command prints to: text for people, or data for programs.
+
+use std::io::Write;
+
+use crate::error::Error;
+use crate::report::Report;
+use crate::report::render::Render;
+use crate::report::render::terminal::{Terminal, plain_table};
+use crate::screen::{Data, Screen};
+
+/// What a command prints to, and how.
+pub struct Output<'a> {
+    /// Nobody else writes to it: text and data go different ways.
+    out: &'a mut dyn Write,
+    /// Whether a terminal shows it.
+    shown: bool,
+    /// Columns of tables.
+    pub width: Option<usize>,
+    /// Whether colour may be used.
+    colour: bool,
+}
+
+fn unwritten(source: std::io::Error) -> Error {
+    Error::Write { what: "the output".to_owned(), source }
+}
+
+impl<'a> Output<'a> {
+    /// To `out`, which a terminal shows or not.
+    pub fn new(out: &'a mut dyn Write, shown: bool, width: Option<usize>, colour: bool) -> Self {
+        Self { out, shown, width, colour }
+    }
+
+    /// Writes text.
+    ///
+    /// # Errors
+    /// Where it cannot be written; a broken pipe among them.
+    pub fn print(&mut self, text: &str) -> Result<(), Error> {
+        Screen::new(&mut *self.out, self.colour).text(text).map_err(unwritten)
+    }
+
+    /// Writes a report's tables, in the width that was asked for or else the output's.
+    ///
+    /// # Errors
+    /// As [`Output::print`].
+    pub fn report(&mut self, report: &Report, width: Option<usize>) -> Result<(), Error> {
+        let terminal = Terminal { width: width.or(self.width), colour: self.colour };
+        terminal.render(report, &mut *self.out).map_err(unwritten)
+    }
+
+    /// Writes a table of plain texts.
+    ///
+    /// # Errors
+    /// As [`Output::print`].
+    pub fn table(&mut self, headings: &[&str], rows: &[Vec<String>]) -> Result<(), Error> {
+        let terminal = Terminal { width: self.width, colour: self.colour };
+        plain_table(terminal, headings, rows, &mut *self.out).map_err(unwritten)
+    }
+
+    /// Where data for programs go: byte for byte, unless a terminal shows them.
+    pub fn data(&mut self) -> Data<&mut dyn Write> {
+        Data::new(&mut *self.out, self.shown)
+    }
+
+    /// Writes data that is text, such as JSON.
+    ///
+    /// # Errors
+    /// As [`Output::print`].
+    pub fn print_data(&mut self, text: &str) -> Result<(), Error> {
+        self.data().write_all(text.as_bytes()).map_err(unwritten)
+    }
+
+    /// Brings what was printed to where it goes.
+    ///
+    /// # Errors
+    /// As [`Output::print`].
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.out.flush().map_err(unwritten)
+    }
+}

@@ -1,0 +1,584 @@
+//! The program as a hostile user or machine treats it: arguments and folders that are not UTF-8, outputs that are full,
+//! files that are no experiments and no results. Each ends with an exit code of prony's own, never with a panic. And what
+//! programs print, and files are called, is data: it never acts on a terminal, a spreadsheet or another user's files.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use prony::results::{Database, RunStatus};
+
+use crate::programs::PRONY;
+
+const ODD: &[u8] = b"x\xff\xfey";
+
+const STORE: &str = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[store]\nengine = \"memory\"\n\
+    [data]\nrecords = 10\n[[phase]]\nname = \"write\"\nput = {}\n";
+const PROGRAM: &str =
+    "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\ncommand = [\"pwd\"]\ndirectory = \".\"\n";
+
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Self {
+        let place = Self(tempfile::tempdir().unwrap());
+        fs::write(place.path("e.toml"), STORE).unwrap();
+        fs::write(place.path("p.toml"), PROGRAM).unwrap();
+        place
+    }
+
+    /// With a run of a store and a run of a command.
+    fn with_runs() -> Self {
+        let place = Self::new();
+        assert_eq!(place.run(&["run", "e.toml", "-q"]).status.code(), Some(0));
+        assert_eq!(place.run(&["exec", "-q", "-r", "1", "--", "true"]).status.code(), Some(0));
+        place
+    }
+
+    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn command(&self, words: &[impl AsRef<OsStr>]) -> Command {
+        let mut command = Command::new(PRONY);
+        command.args(words).current_dir(self.0.path()).stdin(Stdio::null()).env("PRONY_CACHE", "off");
+        command
+    }
+
+    fn run(&self, words: &[impl AsRef<OsStr>]) -> Output {
+        self.command(words).output().unwrap()
+    }
+}
+
+fn words(line: &str) -> Vec<OsString> {
+    line.split_whitespace().map(OsString::from).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// It ended as prony ends: done, no, or could not.
+fn sound(output: &Output, what: &dyn std::fmt::Debug) -> i32 {
+    let said = text(&output.stderr);
+    assert!(!said.contains("panicked at"), "{what:?}: {said}");
+    let code = output.status.code().unwrap_or_else(|| panic!("{what:?}: {:?}: {said}", output.status));
+    assert!((0..=2).contains(&code), "{what:?}: {code}: {said}");
+    code
+}
+
+/// Each command, as its words before what a test adds.
+const COMMANDS: &[&str] = &[
+    "run",
+    "run e.toml -q --database",
+    "run e.toml -q --scratch",
+    "run e.toml -q --summary",
+    "run e.toml -q --set",
+    "run e.toml -q --resume",
+    "exec -q -r 1 --",
+    "exec -q -r 1 -- true",
+    "exec -q -r 1 true --name",
+    "exec -q -r 1 --input",
+    "grow --raise a=1.. --",
+    "grow e.toml --raise",
+    "tune --over a=1..2 --minimize write.time --",
+    "mark a begin --to",
+    "mark",
+    "check",
+    "check e.toml --scratch",
+    "new",
+    "schema",
+    "show",
+    "show --database",
+    "show --metric",
+    "report",
+    "report --output",
+    "report --format csv --database",
+    "compare",
+    "compare --metric",
+    "compare --baseline",
+    "plot",
+    "profile --output",
+    "ls --database",
+    "rm --yes",
+    "engines",
+];
+
+#[test]
+fn arguments_that_are_not_utf8_end_without_panic() {
+    let place = Place::with_runs();
+    let odd = OsString::from_vec(ODD.to_vec());
+    for line in COMMANDS.iter().chain(&["data --to csv", "data e.toml --to csv --output", "doctor", "nosuch"]) {
+        for more in [vec![odd.clone()], vec![odd.clone(), odd.clone()], vec![OsString::new()]] {
+            let all = [words(line), more].concat();
+            sound(&place.run(&all), &all);
+        }
+    }
+}
+
+#[test]
+fn folders_that_are_not_utf8_are_used_or_refused_by_name() {
+    let place = Place::new();
+    let folder = place.path(OsStr::from_bytes(ODD));
+    fs::create_dir(&folder).unwrap();
+    for name in ["e.toml", "p.toml"] {
+        fs::copy(place.path(name), folder.join(name)).unwrap();
+    }
+    let before: Vec<_> = listed(place.0.path());
+    for line in ["run e.toml -q", "run p.toml -q", "check e.toml", "exec -q -r 1 -- true", "exec -q --profile -- true"]
+    {
+        let output = place.command(&words(line)).current_dir(&folder).output().unwrap();
+        assert_eq!(sound(&output, &line), 2, "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("is not valid UTF-8"), "{line}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("\nhint: "), "{line}: {}", text(&output.stderr));
+    }
+    for line in ["ls", "doctor", "engines", "schema", "new"] {
+        sound(&place.command(&words(line)).current_dir(&folder).output().unwrap(), &line);
+    }
+    for file in ["e.toml", "p.toml"] {
+        let all = [words("run -q --scratch ."), vec![folder.join(file).into_os_string()]].concat();
+        assert_eq!(sound(&place.run(&all), &all), 2);
+    }
+    assert_eq!(listed(place.0.path()), before, "nothing is written to a folder of a similar name");
+}
+
+#[test]
+fn commands_in_folders_that_are_not_utf8_are_measured() {
+    let place = Place::new();
+    let folder = place.path(OsStr::from_bytes(ODD));
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("tool"), "#!/bin/sh\nexit 0\n").unwrap();
+    fs::set_permissions(folder.join("tool"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = [folder.as_os_str().as_bytes(), b":/usr/bin:/bin"].concat();
+    let output = place.command(&words("exec -q -r 1 -- tool")).env("PATH", OsStr::from_bytes(&path)).output().unwrap();
+    assert_eq!(sound(&output, &"exec"), 0, "{}", text(&output.stderr));
+}
+
+fn listed(folder: &Path) -> Vec<OsString> {
+    let mut names: Vec<OsString> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names
+}
+
+fn full() -> Stdio {
+    Stdio::from(fs::OpenOptions::new().write(true).open("/dev/full").unwrap())
+}
+
+const READING: &[&str] = &[
+    "check e.toml",
+    "schema",
+    "schema --reference",
+    "show",
+    "report",
+    "report --html",
+    "report --format json",
+    "report --format csv",
+    "compare",
+    "compare 1 2",
+    "compare --json",
+    "plot",
+    "ls",
+    "engines",
+    "engines memory --json",
+    "data e.toml --to csv",
+    "data --to osmchange --elements 10",
+    "--help",
+    "--version",
+];
+
+#[test]
+fn outputs_that_are_full_are_said_and_end_with_2() {
+    let place = Place::with_runs();
+    for line in READING.iter().chain(&["run e.toml -q", "run e.toml -q --json", "exec -q -r 1 -- true"]) {
+        let output = place.command(&words(line)).stdout(full()).output().unwrap();
+        assert_eq!(sound(&output, line), 2, "{line}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("No space left on device"), "{line}: {}", text(&output.stderr));
+    }
+    for line in [
+        "run e.toml -q --summary /dev/full",
+        "report --output /dev/full",
+        "report --format json --output /dev/full",
+        "data e.toml --to csv --output /dev/full",
+        "mark a begin --to /dev/full",
+        "exec -q -r 1 --save /dev/full -- true",
+        "exec -q -r 1 --export-json /dev/full -- true",
+        "exec -q -r 1 --export-csv /dev/full -- true",
+        "exec -q -r 1 --export-markdown /dev/full -- true",
+    ] {
+        let output = place.run(&words(line));
+        assert_eq!(sound(&output, &line), 2, "{line}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("cannot write"), "{line}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn messages_that_cannot_be_written_end_nothing() {
+    let place = Place::with_runs();
+    for (line, expected) in [
+        ("check nosuch", 2),
+        ("nosuch", 2),
+        ("run e.toml", 0),
+        ("exec -r 1 -- true", 0),
+        ("data e.toml --to csv", 0),
+        ("rm 1 --yes", 0),
+        ("rm 2", 2),
+    ] {
+        let status = place.command(&words(line)).stderr(full()).stdout(Stdio::null()).status().unwrap();
+        assert_eq!(status.code(), Some(expected), "{line}");
+    }
+    let database = Database::open(&place.path("prony.db")).unwrap();
+    assert!(database.runs().unwrap().iter().all(|head| head.id.0 != 1), "the run was deleted all the same");
+}
+
+#[test]
+fn files_of_something_else_are_refused_in_few_words() {
+    let place = Place::with_runs();
+    let garbage: Vec<u8> = (0..20_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    fs::write(place.path("garbage"), &garbage).unwrap();
+    fs::write(place.path("latin"), b"[experiment]\ntitle = \"caf\xe9\"\n").unwrap();
+    fs::write(place.path("deep"), format!("a = {}1{}", "[".repeat(50_000), "]".repeat(50_000))).unwrap();
+    fs::write(place.path("empty"), "").unwrap();
+    let mut damaged = fs::read(place.path("prony.db")).unwrap();
+    damaged.truncate(damaged.len() / 2);
+    fs::write(place.path("half.db"), &damaged).unwrap();
+    damaged.iter_mut().skip(100).step_by(97).for_each(|byte| *byte ^= 0x55);
+    fs::write(place.path("damaged.db"), &damaged).unwrap();
+    for file in ["garbage", "latin", "deep", "empty", "prony.db", "/dev/zero", "/dev/null", ".", "/proc/self/mem"] {
+        for line in ["check", "run -q", "grow --raise a=1..", "data --to csv"] {
+            let all = [words(line), words(file)].concat();
+            let output = place.run(&all);
+            assert_eq!(sound(&output, &all), 2);
+            assert!(output.stderr.len() < 64 << 10, "{all:?}: {} bytes", output.stderr.len());
+        }
+    }
+    let latin = text(&place.run(&["check", "latin"]).stderr);
+    assert!(latin.contains("--> latin:2:13\n"), "{latin}");
+    for file in ["garbage", "half.db", "damaged.db", "e.toml", "/dev/zero", "."] {
+        for line in [
+            "show",
+            "report --html",
+            "report --format csv",
+            "compare",
+            "plot",
+            "ls",
+            "profile",
+            "rm 1 --yes",
+            "run -q --resume",
+        ] {
+            let all = [words(line), words("--database"), words(file)].concat();
+            sound(&place.run(&all), &all);
+        }
+    }
+}
+
+/// Bytes that clear the screen, colour, go back, and turn text around.
+const ACTING: &str = "\u{1b}[2J\u{1b}[31mred\r\u{7}\u{202e}cba\u{2066}\u{200b}\u{9b}31m";
+
+/// Nothing in it acts on a terminal.
+fn harmless(bytes: &[u8], what: &str) {
+    let said = text(bytes);
+    let acts = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t'))
+            || ('\u{200b}'..'\u{2070}').contains(&c)
+                && !c.is_whitespace()
+                && matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    assert!(!said.contains(acts), "{what}: {said:?}");
+}
+
+#[test]
+fn what_names_and_programs_hold_never_acts_on_a_terminal() {
+    let place = Place::new();
+    let toml = |text: &str| serde_json::to_string(text).unwrap().replace('\u{7f}', "\\u007f");
+    let script = format!("printf '%s' {}; printf '%s' {0} >&2; exit 3", "\"$X\"");
+    let body = format!(
+        "[experiment]\ntitle = {0}\nquestion = {0}\n[factors]\nlevel = [{0}, {1}]\n[compare]\nblocks = 1\nbaseline = {{ level = {0} }}\n\
+         [program.x]\nshell = true\ncommand = {2}\nenv = {{ X = \"{{level}}\" }}\n",
+        toml(ACTING),
+        toml(&format!("{ACTING}2")),
+        toml(&script)
+    );
+    fs::write(place.path("h.toml"), &body).unwrap();
+    for line in [
+        "check h.toml",
+        "run h.toml",
+        "run h.toml --json -q",
+        "show --all-metrics",
+        "compare",
+        "compare 1 2",
+        "plot",
+        "ls",
+        "report",
+        "report --html",
+        "report --format json",
+        "plot 1 effects",
+    ] {
+        let output = place.run(&words(line));
+        sound(&output, &line);
+        if !line.contains("json") {
+            harmless(&output.stdout, line);
+        }
+        harmless(&output.stderr, line);
+    }
+    let shown = text(&place.run(&words("show")).stdout);
+    assert!(shown.contains("\\u{1b}[2J"), "{shown}");
+    let output = place.run(&[
+        "exec",
+        "-r",
+        "2",
+        "--",
+        "sh",
+        "-c",
+        "printf \"$1\" >&2; exit 3",
+        ACTING,
+        "--vs",
+        "sh",
+        "-c",
+        "exit 1",
+        ACTING,
+    ]);
+    harmless(&output.stdout, "exec");
+    harmless(&output.stderr, "exec");
+    assert!(text(&output.stdout).contains("\\u{1b}[2J"), "{}", text(&output.stdout));
+    for name in [ACTING, "a\u{1b}[31m.toml"] {
+        for command in ["check", "run", "show", "nosuch", "new"] {
+            let output = place.run(&[command, name]);
+            sound(&output, &command);
+            harmless(&output.stderr, command);
+            harmless(&output.stdout, command);
+        }
+    }
+    let coloured = text(&place.run(&words("--color always show 1")).stdout);
+    let codes: Vec<&str> = coloured.split('\u{1b}').skip(1).map(|rest| &rest[..rest.find('m').unwrap() + 1]).collect();
+    assert!(codes.contains(&"[1m"), "prony's own colours stay: {coloured:?}");
+    assert!(codes.iter().all(|code| ["[0m", "[1m", "[2m", "[31m"].contains(code)), "{codes:?}");
+}
+
+#[test]
+fn csv_of_results_holds_no_formulas() {
+    let place = Place::new();
+    let body = "[factors]\nlevel = [\"=1+1\", \"@x\", \"-x\", -1.5]\n[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n\
+                [program.x]\ncommand = [\"true\", \"{level}\"]\n";
+    fs::write(place.path("h.toml"), body).unwrap();
+    assert_eq!(place.run(&words("run h.toml -q")).status.code(), Some(0));
+    let csv = text(&place.run(&words("report --format csv")).stdout);
+    for cell in ["'=1+1", "'@x", "'-x"] {
+        assert!(csv.contains(&format!(",{cell},")), "{cell}: {csv}");
+    }
+    assert!(csv.contains(",-1.5,"), "a number stays one: {csv}");
+    assert!(!csv.lines().flat_map(|line| line.split(',')).any(|cell| cell.starts_with(['=', '@'])), "{csv}");
+}
+
+fn mode(path: &Path) -> u32 {
+    path.metadata().unwrap_or_else(|error| panic!("{}: {error}", path.display())).permissions().mode() & 0o7777
+}
+
+#[test]
+fn results_and_scratch_are_their_users_alone_unless_shared() {
+    for (shared, file, directory) in [(false, 0o600, "700"), (true, 0o644, "755")] {
+        let place = Place::new();
+        // What stands in the scratch directory lies above the program's TMPDIR.
+        let script = "[program.x]\nshell = true\ncommand = \"stat -c %a $TMPDIR/..; ls -l *.db* | cut -c1-10\"\ndirectory = \".\"\ncopy = \"none\"\n";
+        fs::write(place.path("m.toml"), format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{script}"))
+            .unwrap();
+        let options: &[&str] = if shared { &["--shared"] } else { &[] };
+        let mut command = Command::new("sh");
+        let line = ["run", "m.toml", "-q"].iter().chain(options).copied().collect::<Vec<_>>().join(" ");
+        let output =
+            command.args(["-c", &format!("umask 022; {PRONY} {line}")]).current_dir(place.0.path()).output().unwrap();
+        assert_eq!(sound(&output, &shared), 0, "{}", text(&output.stderr));
+        assert_eq!(mode(&place.path("prony.db")), file);
+        let database = Database::open(&place.path("prony.db")).unwrap();
+        let run = database.runs().unwrap()[0].id;
+        let trial = database.load_run(run).unwrap().trials.remove(0);
+        let said = trial.effective["output"]["stdout"]["first"].as_str().unwrap();
+        let mut lines = said.lines();
+        assert_eq!(lines.next(), Some(directory), "{said}");
+        let modes: Vec<&str> = lines.collect();
+        let expected = if shared { "-rw-r--r--" } else { "-rw-------" };
+        assert!(modes.len() == 3 && modes.iter().all(|mode| *mode == expected), "with log and index: {said}");
+    }
+}
+
+#[test]
+fn what_check_accepts_run_can_begin() {
+    let place = Place::new();
+    fs::write(place.path("file"), "").unwrap();
+    let program = |keys: &str| format!("[program.x]\n{keys}\n");
+    let huge = STORE
+        .replace("\"memory\"", "\"lmdb\"")
+        .replace("records = 10", "records = 1_000_000_000_000\nvalue = { bytes = \"1 MB\" }");
+    for (body, at, message) in [
+        (program("command = \"true\"\ndirectory = \"nowhere\""), "3:13", "cannot find the directory `nowhere`"),
+        (program("command = \"true\"\ndirectory = \"file\""), "3:13", "`file` is not a directory"),
+        (program("command = \"cat\"\ninput = \"nowhere\""), "3:9", "cannot read `nowhere`"),
+        (program("command = \"nosuchcommand\""), "2:11", "cannot find the command `nosuchcommand`"),
+        (
+            program("command = \"true\"\ndirectory = \".\"\nchange = { patch = \"no.patch\" }"),
+            "4:10",
+            "cannot read `no.patch`",
+        ),
+        (huge, "8:11", "are free where the store is put"),
+    ] {
+        fs::write(place.path("x.toml"), &body).unwrap();
+        for command in ["check", "run"] {
+            let output = place.run(&[command, "x.toml"]);
+            let said = text(&output.stderr);
+            assert_eq!(sound(&output, &command), 2, "{body}\n{said}");
+            assert!(said.contains(message) && said.contains(&format!("--> x.toml:{at}\n")), "{command} {body}\n{said}");
+        }
+        assert!(!place.path("prony.db").exists(), "nothing was begun");
+    }
+    for line in ["check e.toml --database nowhere/x.db", "run e.toml --scratch nowhere"] {
+        let output = place.run(&words(line));
+        assert!(sound(&output, &line) == 2 && text(&output.stderr).contains("nowhere"), "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn exports_that_cannot_be_written_are_found_before_anything_runs() {
+    let place = Place::new();
+    for option in ["--export-json", "--export-csv", "--export-markdown"] {
+        let output = place.run(&["exec", "-r", "1", option, "nowhere/x", "--", "touch", "ran"]);
+        assert_eq!(sound(&output, &option), 2);
+        assert!(text(&output.stderr).contains("cannot write `nowhere/x`"), "{}", text(&output.stderr));
+        assert!(!place.path("ran").exists(), "{option}");
+    }
+    fs::write(place.path("x.json"), "x".repeat(1 << 20)).unwrap();
+    assert_eq!(place.run(&words("exec -q -r 1 --export-json x.json -- true")).status.code(), Some(0));
+    let written: serde_json::Value = serde_json::from_slice(&fs::read(place.path("x.json")).unwrap()).unwrap();
+    assert!(written.is_object(), "what stood there is gone whole");
+}
+
+#[test]
+fn save_writes_over_a_file_only_where_it_is_told() {
+    let place = Place::new();
+    let before = fs::read(place.path("e.toml")).unwrap();
+    let output = place.run(&words("exec -q -r 1 --save e.toml -- touch ran"));
+    let said = text(&output.stderr);
+    assert_eq!(sound(&output, &"save"), 2);
+    assert!(said.contains("`e.toml` exists already") && said.contains("hint: ") && said.contains("--force"), "{said}");
+    assert!(!place.path("ran").exists() && fs::read(place.path("e.toml")).unwrap() == before);
+    assert_eq!(place.run(&words("exec -q -r 1 --save e.toml --force -- true")).status.code(), Some(0));
+    assert_eq!(place.run(&words("exec -q -r 1 --save new.toml -- true")).status.code(), Some(0));
+    assert_eq!(fs::read(place.path("e.toml")).unwrap(), fs::read(place.path("new.toml")).unwrap());
+}
+
+#[test]
+fn compare_refuses_a_metric_that_the_run_does_not_have() {
+    let place = Place::with_runs();
+    for metric in ["nosuch", "nosuch.time", "write.nosuch"] {
+        for more in ["1", "1 2", "1 --json"] {
+            let all = [words("compare"), words(more), words("--metric"), words(metric)].concat();
+            let output = place.run(&all);
+            assert_eq!(sound(&output, &all), 2, "{}", text(&output.stdout));
+        }
+    }
+    let said = text(&place.run(&words("compare 1 --metric nosuch.time")).stderr);
+    assert!(said.contains("no phase `nosuch`") && said.contains("`write`"), "{said}");
+    assert_eq!(place.run(&words("compare 1 --metric write.time")).status.code(), Some(0));
+}
+
+#[test]
+fn resume_of_a_finished_run_changes_nothing() {
+    let place = Place::new();
+    // It stops at the first interim analysis, and has blocks left.
+    let body = "[factors]\nt = [\"0\", \"0.1\"]\n[compare]\nblocks = { min = 6, max = 12 }\nbaseline = { t = \"0\" }\n\
+                [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"sleep\", \"{t}\"]\n";
+    fs::write(place.path("r.toml"), body).unwrap();
+    assert_eq!(sound(&place.run(&words("run r.toml -q")), &"run"), 0);
+    let state = || {
+        let database = Database::open(&place.path("prony.db")).unwrap();
+        let head = database.runs().unwrap().remove(0);
+        let trials = database.load_run(head.id).unwrap().trials.len();
+        (head.status, head.ended_unix_ms, head.planned, trials)
+    };
+    let before = state();
+    assert_eq!(before.0, RunStatus::Done);
+    let output = place.run(&words("run --resume 1"));
+    assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
+    assert_eq!(state(), before);
+    assert!(text(&output.stderr).contains("run 1 is done: nothing was run"), "{}", text(&output.stderr));
+    assert!(!output.stdout.is_empty(), "its tables are shown");
+}
+
+#[test]
+fn a_cleanup_that_fails_still_shows_the_figures() {
+    let place = Place::new();
+    let body =
+        "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ncleanup = \"exit 7\"\n";
+    fs::write(place.path("c.toml"), body).unwrap();
+    for line in ["run c.toml -q", "exec -q -r 2 --cleanup false -- true"] {
+        let output = place.run(&words(line));
+        let (out, said) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(sound(&output, &line), 2, "{said}");
+        assert!(said.contains("cleanup of program") && said.contains("the trials are done and kept"), "{line}: {said}");
+        assert!(out.contains("2 ok") || out.contains("2 finished: 2 ok"), "{line}: {out}");
+    }
+    let database = Database::open(&place.path("prony.db")).unwrap();
+    assert!(database.runs().unwrap().iter().all(|head| head.status == RunStatus::Done));
+}
+
+#[test]
+fn an_input_that_is_endless_is_no_experiment() {
+    let place = Place::new();
+    File::create(place.path("long.toml")).unwrap().set_len(5 << 20).unwrap();
+    let output = place.run(&words("check long.toml"));
+    assert_eq!(sound(&output, &"check"), 2);
+    assert!(text(&output.stderr).contains("longer than 4 MiB"), "{}", text(&output.stderr));
+}
+
+/// Every byte of the results: the database with its log.
+fn results(place: &Place) -> Vec<u8> {
+    let files = ["prony.db", "prony.db-wal"].map(|name| fs::read(place.path(name)).unwrap_or_default());
+    files.concat()
+}
+
+fn holds(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|part| part == text.as_bytes())
+}
+
+#[test]
+fn command_lines_can_be_kept_out_of_the_record() {
+    let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\nrecord_commands = false\n[program.x]\nshell = true\n\
+                command = \"true TOPSECRET1\"\nprepare = \"true TOPSECRET2\"\nenv = { PASS = \"TOPSECRET3\" }\n\
+                input = { text = \"TOPSECRET4\" }\n";
+    let place = Place::new();
+    fs::write(place.path("s.toml"), body.replace("record_commands = false\n", "")).unwrap();
+    assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
+    assert!((1..=4).all(|n| holds(&results(&place), &format!("TOPSECRET{n}"))), "without the key all of it is kept");
+
+    let place = Place::new();
+    fs::write(place.path("s.toml"), body).unwrap();
+    assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
+    let exec = words("exec -q -r 1 --omit-commands --env PASS=TOPSECRET3 --prepare :TOPSECRET2 -- echo");
+    assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
+    // What programs print is not left out.
+    let kept = results(&place);
+    assert!(holds(&kept, "left out of the record") && (2..=4).all(|n| !holds(&kept, &format!("TOPSECRET{n}"))));
+    for line in
+        ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"]
+    {
+        let output = place.run(&words(line));
+        assert_eq!(sound(&output, &line), 0, "{}", text(&output.stderr));
+        assert!(!text(&output.stdout).contains("TOPSECRET"), "{line}: {}", text(&output.stdout));
+    }
+    let mut database = Database::open(&place.path("prony.db")).unwrap();
+    let run = database.runs().unwrap()[0].id;
+    database.end_run(run, RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    let output = place.run(&words("run --resume 1"));
+    let said = text(&output.stderr);
+    assert!(sound(&output, &"resume") == 2 && said.contains("run 1 keeps no command lines"), "{said}");
+    let output = place.run(&words("run s.toml --resume 1 -q"));
+    assert_eq!(sound(&output, &"resume"), 0, "{}", text(&output.stderr));
+    fs::write(place.path("s.toml"), body.replace("TOPSECRET1", "other")).unwrap();
+    let mut database = Database::open(&place.path("prony.db")).unwrap();
+    database.end_run(run, RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    let output = place.run(&words("run s.toml --resume 1 -q"));
+    assert!(sound(&output, &"resume") == 2, "another file is known as another");
+}

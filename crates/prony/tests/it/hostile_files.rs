@@ -1,0 +1,234 @@
+//! Experiment files as nobody means them, given to the checker in process: bytes flipped, parts doubled, cut and mixed, and
+//! files that are far too long. The checker once printed 848 MB for one file, and took 20 s for another.
+
+use std::fs;
+use std::path::PathBuf;
+
+use prony::error::Error;
+use prony::load;
+use prony_core::experiment::{Anywhere, Overrides};
+
+/// More than what any set of 20 problems takes.
+const MOST: usize = 128 << 10;
+
+fn shipped() -> Vec<String> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let mut open = vec![folder];
+    let mut texts = Vec::new();
+    while let Some(folder) = open.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "toml") {
+                texts.push(fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    texts.sort();
+    texts
+}
+
+/// What the checker says of a text: nothing, where it accepts it.
+fn said(text: &str) -> String {
+    match load::text(text.to_owned(), "x.toml", &Overrides::default(), &Anywhere) {
+        Ok(_) => String::new(),
+        Err(error) => error.text(),
+    }
+}
+
+/// SplitMix64.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, most: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((x ^ (x >> 31)) % most.max(1) as u64) as usize
+    }
+
+    fn mutate(&mut self, bytes: &mut Vec<u8>, other: &[u8]) {
+        const TOKENS: [&str; 24] = [
+            "{",
+            "}",
+            "[",
+            "]",
+            "\"",
+            "'''",
+            "\n",
+            "=",
+            ".",
+            "{i}",
+            "{dir}",
+            "{env.X}",
+            "\\u0000",
+            "\u{1b}[2J",
+            "\u{202e}",
+            "-1",
+            "0",
+            "1e999",
+            "99999999999999999999",
+            "\"0 s\"",
+            "nan",
+            "[[phase]]\n",
+            "true",
+            "#",
+        ];
+        let at = self.below(bytes.len() + 1);
+        let end = (at + self.below(200)).min(bytes.len());
+        match self.below(6) {
+            0 if at < bytes.len() => bytes[at] ^= 1 << self.below(8),
+            1 => bytes.truncate(at),
+            2 => drop(bytes.drain(at..end)),
+            3 => {
+                let part = bytes[at..end].to_vec();
+                bytes.splice(at..at, part);
+            }
+            4 => {
+                let from = self.below(other.len() + 1);
+                let part = &other[from..(from + self.below(200)).min(other.len())];
+                bytes.splice(at..at, part.iter().copied());
+            }
+            _ => {
+                let token = TOKENS[self.below(TOKENS.len())];
+                bytes.splice(at..at, token.bytes());
+            }
+        }
+    }
+}
+
+#[test]
+fn checker_takes_any_text_without_panic_and_says_little() {
+    let texts = shipped();
+    assert!(texts.len() > 5, "the experiments are here");
+    let mut chance = Chance(9);
+    let mut refused = 0;
+    for round in 0..4_000 {
+        let mut bytes = texts[round % texts.len()].clone().into_bytes();
+        let other = texts[chance.below(texts.len())].clone().into_bytes();
+        for _ in 0..=chance.below(4) {
+            chance.mutate(&mut bytes, &other);
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let Ok(said) = std::panic::catch_unwind(|| said(&text)) else { panic!("round {round} panics on:\n{text}") };
+        assert!(said.len() < MOST, "round {round}: {} bytes are said", said.len());
+        refused += usize::from(!said.is_empty());
+    }
+    assert!(refused > 1_000, "{refused} were refused: the texts are hardly changed");
+}
+
+/// A file in which each of `n` values is at fault.
+fn faulty(kind: &str, n: usize) -> String {
+    let list = |one: &dyn Fn(usize) -> String| (0..n).map(one).collect::<Vec<_>>().join(", ");
+    let store = "[store]\nengine = \"{e}\"\n[data]\nrecords = 10\n[[phase]]\nname = \"write\"\nput = {}\n";
+    match kind {
+        "engines" => format!("[factors]\ne = [{}]\n{store}", list(&|at| format!("\"none{at}\""))),
+        "levels twice" => format!("[factors]\ne = [{}]\n{store}", list(&|at| format!("\"none{}\"", at / 2))),
+        "skips" => format!(
+            "[factors]\ne = [\"memory\", \"lmdb\"]\n[design]\nskip = [{}]\n{store}",
+            list(&|at| format!("{{ e = \"none{at}\" }}"))
+        ),
+        "keys" => format!(
+            "{}\n[factors]\ne = [\"memory\"]\n{store}",
+            (0..n).map(|at| format!("key{at} = {at}\n")).collect::<String>()
+        ),
+        "metrics" => format!(
+            "[factors]\ne = [\"memory\"]\n[compare]\nmetrics = [{}]\n{store}",
+            list(&|at| format!("\"phase{at}.time\""))
+        ),
+        "phases" => format!(
+            "[factors]\ne = [\"memory\"]\n{store}{}",
+            (0..n).map(|at| format!("[[phase]]\nname = \"p{}\"\nget = {{}}\n", at / 2)).collect::<String>()
+        ),
+        _ => unreachable!(),
+    }
+}
+
+const KINDS: [&str; 6] = ["engines", "levels twice", "skips", "keys", "metrics", "phases"];
+
+#[test]
+fn problems_are_shown_up_to_20_and_the_others_counted() {
+    for kind in KINDS {
+        let text = said(&faulty(kind, 500));
+        let shown = text.lines().filter(|line| line.starts_with("error: ")).count();
+        assert_eq!(shown, 21, "{kind}: 20 and the sum:\n{text}");
+        assert!(text.contains("\nand ") && text.contains(" more problems\n"), "{kind}:\n{text}");
+        assert!(text.len() < MOST, "{kind}: {} bytes", text.len());
+    }
+    let text = said(&faulty("engines", 8_000));
+    assert!(text.len() < MOST && text.ends_with("`x.toml` has 8000 problems; nothing was run\n"), "{}", text.len());
+    let three = said(&faulty("engines", 3));
+    assert!(!three.contains("more problems") && three.contains("`x.toml` has 3 problems"), "{three}");
+}
+
+/// CPU time of this thread: a busy machine does not change it.
+fn cpu(work: impl Fn()) -> f64 {
+    let now = || {
+        let at = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        at.tv_sec as f64 + at.tv_nsec as f64 / 1e9
+    };
+    let one = || {
+        let began = now();
+        work();
+        now() - began
+    };
+    (0..3).map(|_| one()).fold(f64::INFINITY, f64::min)
+}
+
+/// Eight times the problems take eight times the work, not sixty-four times.
+#[test]
+fn checker_takes_time_in_proportion_to_the_problems() {
+    for kind in KINDS {
+        let of = |n| {
+            let text = faulty(kind, n);
+            cpu(|| drop(said(&text)))
+        };
+        let (small, large) = (of(1_000), of(8_000));
+        assert!(large < small * 32.0 + 0.05, "{kind}: {small} s of CPU for 1,000, {large} for 8,000");
+    }
+}
+
+#[test]
+fn far_too_many_levels_are_refused_at_once() {
+    let text = said(&faulty("engines", 200_000));
+    assert!(text.contains("the factors make more than 100000 combinations"), "{}", &text[..text.len().min(2_000)]);
+    let text = said(&faulty("engines", 20_000));
+    assert!(text.contains("20000 variants would run; the most are 10000"), "{}", &text[..text.len().min(2_000)]);
+}
+
+#[test]
+fn values_that_no_run_can_begin_with_are_faults_with_their_place() {
+    let store = |limits: &str, phase: &str| {
+        format!(
+            "[compare]\nblocks = 1\n{limits}\n[store]\nengine = \"memory\"\n[data]\nrecords = 10\n[[phase]]\nname = \"write\"\n{phase}\n"
+        )
+    };
+    let program = |keys: &str| format!("[program.x]\n{keys}\n");
+    for (text, line, message) in [
+        (store("alpha = 0", "put = {}"), 3, "`alpha` cannot be `0`"),
+        (store("alpha = \"100%\"", "put = {}"), 3, "`alpha` cannot be `100%`"),
+        (store("[limits]\ntime = \"0 s\"", "put = {}"), 4, "`time` cannot be zero"),
+        (store("[limits]\ntime = { trial = \"0 ms\" }", "put = {}"), 4, "`trial` cannot be zero"),
+        (store("[limits]\ntime = { phase = \"0 ns\" }", "put = {}"), 4, "`phase` cannot be zero"),
+        (store("[observe]\nthroughput = \"0 s\"", "put = {}"), 4, "`throughput` cannot be zero"),
+        (store("", "put = { duration = \"0 s\" }"), 10, "`duration` cannot be zero"),
+        (store("", "limit = \"0 s\"\nput = {}"), 10, "`limit` cannot be zero"),
+        (store("", "pause = \"0 s\""), 10, "`pause` cannot be zero"),
+        (store("", "settle = { quiet = \"0 s\" }"), 10, "`quiet` cannot be zero"),
+        (program("command = [\"true\", \"a\\u0000b\"]"), 2, "cannot contain the character NUL"),
+        (program("command = \"true\"\nenv = { A = \"\\u0000\" }"), 3, "cannot contain the character NUL"),
+        (program("command = \"true\"\ndirectory = \"a\\u0000\""), 3, "cannot contain the character NUL"),
+    ] {
+        let Err(Error::Experiment { problems, .. }) =
+            load::text(text.clone(), "x.toml", &Overrides::default(), &Anywhere)
+        else {
+            panic!("accepted:\n{text}")
+        };
+        let found = problems.iter().find(|problem| problem.message.contains(message));
+        let found = found.unwrap_or_else(|| panic!("no `{message}` among {problems:#?}"));
+        assert_eq!(found.line, line, "{text}");
+        assert!(found.column > 1, "the place of the value");
+    }
+    let accepted = program("command = \"cat\"\ninput = { text = \"a\\u0000b\" }");
+    assert_eq!(said(&accepted), "", "data may hold any character");
+}
