@@ -20,6 +20,8 @@ pub struct Course {
     began: Nanos,
     /// What earlier sessions took.
     before: Nanos,
+    /// What came before the first block: the machine's limits, memory that is touched.
+    setup: Nanos,
     /// The end of the last trial.
     marked: Nanos,
     /// What was done once, in all of this session, up to there.
@@ -49,6 +51,7 @@ impl Course {
         Self {
             began,
             before: Nanos::ZERO,
+            setup: Nanos::ZERO,
             marked: began,
             once: Nanos::ZERO,
             block: Nanos::ZERO,
@@ -77,10 +80,17 @@ impl Course {
         }
     }
 
+    /// The first block begins now: what came before it is done once.
+    pub fn is_set_up(&mut self, now: Nanos) {
+        self.setup = now.since(self.began);
+    }
+
     /// A trial ended now; `once` is what was done once in this session so far. What it took.
     pub fn trial_ended(&mut self, variant: usize, now: Nanos, once: Nanos) -> Spent {
-        let spent = Spent { time: now.since(self.marked).since(once.since(self.once)), once: once.since(self.once) };
-        (self.marked, self.once) = (now, once);
+        let all = self.setup + once;
+        let once = all.since(self.once);
+        let spent = Spent { time: now.since(self.marked).since(once), once };
+        (self.marked, self.once) = (now, all);
         self.count(variant, spent.time);
         spent
     }
@@ -173,7 +183,7 @@ mod tests {
         Nanos::from_nanos((seconds * 1e9) as u64)
     }
 
-    /// Runs a plan by a scripted clock that begins at 1000 s: `took` says what a trial takes, `once` what is done once
+    /// Runs a plan by a scripted clock that begins at 1000 s, with 15 s before the first block: `took` says what a trial takes, `once` what is done once
     /// before it. Calls `seen` after each trial with the clock; when it ended, and the blocks that ran.
     fn run(
         experiment: &Experiment,
@@ -183,7 +193,8 @@ mod tests {
     ) -> (f64, u32) {
         let plan = plan(experiment);
         let mut course = Course::new(experiment, &plan, at(1000.0));
-        let (mut clock, mut done_once) = (1000.0, 0.0);
+        let (mut clock, mut done_once) = (1015.0, 0.0);
+        course.is_set_up(at(clock));
         for block in plan.chunk_by(|a, b| a.block == b.block) {
             if !course.goes_on(at(clock)) {
                 break;
@@ -208,9 +219,9 @@ mod tests {
         let ended = run(&experiment("blocks = 20"), took, build, |course, clock| {
             left.push((course.left(at(clock)).unwrap().as_secs_f64(), clock - 1000.0));
         });
-        assert_eq!(ended, (300.0, 20));
+        assert_eq!(ended, (315.0, 20));
         for (said, clock) in &left[2..] {
-            assert!((said - (300.0 - clock)).abs() < 1e-6, "{said} at {clock}");
+            assert!((said - (315.0 - clock)).abs() < 1e-6, "{said} at {clock}");
         }
     }
 

@@ -242,6 +242,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     if lab.experiment.observe().care == Care::Light {
         campaign.database.sync_every(LAZY)?;
     }
+    course.is_set_up(monotonic());
     let ran = blocks(&mut campaign, lab, (&looks, &mut course), &mut summary, observer)
         .and_then(|()| campaign.keep_gathered())
         .and_then(|()| {

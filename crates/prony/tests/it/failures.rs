@@ -477,7 +477,7 @@ fn full_disk_is_named_and_gives_no_verdict_of_speed() {
     let Some(disk) = SmallDisk::new() else { return };
     let bench = Bench::new();
     let body = "[factors]\nengine = [\"lmdb\", \"sqlite\"]\n[compare]\nbaseline = { engine = \"lmdb\" }\nblocks = 3\n\
-                [store]\nengine = \"{engine}\"\n[data]\nrecords = 20_000\nvalue = { bytes = 2_000 }\n\
+                [store]\nengine = \"{engine}\"\n[data]\nrecords = 8_000\nvalue = { bytes = 2_000 }\n\
                 [[phase]]\nname = \"write\"\nput = {}\n[[phase]]\nname = \"read\"\nget = {}\n";
     std::fs::write(bench.path("full.toml"), body).unwrap();
     let output = bench.prony(&["run", "full.toml", "--quiet", "--scratch", disk.0.path().to_str().unwrap()]);
