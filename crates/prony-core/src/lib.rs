@@ -11,6 +11,7 @@ pub mod latency;
 pub mod metric;
 pub mod outcome;
 pub mod plan;
+pub mod processes;
 pub mod profile;
 pub mod protocol;
 mod random;

@@ -243,6 +243,7 @@ fn export(arguments: &Arguments, run: RunId) -> Result<(), Error> {
             format,
             what: What::Results,
             output: None,
+            processes: false,
             html: false,
         };
         let failed = |source| Error::Write { what: format!("`{}`", path.display()), source };

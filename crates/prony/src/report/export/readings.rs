@@ -15,7 +15,7 @@ use crate::results::RunData;
 /// [`Error::Write`].
 pub fn readings(data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
     let trials = Trials::new(data);
-    let further = ["phase", "action", "timed", "completion", "instance", "metric", "value", "unit", "missing"];
+    let further = ["phase", "action", "timed", "completion", "instance", "metric", "value", "unit", "missing", "last_active"];
     rows.begin(&trials.columns(&further)).map_err(unwritten)?;
     for trial in &data.trials {
         let fields = trials.fields(trial);
@@ -30,6 +30,7 @@ fn of_phase(fields: &[Field<'_>], phase: &PhaseRecord, rows: &mut dyn Rows) -> R
     let mut row = fields.to_vec();
     row.extend([Field::Text(&phase.name), Field::Text(&phase.action), Field::Bool(phase.timed)]);
     row.push(Field::Text(completion(phase.completion)));
+    let last_active = phase.last_sign().map_or(Field::None, |sign| Field::Text(sign.name()));
     for (instance, readings) in &phase.readings {
         for (key, reading) in readings {
             let metric = key.0.to_string();
@@ -41,6 +42,7 @@ fn of_phase(fields: &[Field<'_>], phase: &PhaseRecord, rows: &mut dyn Rows) -> R
                 reading.measured().map_or(Field::None, |value| Field::Number(*value)),
                 Field::Text(unit(key.0.metric.unit())),
                 missing.as_deref().map_or(Field::None, Field::Text),
+                last_active,
             ]);
             rows.row(&row).map_err(unwritten)?;
         }

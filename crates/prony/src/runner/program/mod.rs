@@ -180,10 +180,12 @@ fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, l
     fill(record, spec, &watched, probing);
     record.effective["replicas"] = replicas::told::told(setting, &watched.replicas);
     record.ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
+    let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     json!({
         "executed_after": watched.executed.since(watched.released),
         "memory": watched.ended.memory,
         "killed_at_the_end": finished.killed,
+        "settled": assemble::watched(spec.phases.iter().enumerate().map(settled)),
         "probe": told::probe(&spec.phases, &watched, probing, &deaths),
     })
 }
@@ -250,7 +252,6 @@ fn fill(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: 
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
-        "settled": told::settled(&spec.phases, watched),
         "store": store,
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {
