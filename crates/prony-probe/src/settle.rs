@@ -518,7 +518,10 @@ mod tests {
     #[test]
     fn a_timer_that_ticks_while_the_kernel_is_waited_for_is_in_no_settle_time() {
         // 5 ms of work every second, of which each is 5 % of the look it falls in.
-        let ticking = |ms: u64| Activity { cpu: Reading::Measured(Nanos::from_millis(ms.min(800) + ms / 1000 * 5)), ..flushed_later(ms) };
+        let ticking = |ms: u64| Activity {
+            cpu: Reading::Measured(Nanos::from_millis(ms.min(800) + ms / 1000 * 5)),
+            ..flushed_later(ms)
+        };
         near(&found(ticking), 1000);
         let without = found(|ms| Activity { unwritten: kb(0), ..ticking(ms) });
         assert_eq!(found(ticking).time, without.time, "it does not depend on the kernel");

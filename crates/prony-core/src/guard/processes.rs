@@ -34,20 +34,25 @@ pub fn check(record: &TrialRecord) -> Option<Finding> {
     let known = known(record);
     let shown = |instance: &&String| {
         let known = record.series.iter().zip(&names).any(|(p, of)| of == *instance && known.contains(p.role.as_str()));
-        name(instance).is_some() && *instance != NOT_ATTRIBUTED && Some(*instance) != first.map(|(_, name)| name) && !known
+        name(instance).is_some()
+            && *instance != NOT_ATTRIBUTED
+            && Some(*instance) != first.map(|(_, name)| name)
+            && !known
     };
     let all: BTreeSet<&String> = record.phases.iter().flat_map(|phase| phase.readings.keys()).filter(shown).collect();
-    let parts = all.into_iter().map(|instance| (name(instance).unwrap_or(instance), cpu(record, instance), memory(record, instance)));
+    let parts = all
+        .into_iter()
+        .map(|instance| (name(instance).unwrap_or(instance), cpu(record, instance), memory(record, instance)));
     let large = |part: Part, least: f64| part.share > PART && part.own >= least;
     let (cpu_from, memory_from) = (LEAST_CPU.as_nanos() as f64, LEAST_MEMORY.as_bytes() as f64);
-    let parts: Vec<_> =
-        parts.filter(|(_, cpu, memory)| large(*cpu, cpu_from) || large(*memory, memory_from)).collect();
+    let parts: Vec<_> = parts.filter(|(_, cpu, memory)| large(*cpu, cpu_from) || large(*memory, memory_from)).collect();
     let named: Vec<String> = parts.iter().map(|(name, cpu, memory)| sentence(name, *cpu, *memory)).collect();
     if named.is_empty() {
         return None;
     }
     let hint = "`prony show --processes` has the figures of each process";
-    let data: BTreeMap<_, _> = parts.iter().map(|(name, cpu, memory)| (*name, json!({ "cpu": cpu.share, "anon": memory.share }))).collect();
+    let data: BTreeMap<_, _> =
+        parts.iter().map(|(name, cpu, memory)| (*name, json!({ "cpu": cpu.share, "anon": memory.share }))).collect();
     Some(Finding::of("process_share", Severity::Note, named.join("; "), hint).with(json!(data)))
 }
 
@@ -74,9 +79,10 @@ fn measured(phase: &PhaseRecord, instance: &str, key: MetricKey) -> Option<f64> 
 /// Over all phases in which the whole is known.
 fn cpu(record: &TrialRecord, instance: &str) -> Part {
     let key = MetricKey::amount(Metric::Cpu);
-    let phases = record.phases.iter().filter_map(|phase| {
-        Some((measured(phase, instance, key).unwrap_or_default(), measured(phase, "", key)?))
-    });
+    let phases = record
+        .phases
+        .iter()
+        .filter_map(|phase| Some((measured(phase, instance, key).unwrap_or_default(), measured(phase, "", key)?)));
     let (own, all) = phases.fold((0.0, 0.0), |(own, all), (one, whole)| (own + one, all + whole));
     Part { own, share: if all > 0.0 { own / all } else { 0.0 } }
 }
@@ -84,7 +90,8 @@ fn cpu(record: &TrialRecord, instance: &str) -> Part {
 /// The largest of any phase.
 fn memory(record: &TrialRecord, instance: &str) -> Part {
     let key = MetricKey::gauge(Metric::Anon, Stat::Max);
-    let most = |instance: &str| record.phases.iter().filter_map(|phase| measured(phase, instance, key)).fold(0.0, f64::max);
+    let most =
+        |instance: &str| record.phases.iter().filter_map(|phase| measured(phase, instance, key)).fold(0.0, f64::max);
     let (own, all) = (most(instance), most(""));
     Part { own, share: if all > 0.0 { own / all } else { 0.0 } }
 }
@@ -105,25 +112,32 @@ mod tests {
             let keys = [cpu, (MetricKey::gauge(Metric::Anon, Stat::Max), memory)];
             keys.map(|(key, value)| (MetricKeyText(key), Reading::Measured(value))).into_iter().collect()
         };
-        record.series = (0..).zip(processes).map(|(n, (role, command, ..))| {
-            let sample = ProcessSample { at: Nanos::from_millis(u64::from(n)), ..ProcessSample::default() };
-            ProcessSeries { pid: 99 - n, role: (*role).into(), command: (*command).into(), samples: vec![sample] }
-        }).collect();
+        record.series = (0..)
+            .zip(processes)
+            .map(|(n, (role, command, ..))| {
+                let sample = ProcessSample { at: Nanos::from_millis(u64::from(n)), ..ProcessSample::default() };
+                ProcessSeries { pid: 99 - n, role: (*role).into(), command: (*command).into(), samples: vec![sample] }
+            })
+            .collect();
         let names = instances(&record.series);
         let phase = &mut record.phases[0].readings;
         phase.insert(String::new(), readings(4e9, 100e6));
         phase.insert(NOT_ATTRIBUTED.into(), readings(2e9, 0.0));
-        phase.extend(names.into_iter().zip(processes).map(|(name, (_, _, cpu, memory))| (name, readings(*cpu, *memory))));
+        phase.extend(
+            names.into_iter().zip(processes).map(|(name, (_, _, cpu, memory))| (name, readings(*cpu, *memory))),
+        );
         record
     }
 
     #[test]
     fn a_second_process_with_a_good_part_is_named() {
-        let found = check(&trial(&[("site", "node", 2e9, 50e6), ("site", "node", 1.5e9, 30e6), ("site", "sh", 0.3e9, 5e6)]));
+        let found =
+            check(&trial(&[("site", "node", 2e9, 50e6), ("site", "node", 1.5e9, 30e6), ("site", "sh", 0.3e9, 5e6)]));
         let found = found.expect("38 % are a good part");
         assert!(found.message.starts_with("the process `site.node.2` used 38 % of the CPU time"), "{}", found.message);
         assert!(!found.message.contains("site.sh") && !found.message.contains("attributed"), "{}", found.message);
-        let memory = check(&trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)])).expect("memory counts");
+        let memory =
+            check(&trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)])).expect("memory counts");
         assert!(memory.message.contains("`site.cache`") && memory.message.contains("40 %"), "{}", memory.message);
     }
 

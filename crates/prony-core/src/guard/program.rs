@@ -269,8 +269,7 @@ pub(super) mod tests {
     fn quiet_that_was_not_seen_whole_is_named() {
         let blind = json!({ "quiet": 1, "result": { "blind": ["bytes written: not permitted: `/proc/7/io`"] } });
         let conditions = json!({ "settled": { "a": blind } });
-        let [found] =
-            check(&TrialRecord { conditions, ..record(Outcome::Ok, Value::Null) }).try_into().unwrap();
+        let [found] = check(&TrialRecord { conditions, ..record(Outcome::Ok, Value::Null) }).try_into().unwrap();
         assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
         assert!(found.message.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
     }

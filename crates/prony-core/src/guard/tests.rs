@@ -8,9 +8,8 @@ use super::arms::{self, Arm};
 use super::weather::{Weather, disturbed_trials};
 use super::{Finding, Severity, percent, trial};
 use crate::experiment::spec::{
-    Action, Amount, DataSpec, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign, Size, StoreSpec,
-    not_settled,
-    Subject, TrialSpec, ValueSpec,
+    Action, Amount, DataSpec, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign, Size,
+    StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
 };
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::outcome::{Ending, Outcome};
@@ -272,11 +271,7 @@ fn a_disk_is_nearly_full_by_share_or_by_need() {
 /// A settle phase's spec is data too: nothing about it may trip the guards of timed work.
 #[test]
 fn phases_not_reached_are_left_alone() {
-    let within = SettleSpec {
-        quiet: Nanos::from_secs(5),
-        within: Nanos::from_secs(60),
-        ..SettleSpec::default()
-    };
+    let within = SettleSpec { quiet: Nanos::from_secs(5), within: Nanos::from_secs(60), ..SettleSpec::default() };
     let mut with_settle = spec("lmdb");
     with_settle.phases.push(phase_spec("settle", Action::Settle(within)));
     let mut trial_record = calm();

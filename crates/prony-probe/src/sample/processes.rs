@@ -104,7 +104,8 @@ impl Processes<'_> {
         let pid = self.series[at].pid;
         let first = |at: usize| self.series[at].samples.first().map(|sample| sample.at);
         let same = (0..self.series.len()).filter(|other| self.series[*other].pid == pid);
-        let last = same.filter(|other| first(*other).is_some_and(|first| first <= by)).max_by_key(|other| first(*other));
+        let last =
+            same.filter(|other| first(*other).is_some_and(|first| first <= by)).max_by_key(|other| first(*other));
         processes.iter().find(|process| process.pid == pid).filter(|_| last.is_none_or(|last| last == at))
     }
 }

@@ -61,9 +61,9 @@ pub(super) fn burst_then_idle(bench: &Bench) -> Result<Ran, Error> {
 /// Writes the pages later, and says when they were written; missing where the kernel had done it before.
 fn written_later(file: &File, directory: &Path) -> Reading<Nanos> {
     std::thread::sleep((BURST + LATER).to_duration());
-    let dirty = cache::resident(directory).measured().is_none_or(|found| {
-        found.unwritten().measured().is_none_or(|unwritten| *unwritten > spec().bytes)
-    });
+    let dirty = cache::resident(directory)
+        .measured()
+        .is_none_or(|found| found.unwritten().measured().is_none_or(|unwritten| *unwritten > spec().bytes));
     match file.sync_all() {
         Ok(()) if dirty => Reading::Measured(monotonic()),
         Ok(()) => Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".to_owned())),

@@ -67,11 +67,22 @@ fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Optio
                 let why = "ended in the phase: up to its last sample; what it used after that is `not attributed`";
                 cell.marks.push(notes.mark(why));
             }
-            row.cells.push(if instance.is_some_and(|i| i == NOT_ATTRIBUTED) && key.stat.is_some() { Cell::default() } else { cell });
+            row.cells.push(if instance.is_some_and(|i| i == NOT_ATTRIBUTED) && key.stat.is_some() {
+                Cell::default()
+            } else {
+                cell
+            });
         }
         let heading = key.to_string();
         let topic = Topic::Asked;
-        columns.push(Column { group: String::new(), heading, unit: unit.to_owned(), align: Align::Right, topic, marks: vec![] });
+        columns.push(Column {
+            group: String::new(),
+            heading,
+            unit: unit.to_owned(),
+            align: Align::Right,
+            topic,
+            marks: vec![],
+        });
     }
     notes.general(SOURCES);
     if more > 0 {
@@ -121,9 +132,12 @@ fn parts(phase: &str, instance: Option<&String>, key: MetricKey) -> Vec<CellPart
 
 fn title(data: &RunData, variant: &Variant, phase: &str) -> String {
     let levels = data.experiment.factors().iter().zip(&variant.levels);
-    let levels = levels.filter_map(|(factor, level)| {
-        Some(format!("{} = {}", factor.name, factor.levels.get(*level)?.label))
-    });
+    let levels =
+        levels.filter_map(|(factor, level)| Some(format!("{} = {}", factor.name, factor.levels.get(*level)?.label)));
     let levels: Vec<String> = levels.collect();
-    if levels.is_empty() { format!("Processes of `{phase}`") } else { format!("Processes of `{phase}`: {}", levels.join(", ")) }
+    if levels.is_empty() {
+        format!("Processes of `{phase}`")
+    } else {
+        format!("Processes of `{phase}`: {}", levels.join(", "))
+    }
 }

@@ -193,7 +193,7 @@ fn measured(n: u64) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::experiment::spec::{Action, Amount, Grouping, Ops, Order, Sampling};
+    use prony_core::experiment::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sign};
     use prony_core::protocol::Verified;
     use prony_probe::sample::{Root, Sampler, Settings};
 

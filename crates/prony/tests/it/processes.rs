@@ -21,7 +21,10 @@ fn used(trial: &TrialRecord, instance: &str) -> Option<f64> {
 fn trial(bench: &Bench) -> TrialRecord {
     let phase = "[[phase]]\nname = \"work\"\nend = { mark = \"work\" }\nthen = \"stop\"\n";
     let script = BUSY.replace("echo done", "echo done >> all; [ $(wc -l < all) -lt 2 ] || $MARK");
-    bench.trial(&format!("{}{phase}", shell(&script.replace("$MARK", &format!("{} mark work end", crate::programs::PRONY)))))
+    bench.trial(&format!(
+        "{}{phase}",
+        shell(&script.replace("$MARK", &format!("{} mark work end", crate::programs::PRONY)))
+    ))
 }
 
 #[test]

@@ -258,7 +258,8 @@ fn programs_and_stores_that_settle_stand_in_one_column() {
 fn settle_time_names_the_sign_that_came_last() {
     let experiment = experiment("Rest", &[texts("engine", &["a"])], &[("settle", true)], 2);
     let phases = [29e9, 0.0].map(|dirty| {
-        let figures = [("time", 1.4e9), ("settle.time", 1.4e9), ("settle.time.cpu", 1.4e9), ("settle.time.dirty", dirty)];
+        let figures =
+            [("time", 1.4e9), ("settle.time", 1.4e9), ("settle.time.cpu", 1.4e9), ("settle.time.dirty", dirty)];
         phase("settle", &figures)
     });
     let trials = (0..).zip(phases).map(|(at, phase)| {

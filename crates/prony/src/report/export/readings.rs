@@ -15,7 +15,8 @@ use crate::results::RunData;
 /// [`Error::Write`].
 pub fn readings(data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
     let trials = Trials::new(data);
-    let further = ["phase", "action", "timed", "completion", "instance", "metric", "value", "unit", "missing", "last_active"];
+    let further =
+        ["phase", "action", "timed", "completion", "instance", "metric", "value", "unit", "missing", "last_active"];
     rows.begin(&trials.columns(&further)).map_err(unwritten)?;
     for trial in &data.trials {
         let fields = trials.fields(trial);

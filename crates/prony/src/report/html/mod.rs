@@ -28,12 +28,7 @@ pub fn write(database: &Database, run: RunId, out: &mut dyn Write) -> Result<(),
 ///
 /// # Errors
 /// As [`write`].
-pub fn write_loaded(
-    database: &Database,
-    data: &RunData,
-    options: &Options,
-    out: &mut dyn Write,
-) -> Result<(), Error> {
+pub fn write_loaded(database: &Database, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let source = Source { database, data };
     let verdicts = verdicts::of(data);
     let report = build(data, options);
