@@ -9,6 +9,7 @@ pub use crate::finding::{Finding, Severity};
 
 pub mod arms;
 pub mod gather;
+pub mod processes;
 pub mod program;
 pub mod replicas;
 pub mod run;

@@ -13,6 +13,7 @@ pub mod metric;
 pub mod outcome;
 pub mod pace;
 pub mod plan;
+pub mod processes;
 pub mod profile;
 pub mod protocol;
 mod random;

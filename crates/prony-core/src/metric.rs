@@ -123,7 +123,11 @@ metrics! {
     DiskLength "disk.length" Bytes Lower false "Length of the store's files at the phase's end";
     UserBytes "user.bytes" Bytes Neither false "Bytes of keys and values handed to or taken from the engine";
     Cached "cached" Ratio Neither false "Share of the store's pages in the page cache at the phase's begin";
-    SettleTime "settle.time" Nanos Lower false "From the begin of a phase that waits for rest to the last activity above its thresholds; the quiet after it is in `wall` alone";
+    SettleTime "settle.time" Nanos Lower false "From the begin of a phase that waits for quiet to the last activity above its thresholds, of the signs that `of` names; the quiet after it is in `wall` alone";
+    SettleCpu "settle.time.cpu" Nanos Lower false "The same of CPU time alone; as an instance that of one role's processes";
+    SettleWritten "settle.time.written" Nanos Lower false "The same of bytes written alone";
+    SettleDisk "settle.time.disk" Nanos Lower false "The same of the store's size alone";
+    SettleDirty "settle.time.dirty" Nanos Lower false "The same of the store's dirty and writeback pages alone: when the kernel had written them";
     PressureCpu "pressure.cpu" Ratio Lower false "Share of the phase in which some task of the machine waited for a CPU (PSI)";
     PressureIo "pressure.io" Ratio Lower false "Share of the phase in which some task of the machine waited for I/O (PSI)";
     PressureMemory "pressure.memory" Ratio Lower false "Share of the phase in which some task of the machine waited for memory (PSI)";

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::experiment::spec::{Sign, is_not_settled};
 use crate::finding::Finding;
 use crate::metric::{Metric, MetricKey, MetricName};
 use crate::outcome::{Ending, Outcome};
@@ -86,6 +87,17 @@ impl PhaseRecord {
     /// A figure of the whole tree, whether it counts or not: see [`TrialRecord::figure`].
     pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
         self.readings.get("")?.get(&MetricKeyText(key))
+    }
+
+    /// The sign of activity that came last in a phase that waited for quiet, or was still active at its end; `None` where
+    /// nothing was active.
+    pub fn last_sign(&self) -> Option<Sign> {
+        let time = |sign: Sign| match self.reading(MetricKey::amount(sign.metric()))? {
+            Reading::Measured(time) => Some(*time),
+            Reading::Missing(why) => is_not_settled(why).then_some(f64::INFINITY),
+        };
+        let active = Sign::ALL.into_iter().filter_map(|sign| Some((sign, time(sign)?))).filter(|(_, time)| *time > 0.0);
+        active.reduce(|last, next| if next.1 > last.1 { next } else { last }).map(|(sign, _)| sign)
     }
 }
 

@@ -1,13 +1,18 @@
 //! When is it over? After its answer a store may still flush, merge and collect (METHOD 2.6).
 //!
-//! The decision is pure: looks go in, a finding comes out. A tree is quiet when, averaged over the
-//! window, its CPU time, the bytes it writes and the growth of its store stay under the thresholds,
-//! and the store's dirty and writeback pages do so at every look: the kernel's flusher writes on
-//! nobody's account.
+//! The decision is pure: looks go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
+//! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
+//! writeback pages are when they stay under it at every look.
+//!
+//! What processes do and what the kernel does for them afterwards are two figures. On Linux the flusher writes a page about
+//! 30 s after it became dirty (`vm.dirty_expire_centisecs`), or earlier where another page's turn has come: one time for
+//! both reads 1.4 s or 29 s for the same store. The size of the store counts among what processes do: ext4 and XFS count
+//! blocks when a page becomes dirty. File systems that allocate when they write (ZFS, Btrfs with compression) change it later.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use prony_core::experiment::spec::SettleSpec;
+use prony_core::experiment::spec::{SettleSpec, Sign, Signs, not_settled};
 use prony_core::reading::{Reading, Why};
 use prony_core::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -21,6 +26,8 @@ use crate::sample::Sampler;
 pub struct Activity {
     /// CPU time of the tree.
     pub cpu: Reading<Nanos>,
+    /// CPU time of each role in it.
+    pub roles: BTreeMap<String, Reading<Nanos>>,
     /// Bytes the tree handed to the block layer.
     pub written: Reading<Bytes>,
     /// Blocks allocated to the store.
@@ -55,7 +62,9 @@ impl<'a> TreeProbe<'a> {
 
 impl Probe for TreeProbe<'_> {
     fn look(&mut self) -> Activity {
-        let counters = self.sampler.glance();
+        let mut totals = self.sampler.glance();
+        let counters = totals.remove("").unwrap_or_default();
+        let roles = totals.into_iter().map(|(role, counters)| (role, counters.on_cpu)).collect();
         let began = monotonic();
         let none = || Reading::Missing(Why::NotApplicable);
         let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
@@ -68,7 +77,7 @@ impl Probe for TreeProbe<'_> {
         if self.store.is_some() {
             self.store_took += monotonic().since(began);
         }
-        Activity { cpu: counters.on_cpu, written: counters.written, store, unwritten }
+        Activity { cpu: counters.on_cpu, roles, written: counters.written, store, unwritten }
     }
 }
 
@@ -77,8 +86,15 @@ impl Probe for TreeProbe<'_> {
 pub struct SettleResult {
     /// Whether it became quiet within the cap.
     pub settled: bool,
-    /// From the begin of the watch to the last activity above its thresholds; missing where it did not settle.
+    /// From the begin of the watch to the last activity above its thresholds, of the signs that count; missing where it did
+    /// not settle.
     pub time: Reading<Nanos>,
+    /// The same of each sign.
+    #[serde(default)]
+    pub signs: BTreeMap<Sign, Reading<Nanos>>,
+    /// The same of the CPU time of each role.
+    #[serde(default)]
+    pub roles: BTreeMap<String, Reading<Nanos>>,
     /// How long was watched.
     pub watched: Nanos,
     /// The longest time between two looks: so much earlier the last activity may have been.
@@ -113,7 +129,9 @@ pub fn watch(
 #[derive(Clone, Debug)]
 pub struct Watch {
     spec: SettleSpec,
-    looks: Vec<(Nanos, Activity)>,
+    looks: Vec<Look>,
+    /// How many looks there were when all that counts was quiet.
+    settled: Option<usize>,
     left_out: LeftOut,
     paused: Option<(Nanos, Activity)>,
 }
@@ -123,13 +141,14 @@ pub struct Watch {
 struct LeftOut {
     time: Nanos,
     cpu: Reading<Nanos>,
+    roles: BTreeMap<String, Reading<Nanos>>,
     written: Reading<Bytes>,
 }
 
 impl LeftOut {
     const fn nothing() -> Self {
         let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::from_bytes(0)));
-        Self { time: Nanos::ZERO, cpu, written }
+        Self { time: Nanos::ZERO, cpu, roles: BTreeMap::new(), written }
     }
 
     fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
@@ -137,10 +156,21 @@ impl LeftOut {
         let written = to.1.written.clone().and(from.1.written.clone(), added);
         self.time += to.0.since(from.0);
         self.cpu = self.cpu.clone().and(cpu, |sum, cpu| sum + cpu);
+        for (role, cpu) in &to.1.roles {
+            let before = from.1.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
+            let used = cpu.clone().and(before, Nanos::since);
+            let sum = self.roles.entry(role.clone()).or_insert(Reading::Measured(Nanos::ZERO));
+            *sum = sum.clone().and(used, |sum, used| sum + used);
+        }
         self.written = self.written.clone().and(written, |sum, written| sum + written);
     }
 
-    fn without(&self, look: Activity) -> Activity {
+    fn without(&self, mut look: Activity) -> Activity {
+        for (role, cpu) in &mut look.roles {
+            if let Some(left_out) = self.roles.get(role) {
+                *cpu = cpu.clone().and(left_out.clone(), Nanos::since);
+            }
+        }
         Activity {
             cpu: look.cpu.and(self.cpu.clone(), Nanos::since),
             written: look.written.and(self.written.clone(), added),
@@ -152,7 +182,7 @@ impl LeftOut {
 impl Watch {
     /// Begins with a first look.
     pub fn begin(spec: SettleSpec, now: Nanos, look: Activity) -> Self {
-        Self { spec, looks: vec![(now, look)], left_out: LeftOut::nothing(), paused: None }
+        Self { spec, looks: vec![(now, look)], settled: None, left_out: LeftOut::nothing(), paused: None }
     }
 
     /// From here until it goes on neither time nor activity counts: the program is held, and a rest that it is forced to
@@ -182,92 +212,158 @@ impl Watch {
     /// Takes another look; the result when there is one.
     pub fn look(&mut self, now: Nanos, look: Activity) -> Option<SettleResult> {
         self.looks.push((now.since(self.left_out.time), self.left_out.without(look)));
-        decide(&self.looks, &self.spec)
+        decide(&self.looks, &mut self.settled, &self.spec)
     }
 }
 
-/// What the looks so far say; `None` while it is too early to say.
-fn decide(looks: &[(Nanos, Activity)], spec: &SettleSpec) -> Option<SettleResult> {
+/// What is known of the process tree at an instant.
+type Look = (Nanos, Activity);
+
+/// What is judged: a sign of the whole tree, or the CPU time of one role.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Sign(Sign),
+    Role(&'a str),
+}
+
+/// Where the window that ends with the last look begins; `None` while there is none.
+fn window(looks: &[Look], spec: &SettleSpec) -> Option<usize> {
+    let now = looks.last()?.0;
+    looks.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)
+}
+
+/// What the looks so far say; `None` while it is too early to say. `settled` is how many looks there were when all signs that
+/// count were quiet for the first time: what processes do while the kernel is waited for is not part of `settle.time`, which
+/// would depend on the kernel otherwise.
+fn decide(looks: &[Look], settled: &mut Option<usize>, spec: &SettleSpec) -> Option<SettleResult> {
     let ((began, first), (now, last)) = (looks.first()?, looks.last()?);
     let watched = now.since(*began);
-    let (blind, sees) = blind(last);
-    let quiet_since = (sees && watched >= spec.quiet).then(|| quiet_since(looks, spec)).flatten();
-    if quiet_since.is_none() && watched < spec.within {
+    let window = window(looks, spec);
+    let seen = |signs: Signs| signs.iter().filter(move |sign| Source::Sign(*sign).unseen(last).is_none());
+    let quiet = |sign| window.is_some_and(|window| Source::Sign(sign).is_quiet(&looks[window..], spec));
+    if seen(spec.of).next().is_some() && seen(spec.of).all(quiet) {
+        settled.get_or_insert(looks.len());
+    }
+    if !(settled.is_some() && seen(spec.beside).all(quiet)) && watched < spec.within {
         return None;
     }
-    let not_settled = || Reading::Missing(Why::Failed(format!("not settled within {}", spec.within)));
+    let until = &looks[..settled.unwrap_or(looks.len())];
+    let of_sign = |sign| Source::Sign(sign).last_active(if spec.of.contains(sign) { until } else { looks }, spec);
+    let signs: BTreeMap<_, _> = Sign::ALL.into_iter().map(|sign| (sign, of_sign(sign))).collect();
     Some(SettleResult {
-        settled: quiet_since.is_some(),
-        time: quiet_since.map_or_else(not_settled, |at| Reading::Measured(at.since(*began))),
+        settled: settled.is_some(),
+        time: latest(seen(spec.of).map(|sign| signs[&sign].clone()), spec),
+        roles: last.roles.keys().map(|role| (role.clone(), Source::Role(role).last_active(until, spec))).collect(),
         watched,
         step: looks.windows(2).map(|pair| pair[1].0.since(pair[0].0)).max().unwrap_or_default(),
         cpu: last.cpu.clone().and(first.cpu.clone(), Nanos::since),
         written: last.written.clone().and(first.written.clone(), added),
-        blind,
+        blind: blind(last),
+        signs,
     })
 }
 
-/// The signs that were not seen, those apart that there are none of, and whether any was seen.
-fn blind(look: &Activity) -> (Vec<String>, bool) {
-    fn why<T>(reading: &Reading<T>) -> Option<&Why> {
-        match reading {
-            Reading::Measured(_) => None,
-            Reading::Missing(why) => Some(why),
-        }
-    }
-    let all = [
-        ("CPU time", why(&look.cpu)),
-        ("bytes written", why(&look.written)),
-        ("size of the store", why(&look.store)),
-        ("dirty pages of the store", why(&look.unwritten)),
-    ];
-    let sees = all.iter().any(|(_, why)| why.is_none());
-    let named = |(name, why): (&str, Option<&Why>)| match why? {
-        Why::NotApplicable => None,
-        why => Some(format!("{name}: {why}")),
+/// The last activity of all signs that count; missing where one of them was still active, or none could be read.
+fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Reading<Nanos> {
+    let unread = || {
+        let names: Vec<_> = spec.of.iter().map(Sign::what).collect();
+        Reading::Missing(Why::Failed(format!("{} could not be read, which `of` names", names.join(", "))))
     };
-    (all.into_iter().filter_map(named).collect(), sees)
+    times.reduce(|last, time| last.and(time, Nanos::max)).unwrap_or_else(unread)
+}
+
+/// The signs that were not seen, those apart that there are none of.
+fn blind(look: &Activity) -> Vec<String> {
+    let named = |sign: Sign| match Source::Sign(sign).unseen(look)? {
+        Why::NotApplicable => None,
+        why => Some(format!("{}: {why}", sign.what())),
+    };
+    Sign::ALL.into_iter().filter_map(named).collect()
 }
 
 fn added(now: Bytes, then: Bytes) -> Bytes {
     Bytes::from_bytes(now.as_bytes().saturating_sub(then.as_bytes()))
 }
 
-/// The last activity before the window that ends now, where that window is quiet.
-fn quiet_since(looks: &[(Nanos, Activity)], spec: &SettleSpec) -> Option<Nanos> {
-    let now = looks.last()?.0;
-    let window = looks.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)?;
-    let inside = &looks[window..];
-    let quiet = !busy(inside.first()?, inside.last()?, spec) && !inside.iter().any(|look| dirty(&look.1, spec));
-    if !quiet {
-        return None;
+impl Source<'_> {
+    fn what(&self) -> &str {
+        match self {
+            Self::Sign(sign) => sign.what(),
+            Self::Role(role) => role,
+        }
     }
-    // Activity may reach a little into a window that is quiet on average; what follows a pause there is a blip.
-    let steps: Vec<_> = looks.windows(2).map(|pair| (pair[1].0, active(&pair[0], &pair[1], spec))).collect();
-    let before = steps[..window].iter().rev().find(|(_, active)| *active);
-    let into = steps[window..].iter().take_while(|(_, active)| *active).last();
-    into.or(before).map_or(Some(looks[0].0), |(at, _)| Some(*at))
-}
 
-fn active(from: &(Nanos, Activity), to: &(Nanos, Activity), spec: &SettleSpec) -> bool {
-    busy(from, to, spec) || dirty(&to.1, spec)
-}
+    /// Why a look does not have it; `None` where it does.
+    fn unseen(self, look: &Activity) -> Option<Why> {
+        fn why<T>(reading: &Reading<T>) -> Option<Why> {
+            match reading {
+                Reading::Measured(_) => None,
+                Reading::Missing(why) => Some(why.clone()),
+            }
+        }
+        match self {
+            Self::Sign(Sign::Cpu) => why(&look.cpu),
+            Self::Sign(Sign::Written) => why(&look.written),
+            Self::Sign(Sign::Disk) => why(&look.store),
+            Self::Sign(Sign::Dirty) => why(&look.unwritten),
+            Self::Role(role) => why(look.roles.get(role).unwrap_or(&Reading::Missing(Why::NotReached))),
+        }
+    }
 
-/// Whether counters rose faster than the thresholds between two looks. What is not seen is not busy.
-fn busy(from: &(Nanos, Activity), to: &(Nanos, Activity), spec: &SettleSpec) -> bool {
-    let seconds = to.0.since(from.0).as_secs_f64();
-    let above =
-        |amount: Reading<f64>, threshold: f64| amount.measured().is_some_and(|amount| *amount > threshold * seconds);
-    let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), |to, from| to.since(from).as_secs_f64());
-    let written = to.1.written.clone().and(from.1.written.clone(), |to, from| added(to, from).as_bytes() as f64);
-    let resized = |to: Bytes, from: Bytes| to.as_bytes().abs_diff(from.as_bytes()) as f64;
-    let store = to.1.store.clone().and(from.1.store.clone(), resized);
-    let bytes = spec.bytes.as_bytes() as f64;
-    above(cpu, spec.cpu.get()) || above(written, bytes) || above(store, bytes)
-}
+    /// Whether it was above its threshold between two looks: a counter rose faster, a level is higher at the second. What is
+    /// not seen is not active.
+    fn is_active(self, from: &Look, to: &Look, spec: &SettleSpec) -> bool {
+        let seconds = to.0.since(from.0).as_secs_f64();
+        let above = |amount: Reading<f64>, threshold: f64| {
+            amount.measured().is_some_and(|amount| *amount > threshold * seconds)
+        };
+        let cpu = |to: Reading<Nanos>, from: Reading<Nanos>| to.and(from, |to, from| to.since(from).as_secs_f64());
+        let bytes = spec.bytes.as_bytes() as f64;
+        let (from, to) = (&from.1, &to.1);
+        match self {
+            Self::Sign(Sign::Cpu) => above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()),
+            Self::Role(role) => {
+                // A role that comes later begins with nothing.
+                let of = |look: &Activity| look.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
+                above(cpu(of(to), of(from)), spec.cpu.get())
+            }
+            Self::Sign(Sign::Written) => {
+                let added = |to, from| added(to, from).as_bytes() as f64;
+                above(to.written.clone().and(from.written.clone(), added), bytes)
+            }
+            Self::Sign(Sign::Disk) => {
+                let resized = |to: Bytes, from: Bytes| to.as_bytes().abs_diff(from.as_bytes()) as f64;
+                above(to.store.clone().and(from.store.clone(), resized), bytes)
+            }
+            Self::Sign(Sign::Dirty) => to.unwritten.measured().is_some_and(|level| *level > spec.bytes),
+        }
+    }
 
-fn dirty(look: &Activity, spec: &SettleSpec) -> bool {
-    look.unwritten.measured().is_some_and(|unwritten| *unwritten > spec.bytes)
+    /// Whether it was quiet in a window: a counter on average, a level at every look.
+    fn is_quiet(self, window: &[Look], spec: &SettleSpec) -> bool {
+        match (self, window.first(), window.last()) {
+            (Self::Sign(Sign::Dirty), ..) => !window.iter().any(|look| self.is_active(look, look, spec)),
+            (_, Some(first), Some(last)) => !self.is_active(first, last, spec),
+            _ => false,
+        }
+    }
+
+    /// From the first look to the last activity before the window that ends with the last look, where that is quiet.
+    fn last_active(self, looks: &[Look], spec: &SettleSpec) -> Reading<Nanos> {
+        let ([(began, _), ..], [.., (now, last)]) = (looks, looks) else { return Reading::Missing(Why::NotReached) };
+        if let Some(why) = self.unseen(last) {
+            return Reading::Missing(why);
+        }
+        let Some(window) = window(looks, spec).filter(|window| self.is_quiet(&looks[*window..], spec)) else {
+            return Reading::Missing(not_settled(self.what(), now.since(*began), spec.within));
+        };
+        // Activity may reach a little into a window that is quiet on average; what follows a pause there is a blip.
+        let steps: Vec<_> =
+            looks.windows(2).map(|pair| (pair[1].0, self.is_active(&pair[0], &pair[1], spec))).collect();
+        let before = steps[..window].iter().rev().find(|(_, active)| *active);
+        let into = steps[window..].iter().take_while(|(_, active)| *active).last();
+        Reading::Measured(into.or(before).map_or(Nanos::ZERO, |(at, _)| at.since(*began)))
+    }
 }
 
 #[cfg(test)]
@@ -304,6 +400,7 @@ mod tests {
     fn idle() -> Activity {
         Activity {
             cpu: Reading::Measured(Nanos::ZERO),
+            roles: BTreeMap::new(),
             written: Reading::Measured(Bytes::default()),
             store: Reading::Measured(Bytes::from_mib(10)),
             unwritten: Reading::Measured(Bytes::default()),
@@ -316,12 +413,21 @@ mod tests {
             within: Nanos::from_secs(20),
             cpu: Fraction::new(0.02).unwrap(),
             bytes: Bytes::from_bytes(100_000),
+            ..SettleSpec::default()
         }
     }
 
     fn found(activity: impl FnMut(u64) -> Activity) -> SettleResult {
+        found_by(&spec(), activity)
+    }
+
+    fn found_by(spec: &SettleSpec, activity: impl FnMut(u64) -> Activity) -> SettleResult {
         let clock = Script { now: Cell::new(0) };
-        watch(&mut Scripted(&clock, activity), &spec(), &clock, || false).expect("nothing stops it")
+        watch(&mut Scripted(&clock, activity), spec, &clock, || false).expect("nothing stops it")
+    }
+
+    fn kb(n: u64) -> Reading<Bytes> {
+        Reading::Measured(Bytes::from_bytes(n * 1000))
     }
 
     fn cpu(ms: u64) -> Activity {
@@ -369,12 +475,77 @@ mod tests {
     }
 
     #[test]
-    fn writes_growth_shrinking_and_dirty_pages_count_too() {
-        let kb = |n: u64| Reading::Measured(Bytes::from_bytes(n * 1000));
+    fn writes_growth_and_shrinking_count_too() {
         near(&found(|ms| Activity { written: kb(ms.min(3000)), ..idle() }), 3000);
         near(&found(|ms| Activity { store: kb(10_000 + ms.min(3000)), ..idle() }), 3000);
         near(&found(|ms| Activity { store: kb(10_000 - ms.min(3000)), ..idle() }), 3000);
-        near(&found(|ms| Activity { unwritten: kb(if ms < 3000 { 5000 } else { 0 }), ..idle() }), 3000);
+    }
+
+    /// The store is busy for a second; the kernel writes its pages at 9 s.
+    fn flushed_later(ms: u64) -> Activity {
+        Activity { written: kb(10 * ms.min(1000)), unwritten: kb(if ms < 9000 { 5000 } else { 0 }), ..cpu(ms.min(800)) }
+    }
+
+    fn signs(result: &SettleResult) -> [u64; 4] {
+        Sign::ALL.map(|sign| result.signs[&sign].measured().map_or(u64::MAX, |time| time.as_nanos() / 1_000_000))
+    }
+
+    #[test]
+    fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
+        let result = found(flushed_later);
+        near(&result, 1000);
+        assert_eq!(signs(&result), [800, 1000, 0, 8900], "each sign has its own last activity");
+        assert!(result.watched >= Nanos::from_secs(11), "dirty pages are waited for: {}", result.watched);
+    }
+
+    #[test]
+    fn of_chooses_the_signs_that_count_and_beside_those_that_are_waited_for() {
+        let of = |of: &[Sign], beside: &[Sign]| {
+            let (of, beside) = (of.iter().copied().collect(), beside.iter().copied().collect());
+            found_by(&SettleSpec { of, beside, ..spec() }, flushed_later)
+        };
+        near(&of(&[Sign::Cpu], &[]), 800);
+        near(&of(&[Sign::Cpu, Sign::Dirty], &[]), 8900);
+        let brief = of(&Vec::from(Signs::of_processes()), &[]);
+        near(&brief, 1000);
+        assert_eq!(brief.watched, Nanos::from_secs(3), "it does not wait for the kernel");
+        match &brief.signs[&Sign::Dirty] {
+            Reading::Missing(why) => assert!(why.to_string().contains("when the phase ended"), "{why}"),
+            time => panic!("they were dirty still: {time:?}"),
+        }
+    }
+
+    #[test]
+    fn a_timer_that_ticks_while_the_kernel_is_waited_for_is_in_no_settle_time() {
+        // 5 ms of work every second, of which each is 5 % of the look it falls in.
+        let ticking = |ms: u64| Activity {
+            cpu: Reading::Measured(Nanos::from_millis(ms.min(800) + ms / 1000 * 5)),
+            ..flushed_later(ms)
+        };
+        near(&found(ticking), 1000);
+        let without = found(|ms| Activity { unwritten: kb(0), ..ticking(ms) });
+        assert_eq!(found(ticking).time, without.time, "it does not depend on the kernel");
+    }
+
+    #[test]
+    fn pages_that_stay_dirty_take_no_settle_time_away() {
+        let never = found(|ms| Activity { unwritten: kb(5000), ..cpu(ms.min(800)) });
+        near(&never, 800);
+        assert!(never.settled && never.watched == Nanos::from_secs(20));
+        let Reading::Missing(why) = &never.signs[&Sign::Dirty] else { panic!("they stay dirty") };
+        assert!(why.to_string().contains("not settled within 20"), "{why}");
+    }
+
+    #[test]
+    fn each_role_has_the_last_activity_of_its_own_cpu_time() {
+        let used = |ms| Reading::Measured(Nanos::from_millis(ms));
+        let result = found(|ms| {
+            let roles = [("server", ms.min(500)), ("indexer", ms.min(4000))];
+            let roles = roles.into_iter().filter(|(role, _)| *role == "server" || ms >= 1000);
+            Activity { roles: roles.map(|(role, ms)| (role.to_owned(), used(ms))).collect(), ..cpu(ms.min(4000)) }
+        });
+        let ms = |role: &str| result.roles[role].measured().map(|time| time.as_nanos() / 1_000_000);
+        assert_eq!((ms("server"), ms("indexer")), (Some(500), Some(4000)), "one came later than the watch");
     }
 
     #[test]
@@ -385,11 +556,18 @@ mod tests {
         assert_eq!(partly.blind, ["bytes written: not permitted: `/proc/7/io`"]);
         let nothing = found(|_| Activity {
             cpu: Reading::Missing(missing()),
+            roles: BTreeMap::new(),
             written: Reading::Missing(missing()),
             store: Reading::Missing(missing()),
             unwritten: Reading::Missing(missing()),
         });
-        assert!(!nothing.settled);
+        assert!(!nothing.settled && nothing.time.measured().is_none());
+        let unread = found_by(&SettleSpec { of: [Sign::Written].into_iter().collect(), ..spec() }, |ms| Activity {
+            written: Reading::Missing(missing()),
+            ..cpu(ms.min(500))
+        });
+        let Reading::Missing(why) = unread.time else { panic!("what counts could not be read") };
+        assert!(!unread.settled && why.to_string().starts_with("failed: bytes written could not be read"), "{why}");
         let none = || Reading::Missing(Why::NotApplicable);
         let program = found(|ms| Activity { store: none(), unwritten: none(), ..cpu(ms.min(500)) });
         near(&program, 500);

@@ -1,8 +1,131 @@
 //! When a process tree counts as quiet.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
+use crate::metric::Metric;
+use crate::reading::Why;
 use crate::units::{Bytes, Fraction, Nanos};
+
+/// A sign of activity, named as the metric that it is read from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sign {
+    /// CPU time of the process tree.
+    Cpu,
+    /// Bytes that its processes wrote.
+    Written,
+    /// Blocks allocated to the store: they change where a process writes, truncates or removes a file.
+    Disk,
+    /// Dirty and writeback pages of the store: the kernel's flusher writes them when it likes.
+    Dirty,
+}
+
+impl Sign {
+    /// Every sign.
+    pub const ALL: [Self; 4] = [Self::Cpu, Self::Written, Self::Disk, Self::Dirty];
+
+    /// The name as written in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Written => "written",
+            Self::Disk => "disk",
+            Self::Dirty => "dirty",
+        }
+    }
+
+    /// What it is.
+    pub const fn what(self) -> &'static str {
+        match self {
+            Self::Cpu => "CPU time",
+            Self::Written => "bytes written",
+            Self::Disk => "size of the store",
+            Self::Dirty => "dirty pages of the store",
+        }
+    }
+
+    /// The metric that holds its last activity.
+    pub const fn metric(self) -> Metric {
+        match self {
+            Self::Cpu => Metric::SettleCpu,
+            Self::Written => Metric::SettleWritten,
+            Self::Disk => Metric::SettleDisk,
+            Self::Dirty => Metric::SettleDirty,
+        }
+    }
+}
+
+/// How the reason begins for which a sign that was still active has no last activity.
+const NOT_SETTLED: &str = "not settled";
+
+/// Why a sign has no last activity: it was still active after `watched`, at the end of its phase.
+pub fn not_settled(what: &str, watched: Nanos, within: Nanos) -> Why {
+    Why::Failed(if watched < within {
+        format!("{NOT_SETTLED} when the phase ended, after {watched}: {what}")
+    } else {
+        format!("{NOT_SETTLED} within {within}: {what}")
+    })
+}
+
+/// Whether that is why a figure is missing.
+pub fn is_not_settled(why: &Why) -> bool {
+    matches!(why, Why::Failed(why) if why.starts_with(NOT_SETTLED))
+}
+
+/// A set of signs.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<Sign>", into = "Vec<Sign>")]
+pub struct Signs([bool; Sign::ALL.len()]);
+
+impl Signs {
+    /// What processes do: the default of what counts.
+    pub fn of_processes() -> Self {
+        [Sign::Cpu, Sign::Written, Sign::Disk].into_iter().collect()
+    }
+
+    /// What the kernel does for them afterwards: the default of what is waited for beside that.
+    pub fn of_the_kernel() -> Self {
+        [Sign::Dirty].into_iter().collect()
+    }
+
+    /// Whether it holds a sign.
+    pub const fn contains(self, sign: Sign) -> bool {
+        self.0[sign as usize]
+    }
+
+    /// The signs, in their order.
+    pub fn iter(self) -> impl Iterator<Item = Sign> {
+        Sign::ALL.into_iter().filter(move |sign| self.contains(*sign))
+    }
+}
+
+impl FromIterator<Sign> for Signs {
+    fn from_iter<I: IntoIterator<Item = Sign>>(signs: I) -> Self {
+        let mut set = Self::default();
+        signs.into_iter().for_each(|sign| set.0[sign as usize] = true);
+        set
+    }
+}
+
+impl From<Vec<Sign>> for Signs {
+    fn from(signs: Vec<Sign>) -> Self {
+        signs.into_iter().collect()
+    }
+}
+
+impl From<Signs> for Vec<Sign> {
+    fn from(signs: Signs) -> Self {
+        signs.iter().collect()
+    }
+}
+
+impl fmt::Debug for Signs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter().map(Sign::name)).finish()
+    }
+}
 
 /// When a process tree and its store count as quiet (METHOD 2.6).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,4 +138,24 @@ pub struct SettleSpec {
     pub cpu: Fraction,
     /// Bytes written per second, growth and dirty pages of the store below which it is quiet.
     pub bytes: Bytes,
+    /// Signs whose last activity is `settle.time`.
+    #[serde(default = "Signs::of_processes")]
+    pub of: Signs,
+    /// Further signs that the phase waits for; their last activity is in figures of their own.
+    #[serde(default = "Signs::of_the_kernel")]
+    pub beside: Signs,
+}
+
+impl Default for SettleSpec {
+    /// What holds where the file sets nothing.
+    fn default() -> Self {
+        Self {
+            quiet: Nanos::from_secs(2),
+            within: Nanos::from_secs(600),
+            cpu: Fraction::new(0.02).unwrap_or_default(),
+            bytes: Bytes::from_bytes(1_000_000),
+            of: Signs::of_processes(),
+            beside: Signs::of_the_kernel(),
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::program::{ObserveSpec, ProgramSpec};
-pub use super::settle::SettleSpec;
+pub use super::settle::{SettleSpec, Sign, Signs, is_not_settled, not_settled};
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 
 /// One variant's whole trial, ready to run.
@@ -240,6 +240,15 @@ pub enum Action {
 }
 
 impl Action {
+    /// When it counts as quiet, where it waits for that.
+    pub const fn settle(&self) -> Option<&SettleSpec> {
+        match self {
+            Self::Settle(settle) => Some(settle),
+            Self::Observe(observe) => observe.settle(),
+            _ => None,
+        }
+    }
+
     /// The action's name as written in the file.
     pub const fn name(&self) -> &'static str {
         match self {

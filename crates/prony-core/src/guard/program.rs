@@ -58,7 +58,7 @@ pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
 
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
 pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
-    let settled = record.effective["settled"].as_object().into_iter().flatten();
+    let settled = record.conditions["settled"].as_object().into_iter().flatten();
     let finding = |(name, told): (&String, &Value)| {
         let blind = told["result"]["blind"].as_array().filter(|blind| !blind.is_empty())?;
         let blind: Vec<&str> = blind.iter().filter_map(Value::as_str).collect();
@@ -299,7 +299,8 @@ pub(super) mod tests {
     #[test]
     fn quiet_that_was_not_seen_whole_is_named() {
         let blind = json!({ "quiet": 1, "result": { "blind": ["bytes written: not permitted: `/proc/7/io`"] } });
-        let [found] = check(&record(Outcome::Ok, json!({ "settled": { "a": blind } }))).try_into().unwrap();
+        let conditions = json!({ "settled": { "a": blind } });
+        let [found] = check(&TrialRecord { conditions, ..record(Outcome::Ok, Value::Null) }).try_into().unwrap();
         assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
         assert!(found.message.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
     }

@@ -8,8 +8,8 @@ use super::arms::{self, Arm};
 use super::weather::{Weather, disturbed_trials};
 use super::{Finding, Severity, percent, trial};
 use crate::experiment::spec::{
-    Action, Amount, DataSpec, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Size, StoreSpec,
-    Subject, TrialSpec, ValueSpec,
+    Action, Amount, DataSpec, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign, Size,
+    StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
 };
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::outcome::{Ending, Outcome};
@@ -186,6 +186,17 @@ fn a_store_that_does_not_rest_is_named() {
     let unclear = Reading::Missing(Why::NotSupported("others went on while one was held".into()));
     assert_eq!(trial::unsettled(&program(unclear, Completion::Complete)), None);
     assert_eq!(trial::unsettled(&settle(Reading::Measured(3e9))), None);
+    let dirty = |watched| {
+        let mut rested = settle(Reading::Measured(3e9));
+        let why = not_settled(Sign::Dirty.what(), Nanos::from_secs(watched), Nanos::from_secs(60));
+        let key = MetricKeyText(MetricKey::amount(Metric::SettleDirty));
+        rested.readings.get_mut("").unwrap().insert(key, Reading::Missing(why));
+        rested
+    };
+    let found = trial::unsettled(&dirty(60)).unwrap();
+    assert_eq!((found.severity, dirty(60).last_sign()), (Severity::Note, Some(Sign::Dirty)));
+    assert!(found.message.ends_with("dirty pages of the store"), "{}", found.message);
+    assert_eq!(trial::unsettled(&dirty(9)), None, "the phase did not wait for it");
     assert_eq!(trial::unsettled(&phase("write", &[])), None);
 }
 
@@ -260,12 +271,7 @@ fn a_disk_is_nearly_full_by_share_or_by_need() {
 /// A settle phase's spec is data too: nothing about it may trip the guards of timed work.
 #[test]
 fn phases_not_reached_are_left_alone() {
-    let within = SettleSpec {
-        quiet: Nanos::from_secs(5),
-        within: Nanos::from_secs(60),
-        cpu: Fraction::default(),
-        bytes: Bytes::default(),
-    };
+    let within = SettleSpec { quiet: Nanos::from_secs(5), within: Nanos::from_secs(60), ..SettleSpec::default() };
     let mut with_settle = spec("lmdb");
     with_settle.phases.push(phase_spec("settle", Action::Settle(within)));
     let mut trial_record = calm();

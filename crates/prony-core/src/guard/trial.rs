@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::weather::Weather;
-use super::{Finding, Severity, amount, percent, program, replicas, unseen};
-use crate::experiment::spec::{Action, TrialSpec};
+use super::{Finding, Severity, amount, percent, processes, program, replicas, unseen};
+use crate::experiment::spec::{Action, Sign, TrialSpec, is_not_settled};
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::reading::{Reading, Why};
 use crate::record::{Completion, PhaseRecord, TrialRecord};
@@ -43,6 +43,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(unseen::check(spec, record));
     findings.extend(program::check(record));
     findings.extend(replicas::check(record));
+    findings.extend(processes::check(record));
     findings.extend(swapped(record));
     findings.extend(throttled(&Weather::of(&record.conditions)));
     findings
@@ -118,7 +119,7 @@ pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
 /// The store or the program was still at work when `settle` gave up.
 pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let reading = phase.reading(MetricKey::amount(Metric::SettleTime))?;
-    let Reading::Missing(why) = reading else { return None };
+    let Reading::Missing(why) = reading else { return unsettled_beside(phase) };
     let what = match (phase.action.as_str(), phase.completion) {
         ("settle", _) => "store",
         // A program that ended first is another matter, and so is a time that a hold made unclear.
@@ -128,6 +129,18 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let hint = "raise `within`; figures of later phases include this work, and those of this one leave some out";
     let message = format!("the {what} did not come to rest: {why}");
     Some(Finding::of("unsettled", Severity::Warning, message, hint).in_phase(&phase.name))
+}
+
+/// What counts came to rest, and what is waited for beside it had not at the cap.
+fn unsettled_beside(phase: &PhaseRecord) -> Option<Finding> {
+    let reading = |sign: Sign| phase.reading(MetricKey::amount(sign.metric()));
+    let active = Sign::ALL.into_iter().find_map(|sign| match reading(sign)? {
+        Reading::Missing(why) if is_not_settled(why) && why.to_string().contains("within") => Some(why),
+        _ => None,
+    })?;
+    let message = format!("`settle.time` is there, and of what the phase waited for beside it: {active}");
+    let hint = "raise `within`, or take the sign out of `beside`; figures of later phases include this work";
+    Some(Finding::of("unsettled", Severity::Note, message, hint).in_phase(&phase.name))
 }
 
 /// The kernel's own peak of resident memory is far above the greatest sample: other sampled peaks miss it too.

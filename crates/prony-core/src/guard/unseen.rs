@@ -43,8 +43,8 @@ fn never_ended(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> S
     if let Some(Trigger::Replicas) = observed(spec, phase).and_then(|observe| observe.end.as_ref()) {
         return replicas(record, phase.begin);
     }
-    match record.effective["settled"][&phase.name]["quiet"].as_u64() {
-        Some(quiet) => restless(Nanos::from_nanos(quiet)),
+    match observed(spec, phase).and_then(ObserveSpec::settle) {
+        Some(settle) => restless(settle.quiet),
         None => uncalled(record, phase, "ended"),
     }
 }
@@ -122,7 +122,7 @@ mod tests {
     use super::super::program::tests::record;
     use super::*;
     use crate::experiment::program::ProgramSpec;
-    use crate::experiment::spec::{Limits, PhaseSpec, Subject};
+    use crate::experiment::spec::{Limits, PhaseSpec, SettleSpec, Subject};
     use crate::outcome::Outcome;
 
     /// A program whose phases `b` and `c` begin and end so.
@@ -205,10 +205,9 @@ mod tests {
 
     #[test]
     fn a_program_that_ended_before_it_was_quiet_says_so() {
-        let quiet = json!({ "quiet": 5_000_000_000_u64, "result": null });
-        let never = json!({ "settled": { "b": quiet },
-                            "calls": { "c": { "call": "a.js#g", "never": "no module of this name was loaded" } } });
-        let said = said(&spec(line(), line()), never);
+        let settle = SettleSpec { quiet: Nanos::from_secs(5), ..SettleSpec::default() };
+        let never = json!({ "calls": { "c": { "call": "a.js#g", "never": "no module of this name was loaded" } } });
+        let said = said(&spec(line(), Some(Trigger::Settle(settle))), never);
         assert!(said[0].ends_with(&format!("before it had been quiet for {}", Nanos::from_secs(5))), "{}", said[0]);
         assert!(said[1].contains("the function `a.js#g` was not called"), "{}", said[1]);
     }

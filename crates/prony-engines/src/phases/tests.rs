@@ -380,8 +380,7 @@ fn declared_pauses_are_part_of_the_time() {
 
 #[test]
 fn the_store_can_be_closed_evicted_and_reopened() {
-    let settle =
-        SettleSpec { quiet: Nanos::ZERO, within: Nanos::ZERO, cpu: Fraction::default(), bytes: Bytes::from_bytes(0) };
+    let settle = SettleSpec { quiet: Nanos::ZERO, within: Nanos::ZERO, ..SettleSpec::default() };
     let actions =
         [put(), Action::Close, Action::Reopen, Action::Reopen, Action::Evict, Action::Settle(settle), Action::Verify];
     let reports = reports(&plan(N, actions));

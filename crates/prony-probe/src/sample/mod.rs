@@ -10,6 +10,7 @@ pub mod edge;
 pub mod parse;
 mod proc_file;
 mod process;
+mod processes;
 mod readings;
 mod series;
 mod state;
@@ -17,6 +18,7 @@ pub mod sync;
 mod threads;
 mod tree;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -27,6 +29,7 @@ use prony_core::record::ProcessSeries;
 use prony_core::units::Nanos;
 
 pub use edge::{Edge, GroupFiles};
+pub use processes::Processes;
 pub use readings::{Readings, phase_readings};
 pub use state::{Settings, Stranger};
 pub use sync::{SyncCounters, Tracepoints};
@@ -148,8 +151,9 @@ impl Sampler {
         self.shared.lock().look(roles)
     }
 
-    /// Counters of the whole tree now, ended processes included. Cheap, and leaves no trace in the series.
-    pub fn glance(&self) -> Counters {
+    /// Counters of each role now and, under `""`, of the whole tree, ended processes included. Cheap, and leaves no trace in the
+    /// series.
+    pub fn glance(&self) -> BTreeMap<String, Counters> {
         self.shared.lock().glance()
     }
 

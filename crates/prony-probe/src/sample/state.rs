@@ -257,7 +257,7 @@ impl State {
         let began_store = monotonic();
         let (disk, cached) = if roles.is_some() { unread } else { self.store_at_edge() };
         let store_took = monotonic().since(began_store);
-        let totals = self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect();
+        let totals = self.totals();
         self.edges_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
         Edge { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
@@ -287,14 +287,19 @@ impl State {
         }
     }
 
-    /// Counters of the whole tree now, time on a CPU by its control group where there is one.
-    pub(crate) fn glance(&mut self) -> Counters {
+    /// Counters of each role now, and of the whole tree under `""`, whose time on a CPU is that of its control group where
+    /// there is one.
+    pub(crate) fn glance(&mut self) -> BTreeMap<String, Counters> {
         self.round(Look::Glance);
-        let mut total = self.ledgers.get("").map(|ledger| ledger.total().clone()).unwrap_or_default();
+        let mut totals = self.totals();
         if let Reading::Measured(group) = self.group() {
-            total.on_cpu = Reading::Measured(group.total);
+            totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
         }
-        total
+        totals
+    }
+
+    fn totals(&self) -> BTreeMap<String, Counters> {
+        self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect()
     }
 
     fn processes_at_edge(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<EdgeProcess> {

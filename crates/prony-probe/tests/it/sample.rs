@@ -297,7 +297,7 @@ fn the_groups_clock_goes_before_that_of_the_processes() {
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
     let begin = sampler.edge();
     write_cpu(group.path(), 5_000_000);
-    assert_eq!(sampler.glance().on_cpu.measured().unwrap().as_nanos(), 5_000_000_000);
+    assert_eq!(sampler.glance()[""].on_cpu.measured().unwrap().as_nanos(), 5_000_000_000);
     let readings = phase_readings(&begin, &sampler.edge(), &[], "");
     assert_eq!(amount(&readings, Metric::Cpu), 4e9);
 }
@@ -319,7 +319,8 @@ fn a_series_that_outgrows_its_cap_is_thinned_and_says_so() {
     let settings = Settings { hertz: 100, cap: 4, ..Settings::default() };
     let sampler = Sampler::start(vec![worker(&subject)], settings).unwrap();
     let first = sampler.edge();
-    while sampler.glance().on_cpu.measured().is_some() && sampler.edge().at.since(first.at).as_nanos() < 300_000_000 {
+    while sampler.glance()[""].on_cpu.measured().is_some() && sampler.edge().at.since(first.at).as_nanos() < 300_000_000
+    {
         std::thread::sleep(std::time::Duration::from_millis(50));
     }
     let sampled = sampler.finish();

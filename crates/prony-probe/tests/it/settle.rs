@@ -17,6 +17,7 @@ fn work_after_the_answer_is_found_and_its_end_too() {
         within: Nanos::from_secs(60),
         cpu: Fraction::new(0.05).unwrap(),
         bytes: Bytes::from_mib(1),
+        ..SettleSpec::default()
     };
     subject.go();
     let began = monotonic();
@@ -31,7 +32,7 @@ fn work_after_the_answer_is_found_and_its_end_too() {
     // What it did between its answer and the first look is not in the watch.
     assert!(cpu > truth[1] as f64 * 0.5 && cpu < truth[1] as f64 * 1.05, "{cpu} of {said}");
     assert_eq!(result.blind, [""; 0], "it has no store that could go unseen");
-    assert_eq!(sampler.glance().on_cpu.measured().map(|cpu| cpu.as_nanos() >= truth[1]), Some(true));
+    assert_eq!(sampler.glance()[""].on_cpu.measured().map(|cpu| cpu.as_nanos() >= truth[1]), Some(true));
 }
 
 #[test]

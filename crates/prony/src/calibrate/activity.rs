@@ -1,10 +1,16 @@
 //! Fixtures of known work: a burst of CPU time after the answer, and sync calls.
 
-use prony_core::experiment::spec::SettleSpec;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use prony_core::experiment::spec::{SettleSpec, Sign};
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::MetricKeyText;
 use prony_core::units::{Bytes, Fraction, Nanos};
+use prony_probe::cache;
+use prony_probe::clock::monotonic;
 use prony_probe::fixture::{Step, Syncs};
 use prony_probe::launch::Scratch;
 use prony_probe::sample::{Readings, phase_readings};
@@ -20,20 +26,59 @@ const BURST: Nanos = Nanos::from_millis(1_500);
 /// The fixture's end of work is found within so much.
 const LATE: Nanos = Nanos::from_millis(500);
 
-/// A process that works on after its answer, then idles: the watch says when it became quiet, and how much CPU time
-/// it took (METHOD 2.6). When it really ended the fixture says itself, since on a busy machine 1.5 s of CPU time
-/// take longer.
+/// Dirty pages of the store that is watched beside the process.
+const DIRTY: Bytes = Bytes::from_mib(4);
+
+/// They are written to the disk so long after the burst would end on an idle machine, long before the kernel would do it.
+const LATER: Nanos = Nanos::from_millis(1_500);
+
+/// A process that works on after its answer, then idles, beside dirty pages that are written later: the watch says when the
+/// process became quiet, how much CPU time it took, and when the pages were written (METHOD 2.6). When the work really ended
+/// the fixture says itself, since on a busy machine 1.5 s of CPU time take longer.
 ///
 /// # Errors
 /// Where the machine refuses what every subject needs.
 pub(super) fn burst_then_idle(bench: &Bench) -> Result<Ran, Error> {
     let scratch = Scratch::create(&bench.near)?;
+    let store = Scratch::create(&bench.near)?;
+    let setup = |source| Error::Setup { doing: "leave dirty pages", source };
+    let mut file = File::create(store.path().join("pages")).map_err(setup)?;
+    file.write_all(&vec![7; DIRTY.as_bytes() as usize]).map_err(setup)?;
     let mut observed = bench.observe(1, &scratch)?;
     let begin = observed.edge();
-    let watched = observed.settle(&Step::Burst(BURST), &spec())?;
+    let directory = store.path().to_path_buf();
+    let writer = std::thread::spawn(move || written_later(&file, &directory));
+    let watched = observed.settle(&Step::Burst(BURST), store.path(), &spec())?;
+    let written = writer.join().map_err(|_| setup(io::Error::other("a thread panicked")))?;
     let end = observed.edge();
     let series = observed.end()?;
-    Ok(Ran::Lines(burst_lines(&watched, &phase_readings(&begin, &end, &series, ""))))
+    store.remove()?;
+    let mut lines = burst_lines(&watched, &phase_readings(&begin, &end, &series, ""));
+    lines.push(dirty_line(&watched, written));
+    Ok(Ran::Lines(lines))
+}
+
+/// Writes the pages later, and says when they were written; missing where the kernel had done it before.
+fn written_later(file: &File, directory: &Path) -> Reading<Nanos> {
+    std::thread::sleep((BURST + LATER).to_duration());
+    let dirty = cache::resident(directory)
+        .measured()
+        .is_none_or(|found| found.unwritten().measured().is_none_or(|unwritten| *unwritten > spec().bytes));
+    match file.sync_all() {
+        Ok(()) if dirty => Reading::Measured(monotonic()),
+        Ok(()) => Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".to_owned())),
+        Err(error) => Reading::Missing(Why::Failed(error.to_string())),
+    }
+}
+
+fn dirty_line(watched: &Watched, written: Reading<Nanos>) -> Line {
+    let none = || Reading::Missing(Why::Failed("the watch found nothing".to_owned()));
+    let found = watched.result.as_ref().and_then(|found| found.signs.get(&Sign::Dirty)).cloned().unwrap_or_else(none);
+    let nanos = |time: Nanos| time.as_nanos() as f64;
+    let truth = written.clone().map(|at| nanos(at.since(watched.began)));
+    let reading = truth.clone().and(found, |_, found| nanos(found));
+    let truth = truth.measured().copied().unwrap_or_default();
+    Line::figure("dirty pages written", Unit::Nanos, truth, reading, nanos(LATE))
 }
 
 fn spec() -> SettleSpec {
@@ -42,6 +87,7 @@ fn spec() -> SettleSpec {
         within: Nanos::from_secs(90),
         cpu: Fraction::new(0.02).expect("2 % is a share"),
         bytes: Bytes::from_kib(100),
+        ..SettleSpec::default()
     }
 }
 
@@ -102,6 +148,8 @@ fn sync_lines(made: u64, phase: &Readings) -> Vec<Line> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use prony_probe::fixture::Done;
     use prony_probe::settle::SettleResult;
 
@@ -115,10 +163,12 @@ mod tests {
     }
 
     /// A burst from 10 s to 12 s that took 1.5 s of CPU time, as the watch may have seen it.
-    fn burst(time: Reading<Nanos>, cpu_ms: u64, of_phase: f64) -> Vec<Judgement> {
+    fn watched(time: Reading<Nanos>, dirty: Reading<Nanos>, cpu_ms: u64) -> Watched {
         let result = SettleResult {
             settled: true,
             time,
+            signs: BTreeMap::from([(Sign::Dirty, dirty)]),
+            roles: BTreeMap::new(),
             watched: Nanos::from_secs(4),
             step: Nanos::ZERO,
             cpu: Reading::Measured(Nanos::from_millis(cpu_ms)),
@@ -126,21 +176,34 @@ mod tests {
             blind: Vec::new(),
         };
         let truth = Done { at: Nanos::from_secs(12), amount: 1_500_000_000 };
-        let watched = Watched { began: Nanos::from_secs(10), result: Some(result), truth };
-        burst_lines(&watched, &phase(&[(Metric::Cpu, of_phase), (Metric::OnCpu, 1.5e9)]))
-            .iter()
-            .map(Line::judge)
-            .collect()
+        Watched { began: Nanos::from_secs(10), result: Some(result), truth }
+    }
+
+    fn burst(time: Reading<Nanos>, cpu_ms: u64, of_phase: f64) -> Vec<Judgement> {
+        let phase = phase(&[(Metric::Cpu, of_phase), (Metric::OnCpu, 1.5e9)]);
+        burst_lines(&watched(time, at(3_000), cpu_ms), &phase).iter().map(Line::judge).collect()
+    }
+
+    fn at(ms: u64) -> Reading<Nanos> {
+        Reading::Measured(Nanos::from_millis(ms))
     }
 
     #[test]
     fn the_end_is_compared_with_what_the_fixture_says_of_it() {
         use Judgement::{Fail, Pass};
-        let at = |ms| Reading::Measured(Nanos::from_millis(ms));
         assert_eq!(burst(at(2_100), 1_510, 1.49e9), [Pass, Pass, Pass, Pass]);
         assert_eq!(burst(at(1_400), 1_540, 1.45e9), [Fail, Fail, Fail, Pass]);
         let never = Reading::Missing(Why::Failed("not settled within 90 s".to_owned()));
         assert_eq!(burst(never, 1_500, 1.5e9), [Fail, Pass, Pass, Pass]);
+    }
+
+    #[test]
+    fn dirty_pages_are_compared_with_when_they_were_written() {
+        use Judgement::{Fail, Pass};
+        let judged = |dirty, written| dirty_line(&watched(at(2_000), dirty, 1_500), written).judge();
+        assert_eq!((judged(at(3_100), at(13_000)), judged(at(2_000), at(13_000))), (Pass, Fail));
+        let earlier = Reading::Missing(Why::NotSupported("the kernel wrote the pages before prony did".to_owned()));
+        assert!(matches!(judged(at(0), earlier), Judgement::NotRun(_)), "there is no truth to compare with");
     }
 
     #[test]

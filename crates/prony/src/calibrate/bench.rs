@@ -176,18 +176,19 @@ impl Observed {
         self.children.iter_mut().map(Child::done).collect()
     }
 
-    /// Begins to watch, has the one fixture do the step after the first look, and watches until it is quiet.
+    /// Begins to watch, has the one fixture do the step after the first look, and watches it and the store until both are
+    /// quiet.
     ///
     /// # Errors
     /// Where it cannot do the step.
-    pub fn settle(&mut self, step: &Step, spec: &SettleSpec) -> Result<Watched, Error> {
+    pub fn settle(&mut self, step: &Step, store: &Path, spec: &SettleSpec) -> Result<Watched, Error> {
         let Self { sampler, children } = self;
         let [child] = &mut children[..] else {
             return Err(setup("watch fixtures")(io::Error::other("one is watched at a time")));
         };
         let began = monotonic();
         let mut told = None;
-        let tree = TreeProbe::new(sampler, None);
+        let tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
         let mut probe = AfterFirstLook { tree, then: || told = Some(child.tell(step)), looked: false };
         let result = settle::watch(&mut probe, spec, &SystemClock, || false);
         told.unwrap_or(Ok(()))?;

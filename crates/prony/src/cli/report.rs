@@ -36,6 +36,9 @@ pub struct ReportArgs {
     /// What to write
     #[arg(long, value_enum, default_value_t)]
     pub what: What,
+    /// Add tables with the CPU time and memory of each process; CSV and JSON have these figures among the others
+    #[arg(long)]
+    pub processes: bool,
     /// File to write; standard output unless told
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -91,20 +94,21 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
 }
 
 fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
+    let options = Options { processes: args.processes, ..Options::default() };
     match (args.format(), args.what) {
-        (ReportFormat::Html, _) => html::write_loaded(database, data, out),
+        (ReportFormat::Html, _) => html::write_loaded(database, data, &options, out),
         (ReportFormat::Markdown, _) => {
             let profiles = profiles::load(database, data, |_| true)?;
             let profiles: String = profiles.iter().map(|of| markdown(of, ROWS)).collect();
             Markdown
-                .render(&build(data, &Options::default()), out)
+                .render(&build(data, &options), out)
                 .and_then(|()| out.write_all(profiles.as_bytes()))
                 .and_then(|()| out.flush())
                 .map_err(|source| Error::Write { what: "the report".to_owned(), source })
         }
         (ReportFormat::Json, What::Results) => {
             let profiles = profiles::load(database, data, |_| true)?;
-            document(data, &build(data, &Options::default()), &profiles, out)
+            document(data, &build(data, &options), &profiles, out)
         }
         (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
         (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),

@@ -23,6 +23,9 @@ pub struct ShowArgs {
     /// Show every figure that was measured
     #[arg(long, conflicts_with = "metric")]
     pub all_metrics: bool,
+    /// Show the CPU time and memory of each process as well
+    #[arg(long)]
+    pub processes: bool,
     /// Width of the tables in characters; the terminal's unless told
     #[arg(long, value_name = "N")]
     pub width: Option<usize>,
@@ -31,7 +34,8 @@ pub struct ShowArgs {
 impl ShowArgs {
     /// To show this run as it is shown unless told otherwise.
     pub const fn of_run(run: RunId, database: DatabaseArg) -> Self {
-        Self { run: RunChoice::Number(run.0), database, metric: Vec::new(), all_metrics: false, width: None }
+        let run = RunChoice::Number(run.0);
+        Self { run, database, metric: Vec::new(), all_metrics: false, processes: false, width: None }
     }
 }
 
@@ -44,7 +48,8 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let data = database.load_run(args.run.find(&database)?)?;
     args.metric.iter().try_for_each(|metric| known_metric(metric, &data))?;
     let concluded = concluded(&database, data.head.id)?;
-    let report = build(&data, &Options { metrics: args.metric.clone(), all_metrics: args.all_metrics });
+    let (metrics, all_metrics, processes) = (args.metric.clone(), args.all_metrics, args.processes);
+    let report = build(&data, &Options { metrics, all_metrics, processes });
     let profiles = match database.profiled_variants(data.head.id)?.len() {
         0 => String::new(),
         _ => format!("\nwhere the time goes: `prony profile {}`\n", data.head.id),

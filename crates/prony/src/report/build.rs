@@ -17,8 +17,10 @@ use super::left_out;
 use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
 use super::notes::Notes;
 use super::preface;
+use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
+use super::settled;
 use crate::results::RunData;
 use crate::verdicts::{self, Verdicts};
 
@@ -29,11 +31,17 @@ pub struct Options {
     pub metrics: Vec<MetricName>,
     /// Every figure that was measured.
     pub all_metrics: bool,
+    /// Tables of each process as well.
+    pub processes: bool,
 }
 
 /// The report of a run.
 pub fn build(data: &RunData, options: &Options) -> Report {
     let maker = Maker::new(data);
+    let mut tables = maker.tables(options);
+    if options.processes {
+        tables.extend(processes::tables(data, &maker.caption(Statistic::Median)));
+    }
     let verdicts = verdicts::of(data);
     Report {
         title: data.head.title.clone(),
@@ -43,7 +51,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         floors: floor::tables(data),
         remarks: remarks(data, &verdicts),
         verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
-        tables: maker.tables(options),
+        tables,
         findings: preface::findings(data),
         machine: preface::machine(data),
     }
@@ -173,7 +181,8 @@ impl<'a> Maker<'a> {
             let sources: Vec<Source<'_>> = rows.iter().map(|row| self.source(row, at)).collect();
             let mut said = vec![Said::default(); rows.len()];
             for (column, scales) in sheet.columns.iter().zip(scales) {
-                let filled = fill(&sheet.plan(column), scales, &sources, &mut said, &mut notes);
+                let mut filled = fill(&sheet.plan(column), scales, &sources, &mut said, &mut notes);
+                settled::mark(&read(std::slice::from_ref(column)), &sources, &mut filled.cells, &mut notes);
                 let marks = self.column_marks(column, &rows, &mut notes);
                 columns.push(heading(column, group, filled.unit, filled.align, marks));
                 rows.iter_mut().zip(filled.cells).for_each(|(row, cell)| row.row.cells.push(cell));

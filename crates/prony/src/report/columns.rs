@@ -1,7 +1,9 @@
 //! Which figures are shown where the experiment asks for none.
 
 use prony_core::experiment::design::{CellPart, Experiment, Expr};
+use prony_core::experiment::spec::is_not_settled;
 use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_core::processes;
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
 
@@ -29,6 +31,7 @@ const TIME: &[MetricKey] = &[
     MetricKey::amount(Metric::LatencyP99),
     MetricKey::amount(Metric::Cpu),
     MetricKey::amount(Metric::SettleTime),
+    MetricKey::amount(Metric::SettleDirty),
 ];
 const MEMORY: &[MetricKey] = &[
     MetricKey::gauge(Metric::Anon, Stat::Max),
@@ -81,6 +84,8 @@ pub(super) fn all(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<Column
         let records = || trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
         let mut keys: Vec<(String, MetricKey)> = records()
             .flat_map(|p| &p.readings)
+            // Of each process there are tables of their own.
+            .filter(|(instance, _)| processes::name(instance).is_none())
             .flat_map(|(i, r)| r.iter().map(|(k, v)| (i.clone(), k.0, v.measured().is_some())))
             .filter_map(|(i, k, measured)| measured.then_some((i, k)))
             .collect();
@@ -162,6 +167,10 @@ impl Seen<'_> {
                 last.is_some_and(|p| p == phase)
             }
             Metric::SettleTime => self.rests_untimed(phase),
+            Metric::SettleDirty => self.readings(phase, key).any(|reading| match reading {
+                Reading::Measured(time) => *time > 0.0,
+                Reading::Missing(why) => is_not_settled(why),
+            }),
             Metric::LatencyP50 | Metric::LatencyP99 | Metric::HeapUsed => {
                 self.readings(phase, key).any(|r| r.measured().is_some())
             }

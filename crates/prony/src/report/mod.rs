@@ -15,10 +15,12 @@ mod left_out;
 mod model;
 mod notes;
 mod preface;
+mod processes;
 pub mod profile;
 mod remarks;
 pub mod render;
 mod scale;
+mod settled;
 mod words;
 
 pub use build::{Options, build};

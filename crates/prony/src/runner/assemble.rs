@@ -11,6 +11,8 @@ use prony_core::protocol::PhaseReport;
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, LatencyKind, MetricKeyText, PhaseRecord};
 use prony_core::units::Nanos;
+use prony_probe::settle::SettleResult;
+use serde_json::{Value, json};
 
 use super::session::Visit;
 
@@ -58,19 +60,43 @@ pub fn begun(spec: &PhaseSpec, visit: &Visit, outside: Readings) -> Observed {
     if let Some(resident) = visit.report.as_ref().and_then(|report| report.resident.clone()) {
         set(&mut readings, Metric::Cached, resident);
     }
-    if let Some(settled) = &visit.settled {
-        let time = settled.time.clone().map(|time| time.as_nanos() as f64);
-        set(&mut readings, Metric::SettleTime, time.clone());
-        // As of a program that comes to rest: the quiet is in `wall` alone.
-        set(&mut readings, Metric::Time, time);
-    }
     record.readings.insert(String::new(), readings);
+    if let Some(found) = &visit.settled {
+        settled(found, Clone::clone, &mut record.readings);
+    }
     Observed { phase: record, reached, disk_full }
+}
+
+/// When signs of activity were seen last in a phase that waits for quiet; `from_begin` takes a time of the watch to one from
+/// the phase's begin. The quiet is in `wall` alone.
+pub fn settled(
+    found: &SettleResult,
+    from_begin: impl Fn(&Reading<Nanos>) -> Reading<Nanos>,
+    readings: &mut BTreeMap<String, Readings>,
+) {
+    let time = |time: &Reading<Nanos>| from_begin(time).map(|time| time.as_nanos() as f64);
+    let whole = readings.entry(String::new()).or_default();
+    set(whole, Metric::SettleTime, time(&found.time));
+    set(whole, Metric::Time, time(&found.time));
+    found.signs.iter().for_each(|(sign, last)| set(whole, sign.metric(), time(last)));
+    // Of one role it is that of the tree.
+    for (role, last) in found.roles.iter().filter(|_| found.roles.len() > 1) {
+        set(readings.entry(role.clone()).or_default(), Metric::SettleCpu, time(last));
+    }
+}
+
+/// Phases that wait for quiet: how long it must be, and what was found, where the watch came to an end.
+pub fn watched<'a>(phases: impl Iterator<Item = (&'a PhaseSpec, Option<&'a SettleResult>)>) -> Value {
+    let told = phases.filter_map(|(phase, result)| {
+        let spec = phase.action.settle()?;
+        Some((phase.name.clone(), json!({ "quiet": spec.quiet, "result": result })))
+    });
+    Value::Object(told.collect())
 }
 
 /// What the worker has to say of a phase beside its figures, as findings.
 pub fn notes(spec: &PhaseSpec, visit: &Visit) -> Vec<Finding> {
-    let Some(report) = &visit.report else { return blind(spec, visit) };
+    let Some(report) = &visit.report else { return Vec::new() };
     let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
     let checked = inexact.map(|checked| {
         format!(
@@ -87,19 +113,6 @@ pub fn notes(spec: &PhaseSpec, visit: &Visit) -> Vec<Finding> {
         data: serde_json::Value::Null,
     };
     report.notes.iter().cloned().chain(checked).map(finding).collect()
-}
-
-/// Signs of activity that a settling watch could not see: quiet means quiet without them.
-fn blind(spec: &PhaseSpec, visit: &Visit) -> Vec<Finding> {
-    let Some(settled) = visit.settled.as_ref().filter(|settled| !settled.blind.is_empty()) else { return Vec::new() };
-    vec![Finding {
-        guard: "settled_unseen".to_owned(),
-        severity: Severity::Warning,
-        phase: Some(spec.name.clone()),
-        message: format!("whether it was quiet was told without {}", settled.blind.join(", ")),
-        hint: "take the settle time as a lower bound; `prony doctor` tells what this machine can measure".to_owned(),
-        data: serde_json::Value::Null,
-    }]
 }
 
 fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
@@ -182,7 +195,7 @@ fn measured(n: u64) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::experiment::spec::{Action, Amount, Grouping, Ops, Order, Sampling};
+    use prony_core::experiment::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sign};
     use prony_core::protocol::Verified;
     use prony_probe::sample::{Root, Sampler, Settings};
 
@@ -255,29 +268,26 @@ mod tests {
     }
 
     #[test]
-    fn a_settling_that_could_not_be_seen_whole_says_so() {
-        let settled = |blind: &[&str]| prony_probe::settle::SettleResult {
+    fn settle_time_is_the_time_of_its_phase_and_each_sign_has_its_own() {
+        let found = SettleResult {
             settled: true,
-            time: Reading::Measured(Nanos::ZERO),
-            watched: Nanos::from_secs(1),
+            time: Reading::Measured(Nanos::from_secs(2)),
+            signs: [(Sign::Cpu, 2), (Sign::Dirty, 29)]
+                .map(|(sign, s)| (sign, Reading::Measured(Nanos::from_secs(s))))
+                .into(),
+            roles: BTreeMap::from([("worker".to_owned(), Reading::Measured(Nanos::from_secs(2)))]),
+            watched: Nanos::from_secs(31),
             step: Nanos::ZERO,
             cpu: Reading::Measured(Nanos::ZERO),
             written: Reading::Missing(Why::NotApplicable),
-            blind: blind.iter().map(|text| (*text).to_owned()).collect(),
+            blind: Vec::new(),
         };
-        let Observed { phase: rested, reached, .. } =
-            begun(&spec(), &Visit { settled: Some(settled(&[])), ..visit(None) }, Readings::new());
-        assert_eq!(
-            of(&rested, Metric::Time),
-            Some(Reading::Measured(0.0)),
-            "as of a program: the quiet is in `wall` alone"
-        );
-        assert_eq!((of(&rested, Metric::SettleTime), reached), (of(&rested, Metric::Time), Reached::OwnEnd));
-        let seen = |blind| notes(&spec(), &Visit { settled: Some(settled(blind)), ..visit(None) });
-        assert_eq!(seen(&[]), []);
-        let found = seen(&["dirty pages of the store: not supported"]);
-        assert_eq!(found.len(), 1);
-        assert!(found[0].message.contains("dirty pages of the store"), "{}", found[0].message);
+        let visit = Visit { settled: Some(found), ..visit(None) };
+        let Observed { phase: rested, reached, .. } = begun(&spec(), &visit, Readings::new());
+        let times = [Metric::Time, Metric::SettleTime, Metric::SettleCpu, Metric::SettleDirty];
+        assert_eq!(times.map(|metric| of(&rested, metric)), [2e9, 2e9, 2e9, 29e9].map(|n| Some(Reading::Measured(n))));
+        assert_eq!((reached, rested.last_sign()), (Reached::OwnEnd, Some(Sign::Dirty)));
+        assert_eq!(rested.readings.len(), 1, "one role is the whole tree");
     }
 
     #[test]

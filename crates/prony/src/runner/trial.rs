@@ -10,7 +10,7 @@ use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::{SystemClock, monotonic};
 use prony_probe::host::{Conditions, Moment, quiesce};
 use prony_probe::runs::Announced;
-use prony_probe::sample::phase_readings;
+use prony_probe::sample::{Processes, phase_readings};
 use serde_json::{Value, json};
 
 use super::assemble;
@@ -82,6 +82,13 @@ fn of_store(
     let (ending, phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
     let took = monotonic().since(began);
     let later = Moment::now(None);
+    let watched = spec.phases.iter().enumerate();
+    let watched = watched.map(|(at, phase)| (phase, closed.visits.get(at).and_then(|visit| visit.settled.as_ref())));
+    let more = json!({
+        "quiesced": quiet,
+        "memory": closed.end.memory,
+        "settled": assemble::watched(watched),
+    });
     let conditions = Conditions::between(moment, canary, later, lab.canary_after());
     let mut record = TrialRecord {
         trial: *trial,
@@ -90,7 +97,7 @@ fn of_store(
         ending,
         phases,
         effective: closed.effective,
-        conditions: conditions_of(&conditions, &json!({ "quiesced": quiet, "memory": closed.end.memory })),
+        conditions: conditions_of(&conditions, &more),
         series: closed.sampled.series,
         sampler_cpu: closed.sampled.cpu,
         findings: Vec::new(),
@@ -155,7 +162,15 @@ fn observed(spec: &TrialSpec, visits: &[Visit], series: &[ProcessSeries]) -> Vec
         None => Observed::new(assemble::not_reached(phase), Reached::Nothing),
         Some(visit) => {
             let outside = visit.end.as_ref().map(|end| phase_readings(&visit.begin, end, series, ""));
-            assemble::begun(phase, visit, outside.unwrap_or_default())
+            let mut observed = assemble::begun(phase, visit, outside.unwrap_or_default());
+            let record = &mut observed.phase;
+            if let (Some(end), Some(cpu)) = (&visit.end, record.reading(MetricKey::amount(Metric::Cpu)).cloned()) {
+                let (begin, at_rest) = (&visit.begin, &end.processes[..]);
+                let between = (begin.at, end.at);
+                let processes = Processes { begin, end, between, at_rest, left_out: &[], series, cpu: &cpu };
+                record.readings.extend(processes.readings());
+            }
+            observed
         }
     };
     spec.phases.iter().enumerate().map(record).collect()

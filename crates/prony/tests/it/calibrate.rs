@@ -85,7 +85,8 @@ fn memory_that_runs_out_in_phase_2_of_3_is_a_result() {
 #[test]
 fn the_end_of_a_burst_and_its_cpu_time_are_found() {
     let Some(lines) = calibrated("burst-then-idle") else { return };
-    assert_eq!(lines.len(), 4);
+    assert_eq!(lines.len(), 5);
+    assert_eq!(lines[4]["what"], "dirty pages written");
     // The truth is what the fixture says of itself, not what was asked for.
     assert!(number(&lines[1], "truth") >= 1.5e9 && number(&lines[0], "truth") >= number(&lines[1], "truth"));
 }

@@ -17,6 +17,7 @@ mod left_out;
 mod pages;
 mod phases;
 mod plots;
+mod processes;
 mod profiles;
 mod programs;
 mod replicas;

@@ -43,7 +43,7 @@ fn a_program_settles_after_it_says_that_it_is_ready() {
     assert!(of(Metric::Wall) >= time + 0.9e9, "the quiet is in `wall` alone: {}", of(Metric::Wall));
     assert!(of(Metric::Cpu) >= amount(&trial, "burst", Metric::Cpu), "all of the work");
     assert!(of(Metric::Written) < 1e6 && gauge(&trial, "settle", Metric::Anon, Stat::End) > 0.0);
-    assert_eq!(trial.effective["settled"]["settle"]["result"]["settled"], true);
+    assert_eq!(trial.conditions["settled"]["settle"]["result"]["settled"], true);
 }
 
 #[test]

@@ -117,9 +117,9 @@ fn csv_has_a_row_for_each_reading() {
     let mut lines = csv.lines();
     assert_eq!(
         lines.next().unwrap(),
-        "run,block,position,variant,label,factor.engine,outcome,phase,action,timed,completion,instance,metric,value,unit,missing,partial"
+        "run,block,position,variant,label,factor.engine,outcome,phase,action,timed,completion,instance,metric,value,unit,missing,partial,last_active"
     );
-    assert_eq!(lines.next().unwrap(), "1,1,1,0,a2,a,ok,write,put,true,complete,,time,1500000000,nanos,,");
+    assert_eq!(lines.next().unwrap(), "1,1,1,0,a2,a,ok,write,put,true,complete,,time,1500000000,nanos,,,");
     assert_eq!(csv.lines().filter(|l| l.contains(",fsyncs,,count,not permitted: no tracefs")).count(), 4);
     assert_eq!(csv.lines().count(), 1 + 4 * 5);
 }

@@ -253,6 +253,31 @@ fn programs_and_stores_that_settle_stand_in_one_column() {
     assert!(settle.is_some_and(|main| main.starts_with('5')), "runs of earlier versions have no `time`: {earlier:?}");
 }
 
+/// Of two trials the kernel wrote dirty pages after the processes were quiet in one.
+#[test]
+fn settle_time_names_the_sign_that_came_last() {
+    let experiment = experiment("Rest", &[texts("engine", &["a"])], &[("settle", true)], 2);
+    let phases = [29e9, 0.0].map(|dirty| {
+        let figures =
+            [("time", 1.4e9), ("settle.time", 1.4e9), ("settle.time.cpu", 1.4e9), ("settle.time.dirty", dirty)];
+        phase("settle", &figures)
+    });
+    let trials = (0..).zip(phases).map(|(at, phase)| {
+        let mut trial = trial(at, at, 0);
+        trial.phases.push(phase);
+        trial
+    });
+    let report = build(&run_data(experiment, 2, trials.collect()), &Options::default());
+    let table = &report.tables[0];
+    let headings: Vec<&str> = table.columns.iter().map(|column| column.heading.as_str()).collect();
+    assert_eq!(headings, ["time", "settle.time.dirty"], "dirty pages stand beside it");
+    let notes: Vec<&str> = table.notes.iter().map(|note| note.text.as_str()).collect();
+    let last = "last active: CPU time (`settle.time.cpu`) in 1 of 2 trials, \
+                dirty pages of the store (`settle.time.dirty`) in 1 of 2 trials";
+    assert!(notes.contains(&last), "{notes:?}");
+    assert_eq!(table.rows[0].cells[0].marks, [1]);
+}
+
 #[test]
 fn missing_readings_say_why_and_errors_stand_in_the_row() {
     let experiment = experiment("Missing", &[texts("engine", &["a", "b"])], &[("write", true)], 2);
@@ -350,10 +375,10 @@ fn weird_names_do_no_harm() {
 #[test]
 fn metrics_may_be_asked_for_by_name() {
     let data = four_factors();
-    let options = Options { metrics: vec!["read.rate".parse::<MetricName>().unwrap()], all_metrics: false };
+    let options = Options { metrics: vec!["read.rate".parse::<MetricName>().unwrap()], ..Options::default() };
     let report = build(&data, &options);
     assert!(report.tables.iter().all(|t| t.columns.len() == 1 && t.columns[0].full() == "read.rate, /s"));
-    let all = build(&data, &Options { metrics: vec![], all_metrics: true });
+    let all = build(&data, &Options { all_metrics: true, ..Options::default() });
     assert_eq!(all.tables[0].columns.len(), 20);
 }
 

@@ -2,8 +2,10 @@
 
 use std::fs;
 
-use prony_core::metric::Metric;
+use prony_core::experiment::spec::Sign;
+use prony_core::metric::{Metric, MetricKey};
 use prony_core::outcome::Outcome;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::TrialRecord;
 
 use crate::programs::{Bench, amount, guards, shell};
@@ -38,6 +40,43 @@ fn data_in_the_temporary_directory_are_read_and_are_the_trials_own() {
         let [reading, looks] = ["reading_ns", "looks_ns"].map(|key| store[key].as_u64().unwrap());
         assert!(0 < looks && looks < reading, "looks for quiet are part of what reading it took: {store}");
     }
+}
+
+/// The program is quiet when it has written its data; the pages are written to the disk 1.5 s later.
+#[test]
+fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    let script = "head -c 8000000 /dev/zero > $DATA; echo one; sleep 1.5; sync $DATA; exec sleep 600";
+    let settle = |keys: &str| {
+        let body = format!(
+            "{}directory = \"site\"\ncopy = \"none\"\nenv = {{ DATA = \"{{tmp}}/data\" }}\nstore = \"{{tmp}}/data\"\n\
+             [[phase]]\nname = \"quiet\"\nbegin = {{ line = \"one\" }}\n\
+             end = {{ settle = {{ quiet = \"300 ms\", {keys} }} }}\nthen = \"stop\"\n",
+            shell(script)
+        );
+        trials(&bench, 1, &body).remove(0)
+    };
+    let usual = settle("");
+    let record = &usual.phases[0];
+    if let Some(Reading::Missing(why @ Why::NotSupported(_))) = record.reading(MetricKey::amount(Metric::SettleDirty)) {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "{why}");
+        eprintln!("skipped: {why}");
+        return;
+    }
+    let [time, dirty] = [Metric::SettleTime, Metric::SettleDirty].map(|metric| amount(&usual, "quiet", metric));
+    assert!(time < dirty, "the processes were quiet after {time} ns, the pages written after {dirty}");
+    assert_eq!((amount(&usual, "quiet", Metric::Time), record.last_sign()), (time, Some(Sign::Dirty)));
+    let shown = String::from_utf8(bench.prony(&["show"]).stdout).unwrap();
+    assert!(shown.contains("last active: dirty pages of the store (`settle.time.dirty`)"), "{shown}");
+    let csv = String::from_utf8(bench.prony(&["report", "--format", "csv"]).stdout).unwrap();
+    assert!(csv.lines().nth(1).is_some_and(|line| line.ends_with(",dirty")), "{csv}");
+    let counted = settle("of = [\"cpu\", \"dirty\"]");
+    let [time, dirty] = [Metric::SettleTime, Metric::SettleDirty].map(|metric| amount(&counted, "quiet", metric));
+    assert!((time - dirty).abs() < 1.0 && dirty > 0.0, "what `of` names counts: {time}, {dirty}");
+    let brief = settle("beside = []");
+    let dirty = brief.phases[0].reading(MetricKey::amount(Metric::SettleDirty));
+    assert!(dirty.is_some_and(|dirty| dirty.measured().is_none()), "it did not wait for the kernel: {dirty:?}");
 }
 
 #[test]

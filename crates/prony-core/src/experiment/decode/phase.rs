@@ -8,9 +8,9 @@ use super::view::time;
 use crate::experiment::grammar;
 use crate::experiment::node::Node;
 use crate::experiment::problem::{Problem, Problems};
-use crate::experiment::spec::{Action, PhaseSpec, SettleSpec};
+use crate::experiment::spec::{Action, PhaseSpec, SettleSpec, Sign, Signs};
 use crate::experiment::validate::via;
-use crate::units::{Bytes, Fraction, Nanos};
+use crate::units::Nanos;
 
 /// A phase with the places that later checks point at.
 #[derive(Clone, Debug)]
@@ -78,14 +78,26 @@ fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<
 /// When a tree counts as quiet, within the `limit` of its phase.
 pub(super) fn settle(node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> SettleSpec {
     let view = View::new(Some(node), &grammar::SETTLE);
+    let default = SettleSpec::default();
     let spec = SettleSpec {
-        quiet: view.time("quiet").unwrap_or(Nanos::from_secs(2)),
-        within: view.time("within").unwrap_or(Nanos::from_secs(600)),
-        cpu: view.share("cpu").or(Fraction::new(0.02)).unwrap_or_default(),
-        bytes: view.bytes("bytes").unwrap_or(Bytes::from_bytes(1_000_000)),
+        quiet: view.time("quiet").unwrap_or(default.quiet),
+        within: view.time("within").unwrap_or(default.within),
+        cpu: view.share("cpu").unwrap_or(default.cpu),
+        bytes: view.bytes("bytes").unwrap_or(default.bytes),
+        of: view.get("of").map_or(default.of, signs),
+        beside: view.get("beside").map_or(default.beside, signs),
     };
+    if let (Some(of), true) = (node.get("of"), spec.of == Signs::default()) {
+        let problem = Problem::new(of.span.clone(), "`of` names no sign, so that there is no `settle.time`");
+        problems.add(via(of, problem.hint("name at least one of `cpu`, `written`, `disk`, `dirty`")));
+    }
     can_settle(node, &spec, limit, problems);
     spec
+}
+
+fn signs(node: &Node) -> Signs {
+    let named = |node: &Node| Sign::ALL.into_iter().find(|sign| node.text() == Some(sign.name()));
+    node.list().unwrap_or_default().iter().filter_map(named).collect()
 }
 
 /// The quiet fits into the time that there is for it, and that into the phase's limit: a phase at its limit has timed out,

@@ -248,6 +248,14 @@ pub(crate) static MIX: TableShape = TableShape {
     later: &[],
 };
 
+/// Signs of activity.
+static SIGNS: [(&str, &str); 4] = [
+    ("cpu", "CPU time of the process tree"),
+    ("written", "bytes that its processes wrote"),
+    ("disk", "blocks allocated to the store"),
+    ("dirty", "dirty and writeback pages of the store"),
+];
+
 /// `settle = { ... }`.
 pub(crate) static SETTLE: TableShape = TableShape {
     name: "settle",
@@ -258,6 +266,20 @@ pub(crate) static SETTLE: TableShape = TableShape {
         optional("within", Shape::Span, "10 min", "After so long the finding is `not settled`."),
         optional("cpu", Shape::Share, "2%", "CPU of the process tree, as a share of one core."),
         optional("bytes", Shape::Bytes, "1 MB", "Bytes written a second, growth and dirty pages of the store."),
+        optional(
+            "of",
+            Shape::List(&Shape::Word(&SIGNS)),
+            "`[\"cpu\", \"written\", \"disk\"]`: what processes do",
+            "The signs whose last activity is `settle.time`. Each sign has a figure of its own as well, `settle.time.cpu` and so \
+             on, measured from the same begin.",
+        ),
+        optional(
+            "beside",
+            Shape::List(&Shape::Word(&SIGNS)),
+            "`[\"dirty\"]`: what the kernel writes for them",
+            "Further signs that the phase waits for and that are not in `settle.time`. A sign in neither list has a figure \
+             where it was quiet when the phase ended. With `beside = []` the phase does not wait for the kernel.",
+        ),
     ]],
     rest: None,
     later: &[],

@@ -152,3 +152,14 @@ fn a_rest_that_cannot_come_is_refused() {
     assert!(said.starts_with("9:31 `quiet`, 20 min 0 s, has no room"), "{said}");
     assert!(!said.contains("beyond the limit"), "that time is in no limit: {said}");
 }
+
+#[test]
+fn settle_of_and_beside_are_lists_of_signs() {
+    let faults_of = |keys: &str| {
+        faults(&format!("[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"a\"\nend = {{ settle = {{ {keys} }} }}\n"))
+    };
+    assert_eq!(faults_of("of = [\"cpu\", \"dirty\"], beside = []"), "no faults");
+    assert!(faults_of("of = []").contains("`of` names no sign"), "{}", faults_of("of = []"));
+    assert!(faults_of("of = [\"flush\"]").contains("`of` cannot be `flush`"), "{}", faults_of("of = [\"flush\"]"));
+    assert!(faults_of("beside = \"dirty\"").contains("beside"), "a list, not a word");
+}

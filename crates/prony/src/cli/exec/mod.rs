@@ -296,7 +296,8 @@ impl Export {
         }
         let run = RunChoice::Number(run.0);
         let database = arguments.database.clone();
-        let wanted = ReportArgs { run, database, format, what: What::Results, output: None, html: false };
+        let (what, output) = (What::Results, None);
+        let wanted = ReportArgs { run, database, format, what, output, processes: false, html: false };
         let mut out = BufWriter::new(file);
         super::report::report(&wanted, &mut out)?;
         out.flush().map_err(unwritten)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
+use prony_core::experiment::spec::Sign;
 use prony_core::record::{Answer, PhaseRecord, TrialRecord};
 use serde::Serialize;
 use serde_json::Value;
@@ -104,6 +105,7 @@ struct PhaseOut<'a> {
     completion: &'static str,
     begin_ns: Option<u64>,
     end_ns: Option<u64>,
+    last_active: Option<&'static str>,
     readings: Vec<ReadingOut<'a>>,
     answer: Option<&'a Answer>,
     errors: &'a BTreeMap<String, u64>,
@@ -273,6 +275,7 @@ fn phase<'r>(trial: &'r TrialRecord, record: &'r PhaseRecord) -> PhaseOut<'r> {
         completion: completion(record.completion),
         begin_ns: record.begin.map(|t| t.as_nanos()),
         end_ns: record.end.map(|t| t.as_nanos()),
+        last_active: record.last_sign().map(Sign::name),
         readings: readings.collect(),
         answer: record.answer.as_ref(),
         errors: &record.errors,

@@ -16,8 +16,19 @@ use crate::results::RunData;
 /// [`Error::Write`].
 pub fn readings(data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
     let trials = Trials::new(data);
-    let further =
-        ["phase", "action", "timed", "completion", "instance", "metric", "value", "unit", "missing", "partial"];
+    let further = [
+        "phase",
+        "action",
+        "timed",
+        "completion",
+        "instance",
+        "metric",
+        "value",
+        "unit",
+        "missing",
+        "partial",
+        "last_active",
+    ];
     rows.begin(&trials.columns(&further)).map_err(unwritten)?;
     for trial in &data.trials {
         let fields = trials.fields(trial);
@@ -32,6 +43,7 @@ fn of_phase(fields: &[Field<'_>], trial: &TrialRecord, phase: &PhaseRecord, rows
     let mut row = fields.to_vec();
     row.extend([Field::Text(&phase.name), Field::Text(&phase.action), Field::Bool(phase.timed)]);
     row.push(Field::Text(completion(phase.completion)));
+    let last_active = phase.last_sign().map_or(Field::None, |sign| Field::Text(sign.name()));
     for (instance, readings) in &phase.readings {
         for (key, reading) in readings {
             let metric = key.0.to_string();
@@ -45,6 +57,7 @@ fn of_phase(fields: &[Field<'_>], trial: &TrialRecord, phase: &PhaseRecord, rows
                 Field::Text(unit(key.0.metric.unit())),
                 missing.as_deref().map_or(Field::None, Field::Text),
                 number(partial),
+                last_active,
             ]);
             rows.row(&row).map_err(unwritten)?;
         }

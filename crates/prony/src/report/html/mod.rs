@@ -21,17 +21,17 @@ use crate::verdicts;
 /// # Errors
 /// Those of the database, [`Error::NoRun`], [`Error::Latency`], [`Error::Json`], [`Error::Write`].
 pub fn write(database: &Database, run: RunId, out: &mut dyn Write) -> Result<(), Error> {
-    write_loaded(database, &database.load_run(run)?, out)
+    write_loaded(database, &database.load_run(run)?, &Options::default(), out)
 }
 
 /// Writes the page of a run that is loaded.
 ///
 /// # Errors
 /// As [`write`].
-pub fn write_loaded(database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
+pub fn write_loaded(database: &Database, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
     let source = Source { database, data };
     let verdicts = verdicts::of(data);
-    let report = build(data, &Options::default());
+    let report = build(data, options);
     let payload = payload::payload(source, &verdicts)?;
     let json = serde_json::to_string(&payload).map_err(|source| Error::Json { what: "the page's data", source })?;
     let page = page::page(&page::Parts { data, report: &report, verdicts: &verdicts, json: &json });

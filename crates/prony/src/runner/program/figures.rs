@@ -1,8 +1,9 @@
 //! What a program's phases left, as records. Pure.
 
+use std::collections::BTreeMap;
+
 use prony_core::conclude::{Observed, Reached};
-use prony_core::experiment::program::ObserveSpec;
-use prony_core::experiment::spec::PhaseSpec;
+use prony_core::experiment::spec::{PhaseSpec, Sign};
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{
@@ -11,7 +12,6 @@ use prony_core::record::{
 use prony_core::units::Nanos;
 
 use super::calls::Calls;
-use super::functions::observed as observed_in;
 use super::heaps;
 use super::held::HeldTimes;
 use super::holds::Hold;
@@ -21,7 +21,7 @@ use super::settling;
 use super::span::{self, Span};
 use super::tracked::Tracked;
 use super::watch::Watched;
-use crate::runner::assemble::{Readings, not_reached, rate_of_told, set};
+use crate::runner::assemble::{self, Readings, not_reached, rate_of_told, set};
 
 /// When the program was held.
 pub fn held_times(watched: &Watched) -> HeldTimes {
@@ -86,7 +86,7 @@ impl Trial<'_> {
         let mut readings = span.readings(self.series);
         let whole = |metric| span.is_of_all(metric);
         replicas::figures::add(&mut readings, &watched.replicas.all, &watched.edges, (first, until), whole);
-        self.times(spec, index, (began, ended), &mut readings);
+        let roles = self.times(spec, index, (began, ended), &mut readings);
         // An edge is taken when its cause was noticed, or some calls before the last.
         let edge =
             if tracked.calls.is_some() { watched.edges[until].at.as_nanos().abs_diff(ended.as_nanos()) } else { 0 };
@@ -96,8 +96,11 @@ impl Trial<'_> {
             set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
         }
         let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, ended, &mut readings));
+        let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
+        let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         if self.shared.between(began, ended) > Nanos::ZERO {
             unclear(&mut readings, tracked.calls.is_none());
+            processes.values_mut().for_each(|readings| unclear(readings, false));
         }
         // What its lines told of it is its own account.
         for (key, number) in &tracked.told {
@@ -116,6 +119,10 @@ impl Trial<'_> {
         let pss = watched.replicas.looks.pss;
         let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
+        instances.extend(processes);
+        for (role, readings) in roles {
+            instances.entry(role).or_default().extend(readings);
+        }
         let phase = PhaseRecord {
             begin: Some(began),
             end: Some(ended),
@@ -132,8 +139,14 @@ impl Trial<'_> {
         Observed::new(phase, reached)
     }
 
-    /// How long a phase took, and how long it took to come to rest where it ends with that.
-    fn times(&self, spec: &PhaseSpec, index: usize, (began, ended): (Nanos, Nanos), readings: &mut Readings) {
+    /// How long a phase took, and how long it took to become quiet where it ends with that; the latter of each role too.
+    fn times(
+        &self,
+        spec: &PhaseSpec,
+        index: usize,
+        (began, ended): (Nanos, Nanos),
+        readings: &mut Readings,
+    ) -> BTreeMap<String, Readings> {
         let tracked = &self.watched.tracker.phases[index];
         let wall = match (ended > began, tracked.unordered) {
             (true, false) => Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended)))),
@@ -142,11 +155,20 @@ impl Trial<'_> {
         };
         set(readings, Metric::Wall, wall.clone());
         set(readings, Metric::Time, wall);
-        if let Some(settle) = observed_in(spec).and_then(ObserveSpec::settle) {
-            let time = settling::time(self.watched.settled.get(&index), settle, began, self.held).map(nanos);
-            set(readings, Metric::SettleTime, time.clone());
-            set(readings, Metric::Time, time);
+        let mut of_roles = BTreeMap::new();
+        match (spec.action.settle(), self.watched.settled.get(&index)) {
+            (None, _) => {}
+            (Some(_), Some(found)) => {
+                assemble::settled(&found.result, |time| found.from_begin(time, began, self.held), &mut of_roles);
+                readings.extend(of_roles.remove("").unwrap_or_default());
+            }
+            (Some(settle), None) => {
+                let why = settling::ended_first(settle);
+                let metrics = [Metric::Time, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));
+                metrics.for_each(|metric| set(readings, metric, Reading::Missing(why.clone())));
+            }
         }
+        of_roles
     }
 }
 
@@ -166,7 +188,8 @@ fn older(lag: Nanos) -> Why {
 fn unclear(readings: &mut Readings, timed: bool) {
     let why = "other threads or processes of the program went on while one was held inside the phase, so that neither \
                leaving this time out nor counting it is right";
-    let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(timed.then_some(Metric::Time));
+    let times = [Metric::Wall, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));
+    let times = times.chain(timed.then_some(Metric::Time));
     span::take_away(readings, times.chain(span::amounts()), &Why::NotSupported(why.to_owned()));
 }
 
@@ -197,9 +220,7 @@ fn nanos(time: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use prony_core::experiment::program::Trigger;
+    use prony_core::experiment::program::{ObserveSpec, Trigger};
     use prony_core::experiment::spec::{Action, SettleSpec};
     use prony_core::metric::Stat;
     use prony_core::units::{Bytes, Fraction};
@@ -246,6 +267,7 @@ mod tests {
             within: ms(800),
             cpu: Fraction::default(),
             bytes: Bytes::default(),
+            ..SettleSpec::default()
         }));
         let mut watched =
             watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(900, 50, &[7]), edge(1_000, 0, &[])], vec![]);
@@ -257,7 +279,11 @@ mod tests {
             watched.end = vec![Some(2)];
             let (cpu, written) = (Reading::Measured(ms(40)), Reading::Measured(Bytes::default()));
             let (watched_for, step) = (ms(800), ms(25));
-            let result = SettleResult { settled: true, time, watched: watched_for, step, cpu, written, blind: vec![] };
+            let signs = BTreeMap::from([(Sign::Dirty, Reading::Measured(ms(600)))]);
+            let roles = BTreeMap::from(["a", "b"].map(|role| (role.to_owned(), time.clone())));
+            let blind = vec![];
+            let result =
+                SettleResult { settled: true, time, signs, roles, watched: watched_for, step, cpu, written, blind };
             watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
         }
         super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
@@ -267,11 +293,13 @@ mod tests {
     fn the_quiet_is_in_no_settle_time() {
         let of = |one: &Observed, metric: Metric| one.phase.reading(MetricKey::amount(metric)).cloned().unwrap();
         let settled = settle_record(Some(Reading::Measured(ms(300))));
-        let figures = [Metric::SettleTime, Metric::Time, Metric::Wall, Metric::Cpu].map(|metric| of(&settled, metric));
-        assert_eq!(figures, [305e6, 305e6, 800e6, 40e6].map(Reading::Measured));
-        assert!(
-            settled.phase.reading(MetricKey::gauge(Metric::Anon, Stat::End)).is_some_and(|r| r.measured().is_some())
-        );
+        let figures = [Metric::SettleTime, Metric::Time, Metric::SettleDirty, Metric::Wall, Metric::Cpu];
+        let figures = figures.map(|metric| of(&settled, metric));
+        assert_eq!(figures, [305e6, 305e6, 605e6, 800e6, 40e6].map(Reading::Measured));
+        let role = &settled.phase.readings["b"][&MetricKeyText(MetricKey::amount(Metric::SettleCpu))];
+        assert_eq!((role, settled.phase.last_sign()), (&Reading::Measured(305e6), Some(Sign::Dirty)));
+        let anon = settled.phase.reading(MetricKey::gauge(Metric::Anon, Stat::End));
+        assert!(anon.is_some_and(|r| r.measured().is_some()));
         let cap = Reading::Missing(Why::Failed("not settled within 800 ms".into()));
         let never = settle_record(Some(Reading::Missing(Why::Failed("not settled within 800 ms".into()))));
         assert_eq!((of(&never, Metric::SettleTime), never.reached), (cap, Reached::OwnEnd));

@@ -419,8 +419,7 @@ mod tests {
         scene.says(&resumed("gone"));
         assert_eq!(scene.holds.all[0].told("p")["by_itself"], true);
         let quiet = Nanos::from_nanos(1);
-        let settle =
-            SettleSpec { quiet, within: Nanos::from_secs(600), cpu: Fraction::default(), bytes: Bytes::default() };
+        let settle = SettleSpec { quiet, cpu: Fraction::default(), bytes: Bytes::default(), ..SettleSpec::default() };
         scene.stands(2, AtEndSpec { settle: Some(settle), ..AtEndSpec::default() }, true);
         while scene.holds.all[1].settled.is_none() {
             let next = scene.holds.next().unwrap();

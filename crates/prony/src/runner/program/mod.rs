@@ -181,6 +181,7 @@ fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Set
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
     describe(record, spec, &watched, probing);
     record.effective["replicas"] = replicas::told::told(setting, &watched.replicas);
+    let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
     (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
@@ -188,6 +189,7 @@ fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Set
         "executed_after": watched.executed.since(watched.released),
         "memory": watched.ended.memory,
         "killed_at_the_end": finished.killed,
+        "settled": assemble::watched(spec.phases.iter().enumerate().map(settled)),
         "probe": told::probe(&spec.phases, &watched, probing, &deaths),
     })
 }
@@ -256,7 +258,6 @@ fn describe(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probi
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
         "calls": told::calls(&spec.phases, watched, &silent),
-        "settled": told::settled(&spec.phases, watched),
         "store": store,
     });
     if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {

@@ -94,21 +94,21 @@ impl Settling {
     }
 }
 
-/// From a phase's begin to the last activity above its thresholds, without the quiet after it and without the times in
-/// which the program was `held`; `settled` is what its watch found, where it came to an end.
-pub fn time(settled: Option<&Settled>, spec: &SettleSpec, began: Nanos, held: &HeldTimes) -> Reading<Nanos> {
-    match settled {
+impl Settled {
+    /// A time of the watch as one from the phase's begin, without the times in which the program was `held`.
+    pub fn from_begin(&self, time: &Reading<Nanos>, began: Nanos, held: &HeldTimes) -> Reading<Nanos> {
         // The watch began a moment after the phase, which counts as activity; and it notices later than the thread that
         // holds begin and end.
-        Some(settled) => settled.result.time.clone().map(|time| {
-            let last = settled.paused.instant(settled.began + time);
+        time.clone().map(|time| {
+            let last = self.paused.instant(self.began + time);
             last.since(began).since(held.between(began, last))
-        }),
-        None => {
-            let why = format!("the program ended before it had been quiet for {}", spec.quiet);
-            Reading::Missing(Why::Failed(why))
-        }
+        })
     }
+}
+
+/// Why there is no time of a phase whose program ended first.
+pub fn ended_first(spec: &SettleSpec) -> Why {
+    Why::Failed(format!("the program ended before it had been quiet for {}", spec.quiet))
 }
 
 #[cfg(test)]
@@ -124,12 +124,13 @@ mod tests {
     impl Probe for Tree {
         fn look(&mut self) -> Activity {
             let nothing = || Reading::Measured(Bytes::default());
-            Activity { cpu: Reading::Measured(self.0), written: nothing(), store: nothing(), unwritten: nothing() }
+            let (cpu, roles) = (Reading::Measured(self.0), BTreeMap::new());
+            Activity { cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
         }
     }
 
     fn spec(quiet: Nanos, within: Nanos) -> SettleSpec {
-        SettleSpec { quiet, within, cpu: Fraction::default(), bytes: Bytes::default() }
+        SettleSpec { quiet, within, cpu: Fraction::default(), bytes: Bytes::default(), ..SettleSpec::default() }
     }
 
     fn wait(settling: &Settling) {
@@ -168,26 +169,30 @@ mod tests {
         assert_eq!(settling.over[&0].result.cpu, Reading::Measured(Nanos::ZERO), "a collection is the hold's");
     }
 
-    #[test]
-    fn the_time_counts_from_the_phases_begin() {
+    fn settled(began: u64, paused: Vec<(Nanos, Nanos)>) -> Settled {
         let ms = Nanos::from_millis;
-        let result = |time| SettleResult {
+        let result = SettleResult {
             settled: true,
-            time,
+            time: Reading::Measured(Nanos::ZERO),
+            signs: BTreeMap::new(),
+            roles: BTreeMap::new(),
             watched: ms(900),
             step: ms(25),
-            cpu: Reading::Measured(ms(1)),
+            cpu: Reading::Measured(Nanos::ZERO),
             written: Reading::Missing(Why::NotApplicable),
             blind: vec![],
         };
-        let settled = |time| Settled { began: ms(105), result: result(time), paused: HeldTimes::default() };
-        let spec = spec(ms(500), ms(900));
-        let time =
-            |settled: Option<&Settled>, spec: &SettleSpec, began| time(settled, spec, began, &HeldTimes::default());
-        assert_eq!(time(Some(&settled(Reading::Measured(ms(300)))), &spec, ms(100)), Reading::Measured(ms(305)));
+        Settled { began: ms(began), result, paused: HeldTimes::new(paused) }
+    }
+
+    #[test]
+    fn the_time_counts_from_the_phases_begin() {
+        let ms = Nanos::from_millis;
+        let time = |time| settled(105, vec![]).from_begin(&time, ms(100), &HeldTimes::default());
+        assert_eq!(time(Reading::Measured(ms(300))), Reading::Measured(ms(305)));
         let cap = Reading::Missing(Why::Failed("not settled within 900 ms".into()));
-        assert_eq!(time(Some(&settled(cap.clone())), &spec, ms(100)), cap);
-        let Reading::Missing(why) = time(None, &spec, ms(100)) else { panic!("it never came to an end") };
+        assert_eq!(time(cap.clone()), cap);
+        let why = ended_first(&spec(ms(500), ms(900)));
         assert!(why.to_string().contains("ended before it had been quiet"), "{why}");
     }
 
@@ -196,13 +201,8 @@ mod tests {
     fn no_time_in_which_the_program_was_held_is_in_it() {
         let ms = Nanos::from_millis;
         let found = |time: u64| {
-            let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::default()));
-            let time = Reading::Measured(ms(time));
-            let (watched, step) = (ms(900), ms(25));
-            let result = SettleResult { settled: true, time, watched, step, cpu, written, blind: vec![] };
-            let settled = Settled { began: ms(400), result, paused: HeldTimes::new(vec![(ms(420), ms(1_010))]) };
             let held = HeldTimes::new(vec![(ms(100), ms(1_000))]);
-            super::time(Some(&settled), &spec(ms(500), ms(900)), ms(100), &held)
+            settled(400, vec![(ms(420), ms(1_010))]).from_begin(&Reading::Measured(ms(time)), ms(100), &held)
         };
         assert_eq!(found(0), Reading::Measured(Nanos::ZERO), "it did nothing after its begin");
         assert_eq!(found(20), Reading::Measured(Nanos::ZERO), "the end of the hold");

@@ -1,6 +1,6 @@
 //! Figures of the operating system between two edges of a trial of a program. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
@@ -8,7 +8,7 @@ use prony_core::record::{MetricKeyText, ProcessSeries};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::launch::Usage;
 use prony_probe::sample::edge::EdgeProcess;
-use prony_probe::sample::{Edge, phase_readings};
+use prony_probe::sample::{Edge, Processes, phase_readings};
 
 use super::held::HeldTimes;
 use super::holds::Hold;
@@ -144,19 +144,38 @@ impl Span<'_> {
     /// Memory at the end is that after what `at_end` asks for, of the process that was held; of others it is what they had
     /// at the end itself, for what they took meanwhile is nobody's of the phase. That before it is kept beside it.
     fn at_rest(&self, readings: &mut Readings) {
-        let Some((hold, rest)) = self.rest.and_then(|hold| Some((hold, hold.rest?))) else { return };
+        let Some(rest) = self.after_hold() else { return };
         let before: Vec<_> = readings
             .iter()
             .filter(|(key, _)| key.0.stat == Some(Stat::End))
             .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
             .collect();
         readings.extend(before);
-        let (end, mut rest) = (&self.watched.edges[self.until], self.watched.edges[rest].clone());
+        let after = phase_readings(&self.watched.edges[self.until], &rest, &[], "");
+        readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
+    }
+
+    /// The edge after what `at_end` asks for, with the process that was held as it was then and the others as at the phase's end.
+    fn after_hold(&self) -> Option<Edge> {
+        let (hold, rest) = self.rest.and_then(|hold| Some((hold, hold.rest?)))?;
+        let mut rest = self.watched.edges[rest].clone();
         let was_held = |process: &EdgeProcess| process.pid == hold.source.pid;
         rest.processes.retain(was_held);
+        let end = &self.watched.edges[self.until];
         rest.processes.extend(end.processes.iter().filter(|process| !was_held(process)).cloned());
-        let after = phase_readings(end, &rest, &[], "");
-        readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
+        Some(rest)
+    }
+
+    /// Figures of each process, of which the whole tree used `cpu`.
+    pub fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
+        let (begin, end) = (&self.watched.edges[self.first], &self.watched.edges[self.until]);
+        let rest = self.after_hold();
+        let at_rest = &rest.as_ref().unwrap_or(end).processes;
+        // What was held before the program was executed is a copy of its supervisor: no memory of the program's.
+        let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
+        let between = (self.held.running(from), self.held.running(end.at));
+        let left_out = &self.inner_holds();
+        Processes { begin, end, between, at_rest, left_out, series, cpu }.readings()
     }
 
     /// Samples miss what a process did between the last one and its end; what the kernel told when it was reaped does

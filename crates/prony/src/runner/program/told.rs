@@ -1,13 +1,12 @@
 //! What probes told beside figures, for the record. Pure.
 
-use prony_core::experiment::program::ObserveSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::reading::Why;
 use prony_probe::runtime::{DETAIL, ProbeEvent, ProbeLine};
 use serde_json::{Map, Value, json};
 
 use super::figures::held_times;
-use super::functions::{self, Part, observed};
+use super::functions::{self, Part};
 use super::heaps::longest_gap;
 use super::probe::Probing;
 use super::tracked::Ending;
@@ -39,17 +38,6 @@ fn missed(call: &str, ending: Ending) -> Option<String> {
         ));
     }
     ending.early.then(|| format!("every call of `{call}` that ended had done so before the phase began"))
-}
-
-/// Each phase that ends when the tree is quiet: how long it must be, and what the watch found, where it came to an end.
-pub fn settled(phases: &[PhaseSpec], watched: &Watched) -> Value {
-    let mut all = Map::new();
-    for (index, phase) in phases.iter().enumerate() {
-        let Some(settle) = observed(phase).and_then(ObserveSpec::settle) else { continue };
-        let result = watched.settled.get(&index).map(|settled| &settled.result);
-        all.insert(phase.name.clone(), json!({ "quiet": settle.quiet, "result": result }));
-    }
-    Value::Object(all)
 }
 
 fn never(id: &str, watched: &Watched, silent: &Why) -> String {

@@ -482,8 +482,7 @@ mod tests {
         let settle = Some(Trigger::Settle(prony_core::experiment::spec::SettleSpec {
             quiet: at(5),
             within: at(50),
-            cpu: Default::default(),
-            bytes: Default::default(),
+            ..Default::default()
         }));
         let mut settling = phase(after(), settle, None, true);
         settling.name = "settle".into();

@@ -1,0 +1,154 @@
+//! Processes beside the first one of a trial that have a good part of its figures.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use super::{Finding, Severity, percent};
+use crate::metric::{Metric, MetricKey, Stat};
+use crate::processes::{NOT_ATTRIBUTED, instances, name};
+use crate::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use crate::units::{Bytes, Nanos};
+
+/// A process that has more than this part of the CPU time or of the memory is named.
+const PART: f64 = 0.10;
+
+/// Below so much a part is of no weight.
+const LEAST_CPU: Nanos = Nanos::from_millis(100);
+
+/// See [`LEAST_CPU`].
+const LEAST_MEMORY: Bytes = Bytes::from_mib(10);
+
+/// What a process has, and its part of what the whole tree has.
+#[derive(Clone, Copy, Default)]
+struct Part {
+    own: f64,
+    share: f64,
+}
+
+/// Names the processes with more than a tenth of the trial's CPU time or anonymous memory, the first of all and those that
+/// have figures of their own as roles left out.
+pub fn check(record: &TrialRecord) -> Option<Finding> {
+    let names = instances(&record.series);
+    let first = record.series.iter().zip(&names).min_by_key(|(process, _)| process.samples.first().map(|s| s.at));
+    let known = known(record);
+    let shown = |instance: &&String| {
+        let known = record.series.iter().zip(&names).any(|(p, of)| of == *instance && known.contains(p.role.as_str()));
+        name(instance).is_some()
+            && *instance != NOT_ATTRIBUTED
+            && Some(*instance) != first.map(|(_, name)| name)
+            && !known
+    };
+    let all: BTreeSet<&String> = record.phases.iter().flat_map(|phase| phase.readings.keys()).filter(shown).collect();
+    let parts = all
+        .into_iter()
+        .map(|instance| (name(instance).unwrap_or(instance), cpu(record, instance), memory(record, instance)));
+    let large = |part: Part, least: f64| part.share > PART && part.own >= least;
+    let (cpu_from, memory_from) = (LEAST_CPU.as_nanos() as f64, LEAST_MEMORY.as_bytes() as f64);
+    let parts: Vec<_> = parts.filter(|(_, cpu, memory)| large(*cpu, cpu_from) || large(*memory, memory_from)).collect();
+    let named: Vec<String> = parts.iter().map(|(name, cpu, memory)| sentence(name, *cpu, *memory)).collect();
+    if named.is_empty() {
+        return None;
+    }
+    let hint = "`prony show --processes` has the figures of each process";
+    let data: BTreeMap<_, _> =
+        parts.iter().map(|(name, cpu, memory)| (*name, json!({ "cpu": cpu.share, "anon": memory.share }))).collect();
+    Some(Finding::of("process_share", Severity::Note, named.join("; "), hint).with(json!(data)))
+}
+
+fn sentence(name: &str, cpu: Part, memory: Part) -> String {
+    let (used, held) = (Nanos::from_nanos(cpu.own as u64), Bytes::from_bytes(memory.own as u64));
+    format!(
+        "the process `{name}` used {} of the CPU time ({used}) and had at most {} of the anonymous memory ({held})",
+        percent(cpu.share),
+        percent(memory.share)
+    )
+}
+
+/// Roles that have figures of their own in some phase.
+fn known(record: &TrialRecord) -> BTreeSet<&str> {
+    let instances = record.phases.iter().flat_map(|phase| &phase.readings);
+    let rss = MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Max));
+    instances.filter(|(_, readings)| readings.contains_key(&rss)).map(|(instance, _)| instance.as_str()).collect()
+}
+
+fn measured(phase: &PhaseRecord, instance: &str, key: MetricKey) -> Option<f64> {
+    phase.readings.get(instance)?.get(&MetricKeyText(key))?.measured().copied()
+}
+
+/// Over all phases in which the whole is known.
+fn cpu(record: &TrialRecord, instance: &str) -> Part {
+    let key = MetricKey::amount(Metric::Cpu);
+    let phases = record
+        .phases
+        .iter()
+        .filter_map(|phase| Some((measured(phase, instance, key).unwrap_or_default(), measured(phase, "", key)?)));
+    let (own, all) = phases.fold((0.0, 0.0), |(own, all), (one, whole)| (own + one, all + whole));
+    Part { own, share: if all > 0.0 { own / all } else { 0.0 } }
+}
+
+/// The largest of any phase.
+fn memory(record: &TrialRecord, instance: &str) -> Part {
+    let key = MetricKey::gauge(Metric::Anon, Stat::Max);
+    let most =
+        |instance: &str| record.phases.iter().filter_map(|phase| measured(phase, instance, key)).fold(0.0, f64::max);
+    let (own, all) = (most(instance), most(""));
+    Part { own, share: if all > 0.0 { own / all } else { 0.0 } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::program::tests::record;
+    use super::*;
+    use crate::outcome::Outcome;
+    use crate::reading::Reading;
+    use crate::record::{ProcessSample, ProcessSeries};
+
+    /// A trial of a tree with 4 s and 100 MB; each process of a role with its CPU time and memory.
+    fn trial(processes: &[(&str, &str, f64, f64)]) -> TrialRecord {
+        let mut record = record(Outcome::Ok, serde_json::Value::Null);
+        let readings = |cpu: f64, memory: f64| {
+            let cpu = (MetricKey::amount(Metric::Cpu), cpu);
+            let keys = [cpu, (MetricKey::gauge(Metric::Anon, Stat::Max), memory)];
+            keys.map(|(key, value)| (MetricKeyText(key), Reading::Measured(value))).into_iter().collect()
+        };
+        record.series = (0..)
+            .zip(processes)
+            .map(|(n, (role, command, ..))| {
+                let sample = ProcessSample { at: Nanos::from_millis(u64::from(n)), ..ProcessSample::default() };
+                ProcessSeries { pid: 99 - n, role: (*role).into(), command: (*command).into(), samples: vec![sample] }
+            })
+            .collect();
+        let names = instances(&record.series);
+        let phase = &mut record.phases[0].readings;
+        phase.insert(String::new(), readings(4e9, 100e6));
+        phase.insert(NOT_ATTRIBUTED.into(), readings(2e9, 0.0));
+        phase.extend(
+            names.into_iter().zip(processes).map(|(name, (_, _, cpu, memory))| (name, readings(*cpu, *memory))),
+        );
+        record
+    }
+
+    #[test]
+    fn a_second_process_with_a_good_part_is_named() {
+        let found =
+            check(&trial(&[("site", "node", 2e9, 50e6), ("site", "node", 1.5e9, 30e6), ("site", "sh", 0.3e9, 5e6)]));
+        let found = found.expect("38 % are a good part");
+        assert!(found.message.starts_with("the process `site.node.2` used 38 % of the CPU time"), "{}", found.message);
+        assert!(!found.message.contains("site.sh") && !found.message.contains("attributed"), "{}", found.message);
+        let memory =
+            check(&trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)])).expect("memory counts");
+        assert!(memory.message.contains("`site.cache`") && memory.message.contains("40 %"), "{}", memory.message);
+    }
+
+    #[test]
+    fn the_first_process_small_ones_and_roles_with_figures_are_not_named() {
+        assert_eq!(check(&trial(&[("site", "node", 3.9e9, 90e6)])), None);
+        assert_eq!(check(&trial(&[("site", "node", 3.9e9, 90e6), ("site", "sh", 0.2e9, 2e6)])), None);
+        let mut replicas = trial(&[("site", "node", 2e9, 50e6), ("replica.1", "node", 2e9, 50e6)]);
+        assert!(check(&replicas).is_some());
+        let rss = (MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Max)), Reading::Measured(50e6));
+        replicas.phases[0].readings.insert("replica.1".into(), [rss].into_iter().collect());
+        assert_eq!(check(&replicas), None);
+    }
+}

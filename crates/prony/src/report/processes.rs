@@ -1,0 +1,143 @@
+//! Figures of each process: a table for each phase of each variant, on request.
+
+use std::collections::BTreeMap;
+
+use prony_core::experiment::design::{CellPart, Expr, Statistic, Variant};
+use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_core::processes::{NOT_ATTRIBUTED, name};
+use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
+
+use super::cells::{Plan, Said, Source, fill, planned, scales};
+use super::columns::timed_phases;
+use super::model::{Align, Cell, Column, Label, Row, Table, Topic};
+use super::notes::Notes;
+use crate::results::RunData;
+
+/// What is shown of each process.
+const FIGURES: [MetricKey; 6] = [
+    MetricKey::amount(Metric::Cpu),
+    MetricKey::gauge(Metric::Rss, Stat::Max),
+    MetricKey::gauge(Metric::Anon, Stat::Max),
+    MetricKey::gauge(Metric::Rss, Stat::End),
+    MetricKey::gauge(Metric::Anon, Stat::End),
+    MetricKey::gauge(Metric::Pss, Stat::End),
+];
+
+/// Processes in a table; the others are in the data.
+const ROWS: usize = 30;
+
+const SOURCES: &str = "`max` is the largest sample; `end` and PSS are read where the phase ends; \
+                       `cpu` of a process that ended in the phase is up to its last sample";
+
+/// The tables, in the order of variants and phases; none where each trial is one process.
+pub(super) fn tables(data: &RunData, caption: &str) -> Vec<Table> {
+    let phases = timed_phases(&data.experiment, &data.trials);
+    let variants = data.experiment.variants().iter();
+    variants.flat_map(|variant| phases.iter().filter_map(move |phase| table(data, variant, phase, caption))).collect()
+}
+
+fn table(data: &RunData, variant: &Variant, phase: &str, caption: &str) -> Option<Table> {
+    let trials: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
+    let records: Vec<&PhaseRecord> =
+        trials.iter().flat_map(|trial| &trial.phases).filter(|record| record.name == phase).collect();
+    let mut instances = by_cpu(&records);
+    let more = instances.len().saturating_sub(ROWS);
+    instances.truncate(ROWS);
+    if instances.is_empty() {
+        return None;
+    }
+    instances.push(NOT_ATTRIBUTED.to_owned());
+    let planned = planned(&data.experiment, variant.id);
+    let source = Source { trials, planned, exists: true, phase: None };
+    let mut notes = Notes::default();
+    let (mut columns, mut rows) = (Vec::new(), rows(&instances));
+    for key in FIGURES {
+        let of = |instance: Option<&String>| parts(phase, instance, key);
+        // One scale for all rows: that of the whole tree.
+        let whole = of(None);
+        let sources = std::slice::from_ref(&source);
+        let scales = scales(&plan(&whole), sources);
+        let mut unit = "";
+        for (at, row) in rows.iter_mut().enumerate() {
+            let instance = at.checked_sub(1).map(|at| &instances[at]);
+            let filled = fill(&plan(&of(instance)), &scales, sources, &mut [Said::default()], &mut notes);
+            unit = if at == 0 { filled.unit } else { unit };
+            let mut cell = filled.cells.into_iter().next().unwrap_or_default();
+            if instance.is_some_and(|instance| key.metric == Metric::Cpu && ended(&records, instance)) {
+                let why = "ended in the phase: up to its last sample; what it used after that is `not attributed`";
+                cell.marks.push(notes.mark(why));
+            }
+            row.cells.push(if instance.is_some_and(|i| i == NOT_ATTRIBUTED) && key.stat.is_some() {
+                Cell::default()
+            } else {
+                cell
+            });
+        }
+        let heading = key.to_string();
+        let topic = Topic::Asked;
+        columns.push(Column {
+            group: String::new(),
+            heading,
+            unit: unit.to_owned(),
+            align: Align::Right,
+            topic,
+            marks: vec![],
+        });
+    }
+    notes.general(SOURCES);
+    if more > 0 {
+        notes.general(format!("{more} more processes used less CPU time; `prony report --format csv` has them"));
+    }
+    let title = Some(title(data, variant, phase));
+    let caption = caption.to_owned();
+    Some(Table { title, caption, labels: vec!["process".to_owned()], columns, rows, notes: notes.finish() })
+}
+
+/// Instances of processes, those that used most first.
+fn by_cpu(records: &[&PhaseRecord]) -> Vec<String> {
+    let mut used: BTreeMap<&str, f64> = BTreeMap::new();
+    let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
+    for (instance, readings) in records.iter().flat_map(|record| &record.readings) {
+        if name(instance).is_some() && instance != NOT_ATTRIBUTED {
+            let cpu = readings.get(&key).and_then(|cpu| cpu.measured()).copied();
+            *used.entry(instance).or_default() += cpu.unwrap_or_default();
+        }
+    }
+    let mut all: Vec<(&str, f64)> = used.into_iter().collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all.into_iter().map(|(instance, _)| instance.to_owned()).collect()
+}
+
+/// Whether a process had ended at the end of the phase in some trial.
+fn ended(records: &[&PhaseRecord], instance: &str) -> bool {
+    let key = MetricKeyText(MetricKey::gauge(Metric::Anon, Stat::End));
+    let mut readings = records.iter().filter_map(|record| record.readings.get(instance)?.get(&key));
+    readings.any(|reading| reading.measured().is_none())
+}
+
+fn rows(instances: &[String]) -> Vec<Row> {
+    let named = instances.iter().map(|instance| name(instance).unwrap_or(instance));
+    let label = |text: &str| Row { labels: vec![Label { text: text.to_owned(), marks: vec![] }], cells: vec![] };
+    std::iter::once("all").chain(named).map(label).collect()
+}
+
+fn plan(parts: &[CellPart]) -> Plan<'_> {
+    Plan { parts, statistic: Statistic::Median }
+}
+
+fn parts(phase: &str, instance: Option<&String>, key: MetricKey) -> Vec<CellPart> {
+    let name = MetricName { phase: phase.to_owned(), instance: instance.cloned(), key };
+    vec![CellPart::Figure { expr: Expr::Metric(name), format: None }]
+}
+
+fn title(data: &RunData, variant: &Variant, phase: &str) -> String {
+    let levels = data.experiment.factors().iter().zip(&variant.levels);
+    let levels =
+        levels.filter_map(|(factor, level)| Some(format!("{} = {}", factor.name, factor.levels.get(*level)?.label)));
+    let levels: Vec<String> = levels.collect();
+    if levels.is_empty() {
+        format!("Processes of `{phase}`")
+    } else {
+        format!("Processes of `{phase}`: {}", levels.join(", "))
+    }
+}
