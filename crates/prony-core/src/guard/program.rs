@@ -335,6 +335,25 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn large_external_memory_of_a_collected_phase_is_named() {
+        let of = |external: f64, collected: Value| {
+            let mut trial = record(Outcome::Ok, Value::Null);
+            trial.conditions = json!({ "probe": { "holds": [{ "phase": "b", "collected_ns": collected }] } });
+            let end = |metric, value| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value));
+            let readings = BTreeMap::from([end(Metric::External, external), end(Metric::HeapUsed, 70e6)]);
+            for phase in &mut trial.phases {
+                phase.readings = BTreeMap::from([(String::new(), readings.clone())]);
+            }
+            finalizers_not_run(&trial).into_iter().map(|found| (found.phase, found.message)).collect::<Vec<_>>()
+        };
+        let [(phase, message)] = of(490e6, json!(5)).try_into().unwrap();
+        assert_eq!(phase.as_deref(), Some("b"));
+        assert!(message.contains("`external` is 490.0 MB"), "{message}");
+        assert_eq!(of(490e6, Value::Null), [], "nothing was collected");
+        assert_eq!(of(10e6, json!(5)), [], "that of the runtime itself");
+    }
+
+    #[test]
     fn counters_that_were_read_late_are_named() {
         let mut record = record(Outcome::Ok, Value::Null);
         let mut set = |phase: usize, lag: f64, wall: f64| {

@@ -363,6 +363,53 @@ fn a_program_ends_where_its_function_returned() {
     }
 }
 
+/// Collections came late from the event loop: they were missing where it had not turned, and in half of the runs of a
+/// program that idles at its end.
+#[test]
+fn collections_of_each_phase_are_exact_whatever_the_event_loop_does() {
+    let Some(_) = version("node") else { return };
+    let work = "const times = (n) => { for (let i = 0; i < n; i++) gc(); }; exports.seven = () => times(7); \
+                exports.three = () => times(3); exports.none = () => 1;";
+    let calls = "const w = require('./work.js'); gc(); w.seven(); gc(); w.three(); w.none();";
+    let idles = format!("{calls} setTimeout(() => {{}}, 700);");
+    let exits = format!("{calls} process.exit(0);");
+    let later = format!("setTimeout(() => {{ {calls} setTimeout(() => {{}}, 300); }}, 100);");
+    let phases: String = ["seven", "three", "none"]
+        .map(|name| format!("[[phase]]\nname = \"{name}\"\ncall = \"work.js#{name}\"\n"))
+        .concat();
+    let phases = format!("{phases}[[phase]]\nname = \"all\"\nbegin = {{ call = \"work.js#seven\" }}\nend = {{ line = 'never' }}\n");
+    for main in [calls, &idles, &exits, &later] {
+        let site = Site::new(&[("work.js", work), ("main.js", main)]);
+        let trial = site.trial("node", "node --expose-gc main.js", &phases);
+        let full = |name| amount(&trial, name, Metric::GcFull);
+        assert_eq!(["seven", "three", "none", "all"].map(full), [7.0, 3.0, 0.0, 11.0], "{main}");
+        assert!(amount(&trial, "seven", Metric::GcCount) >= 7.0 && amount(&trial, "seven", Metric::GcTime) > 0.0);
+        assert_eq!(amount(&trial, "none", Metric::GcCount), 0.0);
+    }
+}
+
+#[test]
+fn collections_of_python_are_exact_and_those_of_a_hold_are_left_out() {
+    let Some(_) = version("python3") else { return };
+    let work = "
+import gc
+def times(n):
+    for _ in range(n):
+        gc.collect()
+def seven():
+    times(7)
+def three():
+    times(3)
+";
+    let main = "import gc\ngc.disable()\nimport work\nwork.seven()\ngc.collect()\nwork.three()\n";
+    let site = Site::new(&[("work.py", work), ("main.py", main)]);
+    let phases = "[[phase]]\nname = \"seven\"\ncall = \"work:seven\"\n[[phase]]\nname = \"three\"\ncall = \"work:three\"\n\
+                  at_end = { collect = true }\n[[phase]]\nname = \"all\"\nbegin = { call = \"work:seven\" }\nend = { line = 'never' }\n";
+    let trial = site.trial("python", "python3 main.py", phases);
+    let full = |name| amount(&trial, name, Metric::GcFull);
+    assert_eq!(["seven", "three", "all"].map(full), [7.0, 3.0, 11.0], "not the one that was forced");
+}
+
 /// A cache of 40 MB of heap, held by `strong` references, by `weak` ones, or 40 MB by each; every weak target is
 /// dereferenced once more before the function returns.
 const CACHE: &str = "
@@ -374,6 +421,14 @@ const CACHE: &str = "
         return exports.weak.filter((ref) => ref.deref()).length;
     };
 ";
+
+fn has_weak_references() -> bool {
+    let has = version("node").is_some_and(|version| version >= (14, 6));
+    if !has {
+        println!("SKIPPED: WeakRef takes Node 14.6");
+    }
+    has
+}
 
 /// Heap in use after the collection at the end of `fill`, in MB.
 fn cached(main: &str, at_end: &str) -> (f64, TrialRecord) {
@@ -394,9 +449,7 @@ fn phase_of(trial: &TrialRecord, name: &str) -> Reading<f64> {
 /// the end of a call counted a weak cache as a strong one.
 #[test]
 fn forced_collection_frees_what_only_weak_references_hold() {
-    let Some(version) = version("node") else { return };
-    if version < (14, 6) {
-        println!("SKIPPED: this Node has no WeakRef");
+    if !has_weak_references() {
         return;
     }
     let stop = "at_end = { collect = true }\nthen = \"stop\"\n";
@@ -419,9 +472,7 @@ fn forced_collection_frees_what_only_weak_references_hold() {
 /// prony collected in between, unless the file asks for that.
 #[test]
 fn forced_collection_keeps_the_promise_of_weak_references_to_code_that_goes_on() {
-    let Some(version) = version("node") else { return };
-    if version < (14, 6) {
-        println!("SKIPPED: this Node has no WeakRef");
+    if !has_weak_references() {
         return;
     }
     let main = "
@@ -441,9 +492,7 @@ fn forced_collection_keeps_the_promise_of_weak_references_to_code_that_goes_on()
 /// what the program does until that turn belongs to no hold.
 #[test]
 fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
-    let Some(version) = version("node") else { return };
-    if version < (14, 6) {
-        println!("SKIPPED: this Node has no WeakRef");
+    if !has_weak_references() {
         return;
     }
     let main = "
@@ -475,9 +524,7 @@ fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
 /// A turn that comes long after the phase's end shows what the program did since, and not the phase.
 #[test]
 fn collection_that_comes_too_late_has_no_figure() {
-    let Some(version) = version("node") else { return };
-    if version < (14, 6) {
-        println!("SKIPPED: this Node has no WeakRef");
+    if !has_weak_references() {
         return;
     }
     let main = "require('./cache.js').fill('strong'); for (const until = Date.now() + 600; Date.now() < until; );";

@@ -437,7 +437,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, false);
         assert!(scene.holds.any());
-        assert_eq!(scene.told(1), "collect\n");
+        assert_eq!(scene.told(1), "collect later\n", "the runtime may collect at once");
         scene.says(&heap(7, 0, 12, "read", 5));
         scene.says(&line(7, 0, 15, r#""probe":"collected","took":5,"heap":{"used":4}"#));
         assert_eq!(scene.told(1), "read\n", "what was not asked for yet moved nothing");
@@ -451,6 +451,39 @@ mod tests {
         let told = hold.told("p");
         assert_eq!((told["held_ns"].as_u64(), told["collected_ns"].as_u64()), (Some(30_000_000), Some(5)));
         assert_eq!(told["by_itself"], false);
+    }
+
+    #[test]
+    fn a_collection_that_is_put_off_comes_at_the_next_turn() {
+        let mut scene = Scene::new();
+        let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
+        for number in [1, 2] {
+            scene.stands(number, plan.clone(), false);
+            scene.says(&resumed("later"));
+            assert!(!scene.holds.any() && scene.holds.all[number as usize - 1].put_off);
+        }
+        let faults: Vec<bool> = scene.holds.all.iter().map(|hold| hold.fault.is_some()).collect();
+        assert_eq!(faults, [false, true], "only the last one's memory is to be read, and is not yet");
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        assert_eq!(scene.told(3), "collect\n");
+        scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        scene.says(&heap(7, 0, 70, "read", 5));
+        assert_eq!(scene.told(3), "read\ngo\n");
+        let [_, first, second] = scene.holds.all.as_slice() else { panic!("{:?}", scene.holds.all) };
+        assert_eq!((first.fault.as_deref(), first.rest), (None, Some(3)));
+        assert_eq!((second.from, second.stood, second.late), (Nanos::from_millis(60), first.stood, Some(Nanos::from_millis(20))));
+        assert_eq!((second.end, second.edge, second.rest), (3, 9, Some(4)));
+    }
+
+    #[test]
+    fn a_collection_is_not_put_off_where_the_program_ends_or_the_file_asks_for_it() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+        assert_eq!(scene.told(1), "collect\n");
+        scene.says(&resumed("gone"));
+        scene.stands(2, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, false);
+        assert_eq!(scene.told(2), "collect\n");
     }
 
     #[test]

@@ -78,7 +78,7 @@ impl Probing {
     /// Why a program in which no probe said a word has no figures of its heap.
     pub fn silent(&self) -> Why {
         let silent =
-            || Why::Failed("no probe said hello: the program is not of its `runtime`, or had ended before".to_owned());
+            || Why::Failed("no probe said hello: the program is not of its `runtime`, is older than Node 8.6 or CPython 3.9, or had ended before".to_owned());
         self.unprobed.clone().unwrap_or_else(silent)
     }
 
