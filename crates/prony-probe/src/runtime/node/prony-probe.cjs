@@ -1,10 +1,10 @@
 'use strict';
-// Loaded by --require before the program, in every Node process and worker thread. Runs on Node 8.6 and later, keeps
+// Loaded by --require before the program, in every Node process and worker thread. Runs on Node 8.10 and later, keeps
 // no event loop alive, opens no port, writes nothing but lines to the channel named in spec.json, and never throws.
 // Older ones are given it too, for nobody knows which Node a command will start: this file must parse there, and nothing
 // of it may run.
 const [major, minor] = process.versions.node.split('.').map(Number);
-const known = major > 8 || (major === 8 && minor >= 6); // object spread
+const known = major > 8 || (major === 8 && minor >= 10); // SharedArrayBuffer
 const hrtime = process.hrtime();
 const began = hrtime[0] * 1e9 + hrtime[1];
 const used = known ? process.memoryUsage().heapUsed : 0;
