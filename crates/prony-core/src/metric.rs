@@ -102,7 +102,7 @@ metrics! {
     ArrayBuffers "heap.arraybuffers" Bytes Lower true "The part of `external` that array buffers hold (Node)";
     HeapBlocks "heap.blocks" Count Lower true "Blocks of the runtime's allocator in use (CPython, which counts no bytes)";
     GcTime "gc.time" Nanos Lower false "Time that the runtime's collections took, as it reports them";
-    GcCount "gc.count" Count Lower false "Collections of the runtime, steps of incremental ones included";
+    GcCount "gc.count" Count Lower false "Collections of the runtime";
     GcFull "gc.full" Count Lower false "Full collections of the runtime: of the old generation";
     LoopDelay "loop.delay" Nanos Lower false "Longest delay of the event loop, as the runtime reports it (Node)";
     Held "held" Nanos Neither false "Time in which prony held the program at ends of calls; in no other figure of the phase";

@@ -360,10 +360,26 @@ impl ObserveSpec {
 pub struct AtEndSpec {
     /// A full collection is forced.
     pub collect: bool,
+    /// What that collection does with objects to which only weak references lead.
+    #[serde(default)]
+    pub weak: Weak,
     /// So much time passes.
     pub wait: Option<Nanos>,
     /// Its tree becomes quiet.
     pub settle: Option<SettleSpec>,
+}
+
+/// When a forced collection frees the targets of weak references. JavaScript keeps a target that was made weak or
+/// dereferenced until the current job ends, so that a collection inside the job frees none of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Weak {
+    /// The program goes on to the next turn of its event loop, where it is held again and collected; where the phase
+    /// ends the program it does not go on, and is collected at once.
+    #[default]
+    Turn,
+    /// At once, inside the job: a program that goes on may find a reference empty that it has just seen filled.
+    Clear,
 }
 
 /// An event of a running program.

@@ -1,11 +1,12 @@
 //! Guards that look at one trial of a program.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, amount};
-use crate::metric::Metric;
+use crate::metric::{Metric, MetricKey, Stat};
 use crate::record::{Completion, PhaseRecord, TrialRecord};
 use crate::units::{Bytes, Nanos};
 
@@ -17,6 +18,12 @@ const UNREAD: Nanos = Nanos::from_secs(1);
 
 /// Of a phase whose begin and end were noticed later than this share of it, counters may be its neighbours'.
 const LATE: f64 = 0.25;
+
+/// External memory below this is that of the runtime itself.
+const EXTERNAL: Bytes = Bytes::from_mib(16);
+
+/// The same below this share of the heap in use.
+const EXTERNAL_SHARE: f64 = 0.1;
 
 /// What is read of a store at edges may take this part of the phases' time.
 const READING: f64 = 0.05;
@@ -33,6 +40,7 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.extend(read_rarely(record));
     findings.extend(went_on(record));
     findings.extend(died_aside(record));
+    findings.extend(finalizers_not_run(record));
     findings.extend(store_not_found(record));
     findings.extend(store_carried_over(record));
     findings.extend(store_read_long(record));
@@ -146,6 +154,26 @@ pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
     let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
     Some(Finding::of("hold_failed", Severity::Warning, message, hint))
+}
+
+/// External memory that was read while a program was held: what callbacks of finalizers would release is still in it.
+pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
+    let collected = |hold: &&Value| hold["collected_ns"].is_u64();
+    let holds = record.conditions["probe"]["holds"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let held: BTreeSet<&str> = holds.iter().filter(collected).filter_map(|hold| hold["phase"].as_str()).collect();
+    let finding = |phase: &PhaseRecord| {
+        let end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
+        let (external, used) = (end(Metric::External)?, end(Metric::HeapUsed)?);
+        if !held.contains(phase.name.as_str()) || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used) {
+            return None;
+        }
+        let size = Bytes::from_bytes(external as u64);
+        let message = format!("`external` is {size} after the forced collection, and finalizers had not run");
+        let hint = "what a FinalizationRegistry or a native addon releases later is still counted in it; read it again in a later phase";
+        let found = Finding::of("finalizers_not_run", Severity::Note, message, hint).in_phase(&phase.name);
+        Some(found.with(json!({ "external": external })))
+    };
+    record.phases.iter().filter_map(finding).collect()
 }
 
 /// A process of the program died by its own heap limit, and the program went on as if nothing had been.
@@ -335,6 +363,25 @@ pub(super) mod tests {
         assert!(found[1].message.ends_with("nobody answered"));
         trial.conditions = json!({ "probe": { "lines_lost": 0, "holds": [], "deaths": [] } });
         assert_eq!(check(&trial), []);
+    }
+
+    #[test]
+    fn large_external_memory_of_a_collected_phase_is_named() {
+        let of = |external: f64, collected: Value| {
+            let mut trial = record(Outcome::Ok, Value::Null);
+            trial.conditions = json!({ "probe": { "holds": [{ "phase": "b", "collected_ns": collected }] } });
+            let end = |metric, value| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value));
+            let readings = BTreeMap::from([end(Metric::External, external), end(Metric::HeapUsed, 70e6)]);
+            for phase in &mut trial.phases {
+                phase.readings = BTreeMap::from([(String::new(), readings.clone())]);
+            }
+            finalizers_not_run(&trial).into_iter().map(|found| (found.phase, found.message)).collect::<Vec<_>>()
+        };
+        let [(phase, message)] = of(490e6, json!(5)).try_into().unwrap();
+        assert_eq!(phase.as_deref(), Some("b"));
+        assert!(message.contains("`external` is 490.0 MB"), "{message}");
+        assert_eq!(of(490e6, Value::Null), [], "nothing was collected");
+        assert_eq!(of(10e6, json!(5)), [], "that of the runtime itself");
     }
 
     #[test]

@@ -45,6 +45,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(replicas::check(record));
     findings.extend(processes::check(record));
     findings.extend(swapped(record));
+    findings.extend(processes_refused(spec, record));
     findings.extend(throttled(&Weather::of(&record.conditions)));
     findings
 }
@@ -66,6 +67,15 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
     let hint = "read the errors before the throughput; failed operations may be the cheap ones";
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
+}
+
+/// The limit on processes and threads was reached: the program went another way than it would have, or failed by it.
+pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
+    let refused = record.conditions["memory"]["forks_refused"]["measured"].as_u64().filter(|refused| *refused > 0)?;
+    let limit = spec.limits.pids.map_or_else(|| "the limit".to_owned(), |limit| format!("`pids = {limit}`"));
+    let message = format!("{refused} new processes or threads were refused by {limit}");
+    let hint = "raise the limit, or take the figures as those of a program that was refused processes or threads";
+    Some(Finding::of("processes_refused", Severity::Warning, message, hint).with(json!({ "refused": refused })))
 }
 
 /// Reads that all missed: what was measured is how fast nothing is found.

@@ -61,9 +61,18 @@ impl Builder {
         }
         let mut frame = None;
         for (symbol, library) in stack.drain(..).rev() {
-            let package = self.package(&package::of_library(symbol, library));
-            let (name, file) = (symbol.to_owned(), library.to_owned());
-            let function = self.function(Function { name, file, line: None, column: None, package, idle: false });
+            let function = match script(symbol, library) {
+                Some(Script { name, file, line, column }) => {
+                    let package = self.package(package::of_url(name, file));
+                    Function { name: name.to_owned(), file: file.to_owned(), line, column, package, idle: false }
+                }
+                None => {
+                    let package = self.package(&package::of_library(symbol, library));
+                    let (name, file) = (symbol.to_owned(), library.to_owned());
+                    Function { name, file, line: None, column: None, package, idle: false }
+                }
+            };
+            let function = self.function(function);
             frame = Some(self.frame(frame, function));
         }
         let thread = self.thread(thread);
@@ -71,6 +80,46 @@ impl Builder {
             self.sample(Sample { at, time, thread, frame });
         }
     }
+}
+
+/// A function of JavaScript.
+#[derive(Debug, PartialEq, Eq)]
+struct Script<'a> {
+    name: &'a str,
+    file: &'a str,
+    line: Option<u32>,
+    column: Option<u32>,
+}
+
+/// The function that V8 named in the map of its machine code (`--perf-basic-prof`): `JS:*inner /site/a.js:1:15`, or
+/// `LazyCompile:*inner /site/a.js:1:15` before Node 18. The sign says how well it is compiled, and the library is a map of
+/// one process: the same function is one function however often it is compiled, in every process.
+fn script<'a>(symbol: &'a str, library: &str) -> Option<Script<'a>> {
+    const KINDS: [&str; 5] = ["JS:", "LazyCompile:", "Function:", "Script:", "Eval:"];
+    if !is_map(library) {
+        return None;
+    }
+    let named = KINDS.iter().find_map(|kind| symbol.strip_prefix(kind))?.trim_start_matches(['*', '~', '^', '+', '\'']);
+    let number = |text: &str| text.parse::<u32>().ok();
+    let placed = |text: &'a str| text.rsplit_once(':').and_then(|(rest, last)| Some((rest, number(last)?)));
+    let (rest, line, column) = match placed(named) {
+        None => (named, None, None),
+        Some((rest, last)) => match placed(rest) {
+            Some((rest, line)) => (rest, Some(line), Some(last)),
+            None => (rest, Some(last), None),
+        },
+    };
+    // A function without a name has only a place; a path may have blanks, and so begins at its root.
+    let cut = [" file://", " node:", " /"].iter().filter_map(|root| rest.find(root)).min();
+    let (name, file) = cut.or_else(|| rest.rfind(' ')).map_or(("", rest), |at| (&rest[..at], &rest[at + 1..]));
+    let name = if name.is_empty() { "(anonymous)" } else { name };
+    Some(Script { name, file, line, column })
+}
+
+/// Whether a library is the map of machine code that a process made while it ran: `/tmp/perf-PID.map`.
+fn is_map(library: &str) -> bool {
+    let inside = library.rsplit('/').next().and_then(|file| file.strip_prefix("perf-")?.strip_suffix(".map"));
+    inside.is_some_and(|pid| !pid.is_empty() && pid.bytes().all(|b| b.is_ascii_digit()))
 }
 
 fn head(line: &str) -> Option<Head> {
@@ -107,6 +156,35 @@ mod tests {
         assert_eq!((head.thread.pid, head.thread.tid, head.thread.name.as_str()), (3717, 3718, "tokio runtime 3/w"));
         assert_eq!(super::head("sh 1/1 7.000001: 1 cpu-clock:").unwrap().at.as_nanos(), 7_000_001_000);
         assert!(super::head("sh 1/1 7.000001: cpu-clock:").is_none());
+    }
+
+    /// Frames of JavaScript were functions called `JS:*inner /site/a.js:1:15` of a library `perf-717.map`, another one in
+    /// each process and for each degree of compilation.
+    #[test]
+    fn frames_of_javascript_are_functions_of_their_files() {
+        let map = "/tmp/perf-717.map";
+        let is = |name, file, line, column| Some(Script { name, file, line: Some(line), column: Some(column) });
+        for (symbol, expected) in [
+            ("JS:*inner /site/a.js:1:15", is("inner", "/site/a.js", 1, 15)),
+            ("JS:^inner /site/a.js:1:15", is("inner", "/site/a.js", 1, 15)),
+            ("LazyCompile:~get a /my site/b.js:20:3", is("get a", "/my site/b.js", 20, 3)),
+            ("JS:~ file:///site/c.mjs:4:9", is("(anonymous)", "file:///site/c.mjs", 4, 9)),
+            ("JS:*emit node:events:466:44", is("emit", "node:events", 466, 44)),
+            ("LazyCompile:*emit events.js:300:44", is("emit", "events.js", 300, 44)),
+        ] {
+            assert_eq!(script(symbol, map), expected, "{symbol}");
+        }
+        assert_eq!(script("JS:*inner /site/a.js:1:15", "/usr/bin/node"), None);
+        assert_eq!(script("Builtin:ArrayPush", map), None);
+        assert_eq!(script("BytecodeHandler:Return", map), None);
+        let stack = |pid: u32, sign: char| {
+            format!("node {pid}/{pid} 7.000001: 5 cpu-clock:\n\t 1a JS:{sign}f /s/node_modules/x/a.js:1:9 (/tmp/perf-{pid}.map)\n\n")
+        };
+        let mut builder = Builder::default();
+        builder.add_perf_script(&(stack(5, '*') + &stack(5, '~') + &stack(6, '*'))).unwrap();
+        let profile = builder.finish();
+        let [function] = profile.functions.as_slice() else { panic!("{:?}", profile.functions) };
+        assert_eq!((function.label().as_str(), profile.packages[function.package].as_str()), ("f (a.js:1)", "x"));
     }
 
     #[test]

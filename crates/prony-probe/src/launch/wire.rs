@@ -173,6 +173,7 @@ impl End {
             limit: None,
             peak: missing(&how),
             oom_kills: missing(&how),
+            forks_refused: missing(&how),
             limit_reached: missing(&how),
             host_oom_kills: missing(&how),
         };

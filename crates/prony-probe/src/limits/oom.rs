@@ -26,6 +26,8 @@ pub struct MemoryEvidence {
     pub oom_kills: Reading<u64>,
     /// Whether the tree had come to its own limit.
     pub limit_reached: Reading<bool>,
+    /// Processes and threads that the tree was refused for its limit on them.
+    pub forks_refused: Reading<u64>,
     /// Processes elsewhere on the machine that the kernel killed for lack of memory meanwhile.
     pub host_oom_kills: Reading<u64>,
 }
@@ -95,7 +97,9 @@ impl OomWatch {
         let oom_kills = self.oom_kills();
         let limit = self.group.as_ref().and_then(Group::memory_limit);
         let none = || Reading::Missing(Why::NotSupported("there is no control group with memory".into()));
-        let figures = self.group.as_ref().filter(|group| group.memory_dir().is_some()).map(Group::figures);
+        let figures = self.group.as_ref().map(Group::figures);
+        let forks_refused = figures.as_ref().map_or_else(no_group, |figures| figures.forks_refused.clone());
+        let figures = figures.filter(|_| self.group.as_ref().is_some_and(|group| group.memory_dir().is_some()));
         let (peak, hits) =
             figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
         let ours = oom_kills.measured().copied().unwrap_or(0);
@@ -111,9 +115,14 @@ impl OomWatch {
             limit_reached: limit_reached(limit, &hits, &peak),
             peak,
             oom_kills,
+            forks_refused,
             host_oom_kills: elsewhere,
         }
     }
+}
+
+fn no_group() -> Reading<u64> {
+    Reading::Missing(Why::NotSupported("there is no control group".into()))
 }
 
 /// Whether a tree came to its limit: by the kernel's count of hits, or where it keeps none, by a peak so near that

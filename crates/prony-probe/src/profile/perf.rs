@@ -108,7 +108,8 @@ impl Perf {
             return Err(io::Error::other(format!("{status}: {}", self.said())));
         }
         let output = perf()
-            .args(["script", "--no-inline", "--ns", "--fields", FIELDS, "--input=perf.data"])
+            // Maps of machine code that a program of another user made are read too.
+            .args(["script", "--force", "--no-inline", "--ns", "--fields", FIELDS, "--input=perf.data"])
             .current_dir(&self.dir)
             .output()?;
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -26,18 +26,26 @@ pub struct HeapFigures {
     pub gc: Reading<GcFigures>,
 }
 
-/// Collections of a thread (Node) or a process (CPython) since its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Collections of a thread (Node) or a process (CPython) since the probe was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "(u64, u64, u64, u64)")]
 pub struct GcFigures {
-    /// All of them; in Node steps of an incremental one count too.
+    /// All of them.
     pub count: u64,
     /// Full ones: of the old generation.
     pub major: u64,
-    /// The time that they took, as the runtime measures it.
+    /// The time for which they stopped the program. Steps of an incremental one between its begin and its end are not
+    /// among it, nor what other threads do.
     pub time: Nanos,
-    /// Up to when they are counted: Node tells of a collection when its event loop turns, which a synchronous program
-    /// may never do.
+    /// Up to when they are counted.
     pub until: Nanos,
+}
+
+impl From<(u64, u64, u64, u64)> for GcFigures {
+    /// As probes write it: instant, collections, full ones, time.
+    fn from((until, count, major, time): (u64, u64, u64, u64)) -> Self {
+        Self { count, major, time: Nanos::from_nanos(time), until: Nanos::from_nanos(until) }
+    }
 }
 
 #[derive(Deserialize)]
@@ -86,7 +94,7 @@ impl From<Told> for HeapFigures {
             total: bytes(told.total, "the size of its heap"),
             limit: bytes(told.limit, "a limit of its heap"),
             external: bytes(told.external, "memory outside its heap"),
-            array_buffers: bytes(told.array_buffers, "the memory of array buffers"),
+            array_buffers: bytes(told.array_buffers, "the memory of array buffers; Node 12.17 and later do"),
             rss: bytes(told.rss, "its resident set"),
             blocks: reading(told.blocks, "the blocks of its allocator"),
         }

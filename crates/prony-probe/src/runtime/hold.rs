@@ -11,8 +11,12 @@ use crate::shared::{self, Others};
 /// What a held thread is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldCommand {
-    /// To collect garbage; it answers with `collected`.
+    /// To collect garbage now, what only weak references hold included; it answers with `collected`. Inside a job of
+    /// JavaScript this breaks what `WeakRef` promises to code that goes on.
     Collect,
+    /// The same where the runtime frees such objects at any time. Where it keeps them until the job ends, the thread
+    /// goes on ([`super::Because::Later`]) and is held again at the next turn of its event loop, or at its exit.
+    CollectLater,
     /// To read its heap; it answers with `heap`.
     Read,
     /// To go on, and to be held again at the next end of the call.
@@ -27,6 +31,7 @@ impl HoldCommand {
     fn line(self) -> &'static str {
         match self {
             Self::Collect => "collect\n",
+            Self::CollectLater => "collect later\n",
             Self::Read => "read\n",
             Self::Go => "go\n",
             Self::Release => "release\n",

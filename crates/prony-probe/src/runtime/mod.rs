@@ -2,7 +2,7 @@
 //! timing, and programs held at the end of a call.
 //!
 //! The probes are sources embedded here. [`prepare`] writes them into the trial's scratch directory and extends the
-//! environment so that the runtime loads them before the program: `NODE_OPTIONS` for Node 14 and later, `PYTHONPATH`
+//! environment so that the runtime loads them before the program: `NODE_OPTIONS` for Node 8.10 and later, `PYTHONPATH`
 //! for CPython 3.9 and later. Child processes inherit both; Node's worker threads load the probe too. A probe appends
 //! lines to the channel named in `PRONY_MARKS` ([`parse`]) and opens it for each of them, so it keeps no descriptor,
 //! no port and no event loop alive. What it cannot see is said by [`Runtime::unprobed`] or by the probe itself.
@@ -42,7 +42,7 @@ pub const MARKS: &str = "PRONY_MARKS";
 /// A runtime that prony can look into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Runtime {
-    /// Node.js, version 14 and later; functions in ES modules from 18.19.
+    /// Node.js, version 8.10 and later; functions in ES modules from 18.19.
     Node,
     /// CPython, version 3.9 and later.
     Python,

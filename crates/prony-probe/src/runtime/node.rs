@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::path::Path;
 
 use super::{before, utf8, write_all};
 use crate::error::Error;
 
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("prony-probe.cjs", include_str!("node/prony-probe.cjs")),
     ("channel.cjs", include_str!("node/channel.cjs")),
+    ("gc.cjs", include_str!("node/gc.cjs")),
     ("heap.cjs", include_str!("node/heap.cjs")),
     ("histogram.cjs", include_str!("node/histogram.cjs")),
     ("hold.cjs", include_str!("node/hold.cjs")),
@@ -20,11 +22,16 @@ const FILES: [(&str, &str); 10] = [
     ("children.cjs", include_str!("node/children.cjs")),
 ];
 
+/// The native module of `gc.c`.
+const COUNTER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/gc.node"));
+
 /// Writes the probe and appends it to `NODE_OPTIONS`.
 pub(super) fn install(dir: &Path, spec: &str, env: &mut BTreeMap<OsString, OsString>) -> Result<(), Error> {
     let dir = dir.join("node");
     write_all(&dir, &FILES)?;
     write_all(&dir, &[("spec.json", spec)])?;
+    let counter = dir.join("gc.node");
+    fs::write(&counter, COUNTER).map_err(Error::file("write", &counter))?;
     let entry = dir.join("prony-probe.cjs");
     let quoted = quoted(utf8(&entry)?);
     let mut options =

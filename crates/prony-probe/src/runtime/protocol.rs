@@ -3,7 +3,7 @@
 use prony_core::units::{Bytes, Nanos};
 use serde::Deserialize;
 
-use super::figures::HeapFigures;
+use super::figures::{GcFigures, HeapFigures};
 use crate::error::Error;
 
 /// A line of the channel.
@@ -116,6 +116,9 @@ pub enum ProbeEvent {
         n: u64,
         /// The number of the hold in this thread, from 1; the [`super::Holder`] needs it.
         hold: u64,
+        /// It went on after an earlier hold, to be collected here: see [`Because::Later`].
+        #[serde(default)]
+        later: bool,
         /// The heap as it stood.
         heap: HeapFigures,
     },
@@ -139,6 +142,12 @@ pub enum ProbeEvent {
         heap: HeapFigures,
         /// The longest delay of the event loop since the last sample.
         loop_delay_max: Option<Nanos>,
+    },
+    /// Collections since the last such line, each as the counts at its end. CPython's that end within a millisecond are
+    /// joined.
+    Gc {
+        /// In the order of time.
+        points: Vec<GcFigures>,
     },
     /// What the probe has cost this thread so far.
     Cost {
@@ -236,6 +245,8 @@ pub enum Because {
     Release,
     /// It was told to end.
     Stop,
+    /// It will be held again at the next turn of its event loop, where a collection frees what only weak references hold.
+    Later,
     /// Nobody came to hold it.
     Unanswered,
     /// Who held it went away.

@@ -165,6 +165,28 @@ fn perf_sees_a_held_process_and_what_it_starts() {
     assert!(profile.functions.iter().any(|function| function.file.ends_with("sh")), "the shell's own code");
 }
 
+/// With `--perf-basic-prof` V8 names its machine code in `/tmp/perf-PID.map`.
+#[test]
+fn perf_names_functions_of_javascript_by_their_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let hot = "function inner(n) { let s = 0; for (let i = 0; i < n; i += 1) s += Math.sqrt(i) % 7; return s; }\n\
+               for (let k = 0; k < 300; k += 1) inner(100000);\n";
+    std::fs::write(dir.path().join("hot.js"), hot).unwrap();
+    if !Command::new("node").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success()) {
+        return skipped("node", &prony_core::reading::Why::NotSupported("`node` is not there".into()));
+    }
+    let script = format!("node --perf-basic-prof {}", dir.path().join("hot.js").display());
+    let Some((mut child, perf)) = attached(dir.path(), &script) else { return };
+    child.stdin.as_mut().unwrap().write_all(b"go\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    let Reading::Measured(taken) = perf.finish() else { panic!("no profile") };
+    let profile = Profile::from_files(&taken.files).unwrap();
+    let inner: Vec<_> = profile.functions.iter().filter(|function| function.name == "inner").collect();
+    let [inner] = inner.as_slice() else { panic!("{inner:?}") };
+    assert!(inner.file.ends_with("/hot.js") && inner.line == Some(1), "{inner:?}");
+    assert_eq!(profile.packages[inner.package], "the program");
+}
+
 #[test]
 fn perf_ends_where_the_process_does_not() {
     let dir = tempfile::tempdir().unwrap();

@@ -129,6 +129,33 @@ print(n)
 }
 
 #[test]
+fn collections_are_told_one_by_one_with_their_instants() {
+    let main = "
+import gc, time
+gc.disable()
+for _ in range(5):
+    gc.collect()
+    time.sleep(0.003)
+gc.collect(0)
+";
+    let Some(stage) = stage(&[], main) else { return };
+    stage.succeed(&["main.py"]);
+    let lines = stage.lines();
+    let points: Vec<_> = lines
+        .iter()
+        .flat_map(|line| match &line.event {
+            ProbeEvent::Gc { points } => points.clone(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let mine: Vec<_> = points.iter().rev().take(6).rev().collect();
+    let steps: Vec<_> = mine.windows(2).map(|pair| (pair[1].count - pair[0].count, pair[1].major - pair[0].major)).collect();
+    assert_eq!(steps, [(1, 1), (1, 1), (1, 1), (1, 1), (1, 0)], "{points:?}");
+    assert!(mine.windows(2).all(|pair| pair[0].until < pair[1].until && pair[0].time < pair[1].time));
+    assert!(lines[0].at < mine[0].until && mine[5].until < lines.last().unwrap().at, "by the clock of the lines");
+}
+
+#[test]
 fn a_held_program_collects_and_is_stopped() {
     let main = "
 import atexit, gc

@@ -68,7 +68,9 @@ impl Stage {
         let (program, version) = program(runtime)?;
         let dir = tempfile::tempdir().unwrap();
         let root = fs::canonicalize(dir.path()).unwrap();
-        let (app, marks, probe, hold) = (root.join("app"), root.join("marks"), root.join("a probe"), root.join("hold"));
+        // Before version 12 Node reads no quotes in NODE_OPTIONS, so that no path with a blank can stand there.
+        let name = if runtime == Runtime::Node && version.0 < 12 { "probe" } else { "a probe" };
+        let (app, marks, probe, hold) = (root.join("app"), root.join("marks"), root.join(name), root.join("hold"));
         for (name, text) in files {
             let path = app.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();

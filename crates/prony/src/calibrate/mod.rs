@@ -2,6 +2,7 @@
 
 mod activity;
 pub mod bench;
+mod heap;
 mod honesty;
 mod limit;
 pub mod line;
@@ -20,6 +21,8 @@ pub enum Fixture {
     Allocation,
     /// Readers of a mapped file of 200 MB, one and four at once
     MappedReader,
+    /// Caches of Node behind strong and weak references, read after a forced collection
+    WeakCache,
     /// A trial that runs out of memory in the second of its three phases
     OutOfMemory,
     /// A burst of CPU time after the answer, then nothing
@@ -34,9 +37,10 @@ pub enum Fixture {
 
 impl Fixture {
     /// All, in the order in which they run.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Allocation,
         Self::MappedReader,
+        Self::WeakCache,
         Self::OutOfMemory,
         Self::BurstThenIdle,
         Self::FsyncCount,
@@ -49,6 +53,7 @@ impl Fixture {
         match self {
             Self::Allocation => "allocation",
             Self::MappedReader => "mapped-reader",
+            Self::WeakCache => "weak-cache",
             Self::OutOfMemory => "out-of-memory",
             Self::BurstThenIdle => "burst-then-idle",
             Self::FsyncCount => "fsync-count",
@@ -62,6 +67,7 @@ impl Fixture {
         let ran = match self {
             Self::Allocation => memory::allocation(bench),
             Self::MappedReader => memory::mapped_reader(bench),
+            Self::WeakCache => heap::weak_cache(bench),
             Self::OutOfMemory => limit::out_of_memory(bench),
             Self::BurstThenIdle => activity::burst_then_idle(bench),
             Self::FsyncCount => activity::fsync_count(bench),

@@ -111,6 +111,7 @@ mod tests {
             limit: None,
             peak: Reading::Missing(Why::NotApplicable),
             oom_kills: Reading::Measured(0),
+            forks_refused: Reading::Measured(0),
             limit_reached: Reading::Missing(Why::NotApplicable),
             host_oom_kills: Reading::Measured(0),
         };

@@ -51,6 +51,14 @@ fn number(line: &Value, field: &str) -> f64 {
     line[field].as_f64().unwrap_or_else(|| panic!("no `{field}` in {line}"))
 }
 
+/// METHOD 8.3: 471 MB were reported of a heap of 70 that had its other objects behind weak references.
+#[test]
+fn weak_cache_is_no_part_of_the_heap_after_a_forced_collection() {
+    let Some(lines) = calibrated("weak-cache") else { return };
+    let truths: Vec<f64> = lines.iter().map(|line| number(line, "truth")).collect();
+    assert_eq!(truths, [40e6, 0.0, 40e6, 40e6, 0.0, 40e6]);
+}
+
 #[test]
 fn a_known_allocation_is_read_right_in_both_orders_from_a_large_parent() {
     let Some(lines) = calibrated("allocation") else { return };

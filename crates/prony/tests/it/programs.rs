@@ -432,6 +432,19 @@ fn daemons_and_endless_forks_are_ended_with_the_trial() {
     assert!(!alive(said(&trial).lines().next().unwrap()));
 }
 
+/// A program that may not start another process goes another way, or fails: its figures are not those of the program.
+#[test]
+fn a_reached_limit_of_processes_is_a_finding() {
+    let bench = Bench::new();
+    let many = "for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do sleep 0.2 & done; wait; true";
+    let limited = |pids: u32| bench.trial(&format!("[limits]\npids = {pids}\n{}", shell(many)));
+    let trial = limited(8);
+    let finding = trial.findings.iter().find(|finding| finding.guard == "processes_refused");
+    let finding = finding.unwrap_or_else(|| panic!("{:?} {}", trial.findings, trial.conditions["memory"]));
+    assert!(finding.message.contains("refused by `pids = 8`"), "{}", finding.message);
+    assert!(!guards(&limited(60)).contains(&"processes_refused"));
+}
+
 #[test]
 fn a_program_that_is_gone_before_it_was_observed_is_still_measured() {
     let bench = Bench::new();

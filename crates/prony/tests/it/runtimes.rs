@@ -363,6 +363,230 @@ fn a_program_ends_where_its_function_returned() {
     }
 }
 
+/// Collections came late from the event loop: they were missing where it had not turned, and in half of the runs of a
+/// program that idles at its end.
+#[test]
+fn collections_of_each_phase_are_exact_whatever_the_event_loop_does() {
+    let Some(_) = version("node") else { return };
+    let work = "const times = (n) => { for (let i = 0; i < n; i++) gc(); }; exports.seven = () => times(7); \
+                exports.three = () => times(3); exports.none = () => 1;";
+    let calls = "const w = require('./work.js'); gc(); w.seven(); gc(); w.three(); w.none();";
+    let idles = format!("{calls} setTimeout(() => {{}}, 700);");
+    let exits = format!("{calls} process.exit(0);");
+    let later = format!("setTimeout(() => {{ {calls} setTimeout(() => {{}}, 300); }}, 100);");
+    let phases: String = ["seven", "three", "none"]
+        .map(|name| format!("[[phase]]\nname = \"{name}\"\ncall = \"work.js#{name}\"\n"))
+        .concat();
+    let phases = format!("{phases}[[phase]]\nname = \"all\"\nbegin = {{ call = \"work.js#seven\" }}\nend = {{ line = 'never' }}\n");
+    for main in [calls, &idles, &exits, &later] {
+        let site = Site::new(&[("work.js", work), ("main.js", main)]);
+        let trial = site.trial("node", "node --expose-gc main.js", &phases);
+        let full = |name| amount(&trial, name, Metric::GcFull);
+        assert_eq!(["seven", "three", "none", "all"].map(full), [7.0, 3.0, 0.0, 11.0], "{main}");
+        assert!(amount(&trial, "seven", Metric::GcCount) >= 7.0 && amount(&trial, "seven", Metric::GcTime) > 0.0);
+        assert_eq!(amount(&trial, "none", Metric::GcCount), 0.0);
+    }
+}
+
+#[test]
+fn collections_of_python_are_exact_and_those_of_a_hold_are_left_out() {
+    let Some(_) = version("python3") else { return };
+    let work = "
+import gc
+def times(n):
+    for _ in range(n):
+        gc.collect()
+def seven():
+    times(7)
+def three():
+    times(3)
+";
+    let main = "import gc\ngc.disable()\nimport work\nwork.seven()\ngc.collect()\nwork.three()\n";
+    let site = Site::new(&[("work.py", work), ("main.py", main)]);
+    let phases = "[[phase]]\nname = \"seven\"\ncall = \"work:seven\"\n[[phase]]\nname = \"three\"\ncall = \"work:three\"\n\
+                  at_end = { collect = true }\n[[phase]]\nname = \"all\"\nbegin = { call = \"work:seven\" }\nend = { line = 'never' }\n";
+    let trial = site.trial("python", "python3 main.py", phases);
+    let full = |name| amount(&trial, name, Metric::GcFull);
+    assert_eq!(["seven", "three", "all"].map(full), [7.0, 3.0, 11.0], "not the one that was forced");
+}
+
+/// A cache of 40 MB of heap, held by `strong` references, by `weak` ones, or 40 MB by each; every weak target is
+/// dereferenced once more before the function returns.
+const CACHE: &str = "
+    const item = () => new Array(100000).fill(0.5);
+    exports.fill = (kind) => {
+        const make = (wanted) => (kind === wanted || kind === 'both' ? Array.from({ length: 50 }, item) : []);
+        exports.strong = make('strong');
+        exports.weak = make('weak').map((target) => new WeakRef(target));
+        return exports.weak.filter((ref) => ref.deref()).length;
+    };
+";
+
+fn has_weak_references() -> bool {
+    let has = version("node").is_some_and(|version| version >= (14, 6));
+    if !has {
+        println!("SKIPPED: WeakRef takes Node 14.6");
+    }
+    has
+}
+
+/// Heap in use after the collection at the end of `fill`, in MB.
+fn cached(main: &str, at_end: &str) -> (f64, TrialRecord) {
+    let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
+    let phases = format!("[[phase]]\nname = \"fill\"\ncall = \"cache.js#fill\"\n{at_end}");
+    let trial = site.trial("node", "node main.js", &phases);
+    assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+    assert!(!guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
+    let used = *phase_of(&trial, "fill").measured().unwrap_or_else(|| panic!("{:?}", phase(&trial, "fill").readings));
+    (used / 1e6, trial)
+}
+
+fn phase_of(trial: &TrialRecord, name: &str) -> Reading<f64> {
+    phase(trial, name).reading(USED).cloned().unwrap()
+}
+
+/// V8 keeps what a `WeakRef` was made of or dereferenced to until the current job ends, so that a collection forced at
+/// the end of a call counted a weak cache as a strong one.
+#[test]
+fn forced_collection_frees_what_only_weak_references_hold() {
+    if !has_weak_references() {
+        return;
+    }
+    let stop = "at_end = { collect = true }\nthen = \"stop\"\n";
+    let clear = "at_end = { collect = true, weak = \"clear\" }\n";
+    let turn = "at_end = { collect = true }\n";
+    let inside = "require('./cache.js').fill('KIND');";
+    let worker = "const { Worker, isMainThread } = require('worker_threads'); \
+                  if (isMainThread) new Worker(__filename); else require('./cache.js').fill('KIND');";
+    let exits = "require('./cache.js').fill('KIND'); process.exit(0);";
+    for (main, at_end) in [(inside, stop), (inside, clear), (inside, turn), (worker, turn), (worker, clear), (exits, turn)] {
+        let [nothing, strong, weak, both] =
+            ["nothing", "strong", "weak", "both"].map(|kind| cached(&main.replace("KIND", kind), at_end).0);
+        let above = [strong, weak, both].map(|used| used - nothing);
+        let right = above.iter().zip([40.0, 0.0, 40.0]).all(|(read, truth)| (read - truth).abs() < 2.0);
+        assert!(right, "{main} with {at_end}: {nothing} MB and then {above:?}");
+    }
+}
+
+/// What a job has seen through a `WeakRef` stays until the job ends: `if (ref.deref()) ref.deref().x` must not fail because
+/// prony collected in between, unless the file asks for that.
+#[test]
+fn forced_collection_keeps_the_promise_of_weak_references_to_code_that_goes_on() {
+    if !has_weak_references() {
+        return;
+    }
+    let main = "
+        const { fill } = require('./cache.js');
+        const ref = new WeakRef({ x: 1 });
+        fill('weak');
+        console.log(ref.deref() ? 'there' : 'gone');
+        setImmediate(() => setImmediate(() => console.log(ref.deref() ? 'there' : 'gone')));
+    ";
+    let said_with = |at_end: &str| said(&cached(main, at_end).1).to_owned();
+    assert_eq!(said_with("at_end = { collect = true }\n"), "there\ngone\n");
+    assert_eq!(said_with("at_end = { collect = true, weak = \"clear\" }\n"), "gone\ngone\n");
+}
+
+/// A collection that is put off to the next turn of the event loop moves no boundary: the phase has ended before, and
+/// what the program does until that turn belongs to no hold.
+#[test]
+fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
+    if !has_weak_references() {
+        return;
+    }
+    let main = "
+        const { fill } = require('./cache.js');
+        fill('weak');
+        for (const until = Date.now() + 100; Date.now() < until; );
+        setTimeout(() => console.log('done'), 20);
+    ";
+    let phases = "[[phase]]\nname = \"fill\"\ncall = \"cache.js#fill\"\nat_end = { collect = true, wait = \"300 ms\" }\n\
+                  [[phase]]\nname = \"rest\"\nbegin = { after = \"fill\" }\nend = { line = 'done' }\n";
+    let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
+    let trial = site.trial("node", "node main.js", phases);
+    let holds = trial.conditions["probe"]["holds"].as_array().unwrap();
+    let [first, second] = holds.as_slice() else { panic!("{holds:?}") };
+    assert_eq!(first["went_on"], "told to go on to the next turn of its event loop");
+    assert!(second["late_ns"].as_u64().unwrap() >= 100_000_000 && second["collected_ns"].as_u64().unwrap() > 0);
+    let held: f64 = holds.iter().map(|hold| hold["held_ns"].as_f64().unwrap()).sum();
+    assert!(held >= 300e6 && (amount(&trial, "fill", Metric::Held) - held).abs() < 1e6, "{held}");
+    // The second phase has the 100 and 20 ms in which the program ran, and none of the wait.
+    let (fill, rest) = (phase(&trial, "fill"), phase(&trial, "rest"));
+    assert_eq!(fill.end, rest.begin, "the boundary is the function's return");
+    let real = rest.end.unwrap().since(rest.begin.unwrap()).as_nanos() as f64;
+    let wall = amount(&trial, "rest", Metric::Wall);
+    assert!(wall >= 110e6 && (real - wall - held).abs() < 1e6, "{real} is {wall} and {held}");
+    let before = gauge(&trial, "fill", Metric::HeapUsed, Stat::Before);
+    assert!(before > 40e6 && gauge(&trial, "fill", Metric::HeapUsed, Stat::End) < before - 38e6);
+}
+
+/// A turn that comes long after the phase's end shows what the program did since, and not the phase.
+#[test]
+fn collection_that_comes_too_late_has_no_figure() {
+    if !has_weak_references() {
+        return;
+    }
+    let main = "require('./cache.js').fill('strong'); for (const until = Date.now() + 600; Date.now() < until; );";
+    let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
+    let phases = "[[phase]]\nname = \"fill\"\ncall = \"cache.js#fill\"\nat_end = { collect = true }\n";
+    let trial = site.trial("node", "node main.js", phases);
+    for metric in [Metric::HeapUsed, Metric::Rss] {
+        let said = why(&trial, "fill", MetricKey::gauge(metric, Stat::End));
+        assert!(said.contains("after the end") && said.contains("`weak = \"clear\"`"), "{said}");
+        assert!(gauge(&trial, "fill", metric, Stat::Before) > 40e6);
+    }
+}
+
+/// Python has no such promise: a weakly referenced object goes with its last reference, or with the cycle that it is in.
+#[test]
+fn forced_collection_of_python_frees_what_only_weak_references_hold() {
+    let Some(_) = version("python3") else { return };
+    let work = "
+import gc, weakref
+class Item:
+    def __init__(self):
+        self.parts = [[n] for n in range(1000)]
+kept = []
+def fill(kind):
+    items = [Item() for _ in range(100)]
+    for item in items:
+        item.me = item
+    kept.extend(items if kind == 'strong' else map(weakref.ref, items))
+    if kind == 'frozen':
+        gc.freeze()
+    return len([ref() for ref in kept if kind != 'strong'])
+";
+    let blocks = |kind: &str| {
+        let main = format!("import gc\ngc.disable()\nimport work\nwork.fill('{kind}')\n");
+        let site = Site::new(&[("work.py", work), ("main.py", &main)]);
+        let phases = "[[phase]]\nname = \"fill\"\ncall = \"work:fill\"\nat_end = { collect = true }\n";
+        let trial = site.trial("python", "python3 main.py", phases);
+        let of = |stat| gauge(&trial, "fill", Metric::HeapBlocks, stat);
+        assert!(of(Stat::Before) > 100_000.0);
+        assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 1, "nothing is put off");
+        of(Stat::End)
+    };
+    let (strong, weak, frozen) = (blocks("strong"), blocks("weak"), blocks("frozen"));
+    assert!(strong > 100_000.0 && weak < strong - 100_000.0, "{strong}, {weak}");
+    assert!((frozen - strong).abs() < 5_000.0, "`gc.freeze` keeps cycles from every collection: {frozen}, {strong}");
+}
+
+/// V8 frees array buffers on another thread and counts them out of `external` at the next collection: after one forced
+/// collection it was still what had been freed.
+#[test]
+fn forced_collection_counts_freed_buffers_out_of_external_memory() {
+    let Some(_) = version("node") else { return };
+    let work = "exports.fill = () => { let all = Array.from({ length: 1000 }, () => Buffer.alloc(1e5, 1)); \
+                exports.kept = all.slice(0, 100); return all.length; };";
+    for at_end in ["at_end = { collect = true }\n", "at_end = { collect = true }\nthen = \"stop\"\n"] {
+        let site = Site::new(&[("work.js", work), ("main.js", "require('./work.js').fill();")]);
+        let phases = format!("[[phase]]\nname = \"fill\"\ncall = \"work.js#fill\"\n{at_end}");
+        let trial = site.trial("node", "node main.js", &phases);
+        let external = |stat| gauge(&trial, "fill", Metric::External, stat);
+        assert!(external(Stat::Before) > 100e6 && (10e6..14e6).contains(&external(Stat::End)), "{}", external(Stat::End));
+    }
+}
+
 #[test]
 fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
     let Some(_) = version("node") else { return };

@@ -13,7 +13,7 @@ use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
     AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, OutwardLinks,
-    ProgramSpec, ReplicasSpec, Runtime, Trigger, WHOLE, group_meaning, package, words,
+    ProgramSpec, ReplicasSpec, Runtime, Trigger, WHOLE, Weak, group_meaning, package, words,
 };
 use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
@@ -339,8 +339,13 @@ fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
         problems.add(via(node, problem.hint("take one of them out")));
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
+    let weak = if view.plain("weak") == Some("clear") { Weak::Clear } else { Weak::Turn };
+    if view.get("weak").is_some() && !collect {
+        let problem = Problem::new(view.key_span("weak"), "`weak` says what a collection does, and none is forced");
+        problems.add(via(node, problem.hint("add `collect = true`, or take `weak` out")));
+    }
     // The time in which a program is held is in no limit of a phase.
-    AtEndSpec { collect, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
+    AtEndSpec { collect, weak, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
 }
 
 fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {

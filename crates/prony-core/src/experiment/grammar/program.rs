@@ -333,6 +333,13 @@ pub(crate) static AT_END: TableShape = TableShape {
     doc: "What is done while the program is held where a call ends the phase. The time of it is in no figure.",
     fields: &[&[
         optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is kept too."),
+        optional(
+            "weak",
+            Shape::Word(&[("clear", "at once, though the program goes on")]),
+            "at the next turn of the event loop; at once with `then = \"stop\"`",
+            "When `collect` frees what only weak references of JavaScript hold, which are kept until the current job ends. \
+             A program that goes on after `clear` may find a reference empty that it has just seen filled.",
+        ),
         optional("wait", Shape::Time, "nothing", "So much time passes before memory is read."),
         optional("settle", Shape::Table(&SETTLE), "nothing", "Memory is read when the process tree is quiet."),
     ]],

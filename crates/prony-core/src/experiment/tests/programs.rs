@@ -3,7 +3,7 @@
 use super::*;
 use crate::experiment::program::{
     AtEndSpec, Care, Change, CommandLine, CopyOf, DIR, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec, Runtime,
-    TMP, Trigger,
+    TMP, Trigger, Weak,
 };
 use crate::experiment::spec::{Action, PhaseSpec, Subject};
 
@@ -209,7 +209,7 @@ then = "stop"
 [[phase]]
 name = "rest"
 call = "lib.js#Store.prototype.put"
-at_end = { settle = { quiet = "1 s" } }
+at_end = { collect = true, weak = "clear", settle = { quiet = "1 s" } }
 [[phase]]
 name = "plain"
 call = "lodash#debounce"
@@ -219,8 +219,10 @@ call = "lodash#debounce"
     let first = observe(&phases[0]);
     assert_eq!((first.call(), first.holds()), (Some("gatsby/dist/utils/source-nodes.js#default"), true));
     let wait = Some(crate::units::Nanos::from_secs(5));
-    assert_eq!(first.at_end, Some(AtEndSpec { collect: true, wait, settle: None }));
-    let settle = observe(&phases[1]).at_end.as_ref().unwrap().settle.unwrap();
+    assert_eq!(first.at_end, Some(AtEndSpec { collect: true, weak: Weak::Turn, wait, settle: None }));
+    let second = observe(&phases[1]).at_end.as_ref().unwrap();
+    let settle = second.settle.unwrap();
+    assert_eq!((second.collect, second.weak), (true, Weak::Clear));
     assert_eq!((settle.quiet, settle.within), (crate::units::Nanos::from_secs(1), crate::units::Nanos::from_secs(600)));
     assert_eq!((observe(&phases[2]).holds(), observe(&phases[2]).stop), (false, false));
     assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "source nodes.time");
@@ -243,7 +245,7 @@ at_end = { collect = true }
 [[phase]]
 name = "d"
 call = "lib.js#f"
-at_end = { wait = "1 s", settle = {} }
+at_end = { wait = "1 s", settle = {}, weak = "clear" }
 "#;
     let of = |runtime: &str, phases: &str| faults(&format!("[program.x]\ncommand = \"x\"\n{runtime}{phases}"));
     let one = "\n[[phase]]\nname = \"a\"\ncall = \"lib.js#f\"\n";
@@ -255,6 +257,7 @@ at_end = { wait = "1 s", settle = {} }
     9:8 `pkg.mod:f` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
     14:1 `at_end` holds the program at the end of a `call` | name the function, as `call = "FILE#EXPORT"`, or take `at_end` out
     18:12 `wait` and `settle` are two ways to wait | take one of them out
+    18:39 `weak` says what a collection does, and none is forced | add `collect = true`, or take `weak` out
     --
     6:8 `lib.js#f` names no function of the runtime `python` | write `PACKAGE.MODULE:FUNCTION`; names may be nested by full stops
     --

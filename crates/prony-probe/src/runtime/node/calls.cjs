@@ -1,7 +1,7 @@
 'use strict';
 // Functions timed without editing them. The first calls are told one by one; a hot function is counted after that, so
 // that what a call costs here stays below a microsecond and no file fills up.
-const { isPromise } = require('util').types;
+const isPromise = (require('util').types || {}).isPromise || ((value) => value instanceof Promise); // Node 10
 const { performance } = require('perf_hooks');
 const { spec, now, line, spend } = require('./channel.cjs');
 const { hold, held } = require('./hold.cjs');
@@ -100,7 +100,7 @@ function watched(call, n, began, thenable) {
   };
   try {
     Object.defineProperty(thenable, 'then', { value: watchedThen, writable: true, configurable: true });
-  } catch {
+  } catch (error) {
     once(true);
   }
   return thenable;

@@ -9,7 +9,8 @@ const threadId = process.abort.disabled ? require('worker_threads').threadId : 0
 // Taken now: programs replace the functions of `fs` and the clocks of `process`, tests above all.
 const { openSync, writeSync, closeSync, readFileSync } = fs;
 const { O_WRONLY, O_APPEND, O_NONBLOCK } = fs.constants;
-const hrtime = process.hrtime.bigint;
+const { hrtime } = process;
+const { bigint } = hrtime; // Node 10.7
 const { pid, ppid } = process;
 
 const spec = JSON.parse(readFileSync(`${__dirname}/spec.json`, 'utf8'));
@@ -25,7 +26,12 @@ let sent = 0;
 let lost = 0;
 
 /** CLOCK_MONOTONIC in nanoseconds, exact up to 104 days after the machine's start. */
-const now = () => Number(hrtime());
+const now = bigint
+  ? () => Number(bigint())
+  : () => {
+      const [seconds, nanoseconds] = hrtime();
+      return seconds * 1e9 + nanoseconds;
+    };
 
 /** Waits without an event loop. */
 const sleep = (milliseconds) => Atomics.wait(cell, 0, 0, milliseconds);
@@ -57,7 +63,7 @@ function lineOf(thread, kind, at, rest) {
     write(text);
     sent += 1;
     return true;
-  } catch {
+  } catch (error) {
     lost += 1;
     return false;
   } finally {
@@ -70,7 +76,7 @@ function open() {
   try {
     closeSync(openSync(spec.marks, O_WRONLY | O_APPEND | O_NONBLOCK));
     return true;
-  } catch {
+  } catch (error) {
     return false;
   }
 }
@@ -83,7 +89,7 @@ function hello(unsupported) {
 
 function started(began, bytes) {
   heap = bytes;
-  spent = now() - Number(began);
+  spent = now() - began;
   cost();
 }
 

@@ -12,7 +12,9 @@ function withProbe(pairs, option) {
 }
 
 function install() {
-  const option = `--require ${JSON.stringify(`${__dirname}/prony-probe.cjs`)}`;
+  const path = `${__dirname}/prony-probe.cjs`;
+  // Node 12 and later read quotes; older ones take them as part of the name.
+  const option = `--require ${/[\s"\\]/.test(path) ? JSON.stringify(path) : path}`;
   const { spawn } = ChildProcess.prototype;
   ChildProcess.prototype.spawn = function (options, ...rest) {
     if (options && Array.isArray(options.envPairs)) options.envPairs = withProbe(options.envPairs, option);

@@ -1,38 +1,25 @@
 'use strict';
 // The heap's figures: every 100 ms while the event loop turns, at calls where it does not, and when asked.
-const { PerformanceObserver, monitorEventLoopDelay } = require('perf_hooks');
+const { monitorEventLoopDelay } = require('perf_hooks'); // Node 11.10
 const { getHeapStatistics } = require('v8');
-const { spec, now, line, spend, thread } = require('./channel.cjs');
+const { spec, now, line, thread } = require('./channel.cjs');
+const gc = require('./gc.cjs');
 
 const memoryUsage = process.memoryUsage;
 const PERIOD = 100e6; // nanoseconds between samples
 const TICK = 20; // milliseconds: resolution of the event loop's delay
-const MAJOR = 4; // perf_hooks.constants.NODE_PERFORMANCE_GC_MAJOR
 
-const gc = { count: 0, time: 0, major: 0, until: 0 };
 const turns = [0, 0, 0]; // when the last three samples by the timer were taken
 let limit = 0;
 let last = 0;
 let delay = null;
 
-function collected(list) {
-  const began = now();
-  for (const entry of list.getEntries()) {
-    gc.count += 1;
-    gc.time += entry.duration * 1e6;
-    if ((entry.detail ? entry.detail.kind : entry.kind) === MAJOR) gc.major += 1;
-  }
-  gc.until = began;
-  spend(now() - began);
-}
-
-/** The figures as one JSON object. Collections are told to us by the event loop: `gc_until` says up to when. */
+/** The figures as one JSON object, after the collections that came before. */
 function figures() {
+  gc.tell();
   const m = memoryUsage();
-  const base = `{"used":${m.heapUsed},"total":${m.heapTotal},"limit":${limit},"external":${m.external},"array_buffers":${m.arrayBuffers},"rss":${m.rss}`;
-  const until = Math.max(gc.until, turns[0]);
-  const counts = until === 0 ? '' : `,"gc_count":${gc.count},"gc_time":${Math.round(gc.time)},"gc_major":${gc.major},"gc_until":${until}`;
-  return `${base}${counts}}`;
+  const buffers = m.arrayBuffers === undefined ? '' : `,"array_buffers":${m.arrayBuffers}`; // Node 12.17
+  return `{"used":${m.heapUsed},"total":${m.heapTotal},"limit":${limit},"external":${m.external}${buffers},"rss":${m.rss}${gc.counts(turns[0])}}`;
 }
 
 /** Sends the figures. */
@@ -49,8 +36,8 @@ function tick() {
   turns.shift();
   turns.push(began);
   // A delay is the time between two ticks, so the resolution itself is taken off.
-  const longest = Math.max(0, delay.max - TICK * 1e6);
-  delay.reset();
+  const longest = delay === null ? NaN : Math.max(0, delay.max - TICK * 1e6);
+  if (delay !== null) delay.reset();
   text('sample', began, Number.isFinite(longest) && longest < 1e15 ? `,"loop_delay_max":${longest}` : '');
 }
 
@@ -72,9 +59,11 @@ function reportDeath() {
 
 function install() {
   limit = getHeapStatistics().heap_size_limit;
-  new PerformanceObserver(collected).observe({ entryTypes: ['gc'] });
-  delay = monitorEventLoopDelay({ resolution: TICK });
-  delay.enable();
+  gc.install();
+  if (monitorEventLoopDelay) {
+    delay = monitorEventLoopDelay({ resolution: TICK });
+    delay.enable();
+  }
   setInterval(tick, PERIOD / 1e6).unref();
   if (thread === 0) reportDeath();
   heapLine('start');

@@ -3,9 +3,10 @@
 const Module = require('module');
 const path = require('path');
 const { pathToFileURL } = require('url');
-const { isModuleNamespaceObject } = require('util').types;
+const isModuleNamespaceObject = (require('util').types || {}).isModuleNamespaceObject || (() => false); // Node 10
 const { spec, now, line } = require('./channel.cjs');
 const { watch, report } = require('./calls.cjs');
+const { holdAgain } = require('./hold.cjs');
 const { targets, matching, isModule, facadeOf } = require('./targets.cjs');
 
 const watched = new Map(); // function -> the watched one, for each call
@@ -133,4 +134,4 @@ function install() {
   return why === null ? [] : targets.filter((target) => target.esm).map(({ id }) => ({ call: id, why }));
 }
 
-module.exports = { install, facade, report };
+module.exports = { install, facade, report, holdAgain };

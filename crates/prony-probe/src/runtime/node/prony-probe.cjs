@@ -1,26 +1,31 @@
 'use strict';
-// Loaded by --require before the program, in every Node process and worker thread. Runs on Node 14 and later, keeps
+// Loaded by --require before the program, in every Node process and worker thread. Runs on Node 8.10 and later, keeps
 // no event loop alive, opens no port, writes nothing but lines to the channel named in spec.json, and never throws.
 // Older ones are given it too, for nobody knows which Node a command will start: this file must parse there, and nothing
 // of it may run.
-const known = parseInt(process.versions.node, 10) >= 14;
-const began = known ? process.hrtime.bigint() : null;
+const [major, minor] = process.versions.node.split('.').map(Number);
+const known = major > 8 || (major === 8 && minor >= 10); // SharedArrayBuffer
+const hrtime = process.hrtime();
+const began = hrtime[0] * 1e9 + hrtime[1];
 const used = known ? process.memoryUsage().heapUsed : 0;
 
 function start() {
   const loaded = Symbol.for('prony.probe');
-  if (globalThis[loaded] || process.env.PRONY_HOOKS_THREAD) return;
+  if (global[loaded] || process.env.PRONY_HOOKS_THREAD) return;
   const channel = require('./channel.cjs');
   if (!channel.open()) return;
   const heap = require('./heap.cjs');
   // A program without functions to time does not pay for what times them.
   const modules = channel.spec.calls.length === 0 ? null : require('./modules.cjs');
-  Object.defineProperty(globalThis, loaded, { value: { facade: modules && modules.facade } });
+  Object.defineProperty(global, loaded, { value: { facade: modules && modules.facade } });
   channel.hello(modules === null ? [] : modules.install());
   require('./children.cjs').install();
   heap.install();
   process.on('exit', () => {
-    if (modules !== null) modules.report();
+    if (modules !== null) {
+      modules.holdAgain();
+      modules.report();
+    }
     heap.line('exit');
     channel.bye();
   });

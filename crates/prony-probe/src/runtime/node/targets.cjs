@@ -13,8 +13,9 @@ const MARK = 'prony-original';
 function resolved(file) {
   if (KNOWN.test(file)) return null;
   try {
+    if (!Module.createRequire) return require.resolve(file, { paths: [spec.directory] }); // before Node 12.2
     return Module.createRequire(path.join(spec.directory, 'x.js')).resolve(file);
-  } catch {
+  } catch (error) {
     return null;
   }
 }
@@ -30,7 +31,7 @@ function mayBeEsm(file) {
       const { type } = JSON.parse(fs.readFileSync(path.join(directory, 'package.json'), 'utf8'));
       // Node 22.7 and later also tell ES modules by their syntax where no type is given.
       return type === 'module' || (type === undefined && /^\s*(export|import)\s/m.test(fs.readFileSync(file, 'utf8')));
-    } catch {
+    } catch (error) {
       const up = path.dirname(directory);
       if (up === directory) return /^\s*(export|import)\s/m.test(fs.readFileSync(file, 'utf8'));
       directory = up;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_core::conclude::{Observed, Reached};
 use prony_core::experiment::spec::{PhaseSpec, Sign};
-use prony_core::metric::{Metric, MetricKey};
+use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{
     Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
@@ -80,10 +80,13 @@ impl Trial<'_> {
         let complete = tracked.is_complete();
         let until = watched.end[index].filter(|_| complete).unwrap_or(last);
         let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.ended.at);
-        let rest = watched.holds.iter().rfind(|hold| hold.phase == index && hold.edge == until && !hold.passed);
+        let hold = watched.holds.iter().rfind(|hold| hold.phase == index && hold.end == until && !hold.passed);
+        let unread = hold.and_then(|hold| uncollected(hold, ended.since(began)));
+        let rest = hold.filter(|_| unread.is_none());
         let to_the_end = until == last;
         let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start: first == 0 };
         let mut readings = span.readings(self.series);
+        unread.iter().for_each(|why| only_before(&mut readings, why));
         let whole = |metric| span.is_of_all(metric);
         replicas::figures::add(&mut readings, &watched.replicas.all, &watched.edges, (first, until), whole);
         let roles = self.times(spec, index, (began, ended), &mut readings);
@@ -92,7 +95,7 @@ impl Trial<'_> {
             if tracked.calls.is_some() { watched.edges[until].at.as_nanos().abs_diff(ended.as_nanos()) } else { 0 };
         set(&mut readings, Metric::Lag, Reading::Measured(nanos(tracked.lag.max(Nanos::from_nanos(edge)))));
         if !watched.holds.is_empty() {
-            let over = rest.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
+            let over = hold.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
             set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
         }
         let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, ended, &mut readings));
@@ -114,6 +117,7 @@ impl Trial<'_> {
         let reads = rest.and_then(|hold| Some((hold.stood, hold.read?)));
         let of_heaps = heaps::Span { begin: began, end: ended, rest: reads, held: self.held };
         let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
+        instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
         let pss = watched.replicas.looks.pss;
@@ -172,6 +176,29 @@ impl Trial<'_> {
     }
 }
 
+/// Why memory after a hold is not that of the phase that it ends: the collection came too late for it, or not at all.
+fn uncollected(hold: &Hold, phase: Nanos) -> Option<Why> {
+    let what = "memory was to be read after a collection at the next turn of the event loop";
+    let hint = "`weak = \"clear\"` in `at_end` collects at once";
+    match hold.late {
+        None if hold.put_off => Some(Why::Failed(format!("{what}, and the program ended before; {hint}"))),
+        Some(late) if late > heaps::fresh(phase) => {
+            Some(Why::Failed(format!("{what}, which came {late} after the end; {hint}")))
+        }
+        _ => None,
+    }
+}
+
+/// What was read at the end of a phase is what was there before a collection that is not the phase's.
+fn only_before(readings: &mut Readings, why: &Why) {
+    let ends: Vec<MetricKey> = readings.keys().map(|key| key.0).filter(|key| key.stat == Some(Stat::End)).collect();
+    for key in ends {
+        let reading = readings.insert(MetricKeyText(key), Reading::Missing(why.clone()));
+        let before = MetricKey::gauge(key.metric, Stat::Before);
+        reading.into_iter().for_each(|reading| drop(readings.insert(MetricKeyText(before), reading)));
+    }
+}
+
 /// Why a phase that ended when its begin was being noticed has no time: it would be 0.
 fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
@@ -222,7 +249,6 @@ fn nanos(time: Nanos) -> f64 {
 mod tests {
     use prony_core::experiment::program::{ObserveSpec, Trigger};
     use prony_core::experiment::spec::{Action, SettleSpec};
-    use prony_core::metric::Stat;
     use prony_core::units::{Bytes, Fraction};
     use prony_probe::settle::SettleResult;
 

@@ -18,6 +18,14 @@ use crate::runner::assemble::{Readings, set};
 /// A figure that was taken so long before an instant still holds there; or a tenth of the phase, where that is longer.
 const FRESH: Nanos = Nanos::from_millis(250);
 
+/// How far a reading may lie from an instant of a phase of this length and still be that of the instant.
+pub fn fresh(phase: Nanos) -> Nanos {
+    FRESH.max(Nanos::from_nanos(phase.as_nanos() / 10))
+}
+
+/// Collections that end within such a time may be told as one.
+const JOINED: Nanos = Nanos::from_millis(1);
+
 /// A gauge in figures of a heap.
 type Gauge = fn(&HeapFigures) -> Reading<f64>;
 
@@ -103,7 +111,7 @@ fn of(threads: &[&Thread], span: Span<'_>) -> Readings {
 
 impl Span<'_> {
     fn fresh(&self) -> Nanos {
-        FRESH.max(Nanos::from_nanos(self.end.since(self.begin).as_nanos() / 10))
+        fresh(self.end.since(self.begin))
     }
 }
 
@@ -226,11 +234,9 @@ fn mean(course: &[(Nanos, f64)], held: &HeldTimes) -> Option<f64> {
     Some(area / length)
 }
 
-/// Collections between begin and end.
+/// Collections between begin and end, without those while the program was held: some of them were forced there.
 fn collections(threads: &[&Thread], span: Span<'_>, readings: &mut Readings) {
-    let forced = span.held.between(span.begin, span.end) > Nanos::ZERO;
-    let why = || Why::NotSupported("a collection may have been forced inside the phase, where it was held".to_owned());
-    let sum = if forced { Reading::Missing(why()) } else { collected(threads, span) };
+    let sum = collected(threads, span);
     let of = |part: fn(&GcFigures) -> u64| sum.clone().map(|gc| part(&gc) as f64);
     set(readings, Metric::GcTime, of(|gc| gc.time.as_nanos()));
     set(readings, Metric::GcCount, of(|gc| gc.count));
@@ -238,11 +244,15 @@ fn collections(threads: &[&Thread], span: Span<'_>, readings: &mut Readings) {
 }
 
 fn collected(threads: &[&Thread], span: Span<'_>) -> Reading<GcFigures> {
-    let none = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: span.end };
     let there = threads.iter().filter(|thread| thread.began <= span.end && thread.ended >= span.begin);
-    let each = there.map(|thread| of_thread(thread, span));
-    each.fold(Reading::Measured(none), |sum, gc| {
-        sum.and(gc, |sum, gc| GcFigures {
+    let parts = there.flat_map(|thread| {
+        let collections = Collections::of(thread);
+        let held = span.held.outside(span.begin.max(thread.began), span.end.min(thread.ended));
+        held.into_iter().map(move |(from, to)| collections.at(to).and(collections.at(from), since)).collect::<Vec<_>>()
+    });
+    let none = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: span.end };
+    parts.fold(Reading::Measured(none), |sum, part| {
+        sum.and(part, |sum, gc| GcFigures {
             count: sum.count + gc.count,
             major: sum.major + gc.major,
             time: sum.time + gc.time,
@@ -251,57 +261,71 @@ fn collected(threads: &[&Thread], span: Span<'_>) -> Reading<GcFigures> {
     })
 }
 
-fn of_thread(thread: &Thread, span: Span<'_>) -> Reading<GcFigures> {
-    let end = counted_at(thread, span.end.min(thread.ended), span.fresh());
-    let begun = thread.began >= span.begin || span.begin.since(thread.began) <= FRESH;
-    let nothing = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: thread.began };
-    let begin = match counted_at(thread, span.begin, span.fresh()) {
-        Reading::Missing(_) if begun => Reading::Measured(nothing),
-        _ if thread.began >= span.begin => Reading::Measured(nothing),
-        counted => counted,
-    };
-    end.and(begin, |end, begin| GcFigures {
+fn since(end: GcFigures, begin: GcFigures) -> GcFigures {
+    GcFigures {
         count: end.count.saturating_sub(begin.count),
         major: end.major.saturating_sub(begin.major),
         time: end.time.since(begin.time),
         until: end.until,
-    })
+    }
 }
 
-/// Collections of a thread up to an instant: as told soonest after it, else last before it.
-fn counted_at(thread: &Thread, at: Nanos, fresh: Nanos) -> Reading<GcFigures> {
-    let told = || thread.samples.iter().filter_map(|sample| sample.heap.gc.measured());
-    let after = told().find(|gc| gc.until >= at && gc.until.since(at) <= fresh);
-    let before = told().rfind(|gc| gc.until <= at);
-    let last_reason = || {
-        thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
+/// What is known of a thread's collections: the counts at the end of each, and totals that it told beside its heap.
+struct Collections<'t> {
+    thread: &'t Thread,
+    /// In time order; whether no collection lies between one and the one before it but the one that it tells of.
+    counts: Vec<(GcFigures, bool)>,
+}
+
+impl<'t> Collections<'t> {
+    fn of(thread: &'t Thread) -> Self {
+        let totals = thread.samples.iter().filter_map(|sample| Some((*sample.heap.gc.measured()?, false)));
+        let mut counts: Vec<_> = thread.collections.iter().map(|gc| (*gc, true)).chain(totals).collect();
+        counts.sort_by_key(|(gc, single)| (gc.until, gc.count, !single));
+        Self { thread, counts }
+    }
+
+    /// The counts at an instant; a collection belongs to where it ends.
+    fn at(&self, at: Nanos) -> Reading<GcFigures> {
+        let next = self.counts.partition_point(|(gc, _)| gc.until <= at);
+        let none = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: self.thread.began };
+        let before = next.checked_sub(1).map_or(none, |last| self.counts[last].0);
+        let Some((after, single)) = self.counts.get(next) else { return self.last(before, at) };
+        let between = after.count.saturating_sub(before.count);
+        let apart = after.until.since(before.until);
+        if between <= u64::from(*single) || apart <= JOINED {
+            return Reading::Measured(before);
+        }
+        let why = format!("when {between} collections within {apart} were is not known: the event loop did not turn");
+        Reading::Missing(Why::Failed(why))
+    }
+
+    /// The counts after the last that were told.
+    fn last(&self, last: GcFigures, at: Nanos) -> Reading<GcFigures> {
+        let told = !self.counts.is_empty();
+        if told && at.since(last.until) <= FRESH {
+            return Reading::Measured(last);
+        }
+        if self.thread.cut.is_some_and(|cut| cut <= at) {
+            return Reading::Missing(not_kept());
+        }
+        if told {
+            let late = at.since(last.until);
+            let why = format!("collections are known up to {late} before: the program gave its runtime no occasion since");
+            return Reading::Missing(Why::Failed(why));
+        }
+        let reason = self.thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
             Reading::Missing(why) => Some(why.clone()),
             Reading::Measured(_) => None,
-        })
-    };
-    match (after, before) {
-        (Some(gc), _) => Reading::Measured(*gc),
-        (None, Some(gc)) if at.since(gc.until) <= fresh => Reading::Measured(*gc),
-        (None, Some(_)) if thread.cut.is_some_and(|cut| cut <= at) => Reading::Missing(not_kept()),
-        (None, Some(gc)) => {
-            let text =
-                format!("collections are known up to {} before: the event loop did not turn", at.since(gc.until));
-            Reading::Missing(Why::Failed(text))
-        }
-        (None, None) => {
-            let never = || match thread.cut {
-                Some(_) => not_kept(),
-                None => Why::Failed("the heap was never read".to_owned()),
-            };
-            Reading::Missing(last_reason().unwrap_or_else(never))
-        }
+        });
+        Reading::Missing(reason.unwrap_or_else(|| Why::Failed("the heap was never read".to_owned())))
     }
 }
 
 fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
     let told = threads.iter().flat_map(|thread| &thread.delays);
     let inside = told.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
-    let none = "the runtime told no delay of an event loop in the phase";
+    let none = "the runtime told no delay of an event loop in the phase; Node 11.10 and later do";
     inside
         .max_by(f64::total_cmp)
         .map_or_else(|| Reading::Missing(Why::NotSupported(none.to_owned())), Reading::Measured)
@@ -431,38 +455,68 @@ mod tests {
         assert_eq!(values, [90.0, 21.0, 90.0]);
     }
 
+    /// The counts beside a heap that was read at `at`.
     fn gc(at: u64, count: u64, until: u64) -> prony_probe::runtime::ProbeLine {
         let gc =
             format!(r#""gc_count":{count},"gc_time":{},"gc_major":1,"gc_until":{}"#, count * 1_000, until * 1_000_000);
         line(1, 0, at, &format!(r#""probe":"heap","why":"sample","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
     }
 
+    /// Collections that ended at these instants, numbered from `first`, told at `at`.
+    fn ends(at: u64, first: u64, ends: &[u64]) -> prony_probe::runtime::ProbeLine {
+        let point = |(n, end): (u64, &u64)| format!("[{},{n},1,{}]", end * 1_000_000, n * 1_000);
+        let points: Vec<String> = (first..).zip(ends).map(point).collect();
+        line(1, 0, at, &format!(r#""probe":"gc","points":[{}]"#, points.join(",")))
+    }
+
+    fn missing(all: &BTreeMap<String, Readings>) -> String {
+        match of(all, "", "gc.count") {
+            Reading::Missing(why) => why.to_string(),
+            Reading::Measured(count) => panic!("{count}"),
+        }
+    }
+
+    /// They were those told within 250 ms of a boundary: a twentieth too many or too few, and none where the program idled.
     #[test]
-    fn collections_are_those_between_begin_and_end() {
-        let lines = [hello(1, 0, 0), gc(100, 2, 100), gc(200, 5, 200), gc(1_000, 9, 1_000), gc(1_100, 10, 1_100)];
-        let threads = finished(&lines, 1_200);
+    fn collections_are_counted_by_the_instant_at_which_each_ended() {
+        let lines = [
+            hello(1, 0, 0),
+            gc(1, 0, 1),
+            ends(900, 1, &[100, 209, 211, 300, 895]),
+            gc(900, 5, 900),
+            gc(3_000, 5, 3_000),
+            ends(3_900, 6, &[3_100]),
+            gc(3_901, 6, 3_901),
+            bye(1, 0, 3_902),
+        ];
+        let threads = finished(&lines, 4_000);
+        let count = |begin, end| number(&read(&threads, begin, end, None), "", "gc.count");
+        assert_eq!([(0, 4_000), (210, 300), (210, 299), (301, 894), (896, 3_050), (2_000, 3_100)].map(|(b, e)| count(b, e)), [6.0, 2.0, 1.0, 0.0, 0.0, 1.0]);
         let all = read(&threads, 210, 990, None);
-        assert_eq!(
-            (number(&all, "", "gc.count"), number(&all, "", "gc.time")),
-            (4.0, 4_000.0),
-            "told just after the end"
-        );
-        let whole = read(&threads, 0, 1_200, None);
-        assert_eq!((number(&whole, "", "gc.count"), number(&whole, "", "gc.full")), (10.0, 1.0));
-        assert_eq!(number(&whole, "", "loop.delay"), 10.0);
-        let silent = read(&threads, 300, 600, None);
-        assert!(
-            matches!(of(&silent, "", "gc.count"), Reading::Missing(Why::Failed(why)) if why.contains("event loop"))
-        );
-        assert!(matches!(of(&silent, "", "loop.delay"), Reading::Missing(_)));
+        assert_eq!((number(&all, "", "gc.time"), number(&all, "", "gc.full")), (3_000.0, 0.0));
+        assert_eq!(number(&read(&threads, 0, 4_000, None), "", "loop.delay"), 6.0);
     }
 
     #[test]
-    fn a_phase_that_was_held_inside_does_not_count_collections() {
-        let threads = finished(&[hello(1, 0, 0), gc(100, 2, 100), gc(200, 5, 200)], 250);
+    fn collections_without_instants_are_known_only_where_there_were_none() {
+        let threads = finished(&[hello(1, 0, 0), gc(100, 2, 100), gc(200, 5, 200), gc(1_000, 5, 1_000)], 1_300);
+        assert_eq!(number(&read(&threads, 100, 200, None), "", "gc.count"), 3.0);
+        assert_eq!(number(&read(&threads, 250, 990, None), "", "gc.count"), 0.0, "however long nothing was told");
+        let unclear = missing(&read(&threads, 150, 990, None));
+        assert!(unclear.contains("3 collections within 100") && unclear.contains("did not turn"), "{unclear}");
+        let late = missing(&read(&threads, 100, 1_290, None));
+        assert!(late.contains("known up to 290"), "{late}");
+        let untold = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 90);
+        assert!(missing(&read(&untold, 0, 50, None)).contains("no collection was told of yet"));
+    }
+
+    #[test]
+    fn collections_while_the_program_was_held_are_left_out() {
+        let lines = [hello(1, 0, 0), ends(300, 1, &[100, 125, 126, 200]), gc(300, 4, 300)];
+        let threads = finished(&lines, 310);
         let held = HeldTimes::new(vec![(ms(120), ms(130))]);
         let span = Span { begin: ms(0), end: ms(240), rest: None, held: &held };
         let all = readings(&threads, span, &Why::NotApplicable);
-        assert!(matches!(of(&all, "", "gc.count"), Reading::Missing(Why::NotSupported(why)) if why.contains("forced")));
+        assert_eq!((number(&all, "", "gc.count"), number(&all, "", "gc.time")), (2.0, 2_000.0), "one before and one after");
     }
 }

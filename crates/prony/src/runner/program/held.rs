@@ -26,6 +26,18 @@ impl HeldTimes {
         Nanos::from_nanos(self.0.iter().map(|hold| inside(hold).as_nanos()).sum())
     }
 
+    /// The parts of a time in which it was not held, in order.
+    pub fn outside(&self, begin: Nanos, end: Nanos) -> Vec<(Nanos, Nanos)> {
+        let mut parts = Vec::new();
+        let mut from = begin;
+        for (held, until) in self.0.iter().filter(|(held, until)| *held < end && begin < *until) {
+            parts.extend((from < *held).then_some((from, *held)));
+            from = *until;
+        }
+        parts.extend((from < end).then_some((from, end)));
+        parts
+    }
+
     /// An instant by a clock that stands still while the program is held.
     pub fn running(&self, at: Nanos) -> Nanos {
         at.since(self.between(Nanos::ZERO, at))
@@ -65,6 +77,15 @@ mod tests {
         assert_eq!(at, [5, 10, 10, 10, 20, 70].map(ms));
         assert_eq!([10, 11, 30, 59].map(|n| held.at(ms(n))), [false, true, false, true]);
         assert_eq!(HeldTimes::default().running(ms(7)), ms(7));
+    }
+
+    #[test]
+    fn parts_outside_leave_out_what_was_held() {
+        let held = HeldTimes::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
+        let outside = |begin, end| held.outside(ms(begin), ms(end)).into_iter().map(|(a, b)| b.since(a)).collect::<Vec<_>>();
+        assert_eq!(outside(0, 100), [10, 20, 40].map(ms));
+        assert_eq!(held.outside(ms(20), ms(55)), [(ms(30), ms(50))]);
+        assert_eq!((outside(10, 30), outside(35, 40)), (vec![], vec![ms(5)]));
     }
 
     #[test]

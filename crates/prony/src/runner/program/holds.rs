@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use prony_core::experiment::program::AtEndSpec;
+use prony_core::experiment::program::{AtEndSpec, Weak};
 use prony_core::units::Nanos;
 use prony_probe::clock::monotonic;
 use prony_probe::runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
@@ -32,11 +32,17 @@ pub struct Hold {
     /// When it went on; `None` where it never did.
     pub until: Option<Nanos>,
     /// Index of the edge at the invocation's end.
+    pub end: usize,
+    /// Index of the edge at its begin: that at the invocation's end, but for one that comes later.
     pub edge: usize,
     /// Index of the edge after what was asked for.
     pub rest: Option<usize>,
     /// It ends no phase, and was let go at once: its function ends a phase elsewhere.
     pub passed: bool,
+    /// The thread went on to be collected at the next turn of its event loop.
+    pub put_off: bool,
+    /// How long it had gone on by then, where this is that turn.
+    pub late: Option<Nanos>,
     /// What the forced collection took.
     collected: Option<Nanos>,
     settled: Option<SettleResult>,
@@ -54,9 +60,12 @@ impl Hold {
             stood,
             read: None,
             until: None,
+            end: edge,
             edge,
             rest: None,
             passed: false,
+            put_off: false,
+            late: None,
             collected: None,
             settled: None,
             because: None,
@@ -83,6 +92,7 @@ impl Hold {
             Because::Stop => "told to stop",
             Because::Unanswered => "nobody answered",
             Because::Gone => "who held it went away",
+            Because::Later => "told to go on to the next turn of its event loop",
         };
         json!({
             "phase": phase,
@@ -90,6 +100,7 @@ impl Hold {
             "thread": self.source.thread,
             "from": self.from,
             "held_ns": self.until.map(|until| until.since(self.from).as_nanos()),
+            "late_ns": self.late.map(Nanos::as_nanos),
             "collected_ns": self.collected.map(Nanos::as_nanos),
             "settled": self.settled,
             "passed": self.passed,
@@ -123,6 +134,8 @@ struct Active {
 pub struct Holds {
     dir: PathBuf,
     active: BTreeMap<Source, Active>,
+    /// Holds after which a collection is still to come, by their index, and what is to be done then.
+    put_off: BTreeMap<Source, (usize, AtEndSpec)>,
     /// Those that were and are.
     pub all: Vec<Hold>,
     /// The times of those that were.
@@ -146,7 +159,8 @@ pub struct Asked {
 impl Holds {
     /// Threads wait in `dir`.
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, active: BTreeMap::new(), all: Vec::new(), over: HeldTimes::default() }
+        let (active, put_off) = (BTreeMap::new(), BTreeMap::new());
+        Self { dir, active, put_off, all: Vec::new(), over: HeldTimes::default() }
     }
 
     /// An instant by a clock that stands still while any thread is held, as far as holds are known by then.
@@ -185,6 +199,20 @@ impl Holds {
         }
     }
 
+    /// A thread stands still at the turn of its event loop to which a collection was put off; `edge` was read just now.
+    /// What it did since the invocation's end belongs to no hold.
+    pub fn again(&mut self, line: &ProbeLine, number: u64, edge: usize, probe: &mut impl Probe) {
+        let Some((before, plan)) = self.put_off.remove(&line.source) else { return };
+        let before = &mut self.all[before];
+        before.fault = None;
+        let late = line.at.since(before.until.unwrap_or(before.from));
+        let hold = Hold::new(before.phase, line.source, line.at, before.stood, edge);
+        let hold = Hold { end: before.end, late: Some(late), ..hold };
+        if self.answer(number, hold, AtEndSpec { weak: Weak::Clear, ..plan }, false) {
+            self.collect(line.source, probe);
+        }
+    }
+
     /// A thread stands still at the end of an invocation that ends no phase: it is let go at once, and held there
     /// `again` or not. `edge` is the last one.
     pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, edge: usize, again: bool) {
@@ -214,11 +242,23 @@ impl Holds {
 
     fn collect(&mut self, source: Source, probe: &mut impl Probe) {
         let Some(active) = self.active.get_mut(&source) else { return };
-        if active.plan.collect {
-            active.stage = Stage::Collecting;
-            self.tell(source, HoldCommand::Collect);
-        } else {
-            self.wait(source, probe);
+        if !active.plan.collect {
+            return self.wait(source, probe);
+        }
+        active.stage = Stage::Collecting;
+        let now = active.stop || active.plan.weak == Weak::Clear;
+        self.tell(source, if now { HoldCommand::Collect } else { HoldCommand::CollectLater });
+    }
+
+    /// A thread goes on to the next turn of its event loop.
+    fn put_off(&mut self, source: Source, plan: AtEndSpec) {
+        let Some(index) = self.all.iter().rposition(|hold| hold.source == source) else { return };
+        let hold = &mut self.all[index];
+        (hold.put_off, hold.rest) = (true, Some(hold.edge));
+        hold.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
+        if let Some((before, _)) = self.put_off.insert(source, (index, plan)) {
+            // Of invocations that end within one turn only the last one's memory is read.
+            self.all[before].fault = None;
         }
     }
 
@@ -285,11 +325,14 @@ impl Holds {
     /// Hears what a held thread says. `edge` reads memory, and is asked when the thread has read its heap.
     pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, edge: &mut dyn FnMut() -> usize) {
         if let ProbeEvent::Resumed { because } = line.event {
-            self.active.remove(&line.source);
+            let active = self.active.remove(&line.source);
             let last = self.all.iter_mut().rev().find(|hold| hold.source == line.source && hold.until.is_none());
             if let Some(hold) = last {
                 (hold.until, hold.because) = (Some(line.at), Some(because));
                 self.count();
+            }
+            if let (Because::Later, Some(active)) = (because, active) {
+                self.put_off(line.source, active.plan);
             }
             return;
         }
@@ -308,7 +351,7 @@ impl Holds {
                 (hold.read, hold.rest) = (Some(line.at), Some(edge()));
                 active.stage = Stage::Leaving;
                 let phase = hold.phase;
-                let held = self.all.iter().filter(|hold| hold.phase == phase && !hold.passed).count();
+                let held = self.all.iter().filter(|hold| hold.phase == phase && !hold.passed && !hold.put_off).count();
                 let command = match active.stop {
                     true => HoldCommand::Stop,
                     false if held < MOST_HOLDS => HoldCommand::Go,
@@ -394,7 +437,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, false);
         assert!(scene.holds.any());
-        assert_eq!(scene.told(1), "collect\n");
+        assert_eq!(scene.told(1), "collect later\n", "the runtime may collect at once");
         scene.says(&heap(7, 0, 12, "read", 5));
         scene.says(&line(7, 0, 15, r#""probe":"collected","took":5,"heap":{"used":4}"#));
         assert_eq!(scene.told(1), "read\n", "what was not asked for yet moved nothing");
@@ -408,6 +451,39 @@ mod tests {
         let told = hold.told("p");
         assert_eq!((told["held_ns"].as_u64(), told["collected_ns"].as_u64()), (Some(30_000_000), Some(5)));
         assert_eq!(told["by_itself"], false);
+    }
+
+    #[test]
+    fn a_collection_that_is_put_off_comes_at_the_next_turn() {
+        let mut scene = Scene::new();
+        let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
+        for number in [1, 2] {
+            scene.stands(number, plan.clone(), false);
+            scene.says(&resumed("later"));
+            assert!(!scene.holds.any() && scene.holds.all[number as usize - 1].put_off);
+        }
+        let faults: Vec<bool> = scene.holds.all.iter().map(|hold| hold.fault.is_some()).collect();
+        assert_eq!(faults, [false, true], "only the last one's memory is to be read, and is not yet");
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        assert_eq!(scene.told(3), "collect\n");
+        scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        scene.says(&heap(7, 0, 70, "read", 5));
+        assert_eq!(scene.told(3), "read\ngo\n");
+        let [_, first, second] = scene.holds.all.as_slice() else { panic!("{:?}", scene.holds.all) };
+        assert_eq!((first.fault.as_deref(), first.rest), (None, Some(3)));
+        assert_eq!((second.from, second.stood, second.late), (Nanos::from_millis(60), first.stood, Some(Nanos::from_millis(20))));
+        assert_eq!((second.end, second.edge, second.rest), (3, 9, Some(4)));
+    }
+
+    #[test]
+    fn a_collection_is_not_put_off_where_the_program_ends_or_the_file_asks_for_it() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+        assert_eq!(scene.told(1), "collect\n");
+        scene.says(&resumed("gone"));
+        scene.stands(2, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, false);
+        assert_eq!(scene.told(2), "collect\n");
     }
 
     #[test]

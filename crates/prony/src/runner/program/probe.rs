@@ -77,9 +77,9 @@ fn is_the_runtime(runtime: Runtime, command: &OsStr) -> bool {
 impl Probing {
     /// Why a program in which no probe said a word has no figures of its heap.
     pub fn silent(&self) -> Why {
-        let silent =
-            || Why::Failed("no probe said hello: the program is not of its `runtime`, or had ended before".to_owned());
-        self.unprobed.clone().unwrap_or_else(silent)
+        let silent = "no probe said hello: the program is not of its `runtime`, is older than Node 8.10 or CPython 3.9, or had \
+                      ended before";
+        self.unprobed.clone().unwrap_or_else(|| Why::Failed(silent.to_owned()))
     }
 
     /// Whether a probe was to be loaded.

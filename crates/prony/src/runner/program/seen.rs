@@ -196,6 +196,7 @@ impl<'a> Seen<'a> {
         match &line.event {
             ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line, now),
             ProbeEvent::Calls(tallied) => self.called(&tallied.call, line, now),
+            ProbeEvent::Held { hold, later: true, .. } => self.held_again(*hold, line),
             ProbeEvent::Held { call, hold, .. } => self.held(call, *hold, line),
             _ => self.heard(line),
         }
@@ -269,6 +270,12 @@ impl<'a> Seen<'a> {
         self.stop_at = None;
         let asked = Asked { phase, ended, edge, plan, stop };
         self.holds.begin(line, number, asked, &mut self.tree());
+    }
+
+    /// A thread stands still where its event loop turns after such an end.
+    fn held_again(&mut self, number: u64, line: &ProbeLine) {
+        let edge = self.edge();
+        self.holds.again(line, number, edge, &mut self.tree());
     }
 
     fn heard(&mut self, line: &ProbeLine) {

@@ -407,6 +407,7 @@ pub(in crate::runner::program) mod tests {
             limit: None,
             peak: Reading::Missing(Why::NotApplicable),
             oom_kills: Reading::Measured(0),
+            forks_refused: Reading::Measured(0),
             limit_reached: Reading::Measured(false),
             host_oom_kills: Reading::Measured(0),
         };

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use prony_core::units::{Bytes, Nanos};
-use prony_probe::runtime::{HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
+use prony_probe::runtime::{GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
 use serde_json::{Value, json};
 
 /// Figures of heaps that are kept of a trial; later ones are counted.
 pub const MOST_SAMPLES: usize = 200_000;
+
+/// Collections that are kept of a trial, each with its instant.
+pub const MOST_COLLECTIONS: usize = 1_000_000;
 
 /// Figures of a heap at an instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +47,8 @@ pub struct Thread {
     pub ended: Nanos,
     /// Its heap, in time order.
     pub samples: Vec<Sample>,
+    /// The counts at the end of each collection, in time order.
+    pub collections: Vec<GcFigures>,
     /// Longest delays of its event loop, each with when it was told.
     pub delays: Vec<(Nanos, Nanos)>,
     /// When it told figures for the first time that were not kept, for there were [`MOST_SAMPLES`] of the trial.
@@ -63,6 +68,7 @@ pub struct Threads {
     current: BTreeMap<Source, usize>,
     roles: Roles,
     kept: usize,
+    collections: usize,
     dropped: u64,
     /// Why a function cannot be timed, by the name under which it is told of.
     pub unfound: BTreeMap<String, String>,
@@ -89,6 +95,11 @@ impl Threads {
         let Some(index) = self.current.get(&line.source) else { return };
         let thread = &mut self.list[*index];
         thread.last = thread.last.max(line.at);
+        if let ProbeEvent::Gc { points } = &line.event {
+            let kept = points.iter().take(MOST_COLLECTIONS - self.collections);
+            self.collections += kept.len();
+            return thread.collections.extend(kept);
+        }
         let Some(heap) = thread.take(line) else { return };
         if self.kept == MOST_SAMPLES {
             self.dropped += 1;
@@ -115,6 +126,7 @@ impl Threads {
             began: line.at,
             ended: line.at,
             samples: Vec::new(),
+            collections: Vec::new(),
             delays: Vec::new(),
             cut: None,
             cost: None,

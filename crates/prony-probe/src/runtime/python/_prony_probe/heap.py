@@ -10,6 +10,8 @@ from .channel import line, now, spend
 
 _PERIOD = 100_000_000  # nanoseconds between samples
 _SHARE = 200  # a sample may take this part of the time until the next one
+_GROUP = 1_000_000  # nanoseconds within which collections are told as one, but for the first of them
+_PER_LINE = 60  # collections in one line
 
 
 class _State:
@@ -20,10 +22,34 @@ class _State:
     time = 0
     began = 0
     due = 0
+    points = []  # what no line has told yet: instant, collections so far, full ones, their time
+    group = 0  # when the first of those began that are told as one
+
+
+def _tell():
+    points, _State.points, _State.group = _State.points, [], 0
+    for n in range(0, len(points), _PER_LINE):
+        text = ",".join("[%d,%d,%d,%d]" % point for point in points[n : n + _PER_LINE])
+        line("gc", now(), f',"points":[{text}]')
+
+
+def _note(at):
+    point = (at, _State.count, _State.full, _State.time)
+    if at - _State.group > _GROUP:
+        _State.group = at
+        _State.points.append(point)
+    elif _State.points[-1][0] == _State.group:
+        _State.points.append(point)
+    else:
+        _State.points[-1] = point
+    if len(_State.points) > _PER_LINE:
+        _tell()
 
 
 def figures():
-    """The figures as one JSON object. CPython counts the blocks it has handed out, not their bytes."""
+    """The figures as one JSON object, after the collections that came before. CPython counts the blocks it has handed out,
+    not their bytes."""
+    _tell()
     return f'{{"blocks":{sys.getallocatedblocks()},"gc_count":{_State.count},"gc_time":{_State.time},"gc_major":{_State.full},"gc_until":{now()}}}'
 
 
@@ -50,6 +76,7 @@ def _collecting(phase, info):
     _State.time += at - _State.began
     if info["generation"] == 2:
         _State.full += 1
+    _note(at)
     if at >= _State.due:
         heap_line("sample")
 
@@ -68,7 +95,8 @@ def report():
 
 def forked():
     """A child begins its own account."""
-    _State.count = _State.full = _State.time = 0
+    _State.count = _State.full = _State.time = _State.group = 0
+    _State.points = []
     heap_line("start")
 
 

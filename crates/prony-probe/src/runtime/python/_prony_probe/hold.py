@@ -31,7 +31,7 @@ def _answer():
 
 def _obey(command):
     """Does what it is told; the command itself where it ends the hold."""
-    if command == "collect":
+    if command in ("collect", "collect later"):
         took = collect()
         line("collected", now(), f',"took":{took},"heap":{figures()}')
     elif command == "read":

@@ -1,0 +1,81 @@
+'use strict';
+// Collections of this thread's heap, each with the instant of its end. They are counted by a native module, `gc.c`, which
+// V8 calls at each of them; where it cannot be loaded (`--no-addons`, another processor), by what the event loop delivers,
+// late, and never after its last turn.
+const { PerformanceObserver, constants, performance } = require('perf_hooks');
+const { now, line, spend } = require('./channel.cjs');
+
+const FULL = constants.NODE_PERFORMANCE_GC_MAJOR; // 2 up to Node 16, 4 later
+const OTHER = [constants.NODE_PERFORMANCE_GC_INCREMENTAL, constants.NODE_PERFORMANCE_GC_WEAKCB]; // parts of a collection
+const PER_LINE = 60; // collections in one line
+const [WRITTEN, FULL_TYPE, LAST, RING] = [0, 1, 2, 6]; // places in the numbers of `gc.c`
+const NUMBERS = 4; // of each collection there: instant, collections so far, full ones, their time
+
+const told = []; // what the event loop delivered and no line has said yet
+let numbers = null; // those of `gc.c`
+let said = 0; // collections of `gc.c` that lines have said
+let last = [0, 0, 0, 0]; // the same four of the last collection that the event loop delivered
+let turned = 0; // when it delivered
+
+function load() {
+  const module = { exports: {} };
+  process.dlopen(module, `${__dirname}/gc.node`);
+  if (!(module.exports instanceof ArrayBuffer)) throw new Error('no buffer');
+  numbers = new Float64Array(module.exports);
+  numbers[FULL_TYPE] = FULL;
+}
+
+function delivered(list) {
+  const began = now();
+  const offset = began - performance.now() * 1e6;
+  for (const entry of list.getEntries()) {
+    const kind = entry.detail ? entry.detail.kind : entry.kind;
+    if (OTHER.includes(kind)) continue;
+    const took = entry.duration * 1e6;
+    last = [entry.startTime * 1e6 + took + offset, last[1] + 1, last[2] + (kind === FULL ? 1 : 0), last[3] + took];
+    told.push(last);
+  }
+  turned = began;
+  spend(now() - began);
+}
+
+function install() {
+  try {
+    load();
+  } catch (error) {
+    new PerformanceObserver(delivered).observe({ entryTypes: ['gc'] });
+  }
+}
+
+/** Collections that no line has said yet; of more than the module keeps, the last ones. */
+function fresh() {
+  if (numbers === null) return told.splice(0);
+  const [written, kept] = [numbers[WRITTEN], (numbers.length - RING) / NUMBERS];
+  const points = [];
+  for (let n = Math.max(said, written - kept); n < written; n += 1) {
+    const at = RING + (n % kept) * NUMBERS;
+    points.push(Array.from(numbers.subarray(at, at + NUMBERS)));
+  }
+  said = written;
+  return points;
+}
+
+/** Says what collections there were since it was last asked. */
+function tell() {
+  const points = fresh();
+  for (let n = 0; n < points.length; n += PER_LINE) {
+    const text = points.slice(n, n + PER_LINE).map((point) => `[${point.map(Math.round).join()}]`);
+    line('gc', now(), `,"points":[${text.join()}]`);
+  }
+}
+
+/** The counts as parts of a JSON object, and up to when they are complete. `quiet` is since when the event loop would have
+ * delivered. */
+function counts(quiet) {
+  const until = numbers === null ? Math.max(turned === 0 ? 0 : last[0], quiet) : now();
+  if (until === 0) return '';
+  const [, count, full, time] = numbers === null ? last : numbers.subarray(LAST, LAST + NUMBERS);
+  return `,"gc_count":${count},"gc_time":${Math.round(time)},"gc_major":${full},"gc_until":${Math.round(until)}`;
+}
+
+module.exports = { install, tell, counts };

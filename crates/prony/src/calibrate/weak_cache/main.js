@@ -1,0 +1,2 @@
+'use strict';
+require('./cache.js').fill(process.argv[2]);
