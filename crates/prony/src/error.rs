@@ -154,6 +154,18 @@ pub enum Error {
         /// What happened.
         message: String,
     },
+    /// A function to be timed is in several files.
+    #[error("the call `{call}` of phase `{phase}` fits functions of {} files: {}", .names.len(), listed(.names))]
+    AmbiguousCall {
+        /// The phase.
+        phase: String,
+        /// The call, as written.
+        call: String,
+        /// Each of those that it fits, so as to name it alone where that can be.
+        names: Vec<String>,
+        /// What to do.
+        hint: String,
+    },
     /// A program's directory could not be copied.
     #[error("cannot copy `{}`", .path.display())]
     Copy {
@@ -183,7 +195,7 @@ impl Error {
             Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
             Self::OlderDatabase { .. } => Some("copy it to a folder that can be written, and open it there".to_owned()),
             Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
-            Self::Arguments { hint, .. } => Some(hint.clone()),
+            Self::Arguments { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
             Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
             Self::Probe(prony_probe::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
             _ => None,
@@ -212,6 +224,18 @@ impl Error {
     /// Whether the reader of our output went away, which is no failure (exit code 0).
     pub fn is_broken_pipe(&self) -> bool {
         matches!(self, Self::Write { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+/// Names that are listed; of more it is said how many.
+const MOST_NAMES: usize = 20;
+
+/// The first names of a list, and how many more there are.
+pub(crate) fn listed(names: &[String]) -> String {
+    let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

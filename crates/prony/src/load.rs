@@ -7,14 +7,20 @@ use prony_core::experiment::{self, Overrides};
 use prony_engines::catalog::Catalog;
 
 use crate::error::Error;
+use crate::runner::place::named;
 
-/// Reads and checks the file; all its faults at once.
+/// Reads and checks the file, and whether its calls are of one function each; all its faults at once.
 ///
 /// # Errors
 /// Where it cannot be read, or has faults.
 pub fn experiment(file: &Path, overrides: &Overrides) -> Result<Experiment, Error> {
     let text = std::fs::read_to_string(file).map_err(|source| Error::ReadFile { path: file.to_path_buf(), source })?;
-    self::text(text, &file.display().to_string(), overrides)
+    let name = file.display().to_string();
+    let experiment = self::text(text, &name, overrides)?;
+    match named::problems(&experiment) {
+        problems if problems.is_empty() => Ok(experiment),
+        problems => Err(Error::Experiment { file: name, text: experiment.source().to_owned(), problems }),
+    }
 }
 
 /// Checks a text as if it were the file of this name; all its faults at once.

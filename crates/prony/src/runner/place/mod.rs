@@ -4,6 +4,7 @@ pub mod cache;
 pub mod change;
 pub mod copy;
 pub mod dependency;
+pub mod named;
 pub mod revision;
 pub mod setting;
 pub mod startable;
@@ -73,6 +74,9 @@ impl Places {
         let mut place = Place::make(means, program)?;
         if let Some(build) = &program.build {
             place.build(means, program, build)?;
+        }
+        if let Some(directory) = &place.directory {
+            named::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
         for _ in 0..program.warmup {

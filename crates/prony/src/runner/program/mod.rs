@@ -24,11 +24,11 @@ pub mod tracked;
 pub mod tracker;
 pub mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
-use prony_core::experiment::spec::TrialSpec;
+use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
 use prony_core::guard;
 use prony_core::outcome::{Ending, Outcome};
 use prony_core::plan::PlannedTrial;
@@ -46,7 +46,7 @@ use super::assemble;
 use super::lab::Lab;
 use super::observer::Observer;
 use super::place::setting::Setting;
-use super::place::{self, Place};
+use super::place::{self, Place, named};
 use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
@@ -54,6 +54,7 @@ use probe::Probing;
 use replicas::along::{Ground, Replicas};
 use seen::Seen;
 use stage::Stage;
+use threads::Threads;
 use watch::Watched;
 
 /// Runs one trial from launch to clean-up.
@@ -132,6 +133,7 @@ fn attempt(
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
+            unambiguous(program, &spec.phases, &watched.threads, &setting.directory)?;
             conclude(&mut record, spec, &setting, Left { watched, executable, finished, deaths, probing: &probing })
         }
     };
@@ -186,6 +188,16 @@ fn conclude(record: &mut TrialRecord, spec: &TrialSpec, setting: &Setting<'_>, l
         "killed_at_the_end": finished.killed,
         "probe": told::probe(&spec.phases, &watched, probing, &deaths),
     })
+}
+
+/// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.
+fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], threads: &Threads, directory: &Path) -> Result<(), Error> {
+    let Some((id, files)) = threads.ambiguous() else { return Ok(()) };
+    let all = phases.iter().flat_map(|phase| functions::parts(phase).into_iter().map(move |part| (phase, part)));
+    let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
+    let (phase, call) = called.map_or((id, ""), |(phase, (_, call))| (phase.name.as_str(), call));
+    let files: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
+    Err(named::ambiguous(program, phase, call, &files, directory))
 }
 
 /// When each process was sampled last.
