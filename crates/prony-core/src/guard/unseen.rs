@@ -171,8 +171,10 @@ mod tests {
     #[test]
     fn a_function_that_was_never_called_is_found_however_the_program_ended() {
         let spec = spec(line(), line());
-        let never = || json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
-                                          "b": { "call": "a.js#g", "never": null } } });
+        let never = || {
+            json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
+                                          "b": { "call": "a.js#g", "never": null } } })
+        };
         for outcome in [Outcome::TimedOut, Outcome::Failed { code: Some(1) }, Outcome::Killed] {
             let found = check(&spec, &record(outcome, never()));
             let said: Vec<_> = found.iter().map(|one| (one.phase.as_deref(), one.message.as_str())).collect();

@@ -25,8 +25,7 @@ fn end_of_path(runtime: Runtime, call: &str) -> Option<(&str, &str)> {
 /// Directories that cannot be read are left out.
 pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeSet<PathBuf>> {
     let mut found = vec![BTreeSet::new(); calls.len()];
-    let ends: Vec<Option<&str>> =
-        calls.iter().map(|call| end_of_path(runtime, call).map(|(file, _)| file)).collect();
+    let ends: Vec<Option<&str>> = calls.iter().map(|call| end_of_path(runtime, call).map(|(file, _)| file)).collect();
     if ends.iter().all(Option::is_none) {
         return found;
     }

@@ -72,7 +72,10 @@ fn a_whole_path_is_one_file_and_the_end_of_one_is_all_that_end_so() {
 
 #[test]
 fn a_file_behind_links_has_one_name() {
-    let files = [("packages/x/site.js", "exports.f = (n) => n;"), ("main.js", "for (const at of ['plug/site', './site', './packages/x/site']) require(at).f(1);")];
+    let files = [
+        ("packages/x/site.js", "exports.f = (n) => n;"),
+        ("main.js", "for (const at of ['plug/site', './site', './packages/x/site']) require(at).f(1);"),
+    ];
     let calls = ["plug/site.js#f", "./site.js#f", "site.js#f"];
     let Some(stage) = Stage::new(Runtime::Node, &calls.map(call), &files) else { return };
     let app = stage.path("app");

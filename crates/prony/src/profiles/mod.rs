@@ -145,3 +145,39 @@ pub fn is_named(experiment: &Experiment, variant: &Variant, text: &str) -> bool 
     let has = |part: &str| levels.split(", ").any(|level| level == part);
     names::variant(experiment, variant.id) == text || text.split(',').map(str::trim).all(has)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use prony_core::record::{Completion, MetricKeyText};
+
+    use super::*;
+
+    #[test]
+    fn samples_of_a_phase_that_is_shorter_than_its_lag_are_not_its_own() {
+        let key = |metric| MetricKeyText(MetricKey::amount(metric));
+        let unknown = |wall: Reading<f64>, lag: f64| {
+            let readings = BTreeMap::from([(key(Metric::Wall), wall), (key(Metric::Lag), Reading::Measured(lag))]);
+            let phase = PhaseRecord {
+                name: "p".into(),
+                action: "observe".into(),
+                timed: true,
+                completion: Completion::Complete,
+                begin: None,
+                end: None,
+                readings: BTreeMap::from([(String::new(), readings)]),
+                histograms: vec![],
+                groups: None,
+                throughput: None,
+                answer: None,
+                errors: BTreeMap::new(),
+            };
+            super::unknown(&phase, &(Nanos::from_millis(100)..Nanos::from_millis(120)))
+        };
+        let missing = || Reading::Missing(Why::Failed("read late".into()));
+        assert_eq!(unknown(missing(), 30e6), Some(Why::Failed("read late".into())));
+        assert_eq!(unknown(missing(), 1e6), None, "missing for another reason");
+        assert_eq!(unknown(Reading::Measured(20e6), 30e6), None, "its counters are late, and its times exact");
+    }
+}
