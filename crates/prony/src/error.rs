@@ -155,7 +155,7 @@ pub enum Error {
         message: String,
     },
     /// A function to be timed is in several files.
-    #[error("the call `{call}` of phase `{phase}` fits functions of {} files: {}", .names.len(), listed(.names))]
+    #[error("the call `{call}` of phase `{phase}` fits {} files: {}", .names.len(), listed(.names))]
     AmbiguousCall {
         /// The phase.
         phase: String,

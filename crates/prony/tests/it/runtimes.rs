@@ -360,7 +360,7 @@ fn a_call_that_fits_several_files_is_refused_before_anything_runs() {
     let body = |call: &str| format!("{}{}", Site::program("node", "node main.js"), phase(call));
     for command in ["check", "run"] {
         let text = refused(&site, command, &body("site.js#f"));
-        assert!(text.contains("the call `site.js#f` of phase `f` fits functions of 2 files"), "{text}");
+        assert!(text.contains("the call `site.js#f` of phase `f` fits 2 files"), "{text}");
         assert!(text.contains("`./node_modules/plug/site.js#f`, `./site.js#f`"), "{text}");
         assert!(text.contains("e.toml:13:9") && text.contains("or by its package: `plug/site.js#f`"), "{text}");
     }
@@ -384,7 +384,7 @@ fn a_call_that_fits_several_files_of_the_built_copy_ends_the_run() {
     let program = Site::program("node", "node main.js").replace("copy = \"none\"\n", built);
     let body = format!("{program}[[phase]]\nname = \"f\"\ncall = \"site.js#f\"\n");
     let text = refused(&site, "run", &body);
-    assert!(text.contains("fits functions of 2 files: `./dist/site.js#f`, `./site.js#f`"), "{text}");
+    assert!(text.contains("fits 2 files: `./dist/site.js#f`, `./site.js#f`"), "{text}");
 }
 
 #[test]
@@ -401,7 +401,7 @@ fn a_second_file_that_is_loaded_and_fits_a_call_ends_the_run_without_a_figure() 
                     require(other).f(1); setTimeout(() => {}, 600000);";
         let site = Site::new(&[("site.js", SITE), ("main.js", main)]);
         let text = refused("node", &site, "node main.js", "site.js#f");
-        assert!(text.contains("fits functions of 2 files") && text.contains("`./site.js#f`"), "{text}");
+        assert!(text.contains("fits 2 files") && text.contains("`./site.js#f`"), "{text}");
         assert!(text.contains("name one of them by its whole path"), "{text}");
     }
     if version("python3").is_some() {
