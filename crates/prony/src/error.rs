@@ -177,6 +177,18 @@ pub enum Error {
         /// How many more links lead out.
         more: usize,
     },
+    /// A function to be timed is in several files.
+    #[error("the call `{call}` of phase `{phase}` fits {} files: {}", .names.len(), listed(.names))]
+    AmbiguousCall {
+        /// The phase.
+        phase: String,
+        /// The call, as written.
+        call: String,
+        /// Each of those that it fits, so as to name it alone where that can be.
+        names: Vec<String>,
+        /// What to do.
+        hint: String,
+    },
     /// A program's directory could not be copied.
     #[error("cannot copy `{}`", .path.display())]
     Copy {
@@ -224,7 +236,7 @@ impl Error {
                 "`links = \"copy\"` in the program's table copies what such links lead to; or replace the link"
                     .to_owned(),
             ),
-            Self::Arguments { hint, .. } => Some(hint.clone()),
+            Self::Arguments { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
             Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
             Self::Probe(prony_probe::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
             _ => None,
@@ -265,6 +277,18 @@ fn others(more: usize) -> String {
 
 /// Problems of a file that are shown: who has mended these will see the others.
 const SHOWN: usize = 20;
+
+/// Names that are listed; of more it is said how many.
+const MOST_NAMES: usize = 20;
+
+/// The first names of a list, and how many more there are.
+pub(crate) fn listed(names: &[String]) -> String {
+    let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
 
 const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";
 

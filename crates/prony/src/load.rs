@@ -10,17 +10,22 @@ use prony_engines::catalog::Catalog;
 
 use crate::error::Error;
 use crate::paths::utf8;
+use crate::runner::place::named;
 
 /// Bytes of the longest experiment file; a longer one is something else, such as `/dev/zero`.
 const LONGEST: u64 = 4 << 20;
 
-/// Reads and checks the file; all its faults at once.
+/// Reads and checks the file, and whether its calls are of one function each; all its faults at once.
 ///
 /// # Errors
 /// Where it cannot be read, or has faults.
 pub fn experiment(file: &Path, overrides: &Overrides, surroundings: &dyn Surroundings) -> Result<Experiment, Error> {
     let (text, name) = read(file)?;
-    self::text(text, &name, overrides, surroundings)
+    let experiment = self::text(text, &name, overrides, surroundings)?;
+    match named::problems(&experiment) {
+        problems if problems.is_empty() => Ok(experiment),
+        problems => Err(Error::Experiment { file: name, text: experiment.source().to_owned(), problems }),
+    }
 }
 
 /// The file's text, and its name.

@@ -95,15 +95,20 @@ pub fn late(record: &TrialRecord) -> Vec<Finding> {
     let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
     let finding = |name: &str, lag: f64, wall: f64| {
         let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
-        let message =
-            format!("its counters were read up to {late} late, and it took {took}: CPU time, bytes and calls");
-        let hint =
-            "times are right; let the program rest for a tenth of a second after a phase's begin, or do more in it";
-        let found = Finding::of("late_counters", Severity::Note, message, hint).in_phase(name);
+        let (severity, what) = if wall < lag {
+            (Severity::Warning, "it has no figure that was read then")
+        } else {
+            (Severity::Note, "CPU time, bytes and calls may be its neighbours'")
+        };
+        let message = format!("its begin or its end was read up to {late} late, and it took {took}: {what}");
+        let hint = "let the program rest for a tenth of a second after a phase's begin, or do more in it; a function, or a \
+                    mark with `at`, has its own time";
+        let found = Finding::of("late_counters", severity, message, hint).in_phase(name);
         found.with(json!({ "lag": lag, "wall": wall }))
     };
     let found = watched.filter_map(|phase| {
-        let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall)?);
+        let took = || Some(phase.end?.since(phase.begin?).as_nanos() as f64);
+        let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall).or_else(took)?);
         (lag > LATE * wall).then(|| finding(&phase.name, lag, wall))
     });
     found.collect()

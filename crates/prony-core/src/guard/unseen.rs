@@ -1,17 +1,26 @@
-//! Phases of a program that never began or never ended although it ended well, and why.
+//! Phases of a program that never began or never ended although it ended well, and why; where it did not, those that
+//! waited for a function which was never called.
 
 use super::{Finding, Severity};
 use crate::experiment::program::{ObserveSpec, Trigger};
 use crate::experiment::spec::{Action, TrialSpec};
+use crate::outcome::Outcome;
 use crate::record::{Completion, PhaseRecord, TrialRecord};
 use crate::units::Nanos;
 
 /// A message without its begin, and a hint.
 type Said = (String, &'static str);
 
-/// Phases that never began or never ended although the program ended well.
+/// Phases that never began or never ended although the program ended well. A wrong name of a function can be why it did not:
+/// one that was never called is reported however it ended.
 pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
-    let of_program = record.phases.iter().filter(|phase| phase.action == "observe" && record.ending.outcome.is_ok());
+    let never_called = |phase: &PhaseRecord| record.effective["calls"][&phase.name]["never"].is_string();
+    let reported = |phase: &&PhaseRecord| match record.ending.outcome {
+        Outcome::Ok => true,
+        Outcome::Interrupted => false,
+        _ => never_called(phase),
+    };
+    let of_program = record.phases.iter().filter(|phase| phase.action == "observe").filter(reported);
     let finding = |phase: &PhaseRecord, what: &str, (why, hint): Said| {
         let message = format!("phase never {what}: {why}");
         Finding::of(&format!("phase_never_{what}"), Severity::Warning, message, hint).in_phase(&phase.name)
@@ -157,6 +166,22 @@ mod tests {
         let said = said(&spec, Value::Null);
         assert_eq!(said[0], "phase never ended: nothing that the program said or marked ended `b`");
         assert_eq!(check(&spec, &record(Outcome::TimedOut, Value::Null)), []);
+    }
+
+    #[test]
+    fn a_function_that_was_never_called_is_found_however_the_program_ended() {
+        let spec = spec(line(), line());
+        let never = || {
+            json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
+                                          "b": { "call": "a.js#g", "never": null } } })
+        };
+        for outcome in [Outcome::TimedOut, Outcome::Failed { code: Some(1) }, Outcome::Killed] {
+            let found = check(&spec, &record(outcome, never()));
+            let said: Vec<_> = found.iter().map(|one| (one.phase.as_deref(), one.message.as_str())).collect();
+            let why = "phase never began: the function `a.js#f` was not called: no module of this name was loaded";
+            assert_eq!(said, [(Some("c"), why)], "{outcome}");
+        }
+        assert_eq!(check(&spec, &record(Outcome::Interrupted, never())), []);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 mod deaths;
 mod figures;
 mod hold;
+mod matches;
 mod node;
 mod protocol;
 mod python;
@@ -25,6 +26,7 @@ use serde::Serialize;
 
 pub use figures::{GcFigures, HeapFigures};
 pub use hold::{HoldCommand, Holder};
+pub use matches::{matches, names};
 pub use protocol::{
     Because, Edge, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse,
 };
@@ -53,8 +55,9 @@ pub enum Runtime {
 pub struct CallSpec {
     /// The name under which its events come, such as that of a phase.
     pub id: String,
-    /// Node: `FILE#EXPORT`, the file by the end of its path (`gatsby/dist/utils/source-nodes.js#default`), a path
-    /// from the program's directory, or a package (`lodash#debounce`); names may be nested (`#Store.prototype.put`).
+    /// Node: `FILE#EXPORT`, the file by the end of its path (`gatsby/dist/utils/source-nodes.js#default`), by its whole
+    /// path from the program's directory (`./gatsby-node.js#sourceNodes`), or a package (`lodash#debounce`); names may be
+    /// nested (`#Store.prototype.put`).
     /// Python: `PACKAGE.MODULE:FUNCTION` or `PACKAGE.MODULE:CLASS.METHOD`.
     pub call: String,
     /// Whether the program is held each time when no invocation of it is open any more.

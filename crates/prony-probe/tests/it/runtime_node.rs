@@ -9,7 +9,7 @@ use prony_probe::runtime::{Because, HoldCommand, Occasion, ProbeEvent, Role, Rol
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-use crate::runtime_stage::{Stage, all_said_bye, call, ends, held, hellos};
+use crate::runtime_stage::{Stage, all_said_bye, call, ends, found, held, hellos};
 
 const LIB: &str = "
     Object.defineProperty(exports, '__esModule', { value: true });
@@ -48,6 +48,50 @@ fn exports_of_common_js_are_timed_by_whatever_way_they_are_exported() {
     let missed = events.iter().filter(|event| matches!(event, ProbeEvent::NotFound { call, why, .. } if call == "lib.js#none" && why == "no such export"));
     assert_eq!(missed.count(), 1);
     assert!(all_said_bye(&stage.lines()));
+}
+
+#[test]
+fn a_whole_path_is_one_file_and_the_end_of_one_is_all_that_end_so() {
+    let source = "exports.f = (n) => n;";
+    let files = [
+        ("site.js", source),
+        ("plugins/a/site.js", source),
+        ("node_modules/b/site.js", source),
+        ("main.js", "for (const file of ['./site', './plugins/a/site', 'b/site']) require(file).f(1);"),
+    ];
+    let calls = ["site.js#f", "./site.js#f", "./plugins/a/site#f", "b/site.js#f", "./none.js#f"];
+    let Some(stage) = Stage::new(Runtime::Node, &calls.map(call), &files) else { return };
+    stage.succeed(&["main.js"]);
+    let events = stage.events();
+    assert_eq!(calls.map(|call| ends(&events, call).len()), [3, 1, 1, 1, 0]);
+    assert_eq!(found(&events, calls[0]), ["site.js", "plugins/a/site.js", "node_modules/b/site.js"]);
+    assert_eq!(found(&events, calls[1]), ["site.js"]);
+    assert_eq!(found(&events, calls[2]), ["plugins/a/site.js"]);
+    assert_eq!(found(&events, calls[3]), ["node_modules/b/site.js"]);
+}
+
+#[test]
+fn a_file_behind_links_has_one_name() {
+    let files = [
+        ("packages/x/site.js", "exports.f = (n) => n;"),
+        ("main.js", "for (const at of ['plug/site', './site', './packages/x/site']) require(at).f(1);"),
+    ];
+    let calls = ["plug/site.js#f", "./site.js#f", "site.js#f"];
+    let Some(stage) = Stage::new(Runtime::Node, &calls.map(call), &files) else { return };
+    let app = stage.path("app");
+    std::fs::create_dir(app.join("node_modules")).unwrap();
+    std::os::unix::fs::symlink("../packages/x", app.join("node_modules/plug")).unwrap();
+    std::os::unix::fs::symlink("packages/x/site.js", app.join("site.js")).unwrap();
+    for (arguments, times) in [(&["main.js"][..], 3), (&["--preserve-symlinks", "main.js"], 3)] {
+        std::fs::write(stage.path("marks"), "").unwrap();
+        assert!(stage.run(arguments).status.success());
+        let events = stage.events();
+        for call in calls {
+            let mut files = found(&events, call);
+            files.dedup();
+            assert_eq!((ends(&events, call).len(), files), (times, vec!["packages/x/site.js".to_owned()]), "{call}");
+        }
+    }
 }
 
 #[test]

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_probe::runtime::{HoldCommand, Occasion, ProbeEvent, Runtime};
+use prony_probe::runtime::{CallSpec, HoldCommand, Occasion, ProbeEvent, Runtime};
 
-use crate::runtime_stage::{Stage, all_said_bye, call, ends, held, hellos};
+use crate::runtime_stage::{Stage, all_said_bye, call, ends, found, held, hellos};
 
 const LIB: &str = "
 import asyncio
@@ -79,6 +79,37 @@ print(fib(5), s.put(1), Store.fixed(1), type(s).__name__, fib.__name__, any('pro
         .collect();
     assert_eq!(missed, ["pkg.lib:Store", "pkg.lib:none"]);
     assert!(all_said_bye(&stage.lines()));
+}
+
+#[test]
+fn a_module_that_is_loaded_again_is_watched_again_and_names_its_file() {
+    let main = "
+import importlib, os, sys
+sys.path.insert(0, 'a')
+import work
+work.f()
+importlib.reload(work)
+work.f()
+os.symlink('a', 'linked')
+for place in ['linked', 'b']:
+    del sys.modules['work']
+    sys.path.insert(0, place)
+    importlib.invalidate_caches()
+    import work
+    work.f()
+os.remove('linked')
+print(work.__file__.endswith('b/work.py'))
+";
+    let files = [("a/work.py", "def f(): pass"), ("b/work.py", "def f(): pass"), ("main.py", main)];
+    let calls = [call("work:f"), CallSpec { id: "the same".into(), ..call("work:f") }];
+    let Some(stage) = Stage::new(Runtime::Python, &calls, &files) else { return };
+    assert_eq!(stage.succeed(&["main.py"]), "True");
+    let events = stage.events();
+    for id in ["work:f", "the same"] {
+        let mut files = found(&events, id);
+        files.dedup();
+        assert_eq!((ends(&events, id).len(), files), (4, vec!["a/work.py".to_owned(), "b/work.py".to_owned()]), "{id}");
+    }
 }
 
 #[test]

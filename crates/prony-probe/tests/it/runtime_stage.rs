@@ -192,6 +192,16 @@ pub(crate) fn ends(events: &[ProbeEvent], wanted: &str) -> Vec<(u64, bool)> {
     events.iter().filter_map(end).collect()
 }
 
+/// The files in which a call was found, from the program's directory.
+pub(crate) fn found(events: &[ProbeEvent], wanted: &str) -> Vec<String> {
+    let inside = |file: &str| file.rsplit_once("/app/").map_or(file, |(_, inside)| inside).to_owned();
+    let found = |event: &ProbeEvent| match event {
+        ProbeEvent::Found { call, file } if call == wanted => Some(inside(file)),
+        _ => None,
+    };
+    events.iter().filter_map(found).collect()
+}
+
 /// Whether the last line of each thread is an orderly end.
 pub(crate) fn all_said_bye(lines: &[ProbeLine]) -> bool {
     let mut last = BTreeMap::new();

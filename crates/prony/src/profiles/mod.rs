@@ -6,7 +6,7 @@ use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::metric::{Metric, MetricKey};
 use prony_core::profile::{Damaged, Profile, ProfileRecord, Profiler, Selection, Span};
 use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
+use prony_core::record::{PhaseRecord, TrialRecord};
 use prony_core::units::Nanos;
 
 use crate::error::Error;
@@ -37,6 +37,8 @@ pub struct PhaseProfile {
     pub span: Span,
     /// What profiling cost.
     pub overhead: Overhead,
+    /// Why nothing is known of what ran in it, though it began and ended.
+    pub unknown: Option<Why>,
     /// CPU time of the profiled trial, where it was measured: what the samples of `perf` must come to.
     pub cpu: Option<Nanos>,
 }
@@ -44,12 +46,17 @@ pub struct PhaseProfile {
 impl VariantProfile {
     /// The samples of a phase; none where there is no profile.
     pub fn samples_of(&self, phase: &PhaseProfile) -> Option<Selection<'_>> {
-        Some(self.profile.measured()?.during(Some(&phase.span)))
+        let empty = phase.span.start..phase.span.start;
+        let span = if phase.unknown.is_some() { &empty } else { &phase.span };
+        Some(self.profile.measured()?.during(Some(span)))
     }
 
     /// How much stands behind the shares of a phase.
     pub fn amount(&self, phase: &PhaseProfile, selection: &Selection<'_>) -> String {
         let plural = |n: u64, noun: &str| format!("{n} {noun}{}", if n == 1 { "" } else { "s" });
+        if let Some(why) = &phase.unknown {
+            return format!("no sample: {why}");
+        }
         if selection.samples == 0 {
             return "no sample: it was too short, or nothing ran in it".to_owned();
         }
@@ -105,13 +112,22 @@ fn of_record(database: &Database, data: &RunData, record: ProfileRecord) -> Resu
 }
 
 fn phases(data: &RunData, profiled: &TrialRecord) -> Vec<PhaseProfile> {
-    let phase = |phase: &prony_core::record::PhaseRecord| {
+    let phase = |phase: &PhaseRecord| {
         let span = phase.begin?..phase.end?;
         let cpu = phase.reading(MetricKey::amount(Metric::Cpu)).and_then(Reading::measured);
         let cpu = cpu.map(|nanos| Nanos::from_nanos(*nanos as u64));
-        Some(PhaseProfile { name: phase.name.clone(), span, overhead: Overhead::of(data, profiled, phase), cpu })
+        let (name, overhead, unknown) =
+            (phase.name.clone(), Overhead::of(data, profiled, phase), unknown(phase, &span));
+        Some(PhaseProfile { name, span, overhead, unknown, cpu })
     };
     profiled.phases.iter().filter_map(phase).collect()
+}
+
+/// A phase that is shorter than its begin and end may have been read late has no time, and its samples may be others'.
+fn unknown(phase: &PhaseRecord, span: &Span) -> Option<Why> {
+    let Reading::Missing(why) = phase.reading(MetricKey::amount(Metric::Wall))? else { return None };
+    let lag = *phase.reading(MetricKey::amount(Metric::Lag))?.measured()?;
+    (span.end.since(span.start).as_nanos() as f64 <= lag).then(|| why.clone())
 }
 
 fn name(experiment: &Experiment, variant: usize) -> String {
@@ -128,4 +144,40 @@ pub fn is_named(experiment: &Experiment, variant: &Variant, text: &str) -> bool 
     let levels = names::levels(experiment, variant.id, &all);
     let has = |part: &str| levels.split(", ").any(|level| level == part);
     names::variant(experiment, variant.id) == text || text.split(',').map(str::trim).all(has)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use prony_core::record::{Completion, MetricKeyText};
+
+    use super::*;
+
+    #[test]
+    fn samples_of_a_phase_that_is_shorter_than_its_lag_are_not_its_own() {
+        let key = |metric| MetricKeyText(MetricKey::amount(metric));
+        let unknown = |wall: Reading<f64>, lag: f64| {
+            let readings = BTreeMap::from([(key(Metric::Wall), wall), (key(Metric::Lag), Reading::Measured(lag))]);
+            let phase = PhaseRecord {
+                name: "p".into(),
+                action: "observe".into(),
+                timed: true,
+                completion: Completion::Complete,
+                begin: None,
+                end: None,
+                readings: BTreeMap::from([(String::new(), readings)]),
+                histograms: vec![],
+                groups: None,
+                throughput: None,
+                answer: None,
+                errors: BTreeMap::new(),
+            };
+            super::unknown(&phase, &(Nanos::from_millis(100)..Nanos::from_millis(120)))
+        };
+        let missing = || Reading::Missing(Why::Failed("read late".into()));
+        assert_eq!(unknown(missing(), 30e6), Some(Why::Failed("read late".into())));
+        assert_eq!(unknown(missing(), 1e6), None, "missing for another reason");
+        assert_eq!(unknown(Reading::Measured(20e6), 30e6), None, "its counters are late, and its times exact");
+    }
 }

@@ -115,10 +115,10 @@ pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
     reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
 }
 
-/// All but the one that depends on how busy the machine is.
+/// All but those that depend on how busy the machine is.
 pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
     let all = trial.findings.iter().map(|finding| finding.guard.as_str());
-    all.filter(|guard| *guard != "late_counters").collect()
+    all.filter(|guard| !matches!(*guard, "late_counters" | "heap_read_rarely")).collect()
 }
 
 pub(crate) fn said(trial: &TrialRecord) -> &str {
@@ -236,10 +236,82 @@ fn lines_and_marks_make_phases() {
     assert_eq!((amount(&trial, "load", Metric::Operations), amount(&trial, "load", Metric::Rate)), (1000.0, 4000.0));
     // The first line may have been read late, and by no more than that and what the host of a virtual machine let its
     // processor wait, which nothing inside it can see.
-    let (wall, lag) = (amount(&trial, "load", Metric::Wall), amount(&trial, "load", Metric::Lag));
-    assert!(wall + lag >= 25e6 && lag > 0.0, "{wall} and {lag}");
-    assert!(amount(&trial, "work", Metric::Cpu) > amount(&trial, "load", Metric::Cpu), "the work is in its phase");
+    let lag = amount(&trial, "load", Metric::Lag);
+    let wall = reading(&trial, "load", MetricKey::amount(Metric::Wall));
+    assert!(lag > 0.0 && wall.is_none_or(|wall| wall + lag >= 25e6), "{wall:?} and {lag}");
+    // Where they were read late, which is a finding, counters may be the neighbour's.
+    if !trial.findings.iter().any(|finding| finding.guard == "late_counters") {
+        assert!(amount(&trial, "work", Metric::Cpu) > amount(&trial, "load", Metric::Cpu), "the work is in its phase");
+    }
     assert_eq!(guards(&trial), ["phase_never_began", "phase_never_ended"]);
+}
+
+/// Processes that compute until this goes, two for each processor.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn begin() -> Self {
+        let processors = std::thread::available_parallelism().unwrap().get();
+        let one = |_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        Self((0..2 * processors).map(one).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}
+
+/// A program that writes lines or marks without a time, and then the instants before and after each write.
+const DATED: &str = "
+import os, sys, time
+fd = 1 if sys.argv[1] == 'lines' else os.open(os.environ['PRONY_MARKS'], os.O_WRONLY)
+times = []
+for i in range(20):
+    time.sleep(0.01)
+    before = time.monotonic_ns()
+    os.write(fd, b'n%d begin\\n' % i)
+    times += [before, time.monotonic_ns()]
+    for _ in range(30000): pass
+print('times', *times)
+";
+
+#[test]
+fn what_is_written_lies_within_the_lag_before_its_boundary_however_busy_the_machine_is() {
+    if crate::runtimes::version("python3").is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    fs::create_dir(bench.path("site")).unwrap();
+    fs::write(bench.path("site/dated.py"), DATED).unwrap();
+    let busy = Busy::begin();
+    for way in ["lines", "marks"] {
+        let phase = |i: u32| match way {
+            "lines" => format!("[[phase]]\nname = \"p{i}\"\nbegin = {{ line = '^n{i} begin' }}\n"),
+            _ => format!("[[phase]]\nname = \"p{i}\"\nbegin = {{ mark = \"n{i}\" }}\n"),
+        };
+        let phases: String = (0..20).map(phase).collect();
+        let program = format!("[program.x]\ncommand = \"python3 dated.py {way}\"\ndirectory = \"site\"\n");
+        let trial = bench.trial(&format!("{program}{phases}"));
+        let last = said(&trial).lines().last().unwrap().to_owned();
+        let times: Vec<u64> = last.split(' ').skip(1).map(|text| text.parse().unwrap()).collect();
+        let wrong: Vec<String> = (0..20)
+            .filter_map(|i| {
+                let begin = trial.phases[i].begin.unwrap().as_nanos();
+                let lag = amount(&trial, &format!("p{i}"), Metric::Lag) as u64;
+                let (before, after) = (times[2 * i], times[2 * i + 1]);
+                let within = before <= begin && begin.saturating_sub(lag) <= after;
+                (!within).then(|| format!("{way} {i}: {before} to {after}, read at {begin} and {lag} late at most"))
+            })
+            .collect();
+        // The host of a virtual machine may let a processor wait unseen.
+        assert!(wrong.len() <= 2, "{}", wrong.join("\n"));
+    }
+    drop(busy);
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn pids(trial: &TrialRecord) -> Vec<String> {
 fn each_replica_has_its_own_env_output_and_figures() {
     let bench = Bench::new();
     let script = "head -c ${N}0000000 /dev/zero | cksum; ls $TMPDIR; echo note $N >&2; echo \"done 0.$N s - $((N * 100))\"; \
-                  sleep 0.3; exec sleep 0.$N";
+                  sleep 1; exec sleep 0.$N";
     let read = "read = '^done (?<time>[\\d.]+) s - (?<operations>\\d+)'\n";
     let trial = bench.trial(&format!(
         "{}{QUERIES}",
@@ -81,7 +81,7 @@ fn each_replica_has_its_own_env_output_and_figures() {
         let name = format!("replica.{n}");
         let of = |figure: &str| number(&trial, &name, figure);
         assert_eq!((of("time"), of("operations"), of("rate")), (1e8 * f64::from(n), 100.0 * f64::from(n), 1000.0));
-        assert!(of("wall") >= 3e8 + 1e8 * f64::from(n) && of("wall") <= makespan, "{} of {makespan}", of("wall"));
+        assert!(of("wall") >= 1e9 + 1e8 * f64::from(n) && of("wall") <= makespan, "{} of {makespan}", of("wall"));
         assert!(of("cpu") > 0.0 && of("faults.minor") > 0.0 && of("rss.max") > 0.0);
         assert!(of("pss.end") > 0.0 && of("rss.end") > 0.0, "read when it had told and lived on");
         assert!(number(&trial, "replicas", "pss.max") >= of("pss.end"), "one of the summands");
@@ -315,8 +315,11 @@ fn what_replicas_share_counts_once() {
     let Some(_) = version("python3") else { return };
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    let worker = "import mmap, os, sys, time\nf = open('store')\nm = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\n\
-                  rows = sum(m[i] for i in range(0, len(m), 4096))\nprint('done', rows, 'rows', flush=True)\ntime.sleep(1)\n";
+    // Each waits until all of them have all of it mapped, whatever that takes.
+    let worker = "import glob, mmap, os, time\nf = open('store')\nm = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\n\
+                  rows = sum(m[i] for i in range(0, len(m), 4096))\nopen(f'mapped.{os.getpid()}', 'w').close()\n\
+                  while len(glob.glob('mapped.*')) < 3: time.sleep(0.01)\n\
+                  print('done', rows, 'rows', flush=True)\ntime.sleep(2)\n";
     fs::write(bench.path("site/worker.py"), worker).unwrap();
     fs::write(bench.path("site/store"), vec![1_u8; 60 << 20]).unwrap();
     let body = "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\ndirectory = \"site\"\n\

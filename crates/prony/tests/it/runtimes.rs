@@ -339,6 +339,95 @@ fn a_call_that_never_comes_is_a_finding() {
     assert_eq!((phase(&trial, "f").completion, guards(&trial)), (Completion::Partial, vec!["phase_never_ended"]));
 }
 
+/// The error of an experiment that cannot be run.
+fn refused(site: &Site, command: &str, body: &str) -> String {
+    fs::write(site.bench.path("e.toml"), format!("[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n{body}"))
+        .unwrap();
+    let output = site.bench.prony(&[command, "e.toml"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    text
+}
+
+const SITE: &str = "exports.f = (n) => n;";
+
+#[test]
+fn a_call_that_fits_several_files_is_refused_before_anything_runs() {
+    let Some(_) = version("node") else { return };
+    let main = "require('plug/site').f(1); require('./site').f(1);";
+    let site = Site::new(&[("site.js", SITE), ("node_modules/plug/site.js", SITE), ("main.js", main)]);
+    let phase = |call: &str| format!("[[phase]]\nname = \"f\"\ncall = \"{call}\"\nthen = \"stop\"\n");
+    let body = |call: &str| format!("{}{}", Site::program("node", "node main.js"), phase(call));
+    for command in ["check", "run"] {
+        let text = refused(&site, command, &body("site.js#f"));
+        assert!(text.contains("the call `site.js#f` of phase `f` fits 2 files"), "{text}");
+        assert!(text.contains("`./node_modules/plug/site.js#f`, `./site.js#f`"), "{text}");
+        assert!(text.contains("e.toml:13:9") && text.contains("or by its package: `plug/site.js#f`"), "{text}");
+    }
+    assert!(!site.bench.path("prony.db").exists(), "nothing was run");
+    for (call, file) in [("./site.js#f", "/site/site.js"), ("plug/site.js#f", "/node_modules/plug/site.js")] {
+        let trial = site.trial("node", "node main.js", &phase(call));
+        assert_eq!(amount(&trial, "f", Metric::Operations), 1.0);
+        assert!(
+            trial.effective["calls"]["f"]["file"].as_str().unwrap().ends_with(file),
+            "{}",
+            trial.effective["calls"]
+        );
+    }
+}
+
+#[test]
+fn a_call_that_fits_several_files_of_the_built_copy_ends_the_run() {
+    let Some(_) = version("node") else { return };
+    let site = Site::new(&[("site.js", SITE), ("main.js", "require('./site').f(1);")]);
+    let built = "copy = \"variant\"\nbuild = \"mkdir dist && cp site.js dist\"\n";
+    let program = Site::program("node", "node main.js").replace("copy = \"none\"\n", built);
+    let body = format!("{program}[[phase]]\nname = \"f\"\ncall = \"site.js#f\"\n");
+    let text = refused(&site, "run", &body);
+    assert!(text.contains("fits 2 files: `./dist/site.js#f`, `./site.js#f`"), "{text}");
+}
+
+#[test]
+fn a_second_file_that_is_loaded_and_fits_a_call_ends_the_run_without_a_figure() {
+    let refused = |runtime: &str, site: &Site, command: &str, call: &str| {
+        let phases = format!("[[phase]]\nname = \"f\"\ncall = \"{call}\"\n");
+        let text = refused(site, "run", &format!("{}{phases}", Site::program(runtime, command)));
+        assert_eq!(site.bench.data().trials.len(), 0, "no trial has a figure");
+        text
+    };
+    if version("node").is_some() {
+        let main = "require('./site').f(1); const os = require('os'), fs = require('fs'); \
+                    const other = fs.mkdtempSync(os.tmpdir() + '/x') + '/site.js'; fs.copyFileSync('site.js', other); \
+                    require(other).f(1); setTimeout(() => {}, 600000);";
+        let site = Site::new(&[("site.js", SITE), ("main.js", main)]);
+        let text = refused("node", &site, "node main.js", "site.js#f");
+        assert!(text.contains("fits 2 files") && text.contains("`./site.js#f`"), "{text}");
+        assert!(text.contains("name one of them by its whole path"), "{text}");
+    }
+    if version("python3").is_some() {
+        let main = "import sys\nsys.path.insert(0, 'a')\nimport work\nwork.f()\ndel sys.modules['work']\n\
+                    sys.path.insert(0, 'b')\nimport work\nwork.f()\n";
+        let files = [("a/work.py", "def f(): pass\n"), ("b/work.py", "def f(): pass\n"), ("main.py", main)];
+        let text = refused("python", &Site::new(&files), "python3 main.py", "work:f");
+        assert!(text.contains("a/work.py`") && text.contains("b/work.py`"), "{text}");
+    }
+}
+
+#[test]
+fn a_function_that_was_never_called_is_reported_where_the_trial_fails() {
+    let Some(_) = version("node") else { return };
+    let main = "require('./work.js'); process.exit(3);";
+    let site = Site::new(&[("work.js", "exports.f = () => 1;"), ("main.js", main)]);
+    let phases = "[[phase]]\nname = \"f\"\ncall = \"work.js#f\"\n[[phase]]\nname = \"none\"\ncall = \"work.js#none\"\n\
+                  [[phase]]\nname = \"line\"\nbegin = { line = 'never written' }\n";
+    let trial = site.trial("node", "node main.js", phases);
+    assert_eq!(trial.ending.outcome, Outcome::Failed { code: Some(3) }, "{:?}", trial.ending);
+    assert_eq!(guards(&trial), ["phase_never_began"; 2], "a line may come later than a failure");
+    let messages: Vec<&str> = trial.findings.iter().map(|finding| finding.message.as_str()).collect();
+    let parts = ["work.js` and nothing called it", "no such export"];
+    assert!(messages.iter().zip(parts).all(|(message, part)| message.contains(part)), "{messages:?}");
+}
+
 #[test]
 fn a_program_ends_where_its_function_returned() {
     let Some(_) = version("node") else { return };

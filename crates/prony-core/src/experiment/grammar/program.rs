@@ -286,7 +286,8 @@ static OBSERVED: [Field; 7] = [
         Shape::Text,
         "none",
         "A function whose invocations are the phase, from the first one's begin to the last one's end. Node: \
-         `FILE#EXPORT`, the file by the end of its path, or a package. Python: `PACKAGE.MODULE:FUNCTION`.",
+         `FILE#EXPORT`, the file by the end of its path, which one file alone may have, by its whole path from the \
+         program's directory (`./FILE`), or a package. Python: `PACKAGE.MODULE:FUNCTION`.",
     ),
     optional(
         "at_end",

@@ -7,12 +7,12 @@ const isModuleNamespaceObject = (require('util').types || {}).isModuleNamespaceO
 const { spec, now, line } = require('./channel.cjs');
 const { watch, report } = require('./calls.cjs');
 const { holdAgain } = require('./hold.cjs');
-const { targets, matching, isModule, facadeOf } = require('./targets.cjs');
+const { targets, matching, real, isModule, facadeOf } = require('./targets.cjs');
 
 const watched = new Map(); // function -> the watched one, for each call
 
 function found(target, file) {
-  line('found', now(), `,"call":${JSON.stringify(target.id)},"file":${JSON.stringify(file.slice(-1024))}`);
+  line('found', now(), `,"call":${JSON.stringify(target.id)},"file":${JSON.stringify(real(file).slice(-1024))}`);
 }
 
 function missed(target, file, why) {

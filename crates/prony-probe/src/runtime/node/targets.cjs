@@ -7,16 +7,29 @@ const { fileURLToPath } = require('url');
 
 const spec = JSON.parse(fs.readFileSync(path.join(__dirname, 'spec.json'), 'utf8'));
 const KNOWN = /\.[cm]?[jt]sx?$/;
+const EXACT = /^\.{0,2}\//;
 const MARK = 'prony-original';
+// Taken now: programs replace the functions of `fs`.
+const { existsSync, realpathSync } = fs;
 
-/** A package or a file without its ending, as the program would resolve it. */
+/** The file behind all links: one that is loaded by two names is one file. */
+function real(file) {
+  try {
+    return realpathSync(file);
+  } catch (error) {
+    return file;
+  }
+}
+
+/** The one file that a path beginning with `./`, `../` or `/` names, or a package or a file without its ending, as the
+ * program would resolve it. Null for the end of a path: every file whose path ends so fits it. */
 function resolved(file) {
-  if (KNOWN.test(file)) return null;
+  if (KNOWN.test(file) && !EXACT.test(file)) return null;
   try {
     if (!Module.createRequire) return require.resolve(file, { paths: [spec.directory] }); // before Node 12.2
     return Module.createRequire(path.join(spec.directory, 'x.js')).resolve(file);
   } catch (error) {
-    return null;
+    return EXACT.test(file) ? path.resolve(real(spec.directory), file) : null;
   }
 }
 
@@ -25,7 +38,7 @@ function mayBeEsm(file) {
   if (/\.c[jt]s$/.test(file)) return false;
   if (/\.m[jt]s$/.test(file)) return true;
   let directory = path.dirname(file);
-  if (!fs.existsSync(file)) return true;
+  if (!existsSync(file)) return true;
   for (;;) {
     try {
       const { type } = JSON.parse(fs.readFileSync(path.join(directory, 'package.json'), 'utf8'));
@@ -41,24 +54,26 @@ function mayBeEsm(file) {
 
 function located(file) {
   const tries = [path.resolve(spec.directory, file), path.resolve(spec.directory, 'node_modules', file)];
-  return tries.find((at) => fs.existsSync(at)) || file;
+  return tries.find((at) => existsSync(at)) || file;
 }
 
 const targets = spec.calls.map(({ id, call, hold }, index) => {
   const at = call.lastIndexOf('#');
-  const file = resolved(call.slice(0, at)) || call.slice(0, at).replace(/^(\.\/)+/, '');
+  const asked = call.slice(0, at);
+  const exact = resolved(asked);
+  // A package may be a link, whose file's own path ends otherwise.
+  const file = real(exact || located(asked));
   const names = call.slice(at + 1).split('.');
-  return { id, hold, index, file, names, base: path.basename(file), esm: mayBeEsm(located(file)) };
+  return { id, hold, index, file, end: exact ? null : `/${asked}`, names, asked, esm: mayBeEsm(file) };
 });
-const bases = new Set(targets.map(({ base }) => base));
+const bases = new Set(targets.flatMap(({ asked, file }) => [path.basename(asked), path.basename(file)]));
 const none = [];
 
-const inside = (file, wanted) => file === wanted || (!path.isAbsolute(wanted) && file.endsWith(`/${wanted}`));
-
-/** The targets in a file, by its whole path or the end of it. */
+/** The targets in a file. */
 function matching(file) {
   if (typeof file !== 'string' || !bases.has(path.basename(file))) return none;
-  return targets.filter((target) => inside(file, target.file));
+  const is = real(file);
+  return targets.filter((target) => is === target.file || (target.end !== null && file.endsWith(target.end)));
 }
 
 const isModule = (loaded) => loaded.format === 'module' || loaded.format === 'module-typescript';
@@ -81,4 +96,4 @@ function facadeOf(url, source) {
   return { format: 'module', shortCircuit: true, source: lines.join('\n') };
 }
 
-module.exports = { targets, matching, isModule, facadeOf };
+module.exports = { targets, matching, real, isModule, facadeOf };

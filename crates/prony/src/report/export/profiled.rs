@@ -76,7 +76,10 @@ pub(super) fn profiles(all: &[VariantProfile]) -> Vec<ProfileOut<'_>> {
 
 fn of_variant(of: &VariantProfile) -> ProfileOut<'_> {
     let missing = if let Reading::Missing(why) = &of.profile { Some(why.to_string()) } else { None };
-    let phases = of.phases.iter().map(|phase| of_phase(phase, of.samples_of(phase).as_ref()));
+    let phases = of
+        .phases
+        .iter()
+        .map(|phase| of_phase(phase, of.samples_of(phase).filter(|_| phase.unknown.is_none()).as_ref()));
     ProfileOut {
         variant: of.record.variant,
         name: &of.name,

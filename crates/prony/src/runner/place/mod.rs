@@ -5,6 +5,7 @@ pub mod change;
 pub mod copy;
 pub mod dependency;
 pub mod links;
+pub mod named;
 pub mod revision;
 pub mod setting;
 pub mod sources;
@@ -109,6 +110,9 @@ impl Places {
         let mut place = Place::make(means, program, &self.sources, observer)?;
         if let Some(build) = &program.build {
             place.build(means, program, build)?;
+        }
+        if let Some(directory) = &place.directory {
+            named::unambiguous(program, &spec.phases, directory)?;
         }
         let place = Rc::new(place);
         for _ in 0..program.warmup {

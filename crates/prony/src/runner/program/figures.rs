@@ -89,11 +89,15 @@ impl Trial<'_> {
         unread.iter().for_each(|why| only_before(&mut readings, why));
         let whole = |metric| span.is_of_all(metric);
         replicas::figures::add(&mut readings, &watched.replicas.all, &watched.edges, (first, until), whole);
+        let took = ended.since(began).since(self.held.between(began, ended));
+        let late = self.late(tracked, (first, until), (began, ended));
+        if took < late {
+            // What is read while the program is held at the end is of the end, whenever that is.
+            let at_rest = |key: MetricKey| rest.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
+            without(&mut readings, at_rest, &shorter(took, late));
+        }
         let roles = self.times(spec, index, (began, ended), &mut readings);
-        // An edge is taken when its cause was noticed, or some calls before the last.
-        let edge =
-            if tracked.calls.is_some() { watched.edges[until].at.as_nanos().abs_diff(ended.as_nanos()) } else { 0 };
-        set(&mut readings, Metric::Lag, Reading::Measured(nanos(tracked.lag.max(Nanos::from_nanos(edge)))));
+        set(&mut readings, Metric::Lag, Reading::Measured(nanos(late)));
         if !watched.holds.is_empty() {
             let over = hold.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
             set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
@@ -118,6 +122,9 @@ impl Trial<'_> {
         let of_heaps = heaps::Span { begin: began, end: ended, rest: reads, held: self.held };
         let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
         instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
+        if took < tracked.lag {
+            instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
+        }
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
         let pss = watched.replicas.looks.pss;
@@ -143,6 +150,16 @@ impl Trial<'_> {
         Observed::new(phase, reached)
     }
 
+    /// How late after its begin or its end what was counted in a phase was read, at most; of calls that come often the last
+    /// reading may be as much before the end.
+    fn late(&self, tracked: &Tracked, edges: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
+        let apart = |edge: usize, at: Nanos| self.watched.edges[edge].at.as_nanos().abs_diff(at.as_nanos());
+        // What begins or ends with the program is read up to its first or last instruction.
+        let begin = if edges.0 == 0 { 0 } else { apart(edges.0, at.0) };
+        let end = if edges.1 + 1 == self.watched.edges.len() { 0 } else { apart(edges.1, at.1) };
+        tracked.lag + Nanos::from_nanos(begin.max(end))
+    }
+
     /// How long a phase took, and how long it took to become quiet where it ends with that; the latter of each role too.
     fn times(
         &self,
@@ -152,8 +169,10 @@ impl Trial<'_> {
         readings: &mut Readings,
     ) -> BTreeMap<String, Readings> {
         let tracked = &self.watched.tracker.phases[index];
+        let took = ended.since(began).since(self.held.between(began, ended));
         let wall = match (ended > began, tracked.unordered) {
-            (true, false) => Reading::Measured(nanos(ended.since(began).since(self.held.between(began, ended)))),
+            (true, false) if took < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
+            (true, false) => Reading::Measured(nanos(took)),
             (true, true) => Reading::Missing(older(tracked.lag)),
             (false, _) => Reading::Missing(unordered(tracked.lag)),
         };
@@ -196,6 +215,20 @@ fn only_before(readings: &mut Readings, why: &Why) {
         let reading = readings.insert(MetricKeyText(key), Reading::Missing(why.clone()));
         let before = MetricKey::gauge(key.metric, Stat::Before);
         reading.into_iter().for_each(|reading| drop(readings.insert(MetricKeyText(before), reading)));
+    }
+}
+
+/// Why a phase has no figure that prony read of it: it may as well have been over before its begin was noticed.
+fn shorter(took: Nanos, late: Nanos) -> Why {
+    Why::Failed(format!("the phase took {took} by what was read, and prony may have read that up to {late} late"))
+}
+
+/// Takes all figures away but some.
+fn without(readings: &mut Readings, but: impl Fn(MetricKey) -> bool, why: &Why) {
+    for (key, reading) in readings.iter_mut() {
+        if reading.measured().is_some() && !but(key.0) {
+            *reading = Reading::Missing(why.clone());
+        }
     }
 }
 
@@ -353,6 +386,55 @@ mod tests {
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    /// A line that was read at 110 ms and may be 30 ms older began a phase; what ended it had no part in that.
+    fn begun_by_a_line(end: u64) -> PhaseRecord {
+        let mut line = spec("p");
+        let Action::Observe(observe) = &mut line.action else { unreachable!() };
+        (observe.begin, observe.read) = (Some(Trigger::Line("go".into())), Some(r"(?<operations>\d+)".into()));
+        let edges = vec![edge(0, 0, &[7]), edge(111, 10, &[7]), edge(end, 50, &[7]), edge(500, 0, &[])];
+        let mut watched = watched(edges, vec![]);
+        watched.tracker = Tracker::new(std::slice::from_ref(&line));
+        watched.tracker.happened(Happened::Line("go 5"), ms(110), ms(30));
+        let mark = Mark { at: Some(ms(end)), ..Mark::parse("p end").unwrap() };
+        watched.tracker.happened(Happened::Mark(&mark), ms(end), Nanos::ZERO);
+        (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+        super::records(&[line], &watched, &[], &Why::NotApplicable).remove(0)
+    }
+
+    #[test]
+    fn a_phase_shorter_than_its_lag_has_no_figure_but_what_the_program_told() {
+        let of = |record: &PhaseRecord, metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
+        let long = begun_by_a_line(142);
+        assert_eq!(of(&long, Metric::Wall), Reading::Measured(32e6));
+        assert_eq!(
+            (of(&long, Metric::Cpu), of(&long, Metric::Lag)),
+            (Reading::Measured(40e6), Reading::Measured(31e6))
+        );
+        let short = begun_by_a_line(139);
+        let measured = |(key, reading): (&MetricKeyText, &Reading<f64>)| reading.measured().map(|_| key.0.to_string());
+        let left: Vec<String> = short.readings[""].iter().filter_map(measured).collect();
+        assert_eq!(left, ["operations", "lag"], "its own account, and how late it was read");
+        for metric in [Metric::Wall, Metric::Time, Metric::Cpu] {
+            assert!(matches!(of(&short, metric), Reading::Missing(why) if why.to_string().contains("late")));
+        }
+    }
+
+    #[test]
+    fn counters_that_were_read_later_than_the_phase_is_long_are_missing_and_its_exact_time_stands() {
+        let spec = spec("p");
+        let mut watched =
+            watched(vec![edge(0, 0, &[7]), edge(130, 10, &[7]), edge(140, 50, &[7]), edge(500, 0, &[])], vec![]);
+        watched.tracker = Tracker::new(std::slice::from_ref(&spec));
+        for (text, at) in [("p begin", 100), ("p end", 120)] {
+            watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), Nanos::ZERO);
+        }
+        (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+        let record = super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0);
+        let of = |metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
+        assert_eq!([of(Metric::Wall), of(Metric::Lag)], [20e6, 30e6].map(Reading::Measured));
+        assert!(matches!(of(Metric::Cpu), Reading::Missing(Why::Failed(why)) if why.contains("took 20")));
     }
 
     #[test]

@@ -62,20 +62,20 @@ pub struct Known {
     /// It was not there before.
     pub earliest: Nanos,
     /// When it was read.
-    pub now: Nanos,
+    pub read: Nanos,
 }
 
-/// When a mark was made and how late that may be noticed; with why the mark's own instant does not count, where it cannot
-/// be: before the program or its phase began, or in the future.
+/// When a mark was made and how much earlier that may have been; with why the mark's own instant does not count, where it
+/// cannot be: before the program or its phase began, or in the future.
 pub fn made(own: Option<Nanos>, known: Known) -> (Nanos, Nanos, Option<&'static str>) {
-    let Known { released, begun, earliest, now } = known;
-    let read = |why| (now, now.since(earliest), why);
+    let Known { released, begun, earliest, read } = known;
+    let as_read = |why| (read, read.since(earliest), why);
     match own {
-        None => read(None),
-        Some(at) if at < released => read(Some("before the program began")),
-        Some(at) if at > now => read(Some("in the future")),
-        Some(at) if begun.is_some_and(|begun| at < begun) => read(Some("before its phase began")),
-        Some(at) => (at, now.since(at), None),
+        None => as_read(None),
+        Some(at) if at < released => as_read(Some("before the program began")),
+        Some(at) if at > read => as_read(Some("in the future")),
+        Some(at) if begun.is_some_and(|begun| at < begun) => as_read(Some("before its phase began")),
+        Some(at) => (at, Nanos::ZERO, None),
     }
 }
 
@@ -105,7 +105,7 @@ mod tests {
     fn an_instant_that_cannot_be_does_not_count() {
         let ms = Nanos::from_millis;
         let known =
-            |begun: Option<u64>| Known { released: ms(100), begun: begun.map(ms), earliest: ms(140), now: ms(150) };
+            |begun: Option<u64>| Known { released: ms(100), begun: begun.map(ms), earliest: ms(140), read: ms(150) };
         let made = |own: Option<u64>, begun| {
             let (at, lag, why) = super::made(own.map(ms), known(begun));
             (at.as_nanos() / 1_000_000, lag.as_nanos() / 1_000_000, why)
@@ -115,11 +115,11 @@ mod tests {
             (150, 10, Some("before its phase began")),
             "no phase takes less than nothing"
         );
-        assert_eq!(made(Some(130), Some(130)), (130, 20, None));
+        assert_eq!(made(Some(130), Some(130)), (130, 0, None), "however late it was read");
         let made = |own| made(own, None);
         assert_eq!(made(None), (150, 10, None));
-        assert_eq!(made(Some(120)), (120, 30, None), "written long before it was read");
-        assert_eq!([made(Some(100)), made(Some(150))], [(100, 50, None), (150, 0, None)]);
+        assert_eq!(made(Some(120)), (120, 0, None), "written long before it was read");
+        assert_eq!([made(Some(100)), made(Some(150))], [(100, 0, None), (150, 0, None)]);
         assert_eq!(made(Some(0)), (150, 10, Some("before the program began")), "another clock's, or made up");
         assert_eq!(made(Some(151)), (150, 10, Some("in the future")), "late by what prony knows, not by nothing");
     }

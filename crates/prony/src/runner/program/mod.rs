@@ -24,13 +24,13 @@ pub mod tracked;
 pub mod tracker;
 pub mod watch;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use prony_core::conclude::conclude;
 use prony_core::experiment::left_out::LEFT_OUT;
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
-use prony_core::experiment::spec::TrialSpec;
+use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
 use prony_core::guard;
 use prony_core::outcome::{Ending, Outcome};
 use prony_core::plan::PlannedTrial;
@@ -48,7 +48,7 @@ use super::assemble;
 use super::lab::Lab;
 use super::observer::Observer;
 use super::place::setting::Setting;
-use super::place::{self, Place};
+use super::place::{self, Place, named};
 use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
@@ -56,6 +56,7 @@ use probe::Probing;
 use replicas::along::{Ground, Replicas};
 use seen::Seen;
 use stage::Stage;
+use threads::Threads;
 use watch::Watched;
 
 /// Runs one trial from launch to clean-up.
@@ -134,6 +135,7 @@ fn attempt(
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
+            unambiguous(program, &spec.phases, &watched.threads, &setting.directory)?;
             fill(&mut record, lab, spec, &setting, Left { watched, executable, finished, deaths, probing: &probing })
         }
     };
@@ -192,6 +194,16 @@ fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Set
         "settled": assemble::watched(spec.phases.iter().enumerate().map(settled)),
         "probe": told::probe(&spec.phases, &watched, probing, &deaths),
     })
+}
+
+/// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.
+fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], threads: &Threads, directory: &Path) -> Result<(), Error> {
+    let Some((id, files)) = threads.ambiguous() else { return Ok(()) };
+    let all = phases.iter().flat_map(|phase| functions::parts(phase).into_iter().map(move |part| (phase, part)));
+    let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
+    let (phase, call) = called.map_or((id, ""), |(phase, (_, call))| (phase.name.as_str(), call));
+    let files: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
+    Err(named::ambiguous(program, phase, call, &files, directory))
 }
 
 /// When each process was sampled last.

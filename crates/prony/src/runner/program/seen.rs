@@ -135,7 +135,7 @@ impl<'a> Seen<'a> {
     /// The last replica ended at an instant; the index of the edge that follows.
     pub fn replicas_ended(&mut self, at: Nanos) -> usize {
         let edges = self.edges.len();
-        let change = self.tracker.happened(Happened::ReplicasEnded, at, monotonic().since(at));
+        let change = self.tracker.happened(Happened::ReplicasEnded, at, Nanos::ZERO);
         self.apply(&change);
         if self.edges.len() > edges { edges } else { self.edge() }
     }
@@ -168,22 +168,20 @@ impl<'a> Seen<'a> {
         self.observer.event(&Event::PhaseEnded { position: self.position, phase, time });
     }
 
-    /// A line of output that was not there at `earliest`.
-    pub fn line(&mut self, text: &str, earliest: Nanos) {
-        let at = monotonic();
+    /// A line of output that was not there at `earliest`, and had been read at an instant.
+    pub fn line(&mut self, text: &str, earliest: Nanos, at: Nanos) {
         let change = self.tracker.happened(Happened::Line(text), at, at.since(earliest));
         self.apply(&change);
     }
 
-    /// A line of the channel of marks that was not there at `earliest`.
-    pub fn mark(&mut self, text: &str, earliest: Nanos) {
-        let now = monotonic();
+    /// A line of the channel of marks that was not there at `earliest`, and had been `read` at an instant.
+    pub fn mark(&mut self, text: &str, earliest: Nanos, read: Nanos) {
         if let Some(line) = probed(text) {
-            return self.probe(&line, now);
+            return self.probe(&line, monotonic());
         }
         let Some(mark) = Mark::parse(text) else { return self.tracker.stranger(text) };
         let begun = self.tracker.not_before(&mark);
-        let (at, lag, strange) = marks::made(mark.at, Known { released: self.released, begun, earliest, now });
+        let (at, lag, strange) = marks::made(mark.at, Known { released: self.released, begun, earliest, read });
         if let Some(why) = strange {
             self.tracker.stranger(&format!("{text} (its `at` is {why})"));
         }
@@ -204,16 +202,15 @@ impl<'a> Seen<'a> {
 
     fn called(&mut self, id: &str, line: &ProbeLine, now: Nanos) {
         let Some((index, part)) = self.functions.find(id) else { return };
-        let lag = now.since(line.at);
         if part != Part::Whole {
-            let change = self.tracker.invoked(index, part, line, lag);
+            let change = self.tracker.invoked(index, part, line);
             self.apply(&change);
             if change.ended.contains(&index) {
                 self.returns(index, line);
             }
             return;
         }
-        match self.tracker.phases[index].called(line, lag) {
+        match self.tracker.phases[index].called(line) {
             Called::First => {
                 self.edge();
                 self.note(&Change { began: vec![index], ..Change::default() });
@@ -232,7 +229,7 @@ impl<'a> Seen<'a> {
             self.end[index] = Some(self.edge());
             if first {
                 let mut change = Change { ended: vec![index], ..Change::default() };
-                self.tracker.follow(&mut change, Nanos::ZERO);
+                self.tracker.follow(&mut change);
                 self.note(&Change { ended: Vec::new(), ..change });
             }
         }
@@ -324,7 +321,7 @@ impl<'a> Seen<'a> {
     /// The program has ended; `replicas` is when the last of its replicas did, where all of them ended by themselves. What
     /// ends with them has the trial's last edge, as what ends with the program has.
     pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) {
-        let change = self.tracker.finish(at, replicas, monotonic());
+        let change = self.tracker.finish(at, replicas);
         self.edge();
         self.note(&change);
         for index in 0..self.tracker.phases.len() {

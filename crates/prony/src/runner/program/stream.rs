@@ -3,6 +3,8 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
+use prony_core::units::Nanos;
+use prony_probe::clock::monotonic;
 use prony_probe::launch::{Capture, Captured};
 
 /// Bytes of beginning and end that are kept.
@@ -42,11 +44,15 @@ impl Stream {
         self.source.as_ref()
     }
 
-    /// Reads what is there, and hands over each line that it completes, invalid UTF-8 replaced.
-    pub fn take(&mut self, buffer: &mut [u8], line: &mut dyn FnMut(&str)) -> Taken {
+    /// Reads what is there, and hands over each line that it completes, invalid UTF-8 replaced, with the instant at which its
+    /// end had been read.
+    pub fn take(&mut self, buffer: &mut [u8], line: &mut dyn FnMut(&str, Nanos)) -> Taken {
         for _ in 0..ROUNDS {
             let Some(source) = &mut self.source else { return Taken::Empty };
-            match source.read(buffer) {
+            let read = source.read(buffer);
+            let at = monotonic();
+            let line = &mut |text: &str| line(text, at);
+            match read {
                 Ok(0) => self.end(line),
                 Ok(n) => self.push(&buffer[..n], line),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Taken::Empty,
@@ -112,7 +118,7 @@ mod tests {
         }
         drop(writer);
         while stream.source().is_some() {
-            stream.take(&mut buffer, &mut |line| lines.push(line.to_owned()));
+            stream.take(&mut buffer, &mut |line, _| lines.push(line.to_owned()));
         }
         (lines, stream.captured())
     }

@@ -1,6 +1,6 @@
 //! What the probes of a program said, by process and thread. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::runtime::{GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
@@ -72,8 +72,9 @@ pub struct Threads {
     dropped: u64,
     /// Why a function cannot be timed, by the name under which it is told of.
     pub unfound: BTreeMap<String, String>,
-    /// The files in which functions were found, by the names under which they are told of.
-    pub found: BTreeMap<String, String>,
+    /// The files in which functions were found, by the names under which they are told of. Of several nobody knows which
+    /// is meant.
+    pub found: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Threads {
@@ -86,7 +87,9 @@ impl Threads {
     pub fn take(&mut self, line: &ProbeLine) {
         match &line.event {
             ProbeEvent::Hello(hello) => return self.hello(line, hello),
-            ProbeEvent::Found { call, file } => drop(self.found.insert(call.clone(), file.clone())),
+            ProbeEvent::Found { call, file } => {
+                self.found.entry(call.clone()).or_default().insert(file.clone());
+            }
             ProbeEvent::NotFound { call, file, why } => {
                 self.unfound.insert(call.clone(), format!("`{file}` was loaded: {why}"));
             }
@@ -169,6 +172,12 @@ impl Threads {
         let role = |role| if role == Role::Main { Role::Child } else { role };
         self.list.extend(other.list.iter().map(|thread| Thread { role: role(thread.role), ..thread.clone() }));
         self.dropped += other.dropped;
+    }
+
+    /// A function that was found in several files, by the name under which it is told of, and the files.
+    pub fn ambiguous(&self) -> Option<(&str, &BTreeSet<String>)> {
+        let several = self.found.iter().find(|(_, files)| files.len() > 1);
+        several.map(|(call, files)| (call.as_str(), files))
     }
 
     /// When the main process ended.
@@ -363,6 +372,15 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_function_of_two_files_in_any_process_is_ambiguous() {
+        let found = |pid, file| line(pid, 0, 1, &format!(r#""probe":"found","call":"p","file":"{file}""#));
+        assert_eq!(threads(&[found(1, "/a.js"), found(1, "/a.js"), found(2, "/a.js")]).ambiguous(), None);
+        let threads = threads(&[found(1, "/a.js"), found(2, "/b.js")]);
+        let (call, files) = threads.ambiguous().unwrap();
+        assert_eq!((call, files.len()), ("p", 2));
+    }
+
+    #[test]
     fn functions_that_cannot_be_timed_say_why() {
         let unsupported = line(
             1,
@@ -375,6 +393,6 @@ pub(super) mod tests {
         let threads = threads(&[unsupported, missed, found]);
         assert_eq!(threads.unfound["p"], "too old");
         assert_eq!(threads.unfound["q"], "`/a.js` was loaded: no such export");
-        assert_eq!(threads.found["r"], "/b.js");
+        assert_eq!(threads.found["r"].iter().collect::<Vec<_>>(), ["/b.js"]);
     }
 }

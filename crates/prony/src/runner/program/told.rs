@@ -1,5 +1,7 @@
 //! What probes told beside figures, for the record. Pure.
 
+use std::collections::BTreeSet;
+
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::reading::Why;
 use prony_probe::runtime::{DETAIL, ProbeEvent, ProbeLine};
@@ -24,7 +26,7 @@ pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> Value {
         let happened = if part == Part::End { tracked.ending.called } else { tracked.began.is_some() };
         let never = (!happened).then(|| never(&id, watched, silent));
         let missed = (part == Part::End && tracked.ended.is_none()).then(|| missed(call, tracked.ending)).flatten();
-        let file = watched.threads.found.get(&id);
+        let file = watched.threads.found.get(&id).and_then(BTreeSet::first);
         all.insert(phase.name.clone(), json!({ "call": call, "file": file, "never": never, "missed": missed }));
     }
     Value::Object(all)
@@ -46,7 +48,9 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
         return silent.to_string();
     }
     match (threads.found.get(id), threads.unfound.get(id)) {
-        (Some(file), _) => format!("it was found in `{file}` and nothing called it"),
+        (Some(files), _) => {
+            format!("it was found in `{}` and nothing called it", files.first().map_or("", String::as_str))
+        }
         (None, Some(why)) => why.clone(),
         (None, None) => "no module of this name was loaded".to_owned(),
     }

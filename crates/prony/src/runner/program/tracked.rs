@@ -47,7 +47,7 @@ pub struct Tracked {
     pub told: BTreeMap<MetricKey, f64>,
     /// The digest of its answer that its lines told.
     pub digest: Option<String>,
-    /// How late its begin or end may have been noticed, at most.
+    /// How much earlier than noted its begin or its end may have been, at most.
     pub lag: Nanos,
     /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
     pub calls: Option<Calls>,
@@ -134,13 +134,13 @@ impl Tracked {
         }
     }
 
-    /// It begins at an instant that was noticed `lag` later at most, and that may be `slack` earlier than it seems.
-    pub(super) fn note_begin(&mut self, at: Nanos, lag: Nanos, slack: Nanos) {
-        (self.began, self.not_before) = (Some(at), at.since(slack));
+    /// It begins at an instant that may be `lag` earlier.
+    pub(super) fn note_begin(&mut self, at: Nanos, lag: Nanos) {
+        (self.began, self.not_before) = (Some(at), at.since(lag));
         self.lag = self.lag.max(lag);
     }
 
-    /// It ends; where its begin was noticed later than that, with it.
+    /// It ends at an instant that may be `lag` earlier; where its begin was noticed later than that, with it.
     pub(super) fn note_end(&mut self, at: Nanos, lag: Nanos) {
         (self.ended, self.lag) = (self.began.max(Some(at)), self.lag.max(lag));
     }
@@ -184,17 +184,15 @@ impl Tracked {
         self.ended.is_some() && !self.is_open()
     }
 
-    /// Hears of an invocation of its function, `lag` after it happened.
-    pub fn called(&mut self, line: &ProbeLine, lag: Nanos) -> Called {
+    /// Hears of an invocation of its function.
+    pub fn called(&mut self, line: &ProbeLine) -> Called {
         let Some(calls) = &mut self.calls else { return Called::Nothing };
         match &line.event {
             ProbeEvent::Begin { open, .. } => {
                 let (first, idle) = (self.began.is_none(), !calls.is_open());
                 calls.begin(line.source, line.at, *open);
                 if first {
-                    (self.began, self.lag) = (Some(line.at), self.lag.max(lag));
-                }
-                if first {
+                    self.began = Some(line.at);
                     Called::First
                 } else if idle {
                     Called::Again

@@ -50,6 +50,12 @@ impl Tracker {
         Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0, in_hand: false }
     }
 
+    /// Whether any phase begins or ends with what is read: a line, or a mark, which need not have its own time.
+    pub fn reads(&self) -> bool {
+        let read = |event: &Option<Event>| matches!(event, Some(Event::Line(_) | Event::Mark(_)));
+        self.phases.iter().any(|phase| read(&phase.begin) || read(&phase.end))
+    }
+
     /// Whether any phase looks at lines.
     pub fn listens(&self) -> bool {
         let line = |event: &Option<Event>| matches!(event, Some(Event::Line(_)));
@@ -60,18 +66,15 @@ impl Tracker {
     pub fn start(&mut self, at: Nanos) -> Change {
         let mut change = Change::default();
         for (index, phase) in self.phases.iter_mut().enumerate().filter(|(_, phase)| phase.begin.is_none()) {
-            phase.note_begin(at, Nanos::ZERO, Nanos::ZERO);
+            phase.note_begin(at, Nanos::ZERO);
             change.began.push(index);
         }
         change
     }
 
-    /// Something happened at an instant, which may be known later by `lag` at most.
+    /// Something happened at an instant, or up to `lag` earlier.
     pub fn happened(&mut self, happened: Happened<'_>, at: Nanos, lag: Nanos) -> Change {
         let mut change = Change::default();
-        // A mark that tells its own instant was made then, however late it was read.
-        let exact = matches!(happened, Happened::Mark(mark) if mark.at == Some(at));
-        let slack = if exact { Nanos::ZERO } else { lag };
         let (mut known, mut heard) = (false, false);
         let (first, fresh) = (self.may_end(happened), self.freshness());
         for (index, phase) in self.phases.iter_mut().enumerate() {
@@ -80,7 +83,7 @@ impl Tracker {
             let was_open = phase.is_open();
             let unordered = phase.is_fresh() && matches!(happened, Happened::Line(_));
             if begins && phase.began.is_none() {
-                phase.note_begin(at, lag, slack);
+                phase.note_begin(at, lag);
                 known = true;
                 phase.fresh = if matches!(happened, Happened::Mark(_)) { fresh } else { 0 };
                 change.began.push(index);
@@ -97,7 +100,7 @@ impl Tracker {
                 change.stop |= phase.stop;
             }
         }
-        self.follow(&mut change, slack);
+        self.follow(&mut change);
         if let (Happened::Line(line), false) = (happened, heard) {
             self.first_words(line);
         }
@@ -107,22 +110,22 @@ impl Tracker {
         change
     }
 
-    /// Hears of an invocation of the function that begins or ends a phase, `lag` after it happened. What follows at its
-    /// end is not decided here, for the program may be held there.
-    pub fn invoked(&mut self, index: usize, part: Part, line: &ProbeLine, lag: Nanos) -> Change {
+    /// Hears of an invocation of the function that begins or ends a phase. What follows at its end is not decided here, for
+    /// the program may be held there.
+    pub fn invoked(&mut self, index: usize, part: Part, line: &ProbeLine) -> Change {
         let mut change = Change::default();
         let fresh = self.freshness();
         let phase = &mut self.phases[index];
         match part {
             Part::Begin if phase.began.is_none() && matches!(line.event, ProbeEvent::Begin { .. }) => {
-                phase.note_begin(line.at, lag, Nanos::ZERO);
+                phase.note_begin(line.at, Nanos::ZERO);
                 phase.fresh = fresh;
                 change.began.push(index);
             }
             Part::End if phase.returned(line) => {
-                phase.note_end(line.at, lag);
+                phase.note_end(line.at, Nanos::ZERO);
                 change.ended.push(index);
-                self.follow(&mut change, Nanos::ZERO);
+                self.follow(&mut change);
             }
             _ => {}
         }
@@ -134,18 +137,18 @@ impl Tracker {
         let phase = &mut self.phases[index];
         phase.note_end(at, Nanos::ZERO);
         let mut change = Change { ended: vec![index], stop: phase.stop, ..Change::default() };
-        self.follow(&mut change, Nanos::ZERO);
+        self.follow(&mut change);
         change
     }
 
-    /// Phases that begin where those have ended that just did, at instants that may be `slack` earlier than they seem.
-    pub fn follow(&mut self, change: &mut Change, slack: Nanos) {
+    /// Phases that begin where those have ended that just did.
+    pub fn follow(&mut self, change: &mut Change) {
         for before in change.ended.clone() {
             let (Some(at), lag) = (self.phases[before].ended, self.phases[before].lag) else { continue };
             for (index, phase) in self.phases.iter_mut().enumerate() {
                 let follows = matches!(phase.begin, Some(Event::After(of)) if of == before);
                 if follows && phase.began.is_none() {
-                    phase.note_begin(at, lag, slack);
+                    phase.note_begin(at, lag);
                     change.began.push(index);
                 }
             }
@@ -209,9 +212,9 @@ impl Tracker {
     }
 
     /// The program has ended by itself or was stopped: phases without an end of their own end with it. Before them end those
-    /// that end with `replicas`, where the end of the last of these was not told before `now`.
-    pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>, now: Nanos) -> Change {
-        let ended = replicas.map(|ended| self.happened(Happened::ReplicasEnded, ended, now.since(ended)));
+    /// that end with `replicas`, where the end of the last of these was not told before.
+    pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) -> Change {
+        let ended = replicas.map(|ended| self.happened(Happened::ReplicasEnded, ended, Nanos::ZERO));
         let mut change = ended.unwrap_or_default();
         for (index, phase) in self.phases.iter_mut().enumerate() {
             if phase.is_open() && phase.ends_with_program() {
@@ -304,7 +307,7 @@ mod tests {
         assert_eq!(make("load begin", 2).began, [0]);
         assert_eq!(make("load end", 3).ended, [0]);
         assert!(make("laod begin", 4).is_none());
-        assert_eq!(tracker.finish(at(9), None, at(9)).ended, [1]);
+        assert_eq!(tracker.finish(at(9), None).ended, [1]);
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
     }
 
@@ -369,7 +372,7 @@ mod tests {
         assert_eq!(say(&mut tracker, "done 5", 2), (vec![], vec![0], false));
         assert!(tracker.phases[0].unordered && !tracker.phases[0].heard_nothing());
         let mut called = Tracker::new(&[phase(single("f"), line("^done"), None, false)]);
-        called.invoked(0, Part::Begin, &of_call("begin", 5, 0), at(1));
+        called.invoked(0, Part::Begin, &of_call("begin", 5, 0));
         assert_eq!(say(&mut called, "done", 6), (vec![], vec![0], false));
         assert!(called.phases[0].unordered, "a call is told as a mark is");
     }
@@ -411,19 +414,19 @@ mod tests {
         };
         let phase = &mut tracker.phases[0];
         let lines = [begin(5, 0), begin(6, 1), end(7, 1), end(8, 0), begin(20, 0), end(30, 0)];
-        let changes: Vec<Called> = lines.iter().map(|line| phase.called(line, at(1))).collect();
+        let changes: Vec<Called> = lines.iter().map(|line| phase.called(line)).collect();
         use Called::{Again, Ended, First, Nothing};
         assert_eq!(changes, [First, Nothing, Nothing, Ended, Again, Ended]);
         assert_eq!((phase.began, phase.ended, phase.is_complete()), (Some(at(5)), Some(at(30)), true));
-        phase.called(&begin(40, 0), at(1));
+        phase.called(&begin(40, 0));
         assert!(phase.is_open() && !phase.is_complete());
         let mut change = Change { ended: vec![0], ..Change::default() };
-        tracker.follow(&mut change, Nanos::ZERO);
+        tracker.follow(&mut change);
         assert_eq!((change.began, tracker.phases[1].began), (vec![1], Some(at(30))), "where none was under way");
         let mut again = Change { ended: vec![0], ..Change::default() };
-        tracker.follow(&mut again, Nanos::ZERO);
+        tracker.follow(&mut again);
         assert_eq!(again.began, [0; 0], "once only");
-        assert!(tracker.finish(at(50), None, at(50)).is_none(), "it ends with no program");
+        assert!(tracker.finish(at(50), None).is_none(), "it ends with no program");
     }
 
     fn single(name: &str) -> Option<Trigger> {
@@ -440,7 +443,7 @@ mod tests {
     fn the_first_begin_and_the_first_end_after_it_are_a_phase() {
         let mut tracker = Tracker::new(&[phase(single("f"), single("g"), None, true)]);
         let mut heard = |part, event: &str, when| {
-            let change = tracker.invoked(0, part, &of_call(event, when, 0), at(1));
+            let change = tracker.invoked(0, part, &of_call(event, when, 0));
             (change.began.len(), change.ended.len(), change.stop)
         };
         assert_eq!(heard(Part::End, "end", 3), (0, 0, false), "it had not begun");
@@ -450,7 +453,11 @@ mod tests {
         assert_eq!(heard(Part::End, "end", 9), (0, 1, false), "whoever hears it stops it where it is held");
         assert_eq!(heard(Part::End, "end", 11), (0, 0, false), "once only");
         let tracked = &tracker.phases[0];
-        assert_eq!((tracked.began, tracked.ended, tracked.lag), (Some(at(5)), Some(at(9)), at(1)));
+        assert_eq!(
+            (tracked.began, tracked.ended, tracked.lag),
+            (Some(at(5)), Some(at(9)), at(0)),
+            "the probe's own times"
+        );
         assert_eq!(tracked.ending, Ending { called: true, early: true, counted: false });
     }
 
@@ -458,9 +465,9 @@ mod tests {
     #[test]
     fn where_the_program_is_held_the_end_is_that_of_the_outermost_invocation() {
         let mut tracker = Tracker::new(&[phase(single("f"), single("g"), None, true)]);
-        tracker.invoked(0, Part::Begin, &of_call("begin", 5, 0), at(1));
-        assert!(tracker.invoked(0, Part::End, &of_call("end", 7, 1), at(1)).is_none());
-        assert_eq!(tracker.invoked(0, Part::End, &of_call("end", 8, 0), at(1)).ended, [0]);
+        tracker.invoked(0, Part::Begin, &of_call("begin", 5, 0));
+        assert!(tracker.invoked(0, Part::End, &of_call("end", 7, 1)).is_none());
+        assert_eq!(tracker.invoked(0, Part::End, &of_call("end", 8, 0)).ended, [0]);
         assert!(!tracker.phases[0].ending.early);
     }
 
@@ -468,12 +475,9 @@ mod tests {
     fn a_line_may_be_older_than_what_a_probe_tells() {
         let mut tracker = Tracker::new(&[phase(line("go"), single("g"), None, false)]);
         tracker.happened(Happened::Line("go"), at(20), at(6));
-        assert!(
-            tracker.invoked(0, Part::End, &of_call("end", 13, 0), at(9)).is_none(),
-            "before it can have been written"
-        );
-        assert_eq!(tracker.invoked(0, Part::End, &of_call("end", 15, 1), at(9)).ended, [0]);
-        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(20)), at(9)));
+        assert!(tracker.invoked(0, Part::End, &of_call("end", 13, 0)).is_none(), "before it can have been written");
+        assert_eq!(tracker.invoked(0, Part::End, &of_call("end", 15, 1)).ended, [0]);
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(20)), at(6)), "the line's");
     }
 
     #[test]
@@ -495,7 +499,7 @@ mod tests {
         assert_eq!(tracker.phases[1].lag, at(2), "as late as its cause");
         let change = tracker.settled(1, at(30));
         assert_eq!((change.ended, change.began, change.stop), (vec![1], vec![2], true));
-        assert_eq!(tracker.finish(at(40), None, at(40)).ended, [2]);
+        assert_eq!(tracker.finish(at(40), None).ended, [2]);
     }
 
     #[test]
@@ -505,8 +509,8 @@ mod tests {
         let end = Mark::parse("a end").unwrap();
         assert_eq!(tracker.not_before(&end), None);
         let begin = Mark { at: Some(at(10)), ..Mark::parse("a begin").unwrap() };
-        tracker.happened(Happened::Mark(&begin), at(10), at(4));
-        assert_eq!(tracker.not_before(&end), Some(at(10)), "its own instant is no matter of when it was read");
+        tracker.happened(Happened::Mark(&begin), at(10), at(0));
+        assert_eq!(tracker.not_before(&end), Some(at(10)));
         tracker.happened(Happened::Line("go"), at(15), at(3));
         assert_eq!(tracker.not_before(&end), Some(at(12)), "a line may be older than its reading");
         assert_eq!(tracker.not_before(&Mark::parse("a begin").unwrap()), None);
@@ -521,9 +525,9 @@ mod tests {
             Tracker::new(&[phase(line("ready"), replicas(), None, true), phase(replicas(), None, None, false)]);
         tracker.start(at(0));
         say(&mut tracker, "ready", 1);
-        let change = tracker.happened(Happened::ReplicasEnded, at(9), at(2));
+        let change = tracker.happened(Happened::ReplicasEnded, at(9), at(0));
         assert_eq!((change.ended, change.began, change.stop), (vec![0], vec![1], true));
-        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(9)), at(2)));
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(9)), at(1)), "its line's");
         assert_eq!(tracker.strange, Vec::<String>::new(), "it is no mark");
     }
 
@@ -536,12 +540,12 @@ mod tests {
         let finished = |replicas| {
             let mut tracker = Tracker::new(&phases);
             say(&mut tracker, "ready", 1);
-            let change = tracker.finish(at(9), replicas, at(12));
+            let change = tracker.finish(at(9), replicas);
             (change.began, change.ended, tracker)
         };
         let (began, ended, tracker) = finished(Some(at(8)));
         assert_eq!((began, ended), (vec![1], vec![0, 1]));
-        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(8)), at(4)));
+        assert_eq!((tracker.phases[0].ended, tracker.phases[0].lag), (Some(at(8)), at(1)));
         assert_eq!((tracker.phases[1].began, tracker.phases[1].ended), (Some(at(8)), Some(at(9))));
         let (began, ended, tracker) = finished(None);
         assert_eq!((began, ended, tracker.phases[0].is_open()), (vec![], vec![], true), "one of them was cut off");
@@ -551,6 +555,6 @@ mod tests {
     fn a_phase_that_waits_for_its_end_stays_open_when_the_program_ends() {
         let mut tracker = Tracker::new(&[phase(None, mark("never"), None, false)]);
         tracker.start(at(0));
-        assert!(tracker.finish(at(5), None, at(5)).is_none() && tracker.phases[0].is_open());
+        assert!(tracker.finish(at(5), None).is_none() && tracker.phases[0].is_open());
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
+use prony_probe::clock::{monotonic, thread_cpu};
 use prony_probe::launch::{Captured, End, Running};
 use prony_probe::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -102,7 +102,7 @@ pub fn watch(
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
-    let listens = seen.tracker.listens();
+    let (listens, reads) = (seen.tracker.listens(), seen.tracker.reads());
     let running = release(seen.sampler, &ends, &mut seen.edges[0])?;
     let (released, executed) = (running.released(), running.since());
     seen.released = released;
@@ -112,7 +112,7 @@ pub fn watch(
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let buffer = vec![0; 64 << 10];
-    let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, listens };
+    let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, listens, reads };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
     if matches!(stopped, None | Some(Stopped::Asked)) {
@@ -154,7 +154,12 @@ struct Turn {
     /// When the last wait was over: what came later is not older.
     noticed: Nanos,
     listens: bool,
+    /// What is read begins or ends a phase, so that it matters how late that is.
+    reads: bool,
 }
+
+/// A line, and when it had been read.
+type Line = (String, Nanos);
 
 impl Turn {
     fn until_the_end(&mut self, seen: &mut Seen<'_>, interrupt: &Interrupt) -> Result<(End, Option<Stopped>), Error> {
@@ -186,15 +191,24 @@ impl Turn {
         if interrupt.asked() {
             return Some(Stopped::Interrupted);
         }
+        if seen.threads.ambiguous().is_some() {
+            return Some(Stopped::Asked);
+        }
         let first = [seen.deadline(), self.deadline, grace].into_iter().flatten().min()?;
         (Instant::now() >= first).then_some(Stopped::Deadline)
     }
 
     /// Waits for anything; returns an instant before which nothing of what is there now had come.
+    ///
+    /// What comes wakes this thread, which then waits for a processor. So it came at most so long ago as this thread has not
+    /// slept since it found nothing: its wait for a processor and its time on one, by the kernel's account. This is read
+    /// before that and after the clock, so that no preemption in between is left out. Where the kernel keeps no such account,
+    /// it came after the wait before.
     fn wait(&mut self, seen: &Seen<'_>, grace: Option<Instant>) -> Nanos {
         let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
         let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         let before = self.noticed;
+        let awake = self.reads.then(awake).flatten();
         let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0));
         if !idle {
             self.noticed = monotonic();
@@ -204,13 +218,11 @@ impl Turn {
         let first = first.into_iter().flatten().min();
         let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
         let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
-        let delayed = self.listens.then(run_delay).flatten();
         // A signal or an error shows in the next turn.
         let _ = poll(&mut fds, Some(&time));
-        let waited = self.listens.then(run_delay).flatten();
         self.noticed = monotonic();
-        let delay = waited.zip(delayed).map_or(0, |(now, then)| now.saturating_sub(then));
-        Nanos::from_nanos(self.noticed.as_nanos().saturating_sub(delay))
+        let now = self.reads.then(self::awake).flatten();
+        now.zip(awake).map_or(before, |(now, then)| before.max(self.noticed.since(now.since(then))))
     }
 
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
@@ -229,17 +241,18 @@ impl Turn {
         for _ in 0..MARKS_IN_A_TURN {
             let mut lines = Vec::new();
             for stream in &mut self.streams[..2] {
-                more |= stream.take(&mut self.buffer, &mut |line| lines.push(line.to_owned())) == Taken::More;
+                let line = &mut |line: &str, at| lines.push((line.to_owned(), at));
+                more |= stream.take(&mut self.buffer, line) == Taken::More;
             }
             // Where no line matters, none can have come between.
             let (later_begins, later_ends, too) = if self.listens { self.marks() } else { Default::default() };
             more |= too;
-            begins.iter().for_each(|text| seen.mark(text, earliest));
+            begins.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
             seen.tracker.lines_in_hand();
-            later_begins.iter().for_each(|text| seen.mark(text, earliest));
-            lines.iter().for_each(|line| seen.line(line, earliest));
+            later_begins.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
+            lines.iter().for_each(|(line, at)| seen.line(line, earliest, *at));
             seen.tracker.lines_read();
-            ends.iter().for_each(|text| seen.mark(text, earliest));
+            ends.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
             begins.clear();
             ends = later_ends;
             // Lines that are older than a begin are read by now, and are not taken for those of a later turn.
@@ -247,16 +260,18 @@ impl Turn {
                 break;
             }
         }
-        ends.iter().for_each(|text| seen.mark(text, earliest));
+        ends.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
         more
     }
 
     /// The marks that are there now, begins of phases and all others, and whether there may be more.
-    fn marks(&mut self) -> (Vec<String>, Vec<String>, bool) {
+    fn marks(&mut self) -> (Vec<Line>, Vec<Line>, bool) {
         let mut texts = Vec::new();
-        let more = self.streams[2].take(&mut self.buffer, &mut |line| texts.push(line.to_owned())) == Taken::More;
-        let is_begin =
-            |text: &String| begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin);
+        let line = &mut |line: &str, at| texts.push((line.to_owned(), at));
+        let more = self.streams[2].take(&mut self.buffer, line) == Taken::More;
+        let is_begin = |(text, _): &Line| {
+            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin)
+        };
         let (begins, others) = texts.into_iter().partition(is_begin);
         (begins, others, more)
     }
@@ -271,8 +286,9 @@ impl Turn {
     }
 }
 
-/// Nanoseconds that this thread has been runnable and waiting for a CPU.
-fn run_delay() -> Option<u64> {
+/// How long this thread has not slept since it began: on a processor, and waiting for one.
+fn awake() -> Option<Nanos> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    text.split_ascii_whitespace().nth(1)?.parse().ok()
+    let waited = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(thread_cpu() + Nanos::from_nanos(waited))
 }

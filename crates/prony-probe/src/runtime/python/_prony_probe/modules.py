@@ -1,6 +1,7 @@
 """Finds the functions to be timed, as their modules are imported, and puts the watched ones in their place."""
 
 import sys
+from os.path import realpath
 
 from .calls import watch
 from .channel import line, now, quoted
@@ -8,10 +9,12 @@ from .children import watch_multiprocessing
 from .spec import SPEC
 
 _MULTIPROCESSING = "multiprocessing.util"
+_watched_now = []  # functions under watch, each with its target
 
 
 def _found(target, module):
-    file = getattr(module, "__file__", None) or module.__name__
+    file = getattr(module, "__file__", None)
+    file = realpath(file) if file else module.__name__
     line("found", now(), f',"call":{quoted(target["id"])},"file":{quoted(file[-1024:])}')
 
 
@@ -27,18 +30,29 @@ def _owner(module, names):
     return owner
 
 
+def _instead(function, target):
+    """The function under watch; one that is watched for this target, under another perhaps, stays as it is."""
+    inner = function
+    while inner is not None:
+        if any(inner is known and target is of for known, of in _watched_now):
+            return function
+        inner = getattr(inner, "__wrapped__", None)
+    _watched_now.append((watch(function, target), target))
+    return _watched_now[-1][0]
+
+
 def _watched(owner, name, target):
     """What is to stand at `owner.name`; the kind of a method is kept."""
     is_class = isinstance(owner, type)
     raw = owner.__dict__.get(name) if is_class else None
     if isinstance(raw, (staticmethod, classmethod)):
-        return type(raw)(watch(raw.__func__, target))
+        return type(raw)(_instead(raw.__func__, target))
     value = raw if raw is not None else getattr(owner, name)
     if isinstance(value, type):
         raise TypeError(f"`{name}` is a class; name one of its methods")
     if not callable(value):
         raise TypeError(f"`{name}` is no function")
-    return watch(value, target)
+    return _instead(value, target)
 
 
 def _patch(module, target):
@@ -84,7 +98,9 @@ class _Finder:
 
         def exec_module(module):
             execute(module)
-            self.names.discard(name)
+            if name == _MULTIPROCESSING:
+                self.names.discard(name)
+            # A module may be loaded again, from another file too.
             _loaded(module, name)
 
         try:
@@ -98,6 +114,7 @@ def install():
     """Waits for the modules of the calls."""
     names = {target["call"].partition(":")[0] for target in SPEC["calls"]} | {_MULTIPROCESSING}
     for name in [name for name in names if name in sys.modules]:
-        names.discard(name)
         _loaded(sys.modules[name], name)
+    if _MULTIPROCESSING in sys.modules:
+        names.discard(_MULTIPROCESSING)
     sys.meta_path.insert(0, _Finder(names))

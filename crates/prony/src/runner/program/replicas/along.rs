@@ -9,7 +9,7 @@ use prony_core::experiment::program::{ObserveSpec, ReplicasSpec, replica_instanc
 use prony_core::experiment::spec::{Action, PhaseSpec};
 use prony_core::units::Nanos;
 use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
-use prony_probe::clock::monotonic;
+use prony_probe::clock::{monotonic, thread_cpu};
 use prony_probe::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
 use prony_probe::limits::Group;
 use prony_probe::sample::{Edge, Root, Sampler};
@@ -165,8 +165,9 @@ impl Replicas {
         let whole = self.looks.affords(under_way, now);
         let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
         let roles: Vec<String> = read.map(Replica::role).collect();
+        let before = thread_cpu();
         let edge = sampler.look(&roles);
-        self.looks.note(&edge, roles.len(), roles.len() == under_way);
+        self.looks.note(&edge, thread_cpu().since(before), roles.len());
         for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
             (replica.told, replica.unread) = (Some(edge.clone()), false);
         }
@@ -344,16 +345,16 @@ impl Replica {
     fn read(&mut self, buffer: &mut [u8]) -> (bool, bool) {
         let Self { streams: [stdout, stderr, marks], lines, threads, read, .. } = self;
         // Its marks are of no phase: those of the program alone are.
-        let mark = &mut |text: &str| match probed(text) {
+        let mark = &mut |text: &str, _| match probed(text) {
             Some(line) => threads.take(&line),
             None => lines.stranger(text),
         };
         let mut more = marks.take(buffer, mark) == Taken::More;
         let mut told = false;
         for stream in [stdout, stderr] {
-            let line = &mut |text: &str| {
+            let line = &mut |text: &str, at| {
                 told |= read.as_ref().is_some_and(|read| read.is_match(text));
-                lines.happened(Happened::Line(text), monotonic(), Nanos::ZERO);
+                lines.happened(Happened::Line(text), at, Nanos::ZERO);
             };
             more |= stream.take(buffer, line) == Taken::More;
         }

@@ -14,6 +14,7 @@ use prony_probe::sample::{Edge, phase_readings};
 use super::super::heaps;
 use super::super::held::HeldTimes;
 use super::super::threads::Threads;
+use super::looks::least_sum;
 use super::{Fate, GONE, NEVER_BEGAN, Ran};
 use crate::runner::assemble::{Readings, rate_of_told, set};
 
@@ -47,7 +48,7 @@ pub struct Seen<'a> {
     pub edges: &'a [Edge],
     /// Samples of all processes.
     pub series: &'a [ProcessSeries],
-    /// The largest sum of the replicas' proportional set sizes that was read beside edges.
+    /// The largest sum of the replicas' proportional set sizes that was read at one instant beside edges.
     pub pss: Option<Bytes>,
 }
 
@@ -306,18 +307,14 @@ fn merged(edge: &Edge, roles: &BTreeSet<String>) -> Edge {
 
 /// The largest sum of proportional set sizes at any of these edges, or that was `read` beside them.
 fn largest_pss(edges: &[Edge], read: Option<Bytes>) -> Reading<f64> {
-    let of = |edge: &Edge| {
-        let each = edge.processes.iter().map(|process| process.pss.clone().map(|pss| pss.as_bytes() as f64));
-        each.reduce(|sum, one| sum.and(one, |sum, one| sum + one))
-    };
-    let none =
-        Reading::Missing(Why::Failed("no replica was alive at an edge of a phase or of another replica".to_owned()));
-    let read = read.map_or(none, |pss| Reading::Measured(pss.as_bytes() as f64));
-    edges.iter().filter_map(of).fold(read, |most, sum| match (&most, &sum) {
-        (Reading::Measured(a), Reading::Measured(b)) if a >= b => most,
-        (Reading::Measured(_), Reading::Missing(_)) => most,
-        _ => sum,
-    })
+    let why = |pss: &Reading<Bytes>| if let Reading::Missing(why) = pss { Some(why.clone()) } else { None };
+    let unread = || edges.iter().flat_map(|edge| &edge.processes).find_map(|process| why(&process.pss));
+    match edges.iter().filter_map(least_sum).chain(read).max() {
+        Some(pss) => Reading::Measured(pss.as_bytes() as f64),
+        None => Reading::Missing(unread().unwrap_or_else(|| {
+            Why::Failed("no replica was alive at an edge of a phase or of another replica".to_owned())
+        })),
+    }
 }
 
 #[cfg(test)]

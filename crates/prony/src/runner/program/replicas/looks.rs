@@ -1,6 +1,5 @@
 //! When the memory of replicas is read because they told something: as often as takes a small part of their time. Pure.
 
-use prony_core::reading::Reading;
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::sample::Edge;
 
@@ -16,9 +15,12 @@ pub struct Looks {
     pub count: u64,
     /// How long all of them took.
     pub took: Nanos,
-    /// The most that one replica has taken in any of them.
+    /// The most CPU time that one replica has taken in any of them.
     each: Nanos,
-    /// The largest sum of the proportional set sizes of all replicas that were under way.
+    /// CPU time of all of them: what they take from others, however busy the machine is.
+    cpu: Nanos,
+    /// The largest sum of the proportional set sizes that was read in one of them, of all replicas or of some: of all it was
+    /// no less.
     pub pss: Option<Bytes>,
 }
 
@@ -30,44 +32,38 @@ impl Looks {
 
     /// When the next one may be taken: those before it are a small part of the time by then.
     pub fn due(&self) -> Nanos {
-        self.after(self.took)
+        self.after(self.cpu)
     }
 
     /// Whether so many replicas may be read now, by what one has taken; nobody knows that before the first look.
     pub fn affords(&self, replicas: usize, now: Nanos) -> bool {
         let each = u64::try_from(replicas).unwrap_or(u64::MAX).saturating_mul(self.each.as_nanos());
-        self.count > 0 && self.after(self.took + Nanos::from_nanos(each)) <= now
+        self.count > 0 && self.after(self.cpu + Nanos::from_nanos(each)) <= now
     }
 
     fn after(&self, took: Nanos) -> Nanos {
         self.since + Nanos::from_nanos(took.as_nanos().saturating_mul(SHARE))
     }
 
-    /// One was taken of so many replicas, `all` that were under way or some.
-    pub fn note(&mut self, edge: &Edge, replicas: usize, all: bool) {
+    /// One was taken of so many replicas, with so much CPU time.
+    pub fn note(&mut self, edge: &Edge, cpu: Nanos, replicas: usize) {
         self.count += 1;
         self.took += edge.took;
-        let each = edge.took.as_nanos() / u64::try_from(replicas.max(1)).unwrap_or(u64::MAX);
+        self.cpu += cpu;
+        let each = cpu.as_nanos() / u64::try_from(replicas.max(1)).unwrap_or(u64::MAX);
         self.each = self.each.max(Nanos::from_nanos(each));
-        if let (true, Some(sum)) = (all, sum(edge)) {
-            self.pss = self.pss.max(Some(sum));
-        }
+        self.pss = self.pss.max(least_sum(edge));
     }
 }
 
-/// The proportional set sizes of all processes of an edge, where there are any and all of them were read.
-fn sum(edge: &Edge) -> Option<Bytes> {
-    let each = edge.processes.iter().map(|process| process.pss.clone());
-    let sum = each.reduce(|sum, one| sum.and(one, |sum, one| sum + one))?;
-    match sum {
-        Reading::Measured(sum) => Some(sum),
-        Reading::Missing(_) => None,
-    }
+/// The sum of the proportional set sizes of an edge's processes, where any was read: that of all is no less.
+pub fn least_sum(edge: &Edge) -> Option<Bytes> {
+    edge.processes.iter().filter_map(|process| process.pss.measured().copied()).reduce(|sum, one| sum + one)
 }
 
 #[cfg(test)]
 mod tests {
-    use prony_core::reading::Why;
+    use prony_core::reading::{Reading, Why};
 
     use super::super::super::span::tests::{edge, ms};
     use super::*;
@@ -88,15 +84,15 @@ mod tests {
     fn looks_are_a_twentieth_of_the_time_and_one() {
         let mut looks = Looks::since(ms(1_000));
         assert_eq!(looks.due(), ms(1_000), "the first one at once");
-        looks.note(&look(10, &[Some(5)]), 1, false);
+        looks.note(&look(900, &[Some(5)]), ms(10), 1);
         assert_eq!(looks.due(), ms(1_200));
         let mut now = ms(1_000);
         for _ in 0..50 {
             now = looks.due().max(now);
-            looks.note(&look(3, &[Some(5)]), 1, false);
+            looks.note(&look(3, &[Some(5)]), ms(3), 1);
         }
         let past = now.since(ms(1_000)).as_nanos() / SHARE;
-        assert!(looks.took.as_nanos() <= past + ms(3).as_nanos(), "{} of {now}", looks.took);
+        assert!(looks.cpu.as_nanos() <= past + ms(3).as_nanos(), "{} of {now}", looks.cpu);
         assert_eq!(looks.count, 51);
     }
 
@@ -104,19 +100,21 @@ mod tests {
     fn all_are_read_where_there_is_time_for_it() {
         let mut looks = Looks::since(ms(0));
         assert!(!looks.affords(1, ms(10_000)), "nobody knows what it takes");
-        looks.note(&look(4, &[Some(5), Some(5)]), 2, false);
+        looks.note(&look(4, &[Some(5), Some(5)]), ms(4), 2);
         assert_eq!([199, 200].map(|now| looks.affords(3, ms(now))), [false, true], "20 times 4 and 3 times 2");
     }
 
     #[test]
-    fn the_sum_is_that_of_all_at_one_instant() {
+    fn the_largest_sum_is_that_of_one_instant_and_no_less_than_a_part_of_it() {
         let mut looks = Looks::since(ms(0));
-        looks.note(&look(1, &[Some(900)]), 1, false);
-        assert_eq!(looks.pss, None, "one of several");
-        looks.note(&look(1, &[Some(300), Some(200)]), 2, true);
-        looks.note(&look(1, &[Some(300), None]), 2, true);
-        looks.note(&look(1, &[Some(400)]), 1, true);
-        looks.note(&look(1, &[]), 1, true);
-        assert_eq!(looks.pss, Some(Bytes::from_bytes(500)));
+        let mut pss = |each: &[Option<u64>]| {
+            looks.note(&look(1, each), ms(1), each.len());
+            looks.pss.map(Bytes::as_bytes)
+        };
+        assert_eq!([pss(&[]), pss(&[None])], [None, None]);
+        assert_eq!(pss(&[Some(300), Some(200)]), Some(500));
+        assert_eq!(pss(&[Some(400)]), Some(500));
+        assert_eq!(pss(&[Some(600), None]), Some(600), "one that had gone meanwhile had no less than nothing");
+        assert_eq!(pss(&[Some(900)]), Some(900), "one of several");
     }
 }
