@@ -392,7 +392,8 @@ mod tests {
     impl Probe for Idle {
         fn look(&mut self) -> Activity {
             let nothing = || Reading::Measured(Bytes::default());
-            Activity { cpu: Reading::Measured(Nanos::ZERO), written: nothing(), store: nothing(), unwritten: nothing() }
+            let (cpu, roles) = (Reading::Measured(Nanos::ZERO), BTreeMap::new());
+            Activity { cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
         }
     }
 
