@@ -253,7 +253,11 @@ fn collections_are_those_that_v8_traces_whatever_the_event_loop_does() {
             _ => None,
         });
         let gc = gc.unwrap_or_else(|| panic!("no collections: {:?}", stage.events()));
-        let points: u64 = stage.events().iter().map(|event| if let ProbeEvent::Gc { points } = event { points.len() as u64 } else { 0 }).sum();
+        let points: u64 = stage
+            .events()
+            .iter()
+            .map(|event| if let ProbeEvent::Gc { points } = event { points.len() as u64 } else { 0 })
+            .sum();
         // Up to version 14 Node collects while it starts, before anything can be loaded.
         let early = if stage.version.0 < 16 { 4 } else { 0 };
         assert!(gc.count <= count && count <= gc.count + early, "{gc:?} of {count}: {end}");

@@ -80,7 +80,7 @@ fn used(bench: &Bench, directory: &Path, kind: &str, then: &str) -> Result<Readi
     let experiment = parse(&text, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));
     let experiment = experiment.map_err(|problems| Error::Experiment { file: FILE.to_owned(), text, problems })?;
     let mut log = Log::default();
-    let lab = Lab::new(&experiment, &bench.near, Interrupt::default(), &mut log)?;
+    let lab = Lab::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
     let plan = plan::plan(&experiment);
     let missing = |why: &str| Reading::Missing(Why::Failed(why.to_owned()));
     let Some(planned) = plan.first() else { return Ok(missing("the plan is empty")) };

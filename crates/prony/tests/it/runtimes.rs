@@ -466,7 +466,9 @@ fn collections_of_each_phase_are_exact_whatever_the_event_loop_does() {
     let phases: String = ["seven", "three", "none"]
         .map(|name| format!("[[phase]]\nname = \"{name}\"\ncall = \"work.js#{name}\"\n"))
         .concat();
-    let phases = format!("{phases}[[phase]]\nname = \"all\"\nbegin = {{ call = \"work.js#seven\" }}\nend = {{ line = 'never' }}\n");
+    let phases = format!(
+        "{phases}[[phase]]\nname = \"all\"\nbegin = {{ call = \"work.js#seven\" }}\nend = {{ line = 'never' }}\n"
+    );
     for main in [calls, &idles, &exits, &later] {
         let site = Site::new(&[("work.js", work), ("main.js", main)]);
         let trial = site.trial("node", "node --expose-gc main.js", &phases);
@@ -548,7 +550,9 @@ fn forced_collection_frees_what_only_weak_references_hold() {
     let worker = "const { Worker, isMainThread } = require('worker_threads'); \
                   if (isMainThread) new Worker(__filename); else require('./cache.js').fill('KIND');";
     let exits = "require('./cache.js').fill('KIND'); process.exit(0);";
-    for (main, at_end) in [(inside, stop), (inside, clear), (inside, turn), (worker, turn), (worker, clear), (exits, turn)] {
+    for (main, at_end) in
+        [(inside, stop), (inside, clear), (inside, turn), (worker, turn), (worker, clear), (exits, turn)]
+    {
         let [nothing, strong, weak, both] =
             ["nothing", "strong", "weak", "both"].map(|kind| cached(&main.replace("KIND", kind), at_end).0);
         let above = [strong, weak, both].map(|used| used - nothing);
@@ -672,7 +676,11 @@ fn forced_collection_counts_freed_buffers_out_of_external_memory() {
         let phases = format!("[[phase]]\nname = \"fill\"\ncall = \"work.js#fill\"\n{at_end}");
         let trial = site.trial("node", "node main.js", &phases);
         let external = |stat| gauge(&trial, "fill", Metric::External, stat);
-        assert!(external(Stat::Before) > 100e6 && (10e6..14e6).contains(&external(Stat::End)), "{}", external(Stat::End));
+        assert!(
+            external(Stat::Before) > 100e6 && (10e6..14e6).contains(&external(Stat::End)),
+            "{}",
+            external(Stat::End)
+        );
     }
 }
 
