@@ -192,7 +192,8 @@ fn build(home: &Path, makings: &[Making]) {
         ["site", "site/d", "other", "other/d", "site/d/f", "other/d/f"].map(PathBuf::from).into();
     for (parent, name, what, which) in makings {
         // Never outside of the folder, whatever leads there.
-        let ours = |path: &Path| fs::canonicalize(home.join(path)).is_ok_and(|path| path.is_dir() && path.starts_with(home));
+        let ours =
+            |path: &Path| fs::canonicalize(home.join(path)).is_ok_and(|path| path.is_dir() && path.starts_with(home));
         let dirs: Vec<&PathBuf> = paths.iter().filter(|path| ours(path)).collect();
         let path = dirs[usize::from(*parent) % dirs.len()].join(["a", "b", "c", "d", "f"][usize::from(*name) % 5]);
         let other = &paths[usize::from(*which) % paths.len()];
