@@ -7,9 +7,7 @@ use std::path::{Path, PathBuf};
 
 use prony_probe::lock::Lock;
 
-use super::open::Database;
 use super::run::RunId;
-use crate::error::Error;
 
 /// What follows the database's name, before the run's number.
 pub const SUFFIX: &str = "-run-";
@@ -42,24 +40,5 @@ impl Drop for Live {
     fn drop(&mut self) {
         // While it is locked: whoever opens it now finds that it is gone.
         let _ = fs::remove_file(&self.path);
-    }
-}
-
-impl Database {
-    /// Takes a run for this session, until [`Database::end_run`] or until this value goes: no other resumes or deletes it.
-    ///
-    /// # Errors
-    /// [`Error::RunIsLive`] where another session has it, or where that cannot be told.
-    pub fn take_run(&mut self, run: RunId) -> Result<(), Error> {
-        if self.live.contains_key(&run) {
-            return Ok(());
-        }
-        let live = Live::lock(self.path(), run).map_err(|source| {
-            let (run, path) = (run.0, self.path().to_owned());
-            let source = Some(source).filter(|error| error.kind() != ErrorKind::WouldBlock);
-            Error::RunIsLive { run, path, source }
-        })?;
-        self.live.insert(run, live);
-        Ok(())
     }
 }

@@ -1,5 +1,7 @@
 //! What a runner writes: a run's beginning, each finished trial, its end.
 
+use std::io::ErrorKind;
+
 use prony_core::experiment::design::{Experiment, Variant};
 use prony_core::guard::Finding;
 use prony_core::reading::{Reading, Why};
@@ -53,6 +55,23 @@ impl Database {
         })?;
         self.live.insert(run, live);
         Ok(run)
+    }
+
+    /// Takes a run for this session, until [`Database::end_run`] or until this value goes: no other resumes or deletes it.
+    ///
+    /// # Errors
+    /// [`Error::RunIsLive`] where another session has it, or where that cannot be told.
+    pub fn take_run(&mut self, run: RunId) -> Result<(), Error> {
+        if self.live.contains_key(&run) {
+            return Ok(());
+        }
+        let live = Live::lock(self.path(), run).map_err(|source| {
+            let (run, path) = (run.0, self.path().to_owned());
+            let source = Some(source).filter(|error| error.kind() != ErrorKind::WouldBlock);
+            Error::RunIsLive { run, path, source }
+        })?;
+        self.live.insert(run, live);
+        Ok(())
     }
 
     /// Takes a run up again, with a newly planned number of trials; also after looks that add blocks.
