@@ -554,7 +554,7 @@ fn command_lines_can_be_kept_out_of_the_record() {
     let place = Place::new();
     fs::write(place.path("s.toml"), body).unwrap();
     assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
-    let exec = words("exec -q -r 1 --omit-commands --env PASS=TOPSECRET3 --prepare :TOPSECRET2 -- echo");
+    let exec = words("exec -q -r 1 --omit-commands --env PASS=TOPSECRET3 --prepare #TOPSECRET2 -- echo");
     assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
     // What programs print is not left out.
     let kept = results(&place);

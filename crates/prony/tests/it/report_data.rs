@@ -195,7 +195,7 @@ fn rm_asks_before_it_deletes() {
     let kept = |fixture: &Fixture| Database::open(&fixture.path()).unwrap().runs().unwrap().len();
     for no in ["n\n", "", "\n"] {
         let asked = fixture.try_run("rm 1", Some(no)).unwrap();
-        assert!(asked.contains("First, \\\"quoted\\\", 4 trials") && asked.ends_with("delete? [y/N] "), "{asked}");
+        assert!(asked.contains("First, \"quoted\", 4 trials") && asked.ends_with("delete? [y/N] "), "{asked}");
         assert_eq!(kept(&fixture), 2);
     }
     assert!(matches!(fixture.try_run("rm 1", None), Err(Error::Arguments { .. })));

@@ -12,8 +12,8 @@ use crate::experiment::grammar;
 use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
-    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, InputSpec, Manager, ObserveSpec, OutputTo, OutwardLinks,
-    ProgramSpec, ReplicasSpec, Runtime, Trigger, WHOLE, Weak, group_meaning, package, words,
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, DIR, INSTANCE, InputSpec, Manager, ObserveSpec, OutputTo,
+    OutwardLinks, ProgramSpec, ReplicasSpec, Runtime, TMP, Trigger, WHOLE, Weak, group_meaning, package, words,
 };
 use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
@@ -162,10 +162,16 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
 /// Keys whose texts never become a name, an argument or a variable.
 const DATA_KEYS: [&str; 4] = ["text", "find", "with", "read"];
 
+/// Whether there is a NUL beside those that mark what a trial fills in.
+fn has_nul(text: &str) -> bool {
+    text.contains('\0')
+        && [DIR, TMP, INSTANCE].into_iter().fold(text.to_owned(), |rest, hole| rest.replace(hole, "")).contains('\0')
+}
+
 /// The system takes no argument, variable or path with a NUL in it.
 fn no_nul(node: &Node, problems: &mut Problems<'_>) {
     match &node.value {
-        Value::Text(text) if text.contains('\0') => {
+        Value::Text(text) if has_nul(text) => {
             let problem = Problem::new(node.span.clone(), "a text of a program cannot contain the character NUL");
             problems.add(via(node, problem.hint("take `\\u0000` out")));
         }
