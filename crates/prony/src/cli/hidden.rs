@@ -29,6 +29,7 @@ fn supervise() -> ExitCode {
 }
 
 /// Does the steps that standard input tells, and says on standard output what they came to.
+#[expect(clippy::disallowed_methods, reason = "a protocol between processes, which nobody reads")]
 fn fixture() -> ExitCode {
     match prony_probe::fixture::serve(io::stdin().lock(), io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -249,7 +249,7 @@ fn resume(
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });
-        let failed = u32::try_from(head.finished.saturating_sub(head.ok)).unwrap_or(u32::MAX);
+        let failed = head.finished.saturating_sub(head.ok);
         return Ok((head.id, Summary { failed, ..Summary::default() }));
     }
     database.take_run(head.id)?;

@@ -351,6 +351,10 @@ fn what_names_and_programs_hold_never_acts_on_a_terminal() {
             harmless(&output.stdout, command);
         }
     }
+    own_colours_stay(&place);
+}
+
+fn own_colours_stay(place: &Place) {
     let coloured = text(&place.run(&words("--color always show 1")).stdout);
     let codes: Vec<&str> = coloured.split('\u{1b}').skip(1).map(|rest| &rest[..rest.find('m').unwrap() + 1]).collect();
     assert!(codes.contains(&"[1m"), "prony's own colours stay: {coloured:?}");

@@ -286,7 +286,9 @@ fn tool(
 /// # Errors
 /// Where it fails, cannot be started, or the user interrupts it.
 pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
-    let spec = setting.beside(&line.words())?;
+    let mut spec = setting.beside(&line.words())?;
+    // What comes after it works in the same scratch, which its supervisor would take along.
+    spec.scratch.clear();
     let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
     match launch(means, spec, None)? {
         Some((Status::Exited(0), _)) => Ok(()),
