@@ -215,7 +215,10 @@ mod tests {
                 let rank = ((latencies.len() as u64 + failed) * per_mille).div_ceil(1_000) as usize;
                 match latencies.get(rank - 1) {
                     Some(should) => near(percentile(&recorder, q), *should as f64),
-                    None => prop_assert!(matches!(percentile(&recorder, q), Reading::Missing(Why::Infinite { .. }))),
+                    None => {
+                        let infinite = matches!(percentile(&recorder, q), Reading::Missing(Why::Infinite { .. }));
+                        prop_assert!(infinite);
+                    }
                 }
             }
         }
