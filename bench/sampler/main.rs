@@ -86,7 +86,6 @@ fn start(awake: bool) -> Result<Child, Failure> {
     Ok(child)
 }
 
-#[expect(clippy::disallowed_methods, reason = "a protocol between processes, which nobody reads")]
 fn subject(awake: bool) -> Result<(), Failure> {
     let _held = Allocation::touched(Bytes::from_mib(8));
     for _ in 1..THREADS {

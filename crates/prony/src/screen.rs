@@ -1,6 +1,6 @@
 //! The one way of text to a terminal. Titles, levels and what programs print are data: a character in them that would
 //! move the cursor, begin an escape sequence or turn the text around is shown as `\u{1b}`. Colour is never part of a text:
-//! it is given beside it. `clippy.toml` forbids every other use of the standard streams.
+//! it is given beside it. `clippy.toml` of this crate forbids every other use of the standard streams.
 
 #![expect(clippy::disallowed_methods, reason = "this is the one way to the standard streams")]
 

@@ -323,8 +323,6 @@ fn what_names_and_programs_hold_never_acts_on_a_terminal() {
         }
         harmless(&output.stderr, line);
     }
-    let shown = text(&place.run(&words("show")).stdout);
-    assert!(shown.contains("\\u{1b}[2J"), "{shown}");
     let output = place.run(&[
         "exec",
         "-r",
@@ -355,6 +353,8 @@ fn what_names_and_programs_hold_never_acts_on_a_terminal() {
 }
 
 fn own_colours_stay(place: &Place) {
+    let shown = text(&place.run(&words("show 1")).stdout);
+    assert!(shown.contains("\\u{1b}[2J"), "{shown}");
     let coloured = text(&place.run(&words("--color always show 1")).stdout);
     let codes: Vec<&str> = coloured.split('\u{1b}').skip(1).map(|rest| &rest[..rest.find('m').unwrap() + 1]).collect();
     assert!(codes.contains(&"[1m"), "prony's own colours stay: {coloured:?}");
