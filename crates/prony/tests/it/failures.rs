@@ -7,10 +7,10 @@
 use std::path::Path;
 
 use clap::Parser;
+use prony::cli::Output;
 use prony::cli::report::{ReportArgs, report};
 use prony::cli::show::{ShowArgs, show};
 use prony::plot;
-use prony::report::render::terminal::Terminal;
 use prony::report::{Options, build};
 use prony::results::{Database, RunData, RunId};
 use prony::verdicts;
@@ -86,7 +86,7 @@ fn printed(database: &Path, line: &str) -> String {
     let words = line.split_whitespace().chain(["--database", database.to_str().unwrap()]);
     let mut out = Vec::new();
     match Command::try_parse_from(["prony"].into_iter().chain(words)).unwrap() {
-        Command::Show(args) => show(&args, Terminal::default(), &mut out).unwrap(),
+        Command::Show(args) => show(&args, &mut Output::new(&mut out, false, None, false)).unwrap(),
         Command::Report(args) => report(&args, &mut out).unwrap(),
     }
     String::from_utf8(out).unwrap()
