@@ -400,7 +400,7 @@ mod tests {
         let mark = Mark { at: Some(ms(end)), ..Mark::parse("p end").unwrap() };
         watched.tracker.happened(Happened::Mark(&mark), ms(end), Nanos::ZERO);
         (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
-        super::records(&[line], &watched, &[], &Why::NotApplicable).remove(0)
+        super::observed(&[line], &watched, &[], &Why::NotApplicable).remove(0).phase
     }
 
     #[test]
@@ -431,7 +431,7 @@ mod tests {
             watched.tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), Nanos::ZERO);
         }
         (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
-        let record = super::records(&[spec], &watched, &[], &Why::NotApplicable).remove(0);
+        let record = super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0).phase;
         let of = |metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
         assert_eq!([of(Metric::Wall), of(Metric::Lag)], [20e6, 30e6].map(Reading::Measured));
         assert!(matches!(of(Metric::Cpu), Reading::Missing(Why::Failed(why)) if why.contains("took 20")));
@@ -509,7 +509,8 @@ mod tests {
 
     /// A phase of each kind, as far as it came when the program ended at 900 ms; `own` is whether what ends it happened.
     fn kinds(own: bool) -> Vec<(&'static str, Reached)> {
-        let settle = SettleSpec { quiet: ms(500), within: ms(800), cpu: Fraction::default(), bytes: Bytes::default() };
+        let (cpu, bytes) = (Fraction::default(), Bytes::default());
+        let settle = SettleSpec { quiet: ms(500), within: ms(800), cpu, bytes };
         let kinds: [(&str, Option<Trigger>, Option<Trigger>); 7] = [
             ("whole", None, None),
             ("line", None, Some(Trigger::Line("done".into()))),
@@ -529,7 +530,7 @@ mod tests {
             let begins = line_of(7, 0, 100, r#""probe":"begin","call":"p","n":1,"open":1"#);
             let ends = line_of(7, 0, 500, r#""probe":"end","call":"p","n":1,"open":0,"ok":true,"took":5"#);
             if name == "call" {
-                watched.tracker.phases[0].called(&begins, Nanos::ZERO);
+                watched.tracker.phases[0].called(&begins);
             }
             match name {
                 "line" if own => drop(watched.tracker.happened(Happened::Line("done"), ms(500), Nanos::ZERO)),
@@ -539,15 +540,15 @@ mod tests {
                 }
                 "settle" if own => drop(watched.tracker.settled(0, ms(500))),
                 "invocation" if own => {
-                    watched.tracker.invoked(0, Part::End, &ends, Nanos::ZERO);
+                    watched.tracker.invoked(0, Part::End, &ends);
                 }
                 "call" if own => {
-                    watched.tracker.phases[0].called(&ends, Nanos::ZERO);
+                    watched.tracker.phases[0].called(&ends);
                 }
                 _ => {}
             }
             let replicas = (own && name == "replicas").then_some(ms(500));
-            watched.tracker.finish(ms(900), replicas, ms(900));
+            watched.tracker.finish(ms(900), replicas);
             let ended = watched.tracker.phases[0].is_complete();
             (watched.begin, watched.end) = (vec![Some(0)], vec![ended.then_some(1)]);
             let observed = super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0);
