@@ -510,7 +510,7 @@ mod tests {
     /// A phase of each kind, as far as it came when the program ended at 900 ms; `own` is whether what ends it happened.
     fn kinds(own: bool) -> Vec<(&'static str, Reached)> {
         let (cpu, bytes) = (Fraction::default(), Bytes::default());
-        let settle = SettleSpec { quiet: ms(500), within: ms(800), cpu, bytes };
+        let settle = SettleSpec { quiet: ms(500), within: ms(800), cpu, bytes, ..SettleSpec::default() };
         let kinds: [(&str, Option<Trigger>, Option<Trigger>); 7] = [
             ("whole", None, None),
             ("line", None, Some(Trigger::Line("done".into()))),
