@@ -244,7 +244,7 @@ fn phases_are_checked() {
     6:31 `uniform` cannot be `0` | expected a whole number of at least 1
     ");
     insta::assert_snapshot!(phases("name = \"a\"\npause = 3\n[[phase]]\nname = \"b\"\ncommit = { x = 1 }"), @r#"
-    3:9 `pause` cannot be `3` | expected a time such as `"5 s"`
+    3:9 `pause` cannot be `3` | expected a time above zero such as `"5 s"`
     6:12 unknown key `x`
     "#);
     insta::assert_snapshot!(phases("name = \"a\"\nput = {}\nwhen = { engine = \"lmdb\" }"), @"4:10 unknown factor `engine` | the file has no `[factors]`");
