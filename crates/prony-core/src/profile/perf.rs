@@ -178,7 +178,9 @@ mod tests {
         assert_eq!(script("Builtin:ArrayPush", map), None);
         assert_eq!(script("BytecodeHandler:Return", map), None);
         let stack = |pid: u32, sign: char| {
-            format!("node {pid}/{pid} 7.000001: 5 cpu-clock:\n\t 1a JS:{sign}f /s/node_modules/x/a.js:1:9 (/tmp/perf-{pid}.map)\n\n")
+            format!(
+                "node {pid}/{pid} 7.000001: 5 cpu-clock:\n\t 1a JS:{sign}f /s/node_modules/x/a.js:1:9 (/tmp/perf-{pid}.map)\n\n"
+            )
         };
         let mut builder = Builder::default();
         builder.add_perf_script(&(stack(5, '*') + &stack(5, '~') + &stack(6, '*'))).unwrap();

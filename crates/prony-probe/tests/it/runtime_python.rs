@@ -149,7 +149,8 @@ gc.collect(0)
         })
         .collect();
     let mine: Vec<_> = points.iter().rev().take(6).rev().collect();
-    let steps: Vec<_> = mine.windows(2).map(|pair| (pair[1].count - pair[0].count, pair[1].major - pair[0].major)).collect();
+    let steps: Vec<_> =
+        mine.windows(2).map(|pair| (pair[1].count - pair[0].count, pair[1].major - pair[0].major)).collect();
     assert_eq!(steps, [(1, 1), (1, 1), (1, 1), (1, 1), (1, 0)], "{points:?}");
     assert!(mine.windows(2).all(|pair| pair[0].until < pair[1].until && pair[0].time < pair[1].time));
     assert!(lines[0].at < mine[0].until && mine[5].until < lines.last().unwrap().at, "by the clock of the lines");

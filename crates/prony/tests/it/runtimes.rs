@@ -11,6 +11,7 @@ use prony_core::outcome::{OutOfMemory, Outcome};
 use prony_core::reading::Reading;
 use prony_core::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said};
 
@@ -200,7 +201,8 @@ fn held_and_collected(trial: &TrialRecord) {
     assert!(gauge(trial, "load it", Metric::Rss, Stat::Before) > 0.0);
     let (held, wall) = (amount(trial, "load it", Metric::Held), amount(trial, "load it", Metric::Wall));
     assert!(held >= 50e6, "{held}");
-    let hold = &trial.conditions["probe"]["holds"][0];
+    // Where there are weak references it was held once to end the call, and once more at the next turn to be collected.
+    let hold = trial.conditions["probe"]["holds"].as_array().unwrap().last().unwrap();
     assert!(hold["held_ns"].as_u64().unwrap() >= 50_000_000 && hold["collected_ns"].as_u64().unwrap() > 0, "{hold}");
     assert_eq!((hold["went_on"].as_str(), hold["phase"].as_str()), (Some("told to go on"), Some("load it")));
     assert_eq!(amount(trial, "load it", Metric::Operations), 1.0);
@@ -226,7 +228,8 @@ fn functions_of_es_modules_are_phases() {
     let trial = site.trial("node", "node main.mjs", phases);
     assert_eq!(said(&trial), "8 7\n");
     assert_eq!(["a", "b"].map(|name| amount(&trial, name, Metric::Operations)), [1.0, 1.0]);
-    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 1);
+    let collected = |hold: &&Value| hold["collected_ns"].is_u64();
+    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().iter().filter(collected).count(), 1);
     assert!(trial.effective["calls"]["a"]["file"].as_str().unwrap().ends_with("/work.mjs"));
 }
 
@@ -377,7 +380,9 @@ fn collections_of_each_phase_are_exact_whatever_the_event_loop_does() {
     let phases: String = ["seven", "three", "none"]
         .map(|name| format!("[[phase]]\nname = \"{name}\"\ncall = \"work.js#{name}\"\n"))
         .concat();
-    let phases = format!("{phases}[[phase]]\nname = \"all\"\nbegin = {{ call = \"work.js#seven\" }}\nend = {{ line = 'never' }}\n");
+    let phases = format!(
+        "{phases}[[phase]]\nname = \"all\"\nbegin = {{ call = \"work.js#seven\" }}\nend = {{ line = 'never' }}\n"
+    );
     for main in [calls, &idles, &exits, &later] {
         let site = Site::new(&[("work.js", work), ("main.js", main)]);
         let trial = site.trial("node", "node --expose-gc main.js", &phases);
@@ -459,7 +464,9 @@ fn forced_collection_frees_what_only_weak_references_hold() {
     let worker = "const { Worker, isMainThread } = require('worker_threads'); \
                   if (isMainThread) new Worker(__filename); else require('./cache.js').fill('KIND');";
     let exits = "require('./cache.js').fill('KIND'); process.exit(0);";
-    for (main, at_end) in [(inside, stop), (inside, clear), (inside, turn), (worker, turn), (worker, clear), (exits, turn)] {
+    for (main, at_end) in
+        [(inside, stop), (inside, clear), (inside, turn), (worker, turn), (worker, clear), (exits, turn)]
+    {
         let [nothing, strong, weak, both] =
             ["nothing", "strong", "weak", "both"].map(|kind| cached(&main.replace("KIND", kind), at_end).0);
         let above = [strong, weak, both].map(|used| used - nothing);
@@ -583,7 +590,11 @@ fn forced_collection_counts_freed_buffers_out_of_external_memory() {
         let phases = format!("[[phase]]\nname = \"fill\"\ncall = \"work.js#fill\"\n{at_end}");
         let trial = site.trial("node", "node main.js", &phases);
         let external = |stat| gauge(&trial, "fill", Metric::External, stat);
-        assert!(external(Stat::Before) > 100e6 && (10e6..14e6).contains(&external(Stat::End)), "{}", external(Stat::End));
+        assert!(
+            external(Stat::Before) > 100e6 && (10e6..14e6).contains(&external(Stat::End)),
+            "{}",
+            external(Stat::End)
+        );
     }
 }
 

@@ -311,7 +311,8 @@ impl<'t> Collections<'t> {
         }
         if told {
             let late = at.since(last.until);
-            let why = format!("collections are known up to {late} before: the program gave its runtime no occasion since");
+            let why =
+                format!("collections are known up to {late} before: the program gave its runtime no occasion since");
             return Reading::Missing(Why::Failed(why));
         }
         let reason = self.thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
@@ -491,7 +492,10 @@ mod tests {
         ];
         let threads = finished(&lines, 4_000);
         let count = |begin, end| number(&read(&threads, begin, end, None), "", "gc.count");
-        assert_eq!([(0, 4_000), (210, 300), (210, 299), (301, 894), (896, 3_050), (2_000, 3_100)].map(|(b, e)| count(b, e)), [6.0, 2.0, 1.0, 0.0, 0.0, 1.0]);
+        assert_eq!(
+            [(0, 4_000), (210, 300), (210, 299), (301, 894), (896, 3_050), (2_000, 3_100)].map(|(b, e)| count(b, e)),
+            [6.0, 2.0, 1.0, 0.0, 0.0, 1.0]
+        );
         let all = read(&threads, 210, 990, None);
         assert_eq!((number(&all, "", "gc.time"), number(&all, "", "gc.full")), (3_000.0, 0.0));
         assert_eq!(number(&read(&threads, 0, 4_000, None), "", "loop.delay"), 6.0);
@@ -517,6 +521,10 @@ mod tests {
         let held = HeldTimes::new(vec![(ms(120), ms(130))]);
         let span = Span { begin: ms(0), end: ms(240), rest: None, held: &held };
         let all = readings(&threads, span, &Why::NotApplicable);
-        assert_eq!((number(&all, "", "gc.count"), number(&all, "", "gc.time")), (2.0, 2_000.0), "one before and one after");
+        assert_eq!(
+            (number(&all, "", "gc.count"), number(&all, "", "gc.time")),
+            (2.0, 2_000.0),
+            "one before and one after"
+        );
     }
 }

@@ -82,7 +82,8 @@ mod tests {
     #[test]
     fn parts_outside_leave_out_what_was_held() {
         let held = HeldTimes::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
-        let outside = |begin, end| held.outside(ms(begin), ms(end)).into_iter().map(|(a, b)| b.since(a)).collect::<Vec<_>>();
+        let outside =
+            |begin, end| held.outside(ms(begin), ms(end)).into_iter().map(|(a, b)| b.since(a)).collect::<Vec<_>>();
         assert_eq!(outside(0, 100), [10, 20, 40].map(ms));
         assert_eq!(held.outside(ms(20), ms(55)), [(ms(30), ms(50))]);
         assert_eq!((outside(10, 30), outside(35, 40)), (vec![], vec![ms(5)]));

@@ -472,7 +472,10 @@ mod tests {
         assert_eq!(scene.told(3), "read\ngo\n");
         let [_, first, second] = scene.holds.all.as_slice() else { panic!("{:?}", scene.holds.all) };
         assert_eq!((first.fault.as_deref(), first.rest), (None, Some(3)));
-        assert_eq!((second.from, second.stood, second.late), (Nanos::from_millis(60), first.stood, Some(Nanos::from_millis(20))));
+        assert_eq!(
+            (second.from, second.stood, second.late),
+            (Nanos::from_millis(60), first.stood, Some(Nanos::from_millis(20)))
+        );
         assert_eq!((second.end, second.edge, second.rest), (3, 9, Some(4)));
     }
 
