@@ -35,7 +35,7 @@ fn exports_of_common_js_are_timed_by_whatever_way_they_are_exported() {
         let zero = ''; try { fixed(0); } catch (e) { zero = e.name; }
         const store = new lib.Store(4);
         class Sub extends lib.Store { constructor() { super(6); } }
-        console.log(lib.default(5), fixed(1), zero, store.put(1), store instanceof lib.Store, new Sub().put(0), fixed.name);
+        console.log([lib.default(5), fixed(1), zero, store.put(1), store instanceof lib.Store, new Sub().put(0), fixed.name].join(' '));
     ";
     let Some(stage) = stage(&calls, main) else { return };
     assert_eq!(stage.succeed(&["main.js"]), "5 2 RangeError 5 true 6 fixed");
@@ -114,7 +114,7 @@ fn a_promise_ends_when_it_settles_and_stays_what_it_was() {
         const lib = require('./lib/lib');
         (async () => {
             const before = process.hrtime.bigint();
-            console.log(await lib.slow(false), await lib.slow(true).catch((e) => e.message));
+            console.log([await lib.slow(false), await lib.slow(true).catch((e) => e.message)].join(' '));
             lib.slow(true); // nobody catches this one
         })();
     ";
@@ -230,7 +230,7 @@ fn traced(output: &str) -> (u64, u64, f64) {
         let (before, _) = line.split_once(" / ").unwrap();
         before.rsplit([' ', ',']).next().unwrap().parse::<f64>().unwrap()
     };
-    let full = lines.iter().filter(|line| line.contains(": Mark-")).count();
+    let full = lines.iter().filter(|line| line.contains("Mark-")).count();
     (lines.len() as u64, full as u64, lines.iter().map(pause).sum())
 }
 
@@ -263,7 +263,8 @@ fn collections_are_those_that_v8_traces_whatever_the_event_loop_does() {
         assert!(gc.count <= count && count <= gc.count + early, "{gc:?} of {count}: {end}");
         assert!(count > 5 && points == gc.count && gc.major == full, "{points} points, {gc:?}, {full} full: {end}");
         let seen = gc.time.as_nanos() as f64 / 1e6;
-        assert!(early > 0 || (seen / time - 1.0).abs() < 0.2, "{seen} of {time} ms: {end}");
+        // Where others want the processor too, it may be taken away between V8's own clock and the callback.
+        assert!(early > 0 || seen > 0.9 * time, "{seen} of {time} ms: {end}");
     }
 }
 
@@ -379,7 +380,7 @@ fn workers_and_children_are_probed_whatever_their_environment() {
 #[test]
 fn the_users_own_options_still_hold() {
     let files = [
-        ("own.js", "globalThis.own = 1;"),
+        ("own.js", "global.own = 1;"),
         ("main.js", "console.log(own, require('v8').getHeapStatistics().heap_size_limit < 5e8);"),
     ];
     let env = BTreeMap::from([("NODE_OPTIONS".into(), "--require ./own.js --max-old-space-size=64".into())]);

@@ -11,6 +11,7 @@ use prony_core::outcome::{OutOfMemory, Outcome};
 use prony_core::reading::Reading;
 use prony_core::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said};
 
@@ -200,7 +201,8 @@ fn held_and_collected(trial: &TrialRecord) {
     assert!(gauge(trial, "load it", Metric::Rss, Stat::Before) > 0.0);
     let (held, wall) = (amount(trial, "load it", Metric::Held), amount(trial, "load it", Metric::Wall));
     assert!(held >= 50e6, "{held}");
-    let hold = &trial.conditions["probe"]["holds"][0];
+    // Where there are weak references it was held once to end the call, and once more at the next turn to be collected.
+    let hold = trial.conditions["probe"]["holds"].as_array().unwrap().last().unwrap();
     assert!(hold["held_ns"].as_u64().unwrap() >= 50_000_000 && hold["collected_ns"].as_u64().unwrap() > 0, "{hold}");
     assert_eq!((hold["went_on"].as_str(), hold["phase"].as_str()), (Some("told to go on"), Some("load it")));
     assert_eq!(amount(trial, "load it", Metric::Operations), 1.0);
@@ -226,7 +228,8 @@ fn functions_of_es_modules_are_phases() {
     let trial = site.trial("node", "node main.mjs", phases);
     assert_eq!(said(&trial), "8 7\n");
     assert_eq!(["a", "b"].map(|name| amount(&trial, name, Metric::Operations)), [1.0, 1.0]);
-    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 1);
+    let collected = |hold: &&Value| hold["collected_ns"].is_u64();
+    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().iter().filter(collected).count(), 1);
     assert!(trial.effective["calls"]["a"]["file"].as_str().unwrap().ends_with("/work.mjs"));
 }
 

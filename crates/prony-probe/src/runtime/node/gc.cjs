@@ -54,7 +54,7 @@ function fresh() {
   const points = [];
   for (let n = Math.max(said, written - kept); n < written; n += 1) {
     const at = RING + (n % kept) * NUMBERS;
-    points.push(Array.from(numbers.subarray(at, at + NUMBERS)));
+    points.push([numbers[at], numbers[at + 1], numbers[at + 2], numbers[at + 3]]);
   }
   said = written;
   return points;
@@ -74,8 +74,10 @@ function tell() {
 function counts(quiet) {
   const until = numbers === null ? Math.max(turned === 0 ? 0 : last[0], quiet) : now();
   if (until === 0) return '';
-  const [, count, full, time] = numbers === null ? last : numbers.subarray(LAST, LAST + NUMBERS);
-  return `,"gc_count":${count},"gc_time":${Math.round(time)},"gc_major":${full},"gc_until":${Math.round(until)}`;
+  const [from, at] = numbers === null ? [last, 0] : [numbers, LAST];
+  // Rounded, though all but times are whole: Node 8 writes a number that it has just read from the buffer as garbage.
+  const [count, full, time] = [from[at + 1], from[at + 2], from[at + 3]].map(Math.round);
+  return `,"gc_count":${count},"gc_time":${time},"gc_major":${full},"gc_until":${Math.round(until)}`;
 }
 
 module.exports = { install, tell, counts };

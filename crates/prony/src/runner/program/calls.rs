@@ -7,6 +7,8 @@ use prony_core::reading::{Reading, Why};
 use prony_core::units::Nanos;
 use prony_probe::runtime::{CallTotals, ProbeEvent, ProbeLine, Source, Tallies};
 
+use super::held::HeldTimes;
+
 /// What is known of a function's invocations.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
@@ -14,8 +16,8 @@ pub struct Calls {
     open: BTreeMap<Source, u64>,
     /// Since when any was.
     since: Nanos,
-    /// Time in which at least one was, up to `since`.
-    inside: Nanos,
+    /// When at least one was, up to `since`.
+    inside: Vec<(Nanos, Nanos)>,
     /// Sum of the times of those that were told one by one.
     took: Nanos,
     /// Whether two ever ran at once, one inside the other or side by side.
@@ -52,7 +54,7 @@ impl Calls {
         let was_open = self.is_open();
         self.open.insert(source, open);
         if was_open && !self.is_open() {
-            self.inside += at.since(self.since);
+            self.inside.push((self.since, at));
         }
         self.took += took;
         if ok { self.single.record(took) } else { self.single.record_failed() }
@@ -83,16 +85,17 @@ impl Calls {
         all
     }
 
-    /// Time in which at least one was under way, until `end`; what the probe did in between is left out where they ran
-    /// one after another.
-    pub fn time(&self, call: &str, end: Nanos) -> Reading<Nanos> {
-        let open = if self.is_open() { end.since(self.since) } else { Nanos::ZERO };
+    /// Time in which at least one was under way, until `end`, without that in which the program was held; what the probe
+    /// did in between is left out where they ran one after another.
+    pub fn time(&self, call: &str, end: Nanos, held: &HeldTimes) -> Reading<Nanos> {
+        let running = |(from, to): (Nanos, Nanos)| to.since(from).since(held.between(from, to));
+        let open = if self.is_open() { running((self.since, end)) } else { Nanos::ZERO };
         let counted = self.hot.of(call);
         if !self.overlapped && self.hot_threads.len() <= 1 {
             return Reading::Measured(self.took + counted.total + open);
         }
         if counted.count == 0 {
-            return Reading::Measured(self.inside + open);
+            return Reading::Measured(self.inside.iter().copied().map(running).fold(open, |sum, part| sum + part));
         }
         Reading::Missing(Why::NotSupported(format!(
             "{} invocations were only counted and others ran at the same time, so that the sum of their times, {}, is more",
@@ -106,6 +109,10 @@ impl Calls {
 mod tests {
     use super::super::threads::tests::line;
     use super::*;
+
+    fn time(calls: &Calls, end: Nanos) -> Reading<Nanos> {
+        calls.time("p", end, &HeldTimes::default())
+    }
 
     const A: Source = Source { pid: 1, thread: 0 };
     const B: Source = Source { pid: 1, thread: 1 };
@@ -123,7 +130,7 @@ mod tests {
         calls.begin(B, ms(50), 0);
         calls.end(B, ms(71), 0, false, ms(20));
         assert!(!calls.is_open());
-        assert_eq!(calls.time("p", ms(99)), Reading::Measured(ms(30)), "without the probe's own time");
+        assert_eq!(time(&calls, ms(99)), Reading::Measured(ms(30)), "without the probe's own time");
         let recorder = calls.recorder("p");
         assert_eq!((recorder.succeeded(), recorder.failed()), (1, 1));
     }
@@ -137,14 +144,26 @@ mod tests {
         calls.begin(B, ms(5), 0);
         calls.end(A, ms(10), 0, true, ms(10));
         calls.end(B, ms(15), 0, true, ms(10));
-        assert_eq!(calls.time("p", ms(99)), Reading::Measured(ms(15)));
+        assert_eq!(time(&calls, ms(99)), Reading::Measured(ms(15)));
+    }
+
+    /// A hold at the end of another function may come while these are under way.
+    #[test]
+    fn time_side_by_side_leaves_out_what_was_held() {
+        let mut calls = Calls::default();
+        calls.begin(A, ms(0), 0);
+        calls.begin(A, ms(5), 1);
+        calls.end(A, ms(40), 1, true, ms(15));
+        calls.end(A, ms(50), 0, true, ms(30));
+        let held = HeldTimes::new(vec![(ms(10), ms(30)), (ms(60), ms(70))]);
+        assert_eq!(calls.time("p", ms(99), &held), Reading::Measured(ms(30)));
     }
 
     #[test]
     fn one_that_never_ends_counts_up_to_the_end() {
         let mut calls = Calls::default();
         calls.begin(A, ms(10), 0);
-        assert_eq!((calls.time("p", ms(14)), calls.is_open()), (Reading::Measured(ms(4)), true));
+        assert_eq!((time(&calls, ms(14)), calls.is_open()), (Reading::Measured(ms(4)), true));
     }
 
     fn hot(thread: u32, at: u64, count: u64) -> ProbeLine {
@@ -163,10 +182,10 @@ mod tests {
         calls.end(A, ms(1), 0, true, ms(1));
         assert_eq!(calls.counted(&hot(0, 1_000, 10)), Nanos::ZERO);
         assert_eq!(calls.counted(&hot(0, 2_000, 20)), ms(1_000));
-        assert_eq!(calls.time("p", ms(9)), Reading::Measured(ms(1) + Nanos::from_nanos(20_000)));
+        assert_eq!(time(&calls, ms(9)), Reading::Measured(ms(1) + Nanos::from_nanos(20_000)));
         let recorder = calls.recorder("p");
         assert_eq!((recorder.succeeded(), recorder.failed()), (19, 2));
         calls.counted(&hot(1, 2_000, 4));
-        assert!(matches!(calls.time("p", ms(9)), Reading::Missing(Why::NotSupported(_))), "two threads counted");
+        assert!(matches!(time(&calls, ms(9)), Reading::Missing(Why::NotSupported(_))), "two threads counted");
     }
 }

@@ -102,7 +102,7 @@ impl Trial<'_> {
             let over = hold.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
             set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
         }
-        let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, ended, &mut readings));
+        let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, (ended, self.held), &mut readings));
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         if self.shared.between(began, ended) > Nanos::ZERO {
@@ -118,7 +118,10 @@ impl Trial<'_> {
             replicas::figures::whole(&mut readings, &tracked.told, started);
         }
         rate_of_told(&mut readings);
-        let reads = rest.and_then(|hold| Some((hold.stood, hold.read?)));
+        let reads = match (hold, &unread) {
+            (Some(hold), Some(_)) => Some((hold.stood, hold.stood)),
+            _ => rest.and_then(|hold| Some((hold.stood, hold.read?))),
+        };
         let of_heaps = heaps::Span { begin: began, end: ended, rest: reads, held: self.held };
         let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
         instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
@@ -254,9 +257,14 @@ fn unclear(readings: &mut Readings, timed: bool) {
 }
 
 /// The invocations of the phase's function: how many, how long in all, and how they were spread.
-fn called(calls: &Calls, spec: &PhaseSpec, ended: Nanos, readings: &mut Readings) -> Option<HistogramRecord> {
+fn called(
+    calls: &Calls,
+    spec: &PhaseSpec,
+    (ended, held): (Nanos, &HeldTimes),
+    readings: &mut Readings,
+) -> Option<HistogramRecord> {
     let recorder = calls.recorder(&spec.name);
-    set(readings, Metric::Time, calls.time(&spec.name, ended).map(nanos));
+    set(readings, Metric::Time, calls.time(&spec.name, ended, held).map(nanos));
     set(readings, Metric::Operations, Reading::Measured(recorder.succeeded() as f64));
     set(readings, Metric::Errors, Reading::Measured(recorder.failed() as f64));
     recorder.metrics().into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
