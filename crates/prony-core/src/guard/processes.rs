@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Finding, Severity, percent};
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::processes::{NOT_ATTRIBUTED, instances, name};
-use crate::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use crate::record::{MetricKeyText, PhaseRecord, ProcessSample, TrialRecord};
 use crate::units::{Bytes, Nanos};
 
 /// A process that has more than this part of the CPU time or of the memory is named.
@@ -18,6 +18,10 @@ const LEAST_CPU: Nanos = Nanos::from_millis(100);
 
 /// See [`LEAST_CPU`].
 const LEAST_MEMORY: Bytes = Bytes::from_mib(10);
+
+/// Memory counts where so many samples saw it. A child has its parent's memory between `fork` and `exec`, as copies on write
+/// that cost nothing, and one sample may see that.
+const LASTING: usize = 3;
 
 /// What a process has, and its part of what the whole tree has.
 #[derive(Clone, Copy, Default)]
@@ -42,7 +46,7 @@ pub fn check(record: &TrialRecord) -> Option<Finding> {
     let all: BTreeSet<&String> = record.phases.iter().flat_map(|phase| phase.readings.keys()).filter(shown).collect();
     let parts = all
         .into_iter()
-        .map(|instance| (name(instance).unwrap_or(instance), cpu(record, instance), memory(record, instance)));
+        .map(|instance| (name(instance).unwrap_or(instance), cpu(record, instance), memory(record, &names, instance)));
     let large = |part: Part, least: f64| part.share > PART && part.own >= least;
     let (cpu_from, memory_from) = (LEAST_CPU.as_nanos() as f64, LEAST_MEMORY.as_bytes() as f64);
     let parts: Vec<_> = parts.filter(|(_, cpu, memory)| large(*cpu, cpu_from) || large(*memory, memory_from)).collect();
@@ -87,13 +91,16 @@ fn cpu(record: &TrialRecord, instance: &str) -> Part {
     Part { own, share: if all > 0.0 { own / all } else { 0.0 } }
 }
 
-/// The largest of any phase.
-fn memory(record: &TrialRecord, instance: &str) -> Part {
+/// The largest of any phase, where it lasted; `names` are the instances of the record's series.
+fn memory(record: &TrialRecord, names: &[String], instance: &str) -> Part {
     let key = MetricKey::gauge(Metric::Anon, Stat::Max);
     let most =
         |instance: &str| record.phases.iter().filter_map(|phase| measured(phase, instance, key)).fold(0.0, f64::max);
     let (own, all) = (most(instance), most(""));
-    Part { own, share: if all > 0.0 { own / all } else { 0.0 } }
+    let series = record.series.iter().zip(names).filter(|(_, name)| *name == instance);
+    let large = |process: &&ProcessSample| process.anon.as_bytes() as f64 > PART * all;
+    let lasted = series.flat_map(|(process, _)| &process.samples).filter(large).count() >= LASTING;
+    if lasted && all > 0.0 { Part { own, share: own / all } } else { Part::default() }
 }
 
 #[cfg(test)]
@@ -102,7 +109,7 @@ mod tests {
     use super::*;
     use crate::outcome::Outcome;
     use crate::reading::Reading;
-    use crate::record::{ProcessSample, ProcessSeries};
+    use crate::record::ProcessSeries;
 
     /// A trial of a tree with 4 s and 100 MB; each process of a role with its CPU time and memory.
     fn trial(processes: &[(&str, &str, f64, f64)]) -> TrialRecord {
@@ -114,9 +121,14 @@ mod tests {
         };
         record.series = (0..)
             .zip(processes)
-            .map(|(n, (role, command, ..))| {
-                let sample = ProcessSample { at: Nanos::from_millis(u64::from(n)), ..ProcessSample::default() };
-                ProcessSeries { pid: 99 - n, role: (*role).into(), command: (*command).into(), samples: vec![sample] }
+            .map(|(n, (role, command, _, memory))| {
+                let anon = Bytes::from_bytes(*memory as u64);
+                let sample = |more: u64| {
+                    let at = Nanos::from_millis(u64::from(n) + more);
+                    ProcessSample { at, anon, ..ProcessSample::default() }
+                };
+                let samples = (0..LASTING as u64).map(sample).collect();
+                ProcessSeries { pid: 99 - n, role: (*role).into(), command: (*command).into(), samples }
             })
             .collect();
         let names = instances(&record.series);
@@ -139,6 +151,9 @@ mod tests {
         let memory =
             check(&trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)])).expect("memory counts");
         assert!(memory.message.contains("`site.cache`") && memory.message.contains("40 %"), "{}", memory.message);
+        let mut forked = trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)]);
+        forked.series[1].samples.truncate(1);
+        assert_eq!(check(&forked), None, "one sample may have seen what it had from its parent before `exec`");
     }
 
     #[test]

@@ -3,9 +3,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use prony_probe::lock::Lock;
+use prony_probe::shared::file_mode;
 
 use super::run::RunId;
 
@@ -26,7 +28,7 @@ impl Live {
         path.push(format!("{SUFFIX}{run}"));
         let path = PathBuf::from(path);
         loop {
-            OpenOptions::new().create(true).append(true).open(&path)?;
+            OpenOptions::new().create(true).append(true).mode(file_mode()).open(&path)?;
             match Lock::exclusive(&path) {
                 // A session has just ended and removed its file.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}

@@ -168,10 +168,6 @@ pub const fn not_spent(metric: Metric) -> Option<&'static str> {
         | Metric::Wall
         | Metric::Makespan
         | Metric::SettleTime
-        | Metric::SettleCpu
-        | Metric::SettleWritten
-        | Metric::SettleDisk
-        | Metric::SettleDirty
         | Metric::Cpu
         | Metric::CpuUser
         | Metric::CpuSystem

@@ -115,10 +115,10 @@ pub(crate) fn amount(trial: &TrialRecord, phase: &str, metric: Metric) -> f64 {
     reading(trial, phase, MetricKey::amount(metric)).unwrap_or_else(|| panic!("no {}", metric.name()))
 }
 
-/// All but those that depend on how busy the machine is.
+/// All but those that depend on how busy the machine is, and the note on processes with a good part (`processes.rs`).
 pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
     let all = trial.findings.iter().map(|finding| finding.guard.as_str());
-    all.filter(|guard| !matches!(*guard, "late_counters" | "heap_read_rarely")).collect()
+    all.filter(|guard| !matches!(*guard, "late_counters" | "heap_read_rarely" | "process_share")).collect()
 }
 
 pub(crate) fn said(trial: &TrialRecord) -> &str {

@@ -73,7 +73,7 @@ fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
     assert!(csv.lines().nth(1).is_some_and(|line| line.ends_with(",dirty")), "{csv}");
     let counted = settle("of = [\"cpu\", \"dirty\"]");
     let [time, dirty] = [Metric::SettleTime, Metric::SettleDirty].map(|metric| amount(&counted, "quiet", metric));
-    assert!((time - dirty).abs() < 1.0 && dirty > 0.0, "what `of` names counts: {time}, {dirty}");
+    assert!(time >= dirty && dirty > 0.0, "what `of` names counts: {time}, {dirty}");
     let brief = settle("beside = []");
     let dirty = brief.phases[0].reading(MetricKey::amount(Metric::SettleDirty));
     assert!(dirty.is_some_and(|dirty| dirty.measured().is_none()), "it did not wait for the kernel: {dirty:?}");

@@ -451,19 +451,19 @@ mod tests {
         let Action::Observe(observe) = &mut marked.action else { unreachable!() };
         observe.end = Some(Trigger::Line("done".into()));
         let wall = |read_between: bool| {
-            let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(120, 50, &[7])], vec![]);
+            let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(142, 50, &[7])], vec![]);
             watched.tracker = Tracker::new(std::slice::from_ref(&marked));
             watched.tracker.happened(Happened::Mark(&Mark::parse("p begin").unwrap()), ms(100), ms(30));
             if read_between {
                 watched.tracker.lines_read();
             }
-            watched.tracker.happened(Happened::Line("done"), ms(101), ms(30));
+            watched.tracker.happened(Happened::Line("done"), ms(141), ms(30));
             (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
             let record =
                 super::observed(std::slice::from_ref(&marked), &watched, &[], &Why::NotApplicable).remove(0).phase;
             [Metric::Wall, Metric::Time].map(|metric| record.reading(MetricKey::amount(metric)).cloned().unwrap())
         };
-        assert_eq!(wall(true), [Reading::Measured(1e6), Reading::Measured(1e6)]);
+        assert_eq!(wall(true), [Reading::Measured(41e6), Reading::Measured(41e6)]);
         for reading in wall(false) {
             assert!(
                 matches!(&reading, Reading::Missing(Why::Failed(why)) if why.contains("may be older")),
