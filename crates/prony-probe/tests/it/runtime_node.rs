@@ -113,7 +113,6 @@ fn a_promise_ends_when_it_settles_and_stays_what_it_was() {
     let main = "
         const lib = require('./lib/lib');
         (async () => {
-            const before = process.hrtime.bigint();
             console.log([await lib.slow(false), await lib.slow(true).catch((e) => e.message)].join(' '));
             lib.slow(true); // nobody catches this one
         })();
@@ -227,8 +226,8 @@ fn the_heap_is_told_at_start_in_between_and_at_exit() {
 fn traced(output: &str) -> (u64, u64, f64) {
     let lines: Vec<&str> = output.lines().filter(|line| line.contains(" ms: ") && line.contains(" MB, ")).collect();
     let pause = |line: &&str| {
-        let (before, _) = line.split_once(" / ").unwrap();
-        before.rsplit([' ', ',']).next().unwrap().parse::<f64>().unwrap()
+        let before = line.split_once(" / ").and_then(|(before, _)| before.rsplit([' ', ',']).next());
+        before.and_then(|pause| pause.parse::<f64>().ok()).expect("V8 prints pause and time of callbacks")
     };
     let full = lines.iter().filter(|line| line.contains("Mark-")).count();
     (lines.len() as u64, full as u64, lines.iter().map(pause).sum())

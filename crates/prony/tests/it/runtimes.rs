@@ -606,12 +606,12 @@ fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
     assert!(second["late_ns"].as_u64().unwrap() >= 100_000_000 && second["collected_ns"].as_u64().unwrap() > 0);
     let held: f64 = holds.iter().map(|hold| hold["held_ns"].as_f64().unwrap()).sum();
     assert!(held >= 300e6 && (amount(&trial, "fill", Metric::Held) - held).abs() < 1e6, "{held}");
-    // The second phase has the 100 and 20 ms in which the program ran, and none of the wait.
+    // The second phase has the 100 ms in which the program ran, and none of the wait.
     let (fill, rest) = (phase(&trial, "fill"), phase(&trial, "rest"));
     assert_eq!(fill.end, rest.begin, "the boundary is the function's return");
     let real = rest.end.unwrap().since(rest.begin.unwrap()).as_nanos() as f64;
     let wall = amount(&trial, "rest", Metric::Wall);
-    assert!(wall >= 110e6 && (real - wall - held).abs() < 1e6, "{real} is {wall} and {held}");
+    assert!(wall >= 95e6 && (real - wall - held).abs() < 1e6, "{real} is {wall} and {held}");
     let before = gauge(&trial, "fill", Metric::HeapUsed, Stat::Before);
     assert!(before > 40e6 && gauge(&trial, "fill", Metric::HeapUsed, Stat::End) < before - 38e6);
 }
