@@ -403,7 +403,7 @@ fn results_and_scratch_are_their_users_alone_unless_shared() {
         assert_eq!(lines.next(), Some(directory), "{said}");
         let modes: Vec<&str> = lines.collect();
         let expected = if shared { "-rw-r--r--" } else { "-rw-------" };
-        assert!(modes.len() == 3 && modes.iter().all(|mode| *mode == expected), "with log and index: {said}");
+        assert!(modes.len() == 4 && modes.iter().all(|mode| *mode == expected), "with log, index and lock: {said}");
     }
 }
 
