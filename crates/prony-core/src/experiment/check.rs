@@ -7,7 +7,7 @@ use super::combine::{self, Combination};
 use super::decode::compare::{self, Named, PhaseNames};
 use super::decode::program::is_observed;
 use super::decode::{View, report};
-use super::design::{Blocks, Experiment, Variant};
+use super::design::{Blocks, Compare, Experiment, Variant};
 use super::factors::{self, FactorDef, LevelDef};
 use super::floor;
 use super::grammar;
@@ -19,6 +19,7 @@ use super::shape::Shape;
 use super::substitute;
 use super::validate::{Holes, Walk};
 use super::variant::{Context, variant};
+use crate::units::Nanos;
 
 /// The sections in which placeholders of factors have a meaning.
 const VARIED: [&str; 6] = ["store", "program", "subject", "data", "phase", "limits"];
@@ -75,13 +76,7 @@ pub fn check_in(
     let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
     let named = Named { baseline: factors::labels(&factors, &baseline), floor: factors::labels(&factors, &floor) };
     let mut compare = compare::compare(raw.root.get("compare"), named, &phases, &mut problems);
-    if let Some(n) = overrides.blocks {
-        compare.blocks = Blocks { min: n, max: n };
-    }
-    compare.budget = overrides.budget.or(compare.budget).filter(|_| overrides.blocks.is_none());
-    if compare.budget.is_some() {
-        compare.blocks = compare::within_a_budget(compare.blocks);
-    }
+    (compare.blocks, compare.budget) = amount(&compare, overrides);
     let public = factors::public(&factors);
     let tables = report::tables(raw.root.get("report"), &factors, &public, &phases, &mut problems);
     let places = places(&factors);
@@ -116,6 +111,15 @@ pub fn check_in(
         explores: false,
         leave_one_out: factors::left_out(&raw.root).map(str::to_owned),
     })
+}
+
+/// How many blocks run, and the time that they have; both may be given on the command line.
+fn amount(compare: &Compare, overrides: &Overrides) -> (Blocks, Option<Nanos>) {
+    match (overrides.blocks, overrides.budget.or(compare.budget)) {
+        (Some(n), _) => (Blocks { min: n, max: n }, None),
+        (None, Some(budget)) => (compare::within_a_budget(compare.blocks), Some(budget)),
+        (None, None) => (compare.blocks, None),
+    }
 }
 
 /// Walks the file as written.

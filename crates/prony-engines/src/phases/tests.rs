@@ -7,7 +7,7 @@ use prony_core::experiment::spec::{
 use prony_core::latency::Recorder;
 use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
 use prony_core::record::LatencyKind;
-use prony_core::units::{Bytes, Fraction, Nanos, PerSecond};
+use prony_core::units::{Nanos, PerSecond};
 
 use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
 use super::{HostError, Progress, host};

@@ -76,26 +76,17 @@ impl Trial<'_> {
         let (Some(began), Some(first)) = (tracked.began, watched.begin[index]) else {
             return Observed::new(not_reached(spec), Reached::Nothing);
         };
-        let last = watched.edges.len() - 1;
-        let complete = tracked.is_complete();
+        let (complete, last) = (tracked.is_complete(), watched.edges.len() - 1);
         let until = watched.end[index].filter(|_| complete).unwrap_or(last);
         let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.ended.at);
         let hold = watched.holds.iter().rfind(|hold| hold.phase == index && hold.end == until && !hold.passed);
         let unread = hold.and_then(|hold| uncollected(hold, ended.since(began)));
         let rest = hold.filter(|_| unread.is_none());
-        let to_the_end = until == last;
-        let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start: first == 0 };
-        let mut readings = span.readings(self.series);
-        unread.iter().for_each(|why| only_before(&mut readings, why));
-        let whole = |metric| span.is_of_all(metric);
-        replicas::figures::add(&mut readings, &watched.replicas.all, &watched.edges, (first, until), whole);
+        let (from_the_start, to_the_end) = (first == 0, until == last);
+        let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start };
         let took = ended.since(began).since(self.held.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
-        if took < late {
-            // What is read while the program is held at the end is of the end, whenever that is.
-            let at_rest = |key: MetricKey| rest.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
-            without(&mut readings, at_rest, &shorter(took, late));
-        }
+        let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (took, late));
         let roles = self.times(spec, index, (began, ended), &mut readings);
         set(&mut readings, Metric::Lag, Reading::Measured(nanos(late)));
         if !watched.holds.is_empty() {
@@ -103,8 +94,6 @@ impl Trial<'_> {
             set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
         }
         let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, (ended, self.held), &mut readings));
-        let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
-        let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
         if self.shared.between(began, ended) > Nanos::ZERO {
             unclear(&mut readings, tracked.calls.is_none());
             processes.values_mut().for_each(|readings| unclear(readings, false));
@@ -118,13 +107,7 @@ impl Trial<'_> {
             replicas::figures::whole(&mut readings, &tracked.told, started);
         }
         rate_of_told(&mut readings);
-        let reads = match (hold, &unread) {
-            (Some(hold), Some(_)) => Some((hold.stood, hold.stood)),
-            _ => rest.and_then(|hold| Some((hold.stood, hold.read?))),
-        };
-        let of_heaps = heaps::Span { begin: began, end: ended, rest: reads, held: self.held };
-        let mut instances = heaps::readings(&watched.threads, of_heaps, self.silent);
-        instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
+        let mut instances = self.heaps((began, ended), hold, unread.as_ref());
         if took < tracked.lag {
             instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
         }
@@ -145,12 +128,47 @@ impl Trial<'_> {
             answer: answer(tracked).or_else(|| replicas::figures::answer(started)),
             ..not_reached(spec)
         };
-        let reached = match (complete, tracked.ends_with_subject()) {
-            (false, _) => Reached::Begin,
-            (true, false) => Reached::OwnEnd,
-            (true, true) => Reached::SubjectEnd,
+        Observed::new(phase, reached(tracked))
+    }
+
+    /// What the operating system counted in a phase, in all and by process. Of one that `took` less time than its boundaries
+    /// may have been read `late` there is none, but for what was read while the program was suspended at the end.
+    fn counted(
+        &self,
+        span: &Span<'_>,
+        unread: Option<&Why>,
+        (took, late): (Nanos, Nanos),
+    ) -> (Readings, BTreeMap<String, Readings>) {
+        let mut readings = span.readings(self.series);
+        unread.iter().for_each(|why| only_before(&mut readings, why));
+        let whole = |metric| span.is_of_all(metric);
+        let Replicated { all, .. } = &self.watched.replicas;
+        replicas::figures::add(&mut readings, all, &self.watched.edges, (span.first, span.until), whole);
+        let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
+        let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
+        if took < late {
+            let at_rest = |key: MetricKey| span.rest.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
+            let all = std::iter::once(&mut readings).chain(processes.values_mut());
+            all.for_each(|readings| without(readings, at_rest, &shorter(took, late)));
+        }
+        (readings, processes)
+    }
+
+    /// The heap figures of a phase; `unread` is why what was read while the program was suspended at its end does not count.
+    fn heaps(
+        &self,
+        (begin, end): (Nanos, Nanos),
+        hold: Option<&Hold>,
+        unread: Option<&Why>,
+    ) -> BTreeMap<String, Readings> {
+        let rest = match (hold, unread) {
+            (Some(hold), Some(_)) => Some((hold.stood, hold.stood)),
+            (hold, _) => hold.and_then(|hold| Some((hold.stood, hold.read?))),
         };
-        Observed::new(phase, reached)
+        let span = heaps::Span { begin, end, rest, held: self.held };
+        let mut instances = heaps::readings(&self.watched.threads, span, self.silent);
+        instances.values_mut().for_each(|found| unread.iter().for_each(|why| only_before(found, why)));
+        instances
     }
 
     /// How late after its begin or its end what was counted in a phase was read, at most; of calls that come often the last
@@ -195,6 +213,15 @@ impl Trial<'_> {
             }
         }
         of_roles
+    }
+}
+
+/// How far a phase came.
+fn reached(tracked: &Tracked) -> Reached {
+    match (tracked.is_complete(), tracked.ends_with_subject()) {
+        (false, _) => Reached::Begin,
+        (true, false) => Reached::OwnEnd,
+        (true, true) => Reached::SubjectEnd,
     }
 }
 
