@@ -293,7 +293,7 @@ impl<'t> Collections<'t> {
         let Some((after, single)) = self.counts.get(next) else { return self.last(before, at) };
         let between = after.count.saturating_sub(before.count);
         let apart = after.until.since(before.until);
-        if between <= u64::from(*single) || apart <= JOINED {
+        if between <= u64::from(*single) || apart <= JOINED || before.until == at {
             return Reading::Measured(before);
         }
         let why = format!("when {between} collections within {apart} were is not known: the event loop did not turn");
