@@ -133,6 +133,11 @@ metrics! {
     PressureMemory "pressure.memory" Ratio Lower false "Share of the phase in which some task of the machine waited for memory (PSI)";
 }
 
+impl Metric {
+    /// Calls that ask the kernel to make data durable, and their sum.
+    pub const SYNCS: [Self; 5] = [Self::Fsyncs, Self::Fsync, Self::Fdatasync, Self::Msync, Self::SyncFileRange];
+}
+
 impl Serialize for Metric {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())

@@ -75,7 +75,7 @@ impl<'a> Lab<'a> {
         let places = Places::of_experiment(experiment, own)?;
         sweep(near, observer)?;
         let launcher = Launcher::this_program(["supervise"]);
-        let (stages, tracepoints) = (Stages::default(), Tracing::default());
+        let (stages, tracepoints) = (Stages::default(), Tracing::of(experiment));
         if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
             stages.begin(near, &launcher, &tracepoints);
         }

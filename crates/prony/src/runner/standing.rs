@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
+use prony_core::experiment::design::Experiment;
 use prony_probe::launch::{Kept, Launcher, Scratch};
 use prony_probe::limits::Group;
 use prony_probe::sample::{GroupFiles, Samplers, Stranger, SyncCounters, Tracepoints};
@@ -24,8 +25,19 @@ pub struct Stages {
 }
 
 /// The tracepoints of a run, opened when they are first asked for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Tracing(Arc<OnceLock<Tracepoints>>);
+
+impl Tracing {
+    /// Those of `experiment`; none where it does not count syncs.
+    pub fn of(experiment: &Experiment) -> Self {
+        let tracing = OnceLock::new();
+        if !experiment.counts_syncs() {
+            tracing.get_or_init(Tracepoints::unused);
+        }
+        Self(Arc::new(tracing))
+    }
+}
 
 impl Deref for Tracing {
     type Target = Tracepoints;

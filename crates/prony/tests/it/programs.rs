@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use prony::results::{Database, RunData, RunId, RunStatus};
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::outcome::Outcome;
-use prony_core::reading::Reading;
+use prony_core::reading::{Reading, Why};
 use prony_core::record::{Completion, TrialRecord};
 use serde_json::Value;
 
@@ -672,6 +672,28 @@ fn the_record_tells_which_file_a_name_was_found_as() {
 }
 
 #[test]
+fn syncs_of_a_program_are_counted_where_they_are_asked_for() {
+    let bench = Bench::new();
+    let program = "[program.x]\ncommand = [\"sh\", \"-c\", \"echo x > $TMPDIR/x; sync $TMPDIR/x\"]\n";
+    let count = |body: &str| {
+        let trial = bench.trial(&format!("{body}{program}"));
+        trial.phases[0].reading(MetricKey::amount(Metric::Fsyncs)).cloned()
+    };
+    let unasked = Some(Reading::Missing(Why::NotApplicable));
+    assert_eq!(count(""), unasked, "counting slows every system call");
+    assert_eq!(count("syncs = false\n[[report.table]]\ncolumns = [\"run.fsync\"]\n"), unasked);
+    for asked in ["syncs = true\n", "[[report.table]]\ncolumns = [\"run.fsync / 2\"]\n"] {
+        let counted = count(asked);
+        assert!(
+            matches!(counted, Some(Reading::Measured(1.0) | Reading::Missing(Why::NotPermitted(_)))),
+            "{counted:?}"
+        );
+    }
+    let stored = bench.trial(&format!("{program}store = \"{{tmp}}\"\n"));
+    assert_ne!(stored.phases[0].reading(MetricKey::amount(Metric::Fsyncs)).cloned(), unasked);
+}
+
+#[test]
 fn a_command_that_is_not_there_is_a_mistake_and_begins_no_run() {
     let bench = Bench::new();
     fs::write(bench.path("text"), "no program").unwrap();
@@ -707,7 +729,7 @@ fn a_program_that_its_build_did_not_make_fails_in_its_variant_alone() {
 fn short_programs_after_one_another_have_figures_of_their_own() {
     let bench = Bench::new();
     bench.script("grow", "echo x >> $TMPDIR/x; cat $TMPDIR/x; ls $TMPDIR | wc -l");
-    let (_, data) = bench.exec(&["--runs", "20", "--", "./grow"]);
+    let (_, data) = bench.exec(&["--runs", "20", "--syncs", "--", "./grow"]);
     assert_eq!(data.trials.len(), 20);
     for trial in &data.trials {
         assert_eq!(said(trial), "x\n1\n", "an empty TMPDIR");

@@ -35,7 +35,7 @@ fn bench() -> Option<Bench> {
 }
 
 /// With a supervisor that several trials share, and with a control group of the trial's own.
-const LIMITS: [&str; 2] = ["", "[limits]\npids = 100\n"];
+const LIMITS: [&str; 2] = ["syncs = true\n", "syncs = true\n[limits]\npids = 100\n"];
 
 fn errors(trial: &TrialRecord) -> &str {
     trial.effective["output"]["stderr"]["first"].as_str().unwrap()
@@ -106,7 +106,7 @@ fn the_next_trial_finds_nothing_of_another_users() {
     let work = ": > $TMPDIR/x; mkdir -m 700 $TMPDIR/y; : > $TMPDIR/y/z";
     for limits in LIMITS {
         let body = program("ls -A $TMPDIR; $OTHER \"$WORK\"; ls -A $TMPDIR | wc -l", work);
-        let data = bench.run(&format!("[compare]\nblocks = 3\n{limits}{body}"));
+        let data = bench.run(&format!("{limits}{body}[compare]\nblocks = 3\n"));
         let all: Vec<(&str, &str)> = data.trials.iter().map(|trial| (said(trial), errors(trial))).collect();
         assert_eq!(all, [("2\n", ""); 3]);
     }

@@ -192,5 +192,6 @@ pub(crate) fn observe(node: Option<&Node>) -> Observe {
         care: if view.plain("care") == Some("light") { Care::Light } else { Care::Full },
         profile: (view.plain("profile") == Some("cpu")).then_some(ProfileOf::Cpu),
         record_commands: view.flag("record_commands").unwrap_or(true),
+        syncs: view.flag("syncs"),
     }
 }

@@ -257,6 +257,13 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             "One extra trial of each variant is profiled after the blocks; it counts in no figure.",
         ),
         optional(
+            "syncs",
+            Shape::Flag,
+            "`true` where a variant has a `[store]` or a program with `store`, or the file names such a figure",
+            "Count the calls of `fsync`, `fdatasync`, `msync` and `sync_file_range`. While they are counted, each system call \
+             on the machine takes some 40 ns longer.",
+        ),
+        optional(
             "record_commands",
             Shape::Flag,
             "true",

@@ -51,6 +51,8 @@ pub struct Typed {
     pub profile: bool,
     /// Command lines are kept out of the record, and commands without a name are called `a`, `b` ...
     pub omit: bool,
+    /// Calls such as `fsync` are counted.
+    pub syncs: bool,
 }
 
 /// One command.
@@ -91,7 +93,8 @@ impl Typed {
         self.compare(&labels, &mut out);
         let profile = if self.profile { "profile = \"cpu\"\n" } else { "" };
         let omit = if self.omit { "record_commands = false\n" } else { "" };
-        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n{profile}{omit}\n", self.hertz);
+        let syncs = if self.syncs { "syncs = true\n" } else { "" };
+        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n{profile}{omit}{syncs}\n", self.hertz);
         self.limits(&mut out);
         for (at, command) in self.commands.iter().enumerate() {
             self.program(at, command, &mut out);

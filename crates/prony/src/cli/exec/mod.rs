@@ -101,6 +101,9 @@ pub struct Arguments {
     /// Keep command lines and variables out of the results database; a command without --name is called `a`, `b` ...
     #[arg(long)]
     omit_commands: bool,
+    /// Count calls such as `fsync`; each system call on the machine then takes some 40 ns longer
+    #[arg(long)]
+    syncs: bool,
     /// Write the experiment file that repeats this; never over another without --force
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
@@ -205,6 +208,7 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         hertz: arguments.hertz,
         profile: arguments.profile,
         omit: arguments.omit_commands,
+        syncs: arguments.syncs,
     })
 }
 
@@ -226,7 +230,7 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
         let shown = median_trial(&trials).map(|trial| course(database, data, trial)).transpose()?;
         let width = width.map_or(COURSE, |width| width.saturating_sub(50).clamp(10, COURSE));
         let courses = shown.and_then(|series| timeline::of(&series, width));
-        out += &summary::of(&one_line(label), &trials, courses);
+        out += &summary::of(&one_line(label), &trials, courses, experiment.counts_syncs());
     }
     for line in &verdicts::of(data).lines {
         out += &format!("{}\n", one_line(&line.sentence));

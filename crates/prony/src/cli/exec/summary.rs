@@ -26,8 +26,8 @@ enum Figure {
     Unknown(String),
 }
 
-/// Everything said of one command.
-pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)>) -> String {
+/// Everything said of one command; `syncs` where calls such as `fsync` were counted.
+pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)>, syncs: bool) -> String {
     let mut out = format!("{label}\n");
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {name:<10} {}", one_line(&text));
@@ -51,10 +51,11 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
     line("mapped", with_range(&largest(Metric::File), Unit::Bytes));
     line("peak", peak(trials));
     let io = [Metric::Read, Metric::Written].map(|metric| short(&figure(amount(metric)), Unit::Bytes));
-    line(
-        "disk",
-        format!("read {}, written {}, fsyncs {}", io[0], io[1], short(&figure(amount(Metric::Fsyncs)), Unit::Count)),
-    );
+    let mut disk = format!("read {}, written {}", io[0], io[1]);
+    if syncs {
+        disk += &format!(", fsyncs {}", short(&figure(amount(Metric::Fsyncs)), Unit::Count));
+    }
+    line("disk", disk);
     if trials.iter().any(|trial| !trial.conditions["probe"].is_null()) {
         heaps(trials).into_iter().for_each(|(name, text)| line(name, text));
     }

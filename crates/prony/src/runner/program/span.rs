@@ -52,8 +52,7 @@ const COUNTED: [Metric; 10] = [
 
 /// Everything that adds up over a phase, apart from times.
 pub fn amounts() -> impl Iterator<Item = Metric> {
-    let syncs = [Metric::Fsyncs, Metric::Fsync, Metric::Fdatasync, Metric::Msync, Metric::SyncFileRange];
-    [Metric::Cpu].into_iter().chain(COUNTED).chain(syncs)
+    [Metric::Cpu].into_iter().chain(COUNTED).chain(Metric::SYNCS)
 }
 
 /// Takes figures away, where there are any.
