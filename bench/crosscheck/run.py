@@ -154,7 +154,7 @@ def programs(folder):
         Program("sync", [work, "sync", "60", "30"], [
             ("fsync calls", "run.fsync", 1, strace, "fsync"),
             ("fdatasync calls", "run.fdatasync", 1, strace, "fdatasync"),
-        ]),
+        ], phases="[observe]\nsyncs = true\n"),
         Program("write", [work, "write", "50"], [("bytes written", "run.written", 1, gnu_time, "written")]),
         Program("readers", [work, "readers", mapped, "4"], [("PSS of five processes", "mapped.pss.end", 1, own_pss, "pss")], phases=until_pss),
         Program("collections", gc, [
