@@ -394,8 +394,8 @@ mod tests {
         assert_eq!((role, settled.phase.last_sign()), (&Reading::Measured(305e6), Some(Sign::Dirty)));
         let anon = settled.phase.reading(MetricKey::gauge(Metric::Anon, Stat::End));
         assert!(anon.is_some_and(|r| r.measured().is_some()));
-        let cap = Reading::Missing(Why::Failed("not settled within 800 ms".into()));
-        let never = settle_record(Some(Reading::Missing(Why::Failed("not settled within 800 ms".into()))));
+        let cap = Reading::Missing(Why::NotSettled("within 800 ms".into()));
+        let never = settle_record(Some(Reading::Missing(Why::NotSettled("within 800 ms".into()))));
         assert_eq!((of(&never, Metric::SettleTime), never.reached), (cap, Reached::OwnEnd));
         assert_eq!(of(&never, Metric::Wall), Reading::Measured(800e6));
         let ended = settle_record(None);
