@@ -41,7 +41,11 @@ pub(crate) fn program(
         command: command(view.get("command")?, view.get("shell"), problems)?,
         directory: view.text("directory").map(|path| place.resolve(&path)),
         copy,
-        links: if view.plain("links") == Some("copy") { OutwardLinks::Copy } else { OutwardLinks::Refuse },
+        links: match view.plain("links") {
+            Some("copy") => OutwardLinks::Copy,
+            Some("keep") => OutwardLinks::Keep,
+            _ => OutwardLinks::Refuse,
+        },
         store: store(&view, problems),
         env: view.get("env").map(env).unwrap_or_default(),
         inherit: texts(view.get("inherit")),
@@ -73,6 +77,13 @@ pub(crate) fn program(
     if !spec.changes.is_empty() && !copied {
         let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
         problems.add(problem.hint("name its `directory`, and leave `copy = \"none\"` out"));
+    }
+    let writes =
+        [("change", !spec.changes.is_empty()), ("build", spec.build.is_some()), ("prepare", spec.prepare.is_some())];
+    if let (OutwardLinks::Keep, Some((step, _))) = (spec.links, writes.iter().find(|(_, is_there)| *is_there)) {
+        let message = format!("`{step}` would change, through a link that is kept, what is not in the copy");
+        let problem = Problem::new(view.key_span("links"), message);
+        problems.add(problem.hint(format!("write `links = \"copy\"`, or leave `{step}` out")));
     }
     if spec.output == OutputTo::Null && spec.pty {
         let problem = Problem::new(view.key_span("pty"), "output that is thrown away needs no terminal");

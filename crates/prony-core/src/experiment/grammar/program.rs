@@ -42,6 +42,11 @@ pub(crate) static PROGRAM: TableShape = TableShape {
                     "copy",
                     "what they lead to is copied in their place; what is not there, a device or a socket is left out",
                 ),
+                (
+                    "keep",
+                    "they lead to the same place from the copy, which the program can change; not with `change`, `build` or \
+                     `prepare`",
+                ),
             ]),
             "\"refuse\"",
             "What becomes of symbolic links in `directory` that lead out of it.",
