@@ -242,6 +242,8 @@ def main():
         verdicts = [verdict for program in programs(folder) if wanted.only in program.name
                     for verdict in one_program(program, prony, analyses)]
         os.chdir("/")
+    if not verdicts:
+        raise CannotRun(f"no program's name holds `{wanted.only}`")
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("agrees", "differs", "inconclusive"))
     print(f"\n{len(verdicts)} lines: {counts}; load {os.getloadavg()[0]:.2f}")
     return 0 if all(verdict == "agrees" for verdict in verdicts) else 1
@@ -265,6 +267,7 @@ def one_program(program, prony, analyses):
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except CannotRun as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (CannotRun, AttributeError, KeyError, ValueError, OSError) as error:
+        # The others: an instrument printed something else than is expected of it.
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)
