@@ -309,12 +309,13 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     if let Some(node) = view.get("read") {
         reading_pattern(node, problems);
     }
+    let stop = view.plain("then") == Some("stop");
     let observe = ObserveSpec {
         begin: begin.or_else(|| both.clone()),
         end: end.or(both),
         read,
-        stop: view.plain("then") == Some("stop"),
-        at_end: view.get("at_end").map(|node| at_end(node, problems)),
+        stop,
+        at_end: view.get("at_end").map(|node| at_end(node, stop, problems)),
     };
     if observe.stop && observe.end.is_none() {
         let problem =
@@ -349,14 +350,20 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
     }
 }
 
-fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
+fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
     let view = View::new(Some(node), &grammar::AT_END);
     if view.get("wait").is_some() && view.get("settle").is_some() {
         let problem = Problem::new(view.key_span("wait"), "`wait` and `settle` are two ways to wait");
         problems.add(via(node, problem.hint("take one of them out")));
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
-    let weak = if view.plain("weak") == Some("clear") { Weak::Clear } else { Weak::Turn };
+    let weak = match view.plain("weak") {
+        Some("clear") => Weak::Clear,
+        Some("turn") => Weak::Turn,
+        // A program that does not go on sees no reference that was cleared.
+        _ if stop => Weak::Clear,
+        _ => Weak::Turn,
+    };
     if view.get("weak").is_some() && !collect {
         let problem = Problem::new(view.key_span("weak"), "`weak` says what a collection does, and none is forced");
         problems.add(via(node, problem.hint("add `collect = true`, or take `weak` out")));

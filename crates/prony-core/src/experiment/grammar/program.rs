@@ -341,8 +341,11 @@ pub(crate) static AT_END: TableShape = TableShape {
         optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is kept too."),
         optional(
             "weak",
-            Shape::Word(&[("clear", "at once, though the program goes on")]),
-            "at the next turn of the event loop; at once with `then = \"stop\"`",
+            Shape::Word(&[
+                ("clear", "at once, though the program goes on"),
+                ("turn", "at the next turn of the event loop, up to which the program goes on"),
+            ]),
+            "\"turn\"; \"clear\" with `then = \"stop\"`",
             "When `collect` frees what only weak references of JavaScript hold, which are kept until the current job ends. \
              A program that goes on after `clear` may find a reference empty that it has just seen filled.",
         ),

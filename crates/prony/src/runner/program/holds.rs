@@ -135,7 +135,7 @@ pub struct Holds {
     dir: PathBuf,
     active: BTreeMap<Source, Active>,
     /// Holds after which a collection is still to come, by their index, and what is to be done then.
-    put_off: BTreeMap<Source, (usize, AtEndSpec)>,
+    put_off: BTreeMap<Source, (usize, AtEndSpec, bool)>,
     /// Those that were and are.
     pub all: Vec<Hold>,
     /// The times of those that were.
@@ -202,13 +202,13 @@ impl Holds {
     /// A thread stands still at the turn of its event loop to which a collection was put off; `edge` was read just now.
     /// What it did since the invocation's end belongs to no hold.
     pub fn again(&mut self, line: &ProbeLine, number: u64, edge: usize, probe: &mut impl Probe) {
-        let Some((before, plan)) = self.put_off.remove(&line.source) else { return };
+        let Some((before, plan, stop)) = self.put_off.remove(&line.source) else { return };
         let before = &mut self.all[before];
         before.fault = None;
         let late = line.at.since(before.until.unwrap_or(before.from));
         let hold = Hold::new(before.phase, line.source, line.at, before.stood, edge);
         let hold = Hold { end: before.end, late: Some(late), ..hold };
-        if self.answer(number, hold, AtEndSpec { weak: Weak::Clear, ..plan }, false) {
+        if self.answer(number, hold, AtEndSpec { weak: Weak::Clear, ..plan }, stop) {
             self.collect(line.source, probe);
         }
     }
@@ -246,17 +246,17 @@ impl Holds {
             return self.wait(source, probe);
         }
         active.stage = Stage::Collecting;
-        let now = active.stop || active.plan.weak == Weak::Clear;
+        let now = active.plan.weak == Weak::Clear;
         self.tell(source, if now { HoldCommand::Collect } else { HoldCommand::CollectLater });
     }
 
     /// A thread goes on to the next turn of its event loop.
-    fn put_off(&mut self, source: Source, plan: AtEndSpec) {
+    fn put_off(&mut self, source: Source, plan: AtEndSpec, stop: bool) {
         let Some(index) = self.all.iter().rposition(|hold| hold.source == source) else { return };
         let hold = &mut self.all[index];
         (hold.put_off, hold.rest) = (true, Some(hold.edge));
         hold.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
-        if let Some((before, _)) = self.put_off.insert(source, (index, plan)) {
+        if let Some((before, ..)) = self.put_off.insert(source, (index, plan, stop)) {
             // Of invocations that end within one turn only the last one's memory is read.
             self.all[before].fault = None;
         }
@@ -332,7 +332,7 @@ impl Holds {
                 self.count();
             }
             if let (Because::Later, Some(active)) = (because, active) {
-                self.put_off(line.source, active.plan);
+                self.put_off(line.source, active.plan, active.stop);
             }
             return;
         }
@@ -481,13 +481,19 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_is_not_put_off_where_the_program_ends_or_the_file_asks_for_it() {
+    fn collection_of_a_phase_that_ends_the_program_comes_when_the_file_says() {
         let mut scene = Scene::new();
-        scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+        scene.stands(1, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, true);
         assert_eq!(scene.told(1), "collect\n");
         scene.says(&resumed("gone"));
-        scene.stands(2, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, false);
-        assert_eq!(scene.told(2), "collect\n");
+        scene.stands(2, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+        assert_eq!(scene.told(2), "collect later\n");
+        scene.says(&resumed("later"));
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":1,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        scene.says(&heap(7, 0, 70, "read", 5));
+        assert_eq!(scene.told(3), "collect\nread\nstop\n");
     }
 
     #[test]
