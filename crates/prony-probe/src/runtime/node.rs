@@ -70,6 +70,23 @@ mod tests {
         assert_eq!(quoted("/a b/\"c"), r#""/a b/\"c""#);
     }
 
+    /// Bound at the first call, a missing name would end the user's program.
+    #[test]
+    fn native_module_is_bound_when_it_is_loaded() {
+        let (pt_dynamic, dt_flags, df_bind_now) = (2, 30, 8);
+        let word = |at: u64, bytes: usize| {
+            let mut word = [0; 8];
+            word[..bytes].copy_from_slice(&COUNTER[at as usize..][..bytes]);
+            u64::from_le_bytes(word)
+        };
+        assert_eq!(&COUNTER[..6], b"\x7fELF\x02\x01", "64 bits, little endian");
+        let (table, size, count) = (word(32, 8), word(54, 2), word(56, 2));
+        let dynamic = (0..count).map(|n| table + n * size).find(|at| word(*at, 4) == pt_dynamic).unwrap();
+        let entries = (0..word(dynamic + 32, 8) / 16).map(|n| word(dynamic + 8, 8) + n * 16);
+        let flags = entries.filter(|at| word(*at, 8) == dt_flags).map(|at| word(at + 8, 8));
+        assert_eq!(flags.fold(0, |all, flags| all | flags) & df_bind_now, df_bind_now);
+    }
+
     #[test]
     fn only_the_runtimes_own_flags_count() {
         let args = |list: &[&str]| list.iter().map(OsString::from).collect::<Vec<_>>();
