@@ -43,7 +43,7 @@ pub(super) fn install(dir: &Path, spec: &str, env: &mut BTreeMap<OsString, OsStr
 
 /// A path in NODE_OPTIONS. Node 12 and later read quotes and backslashes there as JSON writes them; older ones take a quote
 /// as part of the name, so that none stands where none is needed.
-fn quoted(path: &str) -> String {
+pub(crate) fn quoted(path: &str) -> String {
     if path.contains(|c: char| c.is_whitespace() || c == '"' || c == '\\') {
         return serde_json::to_string(path).expect("a text is always JSON");
     }
