@@ -113,7 +113,7 @@ impl Trial<'_> {
         }
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
-        let pss = watched.replicas.looks.pss;
+        let pss = watched.replicas.looks.pss.as_ref();
         let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
         instances.extend(processes);
