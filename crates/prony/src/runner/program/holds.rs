@@ -14,7 +14,11 @@ use serde_json::{Value, json};
 use super::held::HeldTimes;
 
 /// A function that is called more often is not held at its later ends.
-const MOST_HOLDS: usize = 100;
+pub const MOST_HOLDS: usize = 100;
+
+/// Why memory of a phase was not read where a call that ends another phase returned before the collection.
+const OVERTAKEN: &str = "a call that ends another phase returned in the same turn of the event loop, and only after the last \
+                         such call is memory read";
 
 /// One hold of one thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,16 +88,14 @@ impl Hold {
         self.collected = Some(took);
     }
 
+    /// Why its memory was not read; `None` where it was.
+    pub fn unread(&self) -> Option<String> {
+        let ended = || self.because.map_or("the program ended before", went_on).to_owned();
+        self.read.is_none().then(|| self.fault.clone().unwrap_or_else(ended))
+    }
+
     /// For the record.
     pub fn told(&self, phase: &str) -> Value {
-        let ended = |because: Because| match because {
-            Because::Go => "told to go on",
-            Because::Release => "told to go on, not to be held again",
-            Because::Stop => "told to stop",
-            Because::Unanswered => "nobody answered",
-            Because::Gone => "who held it went away",
-            Because::Later => "told to go on to the next turn of its event loop",
-        };
         json!({
             "phase": phase,
             "pid": self.source.pid,
@@ -104,10 +106,21 @@ impl Hold {
             "collected_ns": self.collected.map(Nanos::as_nanos),
             "settled": self.settled,
             "passed": self.passed,
-            "went_on": self.because.map(ended),
+            "went_on": self.because.map(went_on),
             "by_itself": matches!(self.because, Some(Because::Unanswered | Because::Gone)),
             "fault": self.fault,
         })
+    }
+}
+
+const fn went_on(because: Because) -> &'static str {
+    match because {
+        Because::Go => "told to go on",
+        Because::Release => "told to go on, not to be held again",
+        Because::Stop => "told to stop",
+        Because::Unanswered => "nobody answered",
+        Because::Gone => "who held it went away",
+        Because::Later => "told to go on to the next turn of its event loop",
     }
 }
 
@@ -258,7 +271,8 @@ impl Holds {
         hold.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
         if let Some((before, ..)) = self.put_off.insert(source, (index, plan, stop)) {
             // Of invocations that end within one turn only the last one's memory is read.
-            self.all[before].fault = None;
+            let another = self.all[before].phase != self.all[index].phase;
+            self.all[before].fault = another.then(|| OVERTAKEN.to_owned());
         }
     }
 
@@ -411,9 +425,13 @@ mod tests {
 
         /// A thread comes to stand, for the `number`-th time.
         fn stands(&mut self, number: u64, plan: AtEndSpec, stop: bool) {
+            self.stands_in(0, number, plan, stop);
+        }
+
+        fn stands_in(&mut self, phase: usize, number: u64, plan: AtEndSpec, stop: bool) {
             let held =
                 line(7, 0, 11, &format!(r#""probe":"held","call":"p","n":1,"hold":{number},"heap":{{"used":9}}"#));
-            let asked = Asked { phase: 0, ended: Nanos::from_millis(10), edge: 3, plan, stop };
+            let asked = Asked { phase, ended: Nanos::from_millis(10), edge: 3, plan, stop };
             self.holds.begin(&held, number, asked, &mut Idle);
         }
 
@@ -478,6 +496,22 @@ mod tests {
             (Nanos::from_millis(60), first.stood, Some(Nanos::from_millis(20)))
         );
         assert_eq!((second.end, second.edge, second.rest), (3, 9, Some(4)));
+    }
+
+    #[test]
+    fn phase_whose_collection_another_one_replaced_has_its_own_reason() {
+        let mut scene = Scene::new();
+        let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
+        for (number, phase) in [(1, 0), (2, 1)] {
+            scene.stands_in(phase, number, plan.clone(), false);
+            scene.says(&resumed("later"));
+        }
+        let unread = |scene: &Scene, at: usize| scene.holds.all[at].unread().unwrap();
+        assert!(unread(&scene, 0).contains("same turn of the event loop"), "{}", unread(&scene, 0));
+        assert!(unread(&scene, 1).contains("ended before its event loop turned"), "{}", unread(&scene, 1));
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        assert!(unread(&scene, 0).contains("same turn of the event loop"), "it was not read since");
     }
 
     #[test]

@@ -151,7 +151,7 @@ mod tests {
         tree.0 = Nanos::from_secs(1);
         assert_eq!(settling.due(false, &mut tree), [1]);
         let found = &settling.over[&1];
-        assert!(!found.result.settled && matches!(found.result.time, Reading::Missing(Why::Failed(_))));
+        assert!(!found.result.settled && matches!(found.result.time, Reading::Missing(Why::NotSettled(_))));
     }
 
     #[test]
