@@ -60,7 +60,8 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
             } else if kind.is_symlink() {
                 // What lies below the program's directory is met by its own name.
                 let target = fs::canonicalize(entry.path()).ok().filter(|target| target.is_dir());
-                let outside = target.filter(|target| !target.starts_with(&root));
+                let kernel = |target: &PathBuf| ["/proc", "/sys", "/dev"].iter().any(|top| target.starts_with(top));
+                let outside = target.filter(|target| !target.starts_with(&root) && !kernel(target));
                 devices.extend(outside.as_deref().and_then(device));
                 ahead.extend(outside);
             }

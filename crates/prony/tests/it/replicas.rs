@@ -189,7 +189,9 @@ fn none_of_them_is_a_level_and_the_plan_shows_them() {
     let data = bench.run(body);
     assert_eq!(data.trials.len(), 2);
     for trial in &data.trials {
-        let instances: BTreeSet<&str> = trial.phases[0].readings.keys().map(String::as_str).collect();
+        let named = trial.phases[0].readings.keys().map(String::as_str);
+        // Which short processes a sample finds is chance.
+        let instances: BTreeSet<&str> = named.filter(|name| !name.starts_with("process.")).collect();
         if trial.trial.variant == 0 {
             assert_eq!((instances, trial.effective["replicas"].is_null()), (BTreeSet::from([""]), true));
         } else {
