@@ -41,12 +41,13 @@ fn errors(trial: &TrialRecord) -> &str {
     trial.effective["output"]["stderr"]["first"].as_str().unwrap()
 }
 
-/// A figure; `None` where it is missing because it is not permitted.
+/// A figure; `None` where it is missing because it is not permitted, or a process ended while it was read.
 fn permitted(trial: &TrialRecord, phase: &str, key: MetricKey) -> Option<f64> {
     let phase = trial.phases.iter().find(|found| found.name == phase).unwrap();
     match phase.reading(key) {
         Some(Reading::Measured(value)) => Some(*value),
         Some(Reading::Missing(Why::NotPermitted(_))) => None,
+        Some(Reading::Missing(Why::Failed(why))) if why.contains("No such process") => None,
         other => panic!("{other:?}"),
     }
 }
