@@ -268,7 +268,8 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             Shape::Flag,
             "true",
             "`false` keeps command lines, variables and texts of programs out of the results database, and the text of this \
-             file; `prony run --resume` then needs the file. Titles, labels of levels and what programs print are kept.",
+             file; `prony run --resume` then needs the file. Titles, labels of levels, names of processes and what \
+             programs print are kept.",
         ),
     ]],
     rest: None,
