@@ -70,15 +70,11 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     bounded(&first, &wanted.settings)?;
     let shelf = Shelf::default();
     let mut prober = match resume {
-        Some(run) => Prober::resume(&shelf, run, means.lend())?,
-        None => {
-            let mut experiment =
-                first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
-            experiment.admit(&first, 0);
-            Prober::begin(&shelf, experiment, means.lend())?
-        }
+    let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
+    experiment.admit(&first, 0);
+        Some(run) => Prober::resume(&shelf, run, experiment, &wanted.file, means.lend())?,
+        None => Prober::begin(&shelf, experiment, means.lend())?,
     };
-    stages.source.must_be(prober.experiment(), prober.run(), &wanted.file)?;
     prober.note(&json!({ "search": "grow", "wanted": wanted }))?;
     let mut grown = Vec::new();
     for variant in first.variants() {

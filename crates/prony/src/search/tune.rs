@@ -62,16 +62,16 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     base.ends_are_sound(&source)?;
     let shelf = Shelf::default();
     let prober = match resume {
-        Some(run) => Prober::resume(&shelf, run, means.lend())?,
-        None => Prober::begin(&shelf, empty(&first, &base, &wanted), means.lend())?,
+        Some(run) => Prober::resume(&shelf, run, empty, &wanted.file, means.lend())?,
+        None => Prober::begin(&shelf, empty, means.lend())?,
     };
-    source.must_be(prober.experiment(), prober.run(), &wanted.file)?;
     let confirm = blocks_of_confirmation(&wanted, &first);
     let arms = if first.compare().twice { 3 } else { 2 };
     let tune = Tune::new(Settings {
         ranges: base.ranges.clone(),
         default: base.default.clone(),
         grid: wanted.grid,
+    let empty = empty(&first, &base, &wanted);
         resolution: wanted.resolution,
         maximize: wanted.maximize,
         max_trials: wanted.max_trials,

@@ -64,3 +64,29 @@ fn a_duel_is_an_ordinary_experiment_of_two() {
     assert_eq!(duel.compare().primary.as_ref(), Some(&metric));
     assert!(duel.variants().iter().all(|variant| variant.blocks == Blocks { min: 6, max: 30 }));
 }
+
+#[test]
+fn a_search_goes_on_with_the_commands_of_its_file_under_the_numbers_of_the_record() {
+    let at = |n: u32| {
+        let text =
+            "[factors]\nn = [1]\n[observe]\nrecord_commands = false\n[program.x]\ncommand = [\"cmd\", \"{n}\"]\n";
+        sound_with(text, &Overrides { set: vec![("n".to_owned(), vec![n.to_string()])], ..Overrides::default() })
+    };
+    let words = |experiment: &Experiment, id: usize| {
+        let program = experiment.variants()[id].spec.subject.program();
+        program.map(|program| program.command.words()).unwrap_or_default()
+    };
+    let mut grown = at(1).emptied("search".to_owned());
+    assert_eq!([80, 1, 40].map(|n| grown.admit(&at(n), 0)), [0, 1, 2]);
+    let recorded = grown.recorded().into_owned();
+    let mut first = at(1).emptied("search".to_owned());
+    first.admit(&at(1), 0);
+    let mut resumed = first.continuing(&recorded);
+    assert_eq!(resumed.source(), at(1).source());
+    assert_eq!(words(&resumed, 1), ["cmd", "1"], "its own come from the file");
+    assert_ne!(words(&resumed, 0), ["cmd", "80"], "the record has none");
+    assert_eq!([80, 1, 40, 160].map(|n| resumed.admit(&at(n), 0)), [0, 1, 2, 3]);
+    assert_eq!([0, 1, 2].map(|id| words(&resumed, id)), [["cmd", "80"], ["cmd", "1"], ["cmd", "40"]]);
+    grown.admit(&at(160), 0);
+    assert_eq!(resumed, grown);
+}
