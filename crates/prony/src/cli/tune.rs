@@ -79,6 +79,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let tuned = arguments.search.open("tune", || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
+    tuned.cleaned()?;
     Ok(if tuned.is_good() { Answer::Yes } else { Answer::No })
 }
 

@@ -259,17 +259,16 @@ impl<'a> Prober<'a> {
         writeln!(file, "{entry}").map_err(|source| Error::Write { what, source })
     }
 
-    /// Ends the run.
+    /// Ends the run; what went wrong in a `cleanup` is in the summary.
     ///
     /// # Errors
-    /// Where a program's `cleanup` fails, or the database refuses.
+    /// Where the database refuses.
     pub fn end(mut self) -> Result<Summary, Error> {
-        if let Some(lab) = &self.lab {
-            trial::clean_up(lab)?;
-        }
+        let cleaned = self.lab.as_ref().map_or(Ok(()), trial::clean_up);
+        self.summary.unclean = cleaned.err().map(|error| error.to_string());
         self.database.sync_every(Duration::ZERO)?;
         self.database.extend_run(self.run, &self.experiment, self.position)?;
-        let Summary { ok, failed, interrupted, .. } = self.summary.clone();
+        let Summary { ok, failed, interrupted, .. } = self.summary;
         let status = if interrupted { RunStatus::Interrupted } else { RunStatus::Done };
         self.database.end_run(self.run, status, unix_ms())?;
         self.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });

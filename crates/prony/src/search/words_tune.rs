@@ -125,7 +125,7 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
         lines.push(format!("the winner did not finish in {died} of {trials} fresh trials"));
     }
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| kept(constraint, bound)));
-    if confirmed.interrupted {
+    if confirmed.summary.interrupted {
         lines.push(format!(
             "interrupted; `prony run --resume {run}` goes on with the fresh blocks, `prony show {run}` tells"
         ));

@@ -483,3 +483,20 @@ fn mistakes_of_a_search_are_told_before_anything_runs() {
     let (code, _, errors) = bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], &OVER[..]].concat());
     assert!(code == Some(2) && errors.contains("`--only size=1`"), "{errors}");
 }
+
+#[test]
+fn a_cleanup_that_fails_ends_no_search_early() {
+    let bench = Bench::new(&EDGES.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100", "-q"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");
+    assert!(said.contains(" 37 ") && bench.run(1).head.status == RunStatus::Done, "{said}");
+
+    let bench = Bench::new(&BOWL.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));
+    let arguments = ["tune", "x.toml", "--minimize", "work.time", "--max-trials", "60", "--confirm", "6"];
+    let (code, said, errors) = bench.prony(&[&arguments[..], &OVER].concat());
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");
+    assert!(said.contains("winner: ") && said.contains("is faster than"), "{said}");
+    assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Done, RunStatus::Done]);
+}
