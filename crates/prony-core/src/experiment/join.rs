@@ -81,6 +81,8 @@ impl Experiment {
     pub fn duel(&self, baseline: usize, rival: usize, metric: &MetricName, blocks: Blocks) -> Self {
         let mut duel = self.emptied(self.title.clone());
         duel.explores = false;
+        // The tables and metrics for which they are counted are not the duel's.
+        duel.observe.syncs = Some(self.counts_syncs());
         duel.seed = duel.seed.wrapping_add(1);
         for id in [baseline, rival] {
             duel.admit(self, id);

@@ -1,7 +1,9 @@
 //! Experiments that grow by variants, and duels of two of them.
 
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::experiment::design::Blocks;
+use crate::experiment::design::{Blocks, CellPart, Column, Expr, Statistic, TableSpec};
 
 const TEXT: &str = r#"
 [experiment]
@@ -89,4 +91,30 @@ fn a_search_goes_on_with_the_commands_of_its_file_under_the_numbers_of_the_recor
     assert_eq!([0, 1, 2].map(|id| words(&resumed, id)), [["cmd", "80"], ["cmd", "1"], ["cmd", "40"]]);
     grown.admit(&at(160), 0);
     assert_eq!(resumed, grown);
+}
+
+#[test]
+fn a_duel_counts_syncs_as_the_search_does() {
+    let text = "[factors]\nn = [1, 2]\n[program.x]\ncommand = [\"cmd\", \"{n}\"]\n";
+    let experiment = sound_with(text, &Overrides::default());
+    let table = |metric: &str| TableSpec {
+        title: None,
+        select: BTreeMap::new(),
+        rows: vec!["n".to_owned()],
+        tables: Vec::new(),
+        columns_by: Vec::new(),
+        columns: vec![Column {
+            title: metric.to_owned(),
+            parts: vec![CellPart::Figure { expr: Expr::Metric(metric.parse().unwrap()), format: None }],
+        }],
+        statistic: Statistic::Median,
+    };
+    let counts = |bound: &str| {
+        let mut search = experiment.emptied("search".to_owned()).showing(vec![table("run.time"), table(bound)]);
+        assert_eq!([0, 1].map(|id| search.admit(&experiment, id)), [0, 1]);
+        let duel = search.duel(0, 1, &"run.time".parse().unwrap(), Blocks { min: 6, max: 6 });
+        assert_eq!(search.counts_syncs(), duel.counts_syncs(), "{bound}");
+        duel.counts_syncs()
+    };
+    assert!(counts("run.fsyncs") && !counts("run.cpu"));
 }
