@@ -149,7 +149,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     }
     let mut observer: Box<dyn Observer> =
         if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
-    let (run, summary) = match arguments.resume {
+    let (run, ended) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
         None => fresh(arguments, interrupt, &mut *observer)?,
     };
@@ -164,19 +164,21 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if let Some(file) = &arguments.summary {
         append_summary(arguments, run, &gates, file)?;
     }
-    summary.cleaned()?;
-    Ok(answer(&summary, &gates, arguments.fail_unsure))
+    ended.cleaned()?;
+    // A resumed run's trials of earlier sessions count as those of this one.
+    let head = Database::open(&arguments.database.database)?.run(run)?;
+    Ok(answer(ended.interrupted, head.finished.saturating_sub(head.ok), &gates, arguments.fail_unsure))
 }
 
 /// What the command ends with: "no" before "cannot judge", since one failure of the change is enough. A failed trial that
 /// no gate speaks of counts as without gates.
-fn answer(summary: &Summary, gates: &[Verdicted], fail_unsure: bool) -> Answer {
+fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool) -> Answer {
     let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
     let no = any(gate::Answer::Fails) || fail_unsure && any(gate::Answer::Unsure);
-    match (summary.interrupted || no, any(gate::Answer::CannotJudge)) {
+    match (interrupted || no, any(gate::Answer::CannotJudge)) {
         (true, _) => Answer::No,
         (false, true) => Answer::CannotJudge,
-        (false, false) if summary.failed > 0 => Answer::No,
+        (false, false) if failed > 0 => Answer::No,
         (false, false) => Answer::Yes,
     }
 }
@@ -249,8 +251,7 @@ fn resume(
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });
-        let failed = head.finished.saturating_sub(head.ok);
-        return Ok((head.id, Summary { failed, ..Summary::default() }));
+        return Ok((head.id, Summary::default()));
     }
     database.take_run(head.id)?;
     let recorded = database.load_run(head.id)?.experiment;
