@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use prony_core::experiment::format::format_value;
 use prony_core::metric::MetricName;
+use prony_core::outcome::Outcome;
 use prony_core::reading::Reading;
-use prony_core::stats::summary;
 use prony_core::stats::verdict::RatioInterval;
+use prony_core::stats::{Summary, summary};
 use serde_json::{Value, json};
 
 use super::choice::{DatabaseArg, RunChoice, known_metric};
@@ -137,7 +138,7 @@ fn row(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>, lin
     })
 }
 
-/// Two runs as a document: medians of each variant that is in the first, and what differs; no verdict.
+/// Two runs as a document: medians of each variant that is in the first, how its trials ended, and what differs; no verdict.
 fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
     let declared = verdicts::declared(&a.experiment);
     let metrics = if metrics.is_empty() { &declared } else { metrics };
@@ -147,8 +148,13 @@ fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
         let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
         for metric in metrics {
             let found = [Some((a, variant.id)), other.map(|other| (b, other.id))].map(|of| {
-                let all = summary(&values(of?.0, of?.1, metric))?;
-                Some(json!({ "median": all.median, "min": all.min, "max": all.max, "n": all.n }))
+                let (data, variant) = of?;
+                let all = summary(&values(data, variant, metric));
+                let value = |of: fn(&Summary) -> f64| all.as_ref().map(of);
+                Some(json!({
+                    "median": value(|all| all.median), "min": value(|all| all.min), "max": value(|all| all.max),
+                    "n": all.map_or(0, |all| all.n), "outcomes": outcomes(data, variant),
+                }))
             });
             rows.push(json!({ "variant": name, "metric": metric.to_string(), "runs": found }));
         }
@@ -230,19 +236,25 @@ fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let values = values(data, variant, metric);
     let unit = metric.key.metric.unit();
     let text = |value: f64| format_value(value, unit, None);
-    match summary(&values) {
-        Some(all) => format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()),
-        None => unfinished(data, variant),
-    }
+    let figure = summary(&values)
+        .map(|all| format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()));
+    let said: Vec<String> = figure.into_iter().chain(unfinished(data, variant)).collect();
+    if said.is_empty() { "-".to_owned() } else { said.join(", ") }
 }
 
-/// How the trials ended that have no figure (METHOD 1.3).
-fn unfinished(data: &RunData, variant: usize) -> String {
-    let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant && !trial.ending.outcome.is_ok());
-    let mut ways: BTreeMap<String, usize> = BTreeMap::new();
-    trials.for_each(|trial| *ways.entry(trial.ending.outcome.to_string()).or_default() += 1);
-    let said: Vec<String> = ways.iter().map(|(way, count)| format!("{count} {way}")).collect();
-    if said.is_empty() { "-".to_owned() } else { said.join(", ") }
+/// How many trials ended in which way that is not well (METHOD 1.3).
+fn unfinished(data: &RunData, variant: usize) -> Vec<String> {
+    let ways = outcomes(data, variant).into_iter().filter(|(way, _)| *way != Outcome::Ok.to_string());
+    ways.map(|(way, count)| format!("{count} {way}")).collect()
+}
+
+/// How many trials ended in which way.
+fn outcomes(data: &RunData, variant: usize) -> BTreeMap<String, usize> {
+    let mut ways = BTreeMap::new();
+    for trial in data.trials.iter().filter(|trial| trial.trial.variant == variant) {
+        *ways.entry(trial.ending.outcome.to_string()).or_default() += 1;
+    }
+    ways
 }
 
 /// Everything about host, versions and experiment that is not the same in both.

@@ -397,6 +397,27 @@ fn gate_at_the_command_line_exits_with_its_answer() {
 }
 
 #[test]
+fn runs_side_by_side_show_failed_trials_beside_the_figures_of_the_others() {
+    let bench = Bench::new();
+    let body = "[compare]\nblocks = 6\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ndirectory = \".\"\n\
+                copy = \"none\"\ncommand = \"echo >> count; test $(wc -l < count) -eq 1 || kill -SEGV $$\"\n";
+    std::fs::write(bench.path("some.toml"), body).unwrap();
+    for _ in 0..2 {
+        assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(1));
+    }
+    let compared = ["compare", "1", "2", "--metric", "run.time"];
+    let said = String::from_utf8(bench.prony(&compared).stdout).unwrap();
+    assert!(said.contains("n=1, 5 crashed (signal 11)"), "{said}");
+    assert!(said.contains("6 crashed (signal 11)"), "{said}");
+    let output = bench.prony(&[&compared[..], &["--json"]].concat());
+    let runs = serde_json::from_slice::<Value>(&output.stdout).unwrap()["figures"][0]["runs"].clone();
+    assert!(runs[0]["n"] == 1 && runs[0]["median"].is_number(), "{runs}");
+    assert_eq!(runs[0]["outcomes"], json!({ "crashed (signal 11)": 5, "ok": 1 }));
+    assert!(runs[1]["n"] == 0 && runs[1]["median"].is_null(), "{runs}");
+    assert_eq!(runs[1]["outcomes"], json!({ "crashed (signal 11)": 6 }));
+}
+
+#[test]
 fn exit_code_of_a_resumed_run_counts_the_trials_of_all_its_sessions() {
     let bench = Bench::new();
     let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ncommand = \"exit 3\"\n";
