@@ -200,7 +200,7 @@ mod tests {
         }
         let found = found(&experiment, &all);
         assert_eq!(found.len(), 1, "{found:?}");
-        let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, the first: `map full` (and 5 more trials)";
+        let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, most often: `map full` (and 5 more trials)";
         assert_eq!(found[0].message, message);
     }
 
