@@ -8,7 +8,7 @@ use prony_core::experiment::design::Experiment;
 use prony_core::metric::MetricName;
 use prony_core::plan::{Outline, VariantOutline, outline};
 use prony_core::stats::blocks_before_any_verdict;
-use prony_core::units::{Bytes, Nanos, parse_time};
+use prony_core::units::{Bytes, Nanos, parse_span};
 
 use super::choice::DatabaseArg;
 use super::run::OverrideArguments;
@@ -33,7 +33,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArg,
     /// Say what this time buys, as `20 min`: blocks, whether they suffice for a verdict, the minimum detectable effect
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "blocks")]
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "blocks")]
     budget: Option<Nanos>,
     /// Where `prony run --scratch` would put stores; the database's folder unless told
     #[arg(long, value_name = "DIR")]

@@ -10,7 +10,7 @@ use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::plan;
-use prony_core::units::{Nanos, parse_time};
+use prony_core::units::{Nanos, parse_span};
 use prony_probe::clock::monotonic;
 
 use super::choice::{DatabaseArg, SharedArg};
@@ -57,7 +57,7 @@ pub struct Arguments {
     #[arg(long, short)]
     quiet: bool,
     /// Run as many blocks as fit into this time, as `20 min`, until every comparison is decided
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["blocks", "resume"])]
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["blocks", "resume"])]
     budget: Option<Nanos>,
     /// Exit with 1 where a verdict says so, as 'write.time slower 5%', or where a trial of the variant failed by its own
     /// doing; with 2 where nothing can be judged, since a trial of the baseline failed or the machine ended one; may be

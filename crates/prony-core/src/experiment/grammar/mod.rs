@@ -185,7 +185,7 @@ pub(crate) static COMPARE: TableShape = TableShape {
         ),
         optional(
             "budget",
-            Shape::Time,
+            Shape::Span,
             "none: `blocks` says how many run",
             "The time that the run has, as `20 min`: as many blocks run as it holds, instead of `blocks`, until every \
              comparison is decided; of a range in `blocks` the least still holds for the first interim analysis.",
