@@ -15,6 +15,7 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::report::facts_lines;
 use crate::results::{Database, RunData};
+use crate::screen::one_line;
 use crate::verdicts::names;
 use crate::verdicts::observe::figure;
 use crate::verdicts::{self, Beside, Line, Pair};
@@ -78,12 +79,12 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
     for metric in &metrics {
         if as_declared && declared.contains(metric) {
             let ours = judged.lines.iter().filter(|line| line.pair.metric == *metric);
-            ours.for_each(|line| text += &format!("{}\n", line.sentence));
+            ours.for_each(|line| text += &format!("{}\n", one_line(&line.sentence)));
             continue;
         }
         let beside =
             if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
-        beside.iter().for_each(|beside| text += &format!("{}\n", shown(beside)));
+        beside.iter().for_each(|beside| text += &format!("{}\n", one_line(&shown(beside))));
         text += "no verdict: the experiment did not declare this comparison, and chose its blocks for another; ";
         text += "intervals are at 95 % each, uncorrected\n";
     }
@@ -218,7 +219,7 @@ fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<
         let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
         for metric in metrics {
             let theirs = other.map_or_else(|| "no such variant".to_owned(), |other| cell(b, other.id, metric));
-            grid.add_row([name.clone(), metric.to_string(), cell(a, variant.id, metric), theirs]);
+            grid.add_row([one_line(&name), metric.to_string(), cell(a, variant.id, metric), theirs]);
         }
     }
     let mut text = format!("{grid}\nmedians, in brackets the least and the greatest trial\n");
@@ -273,10 +274,10 @@ fn differences(a: &RunData, b: &RunData) -> String {
     let (ours, theirs) = (facts(a), facts(b));
     let mut text = String::new();
     for line in ours.iter().filter(|line| !theirs.contains(line)) {
-        text += &format!("only run {}: {line}\n", a.head.id);
+        text += &format!("only run {}: {}\n", a.head.id, one_line(line));
     }
     for line in theirs.iter().filter(|line| !ours.contains(line)) {
-        text += &format!("only run {}: {line}\n", b.head.id);
+        text += &format!("only run {}: {}\n", b.head.id, one_line(line));
     }
     if a.experiment.source() != b.experiment.source() {
         text += "the experiment's text differs\n";

@@ -353,6 +353,33 @@ fn what_names_and_programs_hold_never_acts_on_a_terminal() {
     own_colours_stay(&place);
 }
 
+#[test]
+fn labels_with_line_feeds_begin_no_lines_of_output() {
+    let place = Place::new();
+    let body = "[factors]\nn = [1]\nlevel = [\"a\", \"b\\nFORGED\"]\n[compare]\nblocks = 6\nbaseline = { level = \"b\\nFORGED\" }\n\
+                [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"false\", \"{level}\", \"{n}\"]\n";
+    fs::write(place.path("h.toml"), body).unwrap();
+    let exec = words("exec -q -r 6 --name a --name");
+    let exec = [exec, vec!["b\nFORGED".into()], words("-- false --vs false")].concat();
+    let lines = [
+        "check h.toml",
+        "run h.toml --quiet",
+        "run h.toml --quiet",
+        "show",
+        "compare",
+        "compare --metric run.cpu",
+        "compare 1 2",
+        "grow h.toml -q --raise n=1..2",
+    ];
+    for line in lines.map(words).into_iter().chain([exec]) {
+        let output = place.run(&line);
+        sound(&output, &line);
+        let said = text(&output.stdout);
+        assert!(said.contains("\\nFORGED"), "{line:?}: {said}");
+        assert!(!said.lines().any(|line| line.trim_start().starts_with("FORGED")), "{line:?}: {said}");
+    }
+}
+
 fn own_colours_stay(place: &Place) {
     let shown = text(&place.run(&words("show 1")).stdout);
     assert!(shown.contains("\\u{1b}[2J"), "{shown}");
