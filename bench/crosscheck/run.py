@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Crosscheck: prony against instruments that others wrote, on programs of fixed work.
 
-    bench/crosscheck/run.py [--only TEXT] [--pairs 10,20,40] [--seed N]      # after `cargo build --release -p prony`
+    bench/crosscheck/run.py [--only TEXT] [--pairs 10,20,40,80] [--seed N]      # after `cargo build --release -p prony`
 
 Each round runs every program once under prony and once under each outside instrument, in random order; what a program
 or its runtime reports of itself (VmHWM, smaps, --trace-gc) is read from the very run that prony measured. A line is one
@@ -50,7 +50,8 @@ def hyperfine(command):
     with open("hyperfine.json", encoding="utf8") as file:
         result = json.load(file)["results"][0]
     # Its user and system times are means; so that all three are of the same runs, the wall time is too.
-    return {"wall": result["mean"], "user": result["user"], "system": result["system"]}
+    cpu = result["user"] + result["system"]
+    return {"wall": result["mean"], "user": result["user"], "system": result["system"], "cpu": cpu}
 
 
 def gnu_time(command):
@@ -144,9 +145,13 @@ def programs(folder):
     return [
         Program("compute", [work, "compute", "400000000"], [
             ("wall time", "run.wall", 1e-9, hyperfine, "wall"),
+            ("CPU time", "run.cpu", 1e-9, hyperfine, "cpu"),
             ("CPU time in user mode", "run.cpu.user", 1e-9, hyperfine, "user"),
         ]),
-        Program("calls", [work, "calls", "6000000"], [("CPU time in the kernel", "run.cpu.system", 1e-9, hyperfine, "system")]),
+        Program("calls", [work, "calls", "6000000"], [
+            ("CPU time", "run.cpu", 1e-9, hyperfine, "cpu"),
+            ("CPU time in the kernel", "run.cpu.system", 1e-9, hyperfine, "system"),
+        ]),
         Program("memory", [work, "memory", "300"], memory),
         Program("switches", [work, "switches", "2000"], [
             ("voluntary context switches", "run.switches.voluntary", 1, gnu_time, "switches"),
@@ -222,7 +227,7 @@ def row(program, line, pairs, alpha):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="programs whose name holds this text")
-    parser.add_argument("--pairs", default="10,20,40", help="numbers of pairs after which lines are judged")
+    parser.add_argument("--pairs", default="10,20,40,80", help="numbers of pairs after which lines are judged")
     parser.add_argument("--seed", type=int, default=1, help="seed of the order of instruments")
     parser.add_argument("--prony", default=os.path.join(HERE, "../../target/release/prony"), help="the binary")
     wanted = parser.parse_args()
@@ -242,6 +247,8 @@ def main():
         verdicts = [verdict for program in programs(folder) if wanted.only in program.name
                     for verdict in one_program(program, prony, analyses)]
         os.chdir("/")
+    if not verdicts:
+        raise CannotRun(f"no program's name holds `{wanted.only}`")
     counts = ", ".join(f"{verdicts.count(name)} {name}" for name in ("agrees", "differs", "inconclusive"))
     print(f"\n{len(verdicts)} lines: {counts}; load {os.getloadavg()[0]:.2f}")
     return 0 if all(verdict == "agrees" for verdict in verdicts) else 1
@@ -265,6 +272,7 @@ def one_program(program, prony, analyses):
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except CannotRun as error:
-        print(f"error: {error}", file=sys.stderr)
+    except (CannotRun, AttributeError, KeyError, ValueError, OSError) as error:
+        # The others: an instrument printed something else than is expected of it.
+        print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
         sys.exit(2)

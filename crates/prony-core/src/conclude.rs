@@ -50,28 +50,35 @@ pub fn conclude(
     ending: Ending,
     observed: Vec<Observed>,
 ) -> (Ending, Vec<PhaseRecord>) {
-    let outcome = ending.outcome;
     let spec = |one: &Observed| specs.iter().find(|spec| spec.name == one.phase.name);
     let too_many = |one: &Observed| !spec(one).is_some_and(is_of_calls) && too_many_errors(one, allowed);
-    let first = observed.iter().find(|one| too_many(one));
-    let ending = match first {
-        Some(one) => with_errors(ending, one, allowed),
-        None => ending,
+    // Phases of a program may overlap, and stand in the file in any order.
+    let first = observed.iter().filter(|one| too_many(one)).min_by_key(|one| one.phase.begin);
+    let Some(first) = first else {
+        let outcome = ending.outcome;
+        let completed = observed.into_iter();
+        return (ending, completed.map(|one| completed_as(completion(one.reached, outcome), one)).collect());
     };
-    let mut earlier = false;
+    let (since, failed, before) = (first.phase.begin, first.phase.name.clone(), ending.outcome);
+    let ending = with_errors(ending, first, allowed);
     let completed = observed.into_iter().map(|one| {
-        let failed = too_many(&one);
-        let completion = match completion(one.reached, outcome) {
-            // Later phases work on what the failed operations left behind.
-            Completion::Complete if earlier => Completion::AfterFailure,
-            Completion::Complete if failed && !spec(&one).is_some_and(is_bounded_by_time) => Completion::Failed,
+        let itself = one.phase.name == failed;
+        // The end of the subject ends the phase that failed too; every other such phase is judged by what that makes of
+        // the trial.
+        let completion = match completion(one.reached, if itself { before } else { ending.outcome }) {
+            Completion::Complete if itself && spec(&one).is_some_and(is_bounded_by_time) => Completion::Complete,
+            Completion::Complete if itself => Completion::Failed,
+            Completion::Complete if one.phase.end > since => Completion::AfterFailure,
             completion => completion,
         };
-        earlier |= failed;
-        PhaseRecord { completion, ..one.phase }
+        completed_as(completion, one)
     });
     let completed = completed.collect();
     (ending, completed)
+}
+
+fn completed_as(completion: Completion, one: Observed) -> PhaseRecord {
+    PhaseRecord { completion, ..one.phase }
 }
 
 /// A phase is complete where its own end was reached, and where that end is the subject's, only if the outcome is ok.
@@ -95,13 +102,15 @@ fn is_of_calls(spec: &PhaseSpec) -> bool {
     matches!(&spec.action, Action::Observe(observe) if observe.call().is_some())
 }
 
+/// A number of operations; `None` where it was not measured, or a program wrote what is no number of operations.
 fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
-    Some(*phase.reading(MetricKey::amount(metric))?.measured()? as u64)
+    let number = *phase.reading(MetricKey::amount(metric))?.measured()?;
+    (number.is_finite() && number >= 0.0).then_some(number as u64)
 }
 
 /// Operations of a phase that were offered, done or not; `None` where nobody counted both.
 pub fn offered(phase: &PhaseRecord) -> Option<u64> {
-    Some(count(phase, Metric::Operations)? + count(phase, Metric::Errors)?)
+    Some(count(phase, Metric::Operations)?.saturating_add(count(phase, Metric::Errors)?))
 }
 
 fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
@@ -115,9 +124,10 @@ fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending
     let errors = count(phase, Metric::Errors).unwrap_or(0);
     let of = offered(phase).map(|offered| format!(" of {offered}")).unwrap_or_default();
     let of_the_disk = |text: &&String| one.disk_full > 0 && text.contains("disk full");
-    let text = phase.errors.keys().find(of_the_disk).or(phase.errors.keys().next());
-    let first = text.map(|text| format!(", the first: {text}")).unwrap_or_default();
-    let shown = format!("{errors}{of} operations of `{}` failed, and {allowed} may fail{first}", phase.name);
+    let most = phase.errors.iter().max_by_key(|(_, times)| **times).map(|(text, _)| text);
+    let text = phase.errors.keys().find(of_the_disk).or(most);
+    let cause = text.map(|text| format!(", most often: {text}")).unwrap_or_default();
+    let shown = format!("{errors}{of} operations of `{}` failed, and {allowed} may fail{cause}", phase.name);
     let mut evidence = ending.evidence;
     if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
         evidence.push(shown);
@@ -186,6 +196,12 @@ mod tests {
         Observed::new(phase, reached)
     }
 
+    /// From one second to another.
+    fn at(seconds: (u64, u64), one: Observed) -> Observed {
+        let (begin, end) = (Some(Nanos::from_secs(seconds.0)), Some(Nanos::from_secs(seconds.1)));
+        Observed { phase: PhaseRecord { begin, end, ..one.phase }, ..one }
+    }
+
     fn ending(outcome: Outcome) -> Ending {
         Ending { outcome, phase: None, after: Nanos::ZERO, evidence: Vec::new() }
     }
@@ -213,9 +229,9 @@ mod tests {
         let specs = ["load", "write", "read"].map(|name| spec(name, Amount::Records));
         let of = |allowed, failed| {
             let phases = vec![
-                observed("load", Reached::OwnEnd, Some((100, 0))),
-                observed("write", Reached::OwnEnd, Some((100 - failed, failed))),
-                observed("read", Reached::OwnEnd, Some((100, 0))),
+                at((0, 1), observed("load", Reached::OwnEnd, Some((100, 0)))),
+                at((1, 4), observed("write", Reached::OwnEnd, Some((100 - failed, failed)))),
+                at((4, 5), observed("read", Reached::OwnEnd, Some((100, 0)))),
             ];
             let (ending, phases) = conclude(&specs, allowed, ending(Outcome::Ok), phases);
             (ending, completions(&phases))
@@ -226,7 +242,7 @@ mod tests {
         let (how, completed) = of(none, 1);
         assert_eq!((how.outcome, how.phase.as_deref()), (Outcome::Failed { code: None }, Some("write")));
         assert_eq!(how.after, Nanos::from_secs(3));
-        assert_eq!(how.evidence, ["1 of 100 operations of `write` failed, and none may fail, the first: no space"]);
+        assert_eq!(how.evidence, ["1 of 100 operations of `write` failed, and none may fail, most often: no space"]);
         assert_eq!(completed, [Complete, Failed, AfterFailure]);
         assert_eq!(of(AllowedErrors::Count(1), 1).1, [Complete; 3]);
         assert_eq!(of(AllowedErrors::Count(1), 2).1, [Complete, Failed, AfterFailure]);
@@ -235,10 +251,46 @@ mod tests {
     }
 
     #[test]
+    fn phases_that_contain_or_follow_failed_operations_do_not_count_whatever_their_order_in_the_file() {
+        let before = || at((0, 1), observed("before", Reached::OwnEnd, None));
+        let work = || at((1, 3), observed("work", Reached::OwnEnd, Some((90, 10))));
+        let around = || at((0, 4), observed("around", Reached::OwnEnd, None));
+        let run = || at((0, 5), observed("run", Reached::SubjectEnd, None));
+        let of = |phases: Vec<Observed>| {
+            let (how, phases) = conclude(&[], AllowedErrors::default(), ending(Outcome::Ok), phases);
+            assert_eq!(how.outcome, Outcome::Failed { code: None });
+            phases.into_iter().map(|phase| (phase.name, phase.completion)).collect::<BTreeMap<String, Completion>>()
+        };
+        let found = of(vec![before(), work(), around(), run()]);
+        use Completion::{AfterFailure, Complete, Failed, Partial};
+        let told = ["before", "work", "around", "run"].map(|name| found[name]);
+        assert_eq!(told, [Complete, Failed, AfterFailure, Partial]);
+        assert_eq!(of(vec![run(), around(), work(), before()]), found);
+        let by_the_end = || at((1, 5), observed("work", Reached::SubjectEnd, Some((90, 10))));
+        let found = of(vec![by_the_end(), run()]);
+        assert_eq!([found["work"], found["run"]], [Failed, Partial], "its counts are counts of what it did");
+    }
+
+    #[test]
+    fn what_a_program_wrote_as_numbers_of_operations_is_taken_for_what_it_is() {
+        let phase = |ok: f64, errors: f64| {
+            let figure = |metric, n| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(n));
+            let mut one = observed("work", Reached::OwnEnd, None);
+            let readings = [figure(Metric::Operations, ok), figure(Metric::Errors, errors)];
+            one.phase.readings = BTreeMap::from([(String::new(), BTreeMap::from(readings))]);
+            one.phase
+        };
+        assert_eq!(offered(&phase(1e30, 5.0)), Some(u64::MAX));
+        assert_eq!([offered(&phase(1.0, -5.0)), offered(&phase(f64::NAN, 0.0))], [None, None]);
+    }
+
+    #[test]
     fn phase_bounded_by_time_keeps_its_rate_of_what_succeeded() {
         let specs = [spec("mix", Amount::Duration(Nanos::from_secs(1))), spec("read", Amount::Records)];
-        let phases =
-            vec![observed("mix", Reached::OwnEnd, Some((90, 10))), observed("read", Reached::OwnEnd, Some((100, 0)))];
+        let phases = vec![
+            at((0, 1), observed("mix", Reached::OwnEnd, Some((90, 10)))),
+            at((1, 2), observed("read", Reached::OwnEnd, Some((100, 0)))),
+        ];
         let (how, phases) = conclude(&specs, AllowedErrors::default(), ending(Outcome::Ok), phases);
         assert_eq!(how.outcome, Outcome::Failed { code: None });
         assert_eq!(completions(&phases), [Completion::Complete, Completion::AfterFailure]);

@@ -14,6 +14,9 @@ const PREFIX: &str = "process.";
 /// The instance that has what the tree used and no process was seen to use.
 pub const NOT_ATTRIBUTED: &str = "process.not attributed";
 
+/// What has more than this part of the tree's CPU time, or of its memory, is worth naming.
+pub const PART: f64 = 0.10;
+
 /// How many processes of one role and command have a name of their own.
 pub const NUMBERED: usize = 8;
 

@@ -40,6 +40,11 @@ pub enum Why {
         /// Of so many.
         of: u64,
     },
+    /// A sign of activity was still active when the phase ended: the time until it was quiet is longer than any that was
+    /// measured.
+    NotSettled(String),
+    /// It was measured and is no figure: the text says what of the trial rules it out.
+    DoesNotCount(String),
     /// The attempt to read it failed; the text is the cause.
     Failed(String),
 }
@@ -79,6 +84,8 @@ impl fmt::Display for Why {
             Self::NotApplicable => f.write_str("not applicable"),
             Self::TooFew { have, need } => write!(f, "too few samples: {have} of {need}"),
             Self::Infinite { failed, of } => write!(f, "infinite: {failed} of {of} operations failed"),
+            Self::NotSettled(text) => write!(f, "not settled {text}"),
+            Self::DoesNotCount(text) => write!(f, "does not count: {text}"),
             Self::Failed(text) => write!(f, "failed: {text}"),
         }
     }

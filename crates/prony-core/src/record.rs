@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::experiment::spec::{Sign, is_not_settled};
+use crate::experiment::spec::Sign;
 use crate::finding::Finding;
 use crate::metric::{Metric, MetricKey, MetricName};
 use crate::outcome::{Ending, Outcome};
@@ -45,12 +45,24 @@ impl TrialRecord {
         let Some(phase) = self.phases.iter().find(|phase| phase.name == name.phase) else {
             return Reading::Missing(Why::NotApplicable);
         };
-        if self.ending.outcome == Outcome::WrongAnswer || !phase.completion.counts(name.key.metric) {
-            return Reading::Missing(Why::NotReached);
+        if let Some(why) = self.excluded(phase, name.key.metric) {
+            return Reading::Missing(why);
         }
         let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
         let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
         reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
+    }
+
+    /// Why what was measured in a phase is no figure; `None` where it is one.
+    fn excluded(&self, phase: &PhaseRecord, metric: Metric) -> Option<Why> {
+        let why = |text: &str| Some(Why::DoesNotCount(text.to_owned()));
+        match phase.completion {
+            _ if self.ending.outcome == Outcome::WrongAnswer => why("an answer of the trial is wrong"),
+            completion if completion.counts(metric) => None,
+            Completion::Failed => why("too many operations of the phase failed"),
+            Completion::AfterFailure => why("too many operations failed in or before the phase"),
+            Completion::Complete | Completion::Partial | Completion::NotReached => Some(Why::NotReached),
+        }
     }
 }
 
@@ -94,7 +106,7 @@ impl PhaseRecord {
     pub fn last_sign(&self) -> Option<Sign> {
         let time = |sign: Sign| match self.reading(MetricKey::amount(sign.metric()))? {
             Reading::Measured(time) => Some(*time),
-            Reading::Missing(why) => is_not_settled(why).then_some(f64::INFINITY),
+            Reading::Missing(why) => matches!(why, Why::NotSettled(_)).then_some(f64::INFINITY),
         };
         let active = Sign::ALL.into_iter().filter_map(|sign| Some((sign, time(sign)?))).filter(|(_, time)| *time > 0.0);
         active.reduce(|last, next| if next.1 > last.1 { next } else { last }).map(|(sign, _)| sign)
@@ -126,7 +138,8 @@ pub enum Completion {
     /// Its end was reached, but more of its operations failed than the experiment allows: it did not do the work that was
     /// asked for.
     Failed,
-    /// Its end was reached, but it worked on what an earlier phase had left of which too many operations failed.
+    /// Its end was reached after another phase had begun of which too many operations failed: it contains that work, or
+    /// works on what it left behind.
     AfterFailure,
     /// It began and did not reach its end; its figures are partial.
     Partial,

@@ -5,13 +5,14 @@
 //! the kernel releases it when the last descriptor is closed, however its holder ends. Control groups of version 1 and 2
 //! take such locks on their directories. Descriptors are closed on exec, so that no subject holds a lock.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
 
 /// How long [`Lock::of_new`] tries again while a sweep removes what was just made.
 const MOST_PATIENCE: Duration = Duration::from_secs(2);
@@ -42,7 +43,13 @@ impl Lock {
     }
 
     fn take(path: &Path, operation: FlockOperation) -> io::Result<Self> {
-        let file = File::open(path)?;
+        // Whoever may write beside the thing can put something else in its place: opening a FIFO would wait for ever.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = File::from(open(path, flags, Mode::empty())?);
+        let kind = file.metadata()?.file_type();
+        if !kind.is_file() && !kind.is_dir() {
+            return Err(ErrorKind::InvalidInput.into());
+        }
         flock(&file, operation)?;
         // Its holder before may have removed it between the opening and the lock, and another may be in its place.
         let (ours, there) = (file.metadata()?, path.symlink_metadata()?);
@@ -57,15 +64,19 @@ impl Lock {
     /// is made again. `None` where the file system takes no locks.
     ///
     /// # Errors
-    /// Where it cannot be made, [`ErrorKind::AlreadyExists`] where it was there before.
+    /// Where it cannot be made, [`ErrorKind::AlreadyExists`] where it was there before; where it cannot be locked for
+    /// another reason than that the file system takes no locks: a sweep would then take it for abandoned, and it is removed.
     pub fn of_new(path: &Path, make: &dyn Fn(&Path) -> io::Result<()>) -> io::Result<Option<Self>> {
         make(path)?;
         let until = Instant::now() + MOST_PATIENCE;
         loop {
             match Self::shared(path) {
                 Ok(lock) => return Ok(Some(lock)),
-                Err(error) if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotFound) => return Ok(None),
-                Err(error) if Instant::now() > until => return Err(error),
+                Err(error) if takes_no_locks(&error) => return Ok(None),
+                Err(error) if !is_of_a_sweep(&error) || Instant::now() > until => {
+                    let _ = fs::remove_dir(path).or_else(|_| fs::remove_file(path));
+                    return Err(error);
+                }
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
             match make(path) {
@@ -76,23 +87,57 @@ impl Lock {
     }
 }
 
+/// Whether it is a file system's answer that it has no locks.
+fn takes_no_locks(error: &io::Error) -> bool {
+    const NONE: [Errno; 4] = [Errno::NOTSUP, Errno::NOSYS, Errno::NOLCK, Errno::INVAL];
+    Errno::from_io_error(error).is_some_and(|errno| NONE.contains(&errno))
+}
+
+/// Whether a sweep that is under way makes a lock fail.
+fn is_of_a_sweep(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotFound)
+}
+
+/// Takes a lock in a test: children that other tests fork hold copies of our descriptors for an instant.
+#[cfg(test)]
+pub(crate) fn soon<T>(mut lock: impl FnMut() -> io::Result<T>) -> T {
+    let until = Instant::now() + Duration::from_secs(30);
+    loop {
+        match lock() {
+            Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            locked => return locked.unwrap(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
-    /// Children that other tests fork hold copies of our descriptors for an instant.
-    fn soon<T>(mut lock: impl FnMut() -> io::Result<T>) -> T {
-        let until = Instant::now() + Duration::from_secs(30);
-        loop {
-            match lock() {
-                Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                locked => return locked.unwrap(),
-            }
+    #[test]
+    fn lock_on_a_fifo_or_a_link_is_refused_at_once() {
+        let top = tempfile::tempdir().unwrap();
+        let (fifo, link) = (top.path().join("fifo"), top.path().join("link"));
+        crate::shared::fifo(&fifo, crate::shared::Others::Write).unwrap();
+        std::os::unix::fs::symlink(top.path(), &link).unwrap();
+        assert_eq!(Lock::exclusive(&fifo).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert!(Lock::shared(&link).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_locked_for_want_of_means_is_removed_and_an_error() {
+        for (errno, none) in
+            [(Errno::NOTSUP, true), (Errno::NOLCK, true), (Errno::MFILE, false), (Errno::ACCESS, false)]
+        {
+            assert_eq!(takes_no_locks(&errno.into()), none, "{errno}");
         }
+        let top = tempfile::tempdir().unwrap();
+        let path = top.path().join("x");
+        let make = |path: &Path| crate::shared::fifo(path, crate::shared::Others::Write);
+        assert_eq!(Lock::of_new(&path, &make).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert!(!path.exists());
     }
 
     #[test]

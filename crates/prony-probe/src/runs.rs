@@ -3,8 +3,9 @@
 //! `/tmp`, is not seen.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
@@ -67,7 +68,9 @@ impl Announced {
         let name = ProcessId::current().next_name();
         let path = directory.join(&name);
         let ours = name.trim_end_matches(|c: char| c.is_ascii_digit()).to_owned();
-        let made = Lock::of_new(&path, &|path| File::create_new(path).map(drop));
+        // Whatever the umask: another user's run must be able to open it.
+        let readable = |file: File| file.set_permissions(Permissions::from_mode(0o644));
+        let made = Lock::of_new(&path, &|path| File::create_new(path).and_then(readable));
         CHANGES.fetch_add(1, Ordering::Relaxed);
         let lock = made?.ok_or(io::ErrorKind::Unsupported)?;
         Ok(Self { directory: directory.to_owned(), path, ours, _lock: lock })
@@ -75,7 +78,10 @@ impl Announced {
 
     /// Looks for others.
     pub fn others(&self) -> Others {
-        let live = |path: &PathBuf| Lock::exclusive(path).is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        // One that may not be examined is taken to be under way.
+        let taken =
+            |error: io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::PermissionDenied);
+        let live = |path: &PathBuf| Lock::exclusive(path).is_err_and(taken);
         let count = entries(&self.directory, &self.ours).filter(live).count();
         let changed = fs::metadata(&self.directory).and_then(|about| about.modified()).ok();
         Others { count, changed, by_us: CHANGES.load(Ordering::Relaxed) }
@@ -101,7 +107,10 @@ fn entries(directory: &Path, but: &str) -> impl Iterator<Item = PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+    use crate::lock::soon;
 
     #[test]
     fn runs_of_other_processes_are_counted_and_left_files_removed() {
@@ -114,12 +123,19 @@ mod tests {
         fs::write(&path, "").unwrap();
         assert_eq!(ours.others().count, 0, "nobody holds its lock");
         let before = ours.others();
-        let lock = Lock::shared(&path).unwrap();
+        let lock = soon(|| Lock::shared(&path));
         assert!(ours.others().count == 1 && ours.others().any_since(&before));
         drop(lock);
         drop(second);
-        let third = std::iter::repeat_with(|| Announced::new(&dir).unwrap()).find(|_| !path.exists());
-        assert!(third.is_some(), "what a killed run left is removed");
+        soon(|| Lock::exclusive(&path));
+        let until = Instant::now() + Duration::from_secs(30);
+        // A child that another test forks holds a copy of our descriptor for an instant.
+        while path.exists() && Instant::now() < until {
+            Announced::new(&dir).unwrap();
+        }
+        assert!(!path.exists(), "what a killed run left is removed");
+        let mode = fs::metadata(&ours.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644, "other users can see the run");
     }
 
     #[test]

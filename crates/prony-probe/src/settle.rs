@@ -469,7 +469,7 @@ mod tests {
     #[test]
     fn a_tree_that_never_rests_is_not_settled() {
         let result = found(|ms| cpu(ms / 10));
-        assert!(!result.settled && matches!(result.time, Reading::Missing(Why::Failed(_))));
+        assert!(!result.settled && matches!(result.time, Reading::Missing(Why::NotSettled(_))));
         assert_eq!(result.watched, Nanos::from_secs(20));
         assert_eq!(result.cpu, Reading::Measured(Nanos::from_secs(2)));
     }

@@ -47,7 +47,7 @@ impl Bought {
         let fit = |block: Nanos| u32::try_from(room / block.as_nanos().max(1)).unwrap_or(u32::MAX);
         Some(Self {
             budget,
-            blocks: block.map(|block| (block, fit(block).clamp(1, outline.blocks.max))),
+            blocks: block.map(|block| (block, fit(block).min(outline.blocks.max))),
             needed: needed.filter(|_| outline.family > 0),
             family: outline.family,
             alpha,
@@ -111,6 +111,13 @@ impl fmt::Display for Bought {
             Basis::Run | Basis::Unknown => String::new(),
         };
         match self.blocks {
+            Some((block, 0)) => {
+                write!(
+                    f,
+                    "the budget of {budget} is shorter than one block of {}{by}, which runs all the same",
+                    span(block)
+                )?;
+            }
             Some((block, 1)) => write!(f, "the budget of {budget} holds about 1 block of {}{by}", span(block))?,
             Some((block, fit)) => write!(f, "the budget of {budget} holds about {fit} blocks of {}{by}", span(block))?,
             None => write!(f, "how many blocks the budget of {budget} holds is not known before one has run")?,

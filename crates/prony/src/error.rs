@@ -233,7 +233,8 @@ impl Error {
                     .to_owned(),
             ),
             Self::LinkOut { .. } => Some(
-                "`links = \"copy\"` in the program's table copies what such links lead to; or replace the link"
+                "`links = \"copy\"` in the program's table copies what such links lead to, `links = \"keep\"` keeps them; or \
+                 replace the link"
                     .to_owned(),
             ),
             Self::Arguments { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),

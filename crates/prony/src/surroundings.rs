@@ -16,6 +16,7 @@ use rustix::fs::{Access, access, statvfs};
 
 use crate::error::Error;
 use crate::paths::for_scratch;
+use crate::runner::place::sources::Sources;
 use crate::runner::place::startable;
 
 /// This machine, with scratch in one of its folders.
@@ -25,6 +26,8 @@ pub struct Here {
     free: Option<u64>,
     /// Whether each limit can be enforced: trying takes milliseconds.
     limits: RefCell<BTreeMap<&'static str, Option<String>>>,
+    /// The directories that would be copied, listed once a run.
+    sources: Sources,
 }
 
 impl Here {
@@ -35,7 +38,7 @@ impl Here {
     pub fn new(near: &Path) -> Result<Self, Error> {
         let found = for_scratch(near)?;
         let free = statvfs(&found).ok().map(|disk| disk.f_bfree.saturating_mul(disk.f_frsize));
-        Ok(Self { free, limits: RefCell::default() })
+        Ok(Self { free, limits: RefCell::default(), sources: Sources::default() })
     }
 
     fn unenforceable(&self, limit: Limit) -> Option<String> {
@@ -79,7 +82,7 @@ impl Surroundings for Here {
         let mut lacking: Vec<Lack> =
             limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
         match (&spec.subject, &spec.data) {
-            (Subject::Program(program), _) => lacking.extend(of_program(program)),
+            (Subject::Program(program), _) => lacking.extend(of_program(program, &self.sources)),
             (Subject::Store(store), Some(data)) => lacking.extend(self.room(store, data, &spec.phases)),
             _ => {}
         }
@@ -96,7 +99,7 @@ fn lack(key: &'static str, (message, hint): (String, String)) -> Lack {
     Lack { section: "program", key, message, hint }
 }
 
-fn of_program(program: &ProgramSpec) -> Vec<Lack> {
+fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
     let mut lacking = Vec::new();
     if let Some(fault) = program.directory.as_deref().and_then(|path| not_a_directory(Path::new(path))) {
         // What is looked for in it is not there either.
@@ -119,6 +122,10 @@ fn of_program(program: &ProgramSpec) -> Vec<Lack> {
                 (format!("cannot read `{file}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned()),
             ));
         }
+    }
+    if let Err(error) = sources.survey(program) {
+        let hint = error.hint().unwrap_or_else(|| FROM_FILE.to_owned());
+        lacking.push(lack("directory", (error.to_string(), hint)));
     }
     lacking.extend(startable::lacking(program).map(|fault| lack("command", fault)));
     lacking

@@ -6,10 +6,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::expr;
 use super::program::{Care, ProfileOf};
-use super::spec::{Subject, TrialSpec};
-use crate::metric::{Metric, MetricName};
+use super::spec::TrialSpec;
+use crate::metric::MetricName;
 use crate::stats::Looks;
 use crate::units::{Fraction, Nanos};
 
@@ -85,24 +84,6 @@ impl Experiment {
     pub fn observe(&self) -> &Observe {
         &self.observe
     }
-
-    /// Whether calls such as `fsync` are counted: unless told, where a variant has a store or the file names such a figure.
-    /// Counting slows every system call on the machine; therefore it is the same for all variants.
-    pub fn counts_syncs(&self) -> bool {
-        let stored = |variant: &Variant| match &variant.spec.subject {
-            Subject::Store(_) => true,
-            Subject::Program(program) => program.store.is_some(),
-        };
-        let parts = self.tables.iter().flat_map(|table| &table.columns).flat_map(|column| &column.parts);
-        let shown = parts.filter_map(|part| match part {
-            CellPart::Figure { expr, .. } => Some(expr::metrics(expr)),
-            CellPart::Text(_) => None,
-        });
-        let mut named = shown.flatten().chain(&self.compare.primary).chain(&self.compare.metrics);
-        let wanted = |name: &MetricName| Metric::SYNCS.contains(&name.key.metric);
-        self.observe.syncs.unwrap_or_else(|| self.variants.iter().any(stored) || named.any(wanted))
-    }
-
     /// The tables asked for; empty for the derived layout.
     pub fn tables(&self) -> &[TableSpec] {
         &self.tables

@@ -30,6 +30,7 @@ mod shape;
 pub mod spec;
 mod subject;
 mod substitute;
+mod syncs;
 mod validate;
 mod variant;
 

@@ -128,7 +128,7 @@ pub enum CopyOf {
 }
 
 /// What becomes of a symbolic link that leads out of a directory that is copied.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutwardLinks {
     /// It refuses the run.
@@ -136,6 +136,8 @@ pub enum OutwardLinks {
     Refuse,
     /// What it leads to is copied in its place.
     Copy,
+    /// The copy's link leads there too.
+    Keep,
 }
 
 /// What a program reads.
@@ -374,8 +376,7 @@ pub struct AtEndSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weak {
-    /// The program goes on to the next turn of its event loop, where it is held again and collected; where the phase
-    /// ends the program it does not go on, and is collected at once.
+    /// The program goes on to the next turn of its event loop, where it is held again and collected.
     #[default]
     Turn,
     /// At once, inside the job: a program that goes on may find a reference empty that it has just seen filled.

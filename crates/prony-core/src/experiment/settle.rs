@@ -57,21 +57,13 @@ impl Sign {
     }
 }
 
-/// How the reason begins for which a sign that was still active has no last activity.
-const NOT_SETTLED: &str = "not settled";
-
 /// Why a sign has no last activity: it was still active after `watched`, at the end of its phase.
 pub fn not_settled(what: &str, watched: Nanos, within: Nanos) -> Why {
-    Why::Failed(if watched < within {
-        format!("{NOT_SETTLED} when the phase ended, after {watched}: {what}")
+    Why::NotSettled(if watched < within {
+        format!("when the phase ended, after {watched}: {what}")
     } else {
-        format!("{NOT_SETTLED} within {within}: {what}")
+        format!("within {within}: {what}")
     })
-}
-
-/// Whether that is why a figure is missing.
-pub fn is_not_settled(why: &Why) -> bool {
-    matches!(why, Why::Failed(why) if why.starts_with(NOT_SETTLED))
 }
 
 /// A set of signs.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::program::{ObserveSpec, ProgramSpec};
-pub use super::settle::{SettleSpec, Sign, Signs, is_not_settled, not_settled};
+pub use super::settle::{SettleSpec, Sign, Signs, not_settled};
 use crate::units::{Bytes, Fraction, Nanos, PerSecond};
 
 /// One variant's whole trial, ready to run.

@@ -6,12 +6,9 @@ use serde_json::json;
 
 use super::{Finding, Severity, percent};
 use crate::metric::{Metric, MetricKey, Stat};
-use crate::processes::{NOT_ATTRIBUTED, instances, name};
+use crate::processes::{NOT_ATTRIBUTED, PART, instances, name};
 use crate::record::{MetricKeyText, PhaseRecord, ProcessSample, TrialRecord};
 use crate::units::{Bytes, Nanos};
-
-/// A process that has more than this part of the CPU time or of the memory is named.
-const PART: f64 = 0.10;
 
 /// Below so much a part is of no weight.
 const LEAST_CPU: Nanos = Nanos::from_millis(100);

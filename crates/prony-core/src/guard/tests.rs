@@ -176,10 +176,10 @@ fn settle(reading: Reading<f64>) -> PhaseRecord {
 
 #[test]
 fn a_store_that_does_not_rest_is_named() {
-    let found = trial::unsettled(&settle(Reading::Missing(Why::Failed("not settled within 60 s".into())))).unwrap();
+    let found = trial::unsettled(&settle(Reading::Missing(Why::NotSettled("within 60 s".into())))).unwrap();
     assert!(found.message.ends_with("not settled within 60 s"), "{}", found.message);
     let program = |reading, completion| PhaseRecord { action: "observe".into(), completion, ..settle(reading) };
-    let cap = || Reading::Missing(Why::Failed("not settled within 60 s".into()));
+    let cap = || Reading::Missing(Why::NotSettled("within 60 s".into()));
     let found = trial::unsettled(&program(cap(), Completion::Complete)).unwrap();
     assert!(found.message.starts_with("the program did not come to rest"), "{}", found.message);
     assert_eq!(trial::unsettled(&program(cap(), Completion::Partial)), None, "it ended first, which is said elsewhere");

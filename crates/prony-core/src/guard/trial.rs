@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::weather::Weather;
 use super::{Finding, Severity, amount, percent, processes, program, replicas, unseen};
-use crate::experiment::spec::{Action, Sign, TrialSpec, is_not_settled};
+use crate::experiment::spec::{Action, Sign, TrialSpec};
 use crate::metric::{Metric, MetricKey, Stat};
 use crate::reading::{Reading, Why};
 use crate::record::{Completion, PhaseRecord, TrialRecord};
@@ -136,7 +136,7 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
     let what = match (phase.action.as_str(), phase.completion) {
         ("settle", _) => "store",
         // A program that ended first is another matter, and so is a time that a hold made unclear.
-        ("observe", Completion::Complete) if matches!(why, Why::Failed(_)) => "program",
+        ("observe", Completion::Complete) if matches!(why, Why::NotSettled(_) | Why::Failed(_)) => "program",
         _ => return None,
     };
     let hint = "raise `within`; figures of later phases include this work, and those of this one leave some out";
@@ -148,7 +148,7 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
 fn unsettled_beside(phase: &PhaseRecord) -> Option<Finding> {
     let reading = |sign: Sign| phase.reading(MetricKey::amount(sign.metric()));
     let active = Sign::ALL.into_iter().find_map(|sign| match reading(sign)? {
-        Reading::Missing(why) if is_not_settled(why) && why.to_string().contains("within") => Some(why),
+        Reading::Missing(why @ Why::NotSettled(text)) if text.starts_with("within") => Some(why),
         _ => None,
     })?;
     let message = format!("`settle.time` is there, and of what the phase waited for beside it: {active}");

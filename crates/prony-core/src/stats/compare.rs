@@ -226,29 +226,30 @@ impl Evidence {
         let baseline = Counts::of(baselines);
         let differs = p_adjusted <= family.alpha;
         let interval = self.cut_at_one(differs);
-        let verdict = refusal(pairing)
+        let refused = refusal(pairing);
+        let uncounted = refused.clone().map(Why::DoesNotCount);
+        let verdict = refused
+            .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
             .unwrap_or_else(|| self.verdict(pairing, interval, differs, family.margin));
         let n = self.test.blocks();
-        let enough = |n: u32| if n >= 2 { Ok(()) } else { Err(Why::TooFew { have: u64::from(n), need: 2 }) };
+        let ratio = self.test.estimate().map_or(Reading::Missing(missing_ratio(n)), |e| {
+            Reading::Measured(if pairing.better == Better::Higher { (-e).exp() } else { e.exp() })
+        });
+        let interval = match n {
+            2.. => RatioInterval::reading(interval, pairing.better),
+            _ => Reading::Missing(Why::TooFew { have: u64::from(n), need: 2 }),
+        };
+        let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(pairing)) };
         Comparison {
             label: pairing.label.clone(),
             blocks: n,
-            ratio: self.test.estimate().map_or(Reading::Missing(missing_ratio(n)), |e| {
-                Reading::Measured(if pairing.better == Better::Higher { (-e).exp() } else { e.exp() })
-            }),
-            interval: match enough(n) {
-                Ok(()) => RatioInterval::reading(interval, pairing.better),
-                Err(why) => Reading::Missing(why),
-            },
-            p: if self.at > 0 { Reading::Measured(self.test.p(0.0)) } else { Reading::Missing(self.too_few(pairing)) },
-            p_adjusted: if self.at > 0 {
-                Reading::Measured(p_adjusted)
-            } else {
-                Reading::Missing(self.too_few(pairing))
-            },
+            ratio: unless(&uncounted, ratio),
+            interval: unless(&uncounted, interval),
+            p: unless(&uncounted, p(self.test.p(0.0))),
+            p_adjusted: unless(&uncounted, p(p_adjusted)),
             verdict,
-            smallest_effect: self.smallest_effect(pairing),
+            smallest_effect: unless(&uncounted, self.smallest_effect(pairing)),
             aa: against_itself(pairing),
             variant,
             baseline,
@@ -278,7 +279,12 @@ impl Evidence {
         if self.at == 0 {
             let first = pairing.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
             let more = first.saturating_sub(self.brackets.len() as u32).max(1);
-            return Verdict::CantTell { more_blocks: Reading::Measured(more) };
+            let more_blocks = match self.brackets.len() {
+                // No block of those that ran says anything; more of the kind would not either.
+                0 if pairing.blocks.len() as u32 >= first => Reading::Missing(Why::NotReached),
+                _ => Reading::Measured(more),
+            };
+            return Verdict::CantTell { more_blocks };
         }
         let more = match (self.test.estimate(), self.half_width) {
             (Some(estimate), Some(width)) => more_blocks(estimate, width, self.at, margin),
@@ -350,19 +356,23 @@ impl Evidence {
     }
 }
 
+/// The figure of a comparison; of one that is refused, why there is none.
+fn unless<T>(refused: &Option<Why>, figure: Reading<T>) -> Reading<T> {
+    refused.clone().map_or(figure, Reading::Missing)
+}
+
 fn missing_ratio(blocks: u32) -> Why {
     if blocks == 0 { Why::TooFew { have: 0, need: 1 } } else { Why::NotReached }
 }
 
-fn refusal(pairing: &Pairing) -> Option<Verdict> {
+fn refusal(pairing: &Pairing) -> Option<String> {
     let has = |what| pairing.blocks.iter().flat_map(BlockValues::all).any(|o| o == what);
-    let why = match &pairing.refused {
-        Some(why) => why.clone(),
-        None if has(Observation::WrongAnswer) => "an answer is wrong".to_owned(),
-        None if has(Observation::Unsupported) => "not supported".to_owned(),
-        None => return None,
-    };
-    Some(Verdict::Refused { why })
+    match &pairing.refused {
+        Some(why) => Some(why.clone()),
+        None if has(Observation::WrongAnswer) => Some("an answer is wrong".to_owned()),
+        None if has(Observation::Unsupported) => Some("not supported".to_owned()),
+        None => None,
+    }
 }
 
 fn by_outcomes(variant: Counts, baseline: Counts) -> Option<Verdict> {
@@ -446,6 +456,26 @@ mod tests {
         assert!((c.ratio.measured().unwrap() - 2.0).abs() < 0.01);
         assert!(*c.p_adjusted.measured().unwrap() < 0.001 && c.blocks == 30);
         assert!(c.method.contains("look 4 of 4 at 30 blocks"), "{}", c.method);
+    }
+
+    #[test]
+    fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
+        let silent = |n| {
+            let blocks = blocks(n, 1.0).into_iter();
+            alone(blocks.map(|block| BlockValues { variant: Observation::Disturbed, ..block }).collect())
+        };
+        assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
+        assert_eq!(silent(2).verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
+    }
+
+    #[test]
+    fn refused_comparison_has_no_figures() {
+        let mut refused = pairing(blocks(30, 0.01));
+        refused.refused = Some("the two were offered different work".to_owned());
+        let found = compare_family(&family(vec![refused])).remove(0);
+        assert!(matches!(found.verdict, Verdict::Refused { .. }));
+        let figures = [found.ratio.measured(), found.p.measured(), found.p_adjusted.measured()];
+        assert_eq!((figures, found.interval.measured()), ([None; 3], None));
     }
 
     #[test]

@@ -29,15 +29,18 @@ impl Observation {
     ///
     /// A figure of a completed phase stands, whatever happened later, except after a wrong answer. Without one, a trial
     /// that failed by its own doing is worse than any that did not, in every metric: no amount of time or memory would
-    /// have bought its result.
+    /// have bought its result. So is an activity that did not end within our own limit.
     pub fn of(outcome: Outcome, figure: &Reading<f64>) -> Self {
         match (outcome, figure) {
             (Outcome::WrongAnswer, _) => Self::WrongAnswer,
             (Outcome::Unsupported, _) => Self::Unsupported,
             (Outcome::Interrupted, _) => Self::Disturbed,
             (_, Reading::Measured(value)) => Self::Value(*value),
-            (_, Reading::Missing(Why::Infinite { .. })) => Self::Unfinished,
-            (outcome, _) if outcome.is_own_failure() => Self::Unfinished,
+            (_, Reading::Missing(Why::Infinite { .. } | Why::NotSettled(_))) => Self::Unfinished,
+            // What was not measured for another reason says nothing, however the trial ended later.
+            (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
+                Self::Unfinished
+            }
             _ => Self::Disturbed,
         }
     }
@@ -171,8 +174,18 @@ mod tests {
     fn percentile_among_failed_operations_is_worse_than_any() {
         let among = Reading::Missing(Why::Infinite { failed: 5, of: 10 });
         assert_eq!(Observation::of(Outcome::Ok, &among), Observation::Unfinished);
+        let active = Reading::Missing(Why::NotSettled("within 2.00 s: it went on".to_owned()));
+        assert_eq!(Observation::of(Outcome::Ok, &active), Observation::Unfinished);
+    }
+
+    #[test]
+    fn a_figure_that_was_not_measured_says_nothing_however_the_trial_ended() {
         let few = Reading::Missing(Why::TooFew { have: 5, need: 10 });
-        assert_eq!(Observation::of(Outcome::Ok, &few), Observation::Disturbed);
+        for outcome in [Outcome::Ok, Outcome::Saturated, Outcome::Crashed { signal: 11 }] {
+            assert_eq!(Observation::of(outcome, &few), Observation::Disturbed, "{outcome}");
+        }
+        let excluded = Reading::Missing(Why::DoesNotCount("operations failed".to_owned()));
+        assert_eq!(Observation::of(Outcome::Failed { code: None }, &excluded), Observation::Unfinished);
     }
 
     #[test]

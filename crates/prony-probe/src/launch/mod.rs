@@ -27,7 +27,7 @@ mod wire;
 
 pub use capture::{Capture, Captured};
 pub use handle::{Held, Kept, Launcher, Running};
-pub use scratch::Scratch;
+pub use scratch::{Scratch, Swept};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
 pub use wire::{CpuTime, End, Finished, KilledFor, Status, Usage};

@@ -18,6 +18,15 @@ pub struct Scratch {
     _lock: Option<Lock>,
 }
 
+/// What a sweep did.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// Directories that were removed.
+    pub removed: Vec<PathBuf>,
+    /// Why others were not: a process may still write into them.
+    pub left: Vec<Error>,
+}
+
 impl Scratch {
     /// Makes a new directory inside `near`, which must exist and be on the file system that is to be measured.
     ///
@@ -43,25 +52,25 @@ impl Scratch {
         remove_tree(&self.path)
     }
 
-    /// Removes the directories inside `near` that nobody has locked; returns their paths. Those of other users, which may
-    /// not be removed, are left.
+    /// Removes the directories inside `near` that nobody has locked. Those of other users, which may not be removed, are
+    /// left.
     ///
     /// # Errors
-    /// When `near` cannot be read, or a directory without an owner cannot be removed for another reason.
-    pub fn sweep(near: &Path) -> Result<Vec<PathBuf>, Error> {
-        let mut removed = Vec::new();
+    /// When `near` cannot be read.
+    pub fn sweep(near: &Path) -> Result<Swept, Error> {
+        let mut swept = Swept::default();
         for entry in fs::read_dir(near).map_err(Error::file("read", near))?.flatten() {
             let path = entry.path();
             // Held to the end of the removal.
             if let Some(_lock) = Self::abandoned(&path) {
                 match remove_tree(&path) {
-                    Ok(()) => removed.push(path),
+                    Ok(()) => swept.removed.push(path),
                     Err(error) if error.is_denied() => {}
-                    Err(error) => return Err(error),
+                    Err(error) => swept.left.push(error),
                 }
             }
         }
-        Ok(removed)
+        Ok(swept)
     }
 
     /// Whether a name is one of a scratch directory's, of this or another run.
@@ -122,7 +131,7 @@ mod tests {
         let (left, in_use) = (make(ProcessId::current()), make(ProcessId { pid: i32::MAX, start: 1 }));
         fs::create_dir(near.path().join("results")).unwrap();
         let _lock = Lock::shared(&in_use).unwrap();
-        assert_eq!(Scratch::sweep(near.path()).unwrap(), std::slice::from_ref(&left));
+        assert_eq!(Scratch::sweep(near.path()).unwrap().removed, std::slice::from_ref(&left));
         assert!(!left.exists() && in_use.exists() && near.path().join("results").exists() && mine.path().exists());
     }
 

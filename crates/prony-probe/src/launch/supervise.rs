@@ -27,6 +27,7 @@ use super::wire::{
 };
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
+use crate::lock::Lock;
 use crate::sys::process::reap;
 
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
@@ -113,6 +114,8 @@ struct Supervisor {
     /// A subject that is held, or was.
     child: Option<Child>,
     scratch: Vec<PathBuf>,
+    /// Locks on these, so that no sweep removes them while what the runner started is being ended.
+    locks: Vec<Lock>,
     group: Option<Group>,
     /// Another subject's group, which its supervisor ends.
     beside: Option<Group>,
@@ -161,6 +164,7 @@ impl Supervisor {
             held_open: Vec::new(),
             child: None,
             scratch: Vec::new(),
+            locks: Vec::new(),
             group: None,
             beside: None,
             watch: OomWatch::new(None),
@@ -269,6 +273,7 @@ impl Supervisor {
     fn keep(&mut self, mut group: Option<Group>, scratch: Vec<Text>) {
         group.iter_mut().for_each(Group::lock);
         self.scratch = scratch.into_iter().map(Text::into_path).collect();
+        self.lock_scratch();
         let entered = group.as_ref().map_or(Ok(()), |group| self.nursery.enter(&group.entrances()));
         self.group = group;
         self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
@@ -285,8 +290,13 @@ impl Supervisor {
         }
     }
 
+    fn lock_scratch(&mut self) {
+        self.locks = self.scratch.iter().filter_map(|path| Lock::shared(path).ok()).collect();
+    }
+
     fn start(&mut self, spec: WireSpec) {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
+        self.lock_scratch();
         (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
         self.group.iter_mut().for_each(Group::lock);
         self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::Taken;
 use crate::error::Error;
-use crate::runtime::{utf8, write_all};
+use crate::runtime::{quoted, utf8, write_all};
 use crate::shared;
 
 const PRELOAD: &str = include_str!("node/prony-profile.cjs");
@@ -25,8 +25,7 @@ const OPTIONS: &str = "NODE_OPTIONS";
 pub fn prepare(dir: &Path, interval: Nanos, env: &mut Vec<(OsString, OsString)>) -> Result<(), Error> {
     let settings = json!({ "interval": (interval.as_nanos() / 1_000).max(1) }).to_string();
     let entry = dir.join("prony-profile.cjs");
-    // Node reads the quotes and backslashes of NODE_OPTIONS as JSON writes them.
-    let mut options = OsString::from(format!("--require {}", json!(utf8(&entry)?)));
+    let mut options = OsString::from(format!("--require {}", quoted(utf8(&entry)?)));
     shared::directory(dir).map_err(Error::file("create", dir))?;
     write_all(dir, &[("prony-profile.cjs", PRELOAD), ("settings.json", &settings)])?;
     match env.iter_mut().find(|(name, _)| name == OsStr::new(OPTIONS)) {
@@ -86,8 +85,13 @@ mod tests {
         assert_eq!(env[0].1.to_str().unwrap(), format!("--require \"{}\" --max-old-space-size=99", entry.display()));
         assert_eq!(fs::read_to_string(inside.join("settings.json")).unwrap(), r#"{"interval":250}"#);
         let mut bare = Vec::new();
-        prepare(&inside, Nanos::from_millis(1), &mut bare).unwrap();
-        assert_eq!(bare.len(), 1);
+        prepare(&dir.path().join("plain"), Nanos::from_millis(1), &mut bare).unwrap();
+        let entry = dir.path().join("plain/prony-profile.cjs");
+        assert_eq!(
+            bare[0].1.to_str().unwrap(),
+            format!("--require {}", entry.display()),
+            "Node 8 and 10 read no quotes"
+        );
     }
 
     #[test]

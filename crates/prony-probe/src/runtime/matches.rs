@@ -5,10 +5,16 @@
 //! when it is loaded.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::Runtime;
+use crate::owner::is_name;
+
+/// Directories that are listed at most: a link may lead to the top of the file system.
+const MOST: usize = 100_000;
 
 /// Endings that Node's modules have.
 const ENDINGS: [&str; 9] = [".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx", ".mtsx"];
@@ -22,7 +28,7 @@ fn end_of_path(runtime: Runtime, call: &str) -> Option<(&str, &str)> {
 }
 
 /// The files below a directory that each call fits, by their real paths: what is reached by several links is one file.
-/// Directories that cannot be read are left out.
+/// Directories that cannot be read, scratch of other runs, and what lies beyond the first [`MOST`] directories are left out.
 pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeSet<PathBuf>> {
     let mut found = vec![BTreeSet::new(); calls.len()];
     let ends: Vec<Option<&str>> = calls.iter().map(|call| end_of_path(runtime, call).map(|(file, _)| file)).collect();
@@ -30,8 +36,15 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
         return found;
     }
     let root = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    let (mut ahead, mut linked) = (vec![root.clone()], BTreeSet::new());
+    let (mut ahead, mut met) = (vec![root.clone()], BTreeSet::new());
+    // Of what links lead to, only what lies on their file system: not `/proc`.
+    let device = |path: &Path| fs::metadata(path).map(|about| about.dev()).ok();
+    let mut devices = BTreeSet::from_iter(device(&root));
     while let Some(directory) = ahead.pop() {
+        let Ok(about) = fs::metadata(&directory) else { continue };
+        if met.len() >= MOST || !devices.contains(&about.dev()) || !met.insert((about.dev(), about.ino())) {
+            continue;
+        }
         for (found, end) in found.iter_mut().zip(&ends) {
             // A link may stand for any part of the end.
             let file = end.and_then(|end| fs::canonicalize(directory.join(end)).ok()).filter(|file| file.is_file());
@@ -39,12 +52,16 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
         }
         for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
             let Ok(kind) = entry.file_type() else { continue };
-            if kind.is_dir() {
+            let scratch = |name: &OsStr| name.to_str().and_then(|name| name.strip_prefix('.')).is_some_and(is_name);
+            if scratch(&entry.file_name()) {
+                // It holds copies of the program.
+            } else if kind.is_dir() {
                 ahead.push(entry.path());
             } else if kind.is_symlink() {
-                // What lies below is met by its own name, once.
+                // What lies below the program's directory is met by its own name.
                 let target = fs::canonicalize(entry.path()).ok().filter(|target| target.is_dir());
-                let outside = target.filter(|target| !target.starts_with(&root) && linked.insert(target.clone()));
+                let outside = target.filter(|target| !target.starts_with(&root));
+                devices.extend(outside.as_deref().and_then(device));
                 ahead.extend(outside);
             }
         }
@@ -94,6 +111,20 @@ mod tests {
         assert_eq!(names_of("site.js#f", top.path()), all);
         assert_eq!(names_of("a/site.js#f", top.path()), all[..1]);
         assert_eq!(names_of("none.js#f", top.path()), [""; 0]);
+    }
+
+    #[test]
+    fn copies_in_scratch_and_circles_of_links_are_no_further_files() {
+        let top = tree(&["site.js", ".prony-run-1-2-3/copy/site.js"]);
+        let outside = tree(&["lib/site.js"]);
+        for (target, link) in [(outside.path(), "out"), (Path::new("/proc"), "proc")] {
+            symlink(target, top.path().join(link)).unwrap();
+        }
+        symlink(outside.path(), outside.path().join("lib/again")).unwrap();
+        symlink(outside.path().join("lib"), top.path().join("lib")).unwrap();
+        let outer = fs::canonicalize(outside.path()).unwrap();
+        let found = names_of("site.js#f", top.path());
+        assert_eq!(found, ["./site.js#f".to_owned(), format!("{}/lib/site.js#f", outer.display())]);
     }
 
     #[test]

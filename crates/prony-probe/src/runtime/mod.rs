@@ -27,6 +27,7 @@ use serde::Serialize;
 pub use figures::{GcFigures, HeapFigures};
 pub use hold::{HoldCommand, Holder};
 pub use matches::{matches, names};
+pub(crate) use node::quoted;
 pub use protocol::{
     Because, Edge, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse,
 };

@@ -43,7 +43,7 @@ pub(super) fn install(dir: &Path, spec: &str, env: &mut BTreeMap<OsString, OsStr
 
 /// A path in NODE_OPTIONS. Node 12 and later read quotes and backslashes there as JSON writes them; older ones take a quote
 /// as part of the name, so that none stands where none is needed.
-fn quoted(path: &str) -> String {
+pub(crate) fn quoted(path: &str) -> String {
     if path.contains(|c: char| c.is_whitespace() || c == '"' || c == '\\') {
         return serde_json::to_string(path).expect("a text is always JSON");
     }
@@ -68,6 +68,23 @@ mod tests {
     fn paths_are_quoted_only_where_they_must_be() {
         assert_eq!(quoted("/tmp/.prony-1/probe.cjs"), "/tmp/.prony-1/probe.cjs");
         assert_eq!(quoted("/a b/\"c"), r#""/a b/\"c""#);
+    }
+
+    /// Bound at the first call, a missing name would end the user's program.
+    #[test]
+    fn native_module_is_bound_when_it_is_loaded() {
+        let (pt_dynamic, dt_flags, df_bind_now) = (2, 30, 8);
+        let word = |at: u64, bytes: usize| {
+            let mut word = [0; 8];
+            word[..bytes].copy_from_slice(&COUNTER[at as usize..][..bytes]);
+            u64::from_le_bytes(word)
+        };
+        assert_eq!(&COUNTER[..6], b"\x7fELF\x02\x01", "64 bits, little endian");
+        let (table, size, count) = (word(32, 8), word(54, 2), word(56, 2));
+        let dynamic = (0..count).map(|n| table + n * size).find(|at| word(*at, 4) == pt_dynamic).unwrap();
+        let entries = (0..word(dynamic + 32, 8) / 16).map(|n| word(dynamic + 8, 8) + n * 16);
+        let flags = entries.filter(|at| word(*at, 8) == dt_flags).map(|at| word(at + 8, 8));
+        assert_eq!(flags.fold(0, |all, flags| all | flags) & df_bind_now, df_bind_now);
     }
 
     #[test]

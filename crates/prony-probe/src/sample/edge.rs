@@ -86,6 +86,18 @@ pub struct EdgeProcess {
     pub peak_reset: bool,
 }
 
+impl EdgeProcess {
+    /// Why one that ended before its proportional set size could be read has none.
+    pub fn ended() -> Why {
+        Why::Failed("the process had ended before its proportional set size was read".to_owned())
+    }
+
+    /// Whether it ended before its proportional set size could be read.
+    pub fn had_ended(&self) -> bool {
+        self.pss == Reading::Missing(Self::ended())
+    }
+}
+
 /// Total times during which some task of the machine waited (PSI `some`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {

@@ -2,14 +2,16 @@
 
 use std::fs;
 use std::io;
+use std::path::Path;
 
 use prony_core::reading::Reading;
 use prony_core::record::ProcessSample;
 use prony_core::units::{Bytes, Nanos};
 
 use super::counters::Counters;
+use super::edge::EdgeProcess;
 use super::parse::{self, Memory, Stat};
-use super::proc_file::ProcFile;
+use super::proc_file::{ProcFile, ended};
 use super::threads::Threads;
 use crate::sys::cpu_clock;
 use crate::why::{parsed, why};
@@ -184,7 +186,16 @@ impl Process {
     /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at edges only.
     pub(crate) fn pss(&self) -> Reading<Bytes> {
         let path = format!("/proc/{}/smaps_rollup", self.pid);
-        crate::why::parse_with(crate::why::read_text(&path), &format!("`{path}`"), parse::pss)
+        match fs::read_to_string(&path) {
+            Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
+            Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(EdgeProcess::ended()),
+            Err(error) => Reading::Missing(why(&format!("`{path}`"), &error)),
+        }
+    }
+
+    /// Whether a file is missing of a process that is there: a kernel may not have it (`smaps_rollup` came with 4.14).
+    fn lacks(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::NotFound && Path::new(&format!("/proc/{}", self.pid)).exists()
     }
 
     /// Makes the kernel's peak of resident memory begin anew; whether it did.
@@ -238,6 +249,21 @@ mod tests {
     fn a_zombie_leaves_no_sample() {
         let zombie = Observation { memory: None, ..observed() };
         assert_eq!(zombie.sample(Nanos::ZERO), None);
+    }
+
+    #[test]
+    fn pss_of_a_process_that_ended_is_missing_for_that_reason() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Process::new(child.id(), "worker".into(), true);
+        // A zombie first, then nothing.
+        let id = rustix::process::Pid::from_child(&child);
+        let zombie = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(id), zombie).unwrap();
+        assert_eq!(process.pss(), Reading::Missing(EdgeProcess::ended()));
+        child.wait().unwrap();
+        assert_eq!(process.pss(), Reading::Missing(EdgeProcess::ended()));
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert!(Process::new(std::process::id(), "worker".into(), true).lacks(&missing) && !process.lacks(&missing));
     }
 
     #[test]

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::processes::{NOT_ATTRIBUTED, instances};
+use prony_core::processes::{NOT_ATTRIBUTED, PART, instances};
 use prony_core::reading::{Reading, Why};
 use prony_core::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_core::units::{Bytes, Nanos};
@@ -47,9 +47,11 @@ struct Found {
 }
 
 impl Processes<'_> {
-    /// Figures by instance, [`NOT_ATTRIBUTED`] among them; nothing where one process is the whole tree.
+    /// Figures by instance, [`NOT_ATTRIBUTED`] among them; nothing where one process is the whole tree. One that was sampled
+    /// alone is not where it waited for children between two samples and much of the CPU time is not its own.
     pub fn readings(&self) -> BTreeMap<String, Readings> {
-        if self.series.len() < 2 {
+        let alone = self.series.len() < 2;
+        if alone && !self.waited_for_children() {
             return BTreeMap::new();
         }
         let mut found: BTreeMap<String, Found> = BTreeMap::new();
@@ -62,9 +64,18 @@ impl Processes<'_> {
             found.into_iter().map(|(name, found)| (name, found.readings())).collect();
         // Clocks of processes are read some microseconds after the group's.
         let rest = self.cpu.clone().map(|cpu| (cpu - attributed).max(0.0));
+        let large = rest.clone().and(self.cpu.clone(), |rest, cpu| rest > PART * cpu);
+        if alone && large != Reading::Measured(true) {
+            return BTreeMap::new();
+        }
         let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
         all.insert(NOT_ATTRIBUTED.to_owned(), Readings::from([(key, rest)]));
         all
+    }
+
+    fn waited_for_children(&self) -> bool {
+        let faults = |edge: &Edge| edge.totals.get("").map_or(0, |total| total.child_faults);
+        faults(self.end) > faults(self.begin)
     }
 
     fn add(&self, at: usize, found: &mut Found) {
@@ -143,6 +154,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::counters::Counters;
 
     fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)
@@ -248,5 +260,19 @@ mod tests {
     fn one_process_is_the_whole_tree() {
         let (begin, end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, 900, 1)]));
         assert_eq!(readings(&begin, &end, &[series(1, "worker", &[(100, 0, 1)])]), BTreeMap::new());
+    }
+
+    #[test]
+    fn children_that_no_sample_saw_are_not_attributed_where_they_used_much() {
+        let of = |own: u64, child_faults: u64| {
+            let (begin, mut end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, own, 1)]));
+            end.totals.insert(String::new(), Counters { child_faults, ..Counters::default() });
+            readings(&begin, &end, &[series(1, "sh", &[(100, 0, 1)])])
+        };
+        let all = of(30, 5_000);
+        is(&all, "process.site.sh", "cpu", 30e6);
+        is(&all, NOT_ATTRIBUTED, "cpu", 870e6);
+        assert_eq!(of(850, 5_000), BTreeMap::new(), "6 % are little");
+        assert_eq!(of(30, 0), BTreeMap::new(), "without children it is its own end");
     }
 }

@@ -193,7 +193,7 @@ mod tests {
         use Judgement::{Fail, Pass};
         assert_eq!(burst(at(2_100), 1_510, 1.49e9), [Pass, Pass, Pass, Pass]);
         assert_eq!(burst(at(1_400), 1_540, 1.45e9), [Fail, Fail, Fail, Pass]);
-        let never = Reading::Missing(Why::Failed("not settled within 90 s".to_owned()));
+        let never = Reading::Missing(Why::NotSettled("within 90 s".to_owned()));
         assert_eq!(burst(never, 1_500, 1.5e9), [Fail, Pass, Pass, Pass]);
     }
 

@@ -247,9 +247,13 @@ impl Line {
 fn without(why: &Why) -> Judgement {
     match why {
         Why::NotPermitted(_) | Why::NotSupported(_) => Judgement::NotRun(why.to_string()),
-        Why::NotApplicable | Why::NotReached | Why::TooFew { .. } | Why::Infinite { .. } | Why::Failed(_) => {
-            Judgement::Fail
-        }
+        Why::NotApplicable
+        | Why::NotReached
+        | Why::TooFew { .. }
+        | Why::Infinite { .. }
+        | Why::NotSettled(_)
+        | Why::DoesNotCount(_)
+        | Why::Failed(_) => Judgement::Fail,
     }
 }
 
@@ -280,7 +284,7 @@ mod tests {
         let judged = |why| figure(1.0, Reading::Missing(why), 1e9).judge();
         assert!(matches!(judged(Why::NotPermitted("root".into())), Judgement::NotRun(why) if why.contains("root")));
         assert!(matches!(judged(Why::NotSupported("no tracefs".into())), Judgement::NotRun(_)));
-        assert_eq!(judged(Why::Failed("not settled".into())), Judgement::Fail);
+        assert_eq!(judged(Why::NotSettled("within 90 s".into())), Judgement::Fail);
         assert_eq!(judged(Why::NotReached), Judgement::Fail);
         assert_eq!(judged(Why::NotApplicable), Judgement::Fail);
     }

@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
         limits: MachineLimits::measure(&arguments.dir),
         capabilities,
         notes: groups.notes,
-        stale: Scratch::sweep(&arguments.dir)?,
+        stale: Scratch::sweep(&arguments.dir)?.removed,
     };
     if arguments.json {
         let text = serde_json::to_string_pretty(&findings);

@@ -1,7 +1,6 @@
 //! Which figures are shown where the experiment asks for none.
 
 use prony_core::experiment::design::{CellPart, Experiment, Expr};
-use prony_core::experiment::spec::is_not_settled;
 use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_core::processes;
 use prony_core::reading::{Reading, Why};
@@ -169,7 +168,7 @@ impl Seen<'_> {
             Metric::SettleTime => self.rests_untimed(phase),
             Metric::SettleDirty => self.readings(phase, key).any(|reading| match reading {
                 Reading::Measured(time) => *time > 0.0,
-                Reading::Missing(why) => is_not_settled(why),
+                Reading::Missing(why) => matches!(why, Why::NotSettled(_)),
             }),
             Metric::LatencyP50 | Metric::LatencyP99 | Metric::HeapUsed => {
                 self.readings(phase, key).any(|r| r.measured().is_some())

@@ -49,7 +49,8 @@ fn metric(name: &MetricName, trial: &TrialRecord) -> Value {
     let Some(phase) = trial.phases.iter().find(|p| p.name == name.phase) else { return Value::Missing(why) };
     match phase.completion {
         _ if trial.ending.outcome == Outcome::WrongAnswer => Value::Ended { at_least: None },
-        Completion::NotReached if trial.ending.outcome.is_ok() => Value::Missing(why),
+        // The program ended well without what ends the phase: there is no failure that a cell could show.
+        Completion::NotReached | Completion::Partial if trial.ending.outcome.is_ok() => Value::Missing(why),
         Completion::Partial => {
             let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
             Value::Ended { at_least: bound(name.key, readings.and_then(|r| r.get(&MetricKeyText(name.key)))) }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use prony_core::experiment::design::{CellPart, Expr, Statistic, Variant};
 use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_core::processes::{NOT_ATTRIBUTED, name};
+use prony_core::reading::Reading;
 use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
 
 use super::cells::{Plan, Said, Source, fill, planned, scales};
@@ -110,9 +111,12 @@ fn by_cpu(records: &[&PhaseRecord]) -> Vec<String> {
 
 /// Whether a process had ended at the end of the phase in some trial.
 fn ended(records: &[&PhaseRecord], instance: &str) -> bool {
-    let key = MetricKeyText(MetricKey::gauge(Metric::Anon, Stat::End));
-    let mut readings = records.iter().filter_map(|record| record.readings.get(instance)?.get(&key));
-    readings.any(|reading| reading.measured().is_none())
+    // What was to be read after a collection that did not come is kept as what was there before.
+    let keys = [Stat::End, Stat::Before].map(|stat| MetricKeyText(MetricKey::gauge(Metric::Anon, stat)));
+    let lives = |found: &&BTreeMap<MetricKeyText, Reading<f64>>| {
+        keys.iter().any(|key| found.get(key).is_some_and(|r| r.measured().is_some()))
+    };
+    records.iter().filter_map(|record| record.readings.get(instance)).any(|found| !lives(&found))
 }
 
 fn rows(instances: &[String]) -> Vec<Row> {

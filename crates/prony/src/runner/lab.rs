@@ -9,7 +9,7 @@ use prony_core::experiment::program::{Care, CopyOf, ProgramSpec};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::clock::monotonic;
 use prony_probe::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
-use prony_probe::launch::{Launcher, Scratch};
+use prony_probe::launch::{Launcher, Scratch, Swept};
 use prony_probe::limits::{self, Ability, Limit};
 use prony_probe::runs::{self, Announced};
 use serde_json::{Value, json};
@@ -79,6 +79,14 @@ impl<'a> Lab<'a> {
         if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
             stages.begin(near, &launcher, &tracepoints);
         }
+        // Before the machine's limits are measured: that disturbs others most.
+        let announced = runs::directory().map(|directory| Announced::new(&directory)).transpose();
+        let announced = announced.unwrap_or_else(|error| {
+            let text = format!("cannot tell whether other runs disturb this one: {error}");
+            let hint = Some("set `PRONY_RUNS` to a directory that all users of this machine can write".to_owned());
+            observer.event(&Event::Notice { text, hint });
+            None
+        });
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");
         let facts = Facts::read(near);
@@ -107,7 +115,7 @@ impl<'a> Lab<'a> {
             clock_cost,
             host: json!(facts),
             limits,
-            announced: runs::directory().and_then(|directory| Announced::new(&directory).ok()),
+            announced,
         })
     }
 
@@ -176,7 +184,10 @@ fn enforceable(experiment: &Experiment) -> Result<(), Error> {
 
 fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
     let groups = limits::sweep()?;
-    let folders = Scratch::sweep(near)?;
+    let Swept { removed: folders, left } = Scratch::sweep(near)?;
+    for error in left {
+        observer.event(&Event::Notice { text: error.to_string(), hint: None });
+    }
     if groups.len() + folders.len() > 0 {
         let text = format!(
             "removed what killed runs had left: {} control groups, {} scratch directories",

@@ -75,7 +75,8 @@ pub enum Answer {
     Passes,
     /// More blocks could tell.
     Unsure,
-    /// A trial of the baseline failed, or the machine or a refusal stands in the way: nothing can be said of the change.
+    /// A trial of the baseline failed, the machine or a refusal stands in the way, or no block has a figure of the metric:
+    /// nothing can be said of the change.
     CannotJudge,
     /// A comparison is worse by more than the share, or a trial of the variant failed by its own doing.
     Fails,
@@ -151,6 +152,10 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
     match &line.comparison.verdict {
         Verdict::DoesNotFinish | Verdict::FinishesLessOften => return Answer::Fails,
         Verdict::BaselineDoesNotFinish | Verdict::NeitherFinishes | Verdict::Refused { .. } => {
+            return Answer::CannotJudge;
+        }
+        // No number of blocks would tell.
+        Verdict::CantTell { more_blocks: Reading::Missing(_) } if line.comparison.blocks == 0 => {
             return Answer::CannotJudge;
         }
         _ => {}

@@ -72,13 +72,23 @@ impl<'a> Index<'a> {
 
     pub(super) fn beside(&self, pair: Pair) -> Beside {
         let blocks = self.blocks_of(&pair);
-        beside(pair, &blocks)
+        self.unless_refused(pair, &blocks)
     }
 
     /// As [`Self::beside`] for a pair that the plan did not put into one sub-block: anywhere in one block.
     pub(super) fn beside_in_block(&self, pair: Pair) -> Beside {
         let blocks = self.anywhere(&pair);
-        beside(pair, &blocks)
+        self.unless_refused(pair, &blocks)
+    }
+
+    fn unless_refused(&self, pair: Pair, blocks: &[Block<'_>]) -> Beside {
+        match refusal(self.experiment, self.all, &pair, blocks) {
+            None => beside(pair, blocks),
+            Some(why) => {
+                let why = Why::DoesNotCount(why);
+                Beside { pair, ratio: Reading::Missing(why.clone()), interval: Reading::Missing(why) }
+            }
+        }
     }
 
     /// As [`Self::beside_in_block`], with what the blocks hold, and why the two are not compared where they are not.

@@ -9,7 +9,8 @@ use super::{Pair, Undisturbed};
 /// `` `store=redb` is slower than `store=lmdb` in `write.time`: 1.84 times (1.71 to 1.98) ``
 pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
-    let figure = format!("{}{}", figure(comparison), unfinished(comparison));
+    let end = End::of(pair);
+    let figure = format!("{}{}", figure(comparison), unfinished(comparison, end));
     let place = place(pair);
     match &comparison.verdict {
         Verdict::Better | Verdict::Worse => format!("{}{place}{figure}", claim(pair, &comparison.verdict)),
@@ -27,21 +28,46 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
             format!("can't tell whether `{variant}` and `{baseline}` differ{place}{figure}{more}")
         }
         Verdict::FinishesMoreOften => {
-            format!("`{variant}` finishes more often than `{baseline}`{place}: {}", outcomes(comparison))
+            format!("`{variant}` {} more often than `{baseline}`{place}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::FinishesLessOften => {
-            format!("`{variant}` finishes less often than `{baseline}`{place}: {}", outcomes(comparison))
+            format!("`{variant}` {} less often than `{baseline}`{place}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::DoesNotFinish => {
-            format!("`{variant}` does not finish where `{baseline}` does{place}: {}", outcomes(comparison))
+            format!("`{variant}` {} where `{baseline}` does{place}: {}", end.does_not, outcomes(comparison, end))
         }
         Verdict::BaselineDoesNotFinish => {
-            format!("`{variant}` finishes where `{baseline}` does not{place}: {}", outcomes(comparison))
+            format!("`{variant}` {} where `{baseline}` does not{place}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::NeitherFinishes => {
-            format!("neither `{variant}` nor `{baseline}` finishes{place}: {}", outcomes(comparison))
+            format!("neither `{variant}` nor `{baseline}` {}{place}: {}", end.does, outcomes(comparison, end))
         }
         Verdict::Refused { why } => format!("`{variant}` is not compared with `{baseline}`{place}: {why}"),
+    }
+}
+
+/// What is said of trials whose observation is worse than any value.
+#[derive(Clone, Copy)]
+struct End {
+    does: &'static str,
+    does_not: &'static str,
+    did: &'static str,
+}
+
+impl End {
+    /// A percentile is infinite where it falls among operations that failed, however the trial ended; an activity that went
+    /// on at the end of its phase has no last moment.
+    fn of(pair: &Pair) -> Self {
+        use prony_core::metric::Metric as M;
+        match pair.metric.key.metric {
+            M::LatencyP50 | M::LatencyP90 | M::LatencyP95 | M::LatencyP99 | M::LatencyP999 => {
+                Self { does: "has a finite value", does_not: "has no finite value", did: "have a finite value" }
+            }
+            M::SettleTime | M::SettleCpu | M::SettleWritten | M::SettleDisk | M::SettleDirty => {
+                Self { does: "settles", does_not: "does not settle", did: "settled" }
+            }
+            _ => Self { does: "finishes", does_not: "does not finish", did: "finished" },
+        }
     }
 }
 
@@ -106,10 +132,10 @@ pub(crate) fn interval_text(interval: RatioInterval) -> String {
 }
 
 /// Where some trials of either did not finish, how many did: `; 11 of 12 trials finished (61 to 100 %), ...`.
-fn unfinished(comparison: &Comparison) -> String {
+fn unfinished(comparison: &Comparison, end: End) -> String {
     let some = |counts: Counts| counts.trials > counts.finished;
     if some(comparison.variant) || some(comparison.baseline) {
-        return format!("; {}", outcomes(comparison));
+        return format!("; {}", outcomes(comparison, end));
     }
     String::new()
 }
@@ -123,10 +149,10 @@ fn more(blocks: &Reading<u32>) -> String {
 }
 
 /// `0 of 3 trials finished (0 to 71 %), of the baseline 6 of 6 (54 to 100 %)`, the intervals exact and at 95 %.
-fn outcomes(comparison: &Comparison) -> String {
+fn outcomes(comparison: &Comparison, end: End) -> String {
     let counts = |c: Counts| (format!("{} of {}", c.finished, c.trials), shares(c.interval(0.95)));
     let ((variant, share), (baseline, of_baseline)) = (counts(comparison.variant), counts(comparison.baseline));
-    format!("{variant} trials finished ({share}), of the baseline {baseline} ({of_baseline})")
+    format!("{variant} trials {} ({share}), of the baseline {baseline} ({of_baseline})", end.did)
 }
 
 /// Whole percents, rounded outwards.

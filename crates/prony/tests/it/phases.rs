@@ -51,7 +51,7 @@ fn a_program_settles_after_it_says_that_it_is_ready() {
 fn a_program_that_never_rests_is_a_finding() {
     let trial = trial("echo listening; while :; do :; done", &settle("300 ms", "1 s"));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["unsettled"]));
-    assert!(message(&trial).contains("the program did not come to rest: failed: not settled within 1"));
+    assert!(message(&trial).contains("the program did not come to rest: not settled within 1"));
     assert_eq!(phase(&trial, "settle").completion, Completion::Complete, "the cap is its end");
     let key = MetricKey::amount(Metric::SettleTime);
     assert!(why(&trial, "settle", key).contains("not settled within"));

@@ -803,6 +803,38 @@ fn revisions_of_a_repository_are_levels() {
     assert!(text.contains("has no revision `nine`"), "{text}");
 }
 
+/// A link of the program's directory to what lies beside it in the repository leads out of neither the variant's copy nor
+/// the trial's.
+#[test]
+fn revision_of_a_subdirectory_may_link_to_the_rest_of_its_repository() {
+    let bench = Bench::new();
+    let git = |args: &[&str]| {
+        let who = ["-c", "user.name=n", "-c", "user.email=n@e", "-c", "commit.gpgsign=false"];
+        Command::new("git").args(who).args(args).current_dir(bench.path("repository")).output()
+    };
+    for name in ["site", "shared"] {
+        fs::create_dir_all(bench.path("repository").join(name)).unwrap();
+    }
+    if git(&["init", "--quiet"]).is_err() {
+        assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "`git` is missing");
+        println!("SKIPPED: `git` is not there");
+        return;
+    }
+    fs::write(bench.path("repository/shared/lib"), "shared").unwrap();
+    fs::write(bench.path("repository/site/own"), "one").unwrap();
+    std::os::unix::fs::symlink("../shared", bench.path("repository/site/shared")).unwrap();
+    for args in [&["add", "."][..], &["commit", "--quiet", "-m", "first"]] {
+        assert!(git(args).unwrap().status.success());
+    }
+    for copy in ["variant", "trial"] {
+        let body = format!(
+            "[program.x]\ncommand = [\"cat\", \"own\", \"shared/lib\"]\ndirectory = \"repository/site\"\ncopy = \"{copy}\"\n\
+             change = {{ revision = \"HEAD\", replace = {{ file = \"own\", find = \"one\", with = \"two \" }} }}\n"
+        );
+        assert_eq!(said(&bench.trial(&body)), "two shared", "copy = {copy}");
+    }
+}
+
 #[test]
 fn a_daemon_ends_with_each_trial_of_exec_and_hangs_nothing() {
     let bench = Bench::new();

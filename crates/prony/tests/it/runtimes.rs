@@ -633,6 +633,25 @@ fn collection_that_comes_too_late_has_no_figure() {
     }
 }
 
+/// Only after the last of two calls that end in one turn is memory read: the first one's phase has none, though the program
+/// goes on.
+#[test]
+fn phase_whose_collection_another_call_replaced_has_its_own_reason() {
+    if !has_weak_references() {
+        return;
+    }
+    let main = "const work = require('./work.js'); work.first(); work.second(); setTimeout(() => {}, 50);";
+    let work = "exports.first = () => 1; exports.second = () => 2;";
+    let phases = ["first", "second"].map(|name| {
+        format!("[[phase]]\nname = \"{name}\"\ncall = \"work.js#{name}\"\nat_end = {{ collect = true }}\n")
+    });
+    let site = Site::new(&[("work.js", work), ("main.js", main)]);
+    let trial = site.trial("node", "node main.js", &phases.concat());
+    let said = why(&trial, "first", MetricKey::gauge(Metric::HeapUsed, Stat::End));
+    assert!(said.contains("another phase returned in the same turn") && !said.contains("program ended"), "{said}");
+    assert!(gauge(&trial, "second", Metric::HeapUsed, Stat::End) > 0.0);
+}
+
 /// Python has no such promise: a weakly referenced object goes with its last reference, or with the cycle that it is in.
 #[test]
 fn forced_collection_of_python_frees_what_only_weak_references_hold() {

@@ -41,7 +41,11 @@ pub(crate) fn program(
         command: command(view.get("command")?, view.get("shell"), problems)?,
         directory: view.text("directory").map(|path| place.resolve(&path)),
         copy,
-        links: if view.plain("links") == Some("copy") { OutwardLinks::Copy } else { OutwardLinks::Refuse },
+        links: match view.plain("links") {
+            Some("copy") => OutwardLinks::Copy,
+            Some("keep") => OutwardLinks::Keep,
+            _ => OutwardLinks::Refuse,
+        },
         store: store(&view, problems),
         env: view.get("env").map(env).unwrap_or_default(),
         inherit: texts(view.get("inherit")),
@@ -73,6 +77,13 @@ pub(crate) fn program(
     if !spec.changes.is_empty() && !copied {
         let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
         problems.add(problem.hint("name its `directory`, and leave `copy = \"none\"` out"));
+    }
+    let writes =
+        [("change", !spec.changes.is_empty()), ("build", spec.build.is_some()), ("prepare", spec.prepare.is_some())];
+    if let (OutwardLinks::Keep, Some((step, _))) = (spec.links, writes.iter().find(|(_, is_there)| *is_there)) {
+        let message = format!("`{step}` would change, through a link that is kept, what is not in the copy");
+        let problem = Problem::new(view.key_span("links"), message);
+        problems.add(problem.hint(format!("write `links = \"copy\"`, or leave `{step}` out")));
     }
     if spec.output == OutputTo::Null && spec.pty {
         let problem = Problem::new(view.key_span("pty"), "output that is thrown away needs no terminal");
@@ -298,12 +309,13 @@ pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> 
     if let Some(node) = view.get("read") {
         reading_pattern(node, problems);
     }
+    let stop = view.plain("then") == Some("stop");
     let observe = ObserveSpec {
         begin: begin.or_else(|| both.clone()),
         end: end.or(both),
         read,
-        stop: view.plain("then") == Some("stop"),
-        at_end: view.get("at_end").map(|node| at_end(node, problems)),
+        stop,
+        at_end: view.get("at_end").map(|node| at_end(node, stop, problems)),
     };
     if observe.stop && observe.end.is_none() {
         let problem =
@@ -338,14 +350,20 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
     }
 }
 
-fn at_end(node: &Node, problems: &mut Problems<'_>) -> AtEndSpec {
+fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
     let view = View::new(Some(node), &grammar::AT_END);
     if view.get("wait").is_some() && view.get("settle").is_some() {
         let problem = Problem::new(view.key_span("wait"), "`wait` and `settle` are two ways to wait");
         problems.add(via(node, problem.hint("take one of them out")));
     }
     let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
-    let weak = if view.plain("weak") == Some("clear") { Weak::Clear } else { Weak::Turn };
+    let weak = match view.plain("weak") {
+        Some("clear") => Weak::Clear,
+        Some("turn") => Weak::Turn,
+        // A program that does not go on sees no reference that was cleared.
+        _ if stop => Weak::Clear,
+        _ => Weak::Turn,
+    };
     if view.get("weak").is_some() && !collect {
         let problem = Problem::new(view.key_span("weak"), "`weak` says what a collection does, and none is forced");
         problems.add(via(node, problem.hint("add `collect = true`, or take `weak` out")));

@@ -42,6 +42,11 @@ pub(crate) static PROGRAM: TableShape = TableShape {
                     "copy",
                     "what they lead to is copied in their place; what is not there, a device or a socket is left out",
                 ),
+                (
+                    "keep",
+                    "they lead to the same place from the copy, which the program can change; not with `change`, `build` or \
+                     `prepare`",
+                ),
             ]),
             "\"refuse\"",
             "What becomes of symbolic links in `directory` that lead out of it.",
@@ -336,8 +341,11 @@ pub(crate) static AT_END: TableShape = TableShape {
         optional("collect", Shape::Flag, "false", "Forces a full collection; the heap before it is kept too."),
         optional(
             "weak",
-            Shape::Word(&[("clear", "at once, though the program goes on")]),
-            "at the next turn of the event loop; at once with `then = \"stop\"`",
+            Shape::Word(&[
+                ("clear", "at once, though the program goes on"),
+                ("turn", "at the next turn of the event loop, up to which the program goes on"),
+            ]),
+            "\"turn\"; \"clear\" with `then = \"stop\"`",
             "When `collect` frees what only weak references of JavaScript hold, which are kept until the current job ends. \
              A program that goes on after `clear` may find a reference empty that it has just seen filled.",
         ),

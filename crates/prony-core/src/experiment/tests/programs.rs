@@ -219,7 +219,7 @@ call = "lodash#debounce"
     let first = observe(&phases[0]);
     assert_eq!((first.call(), first.holds()), (Some("gatsby/dist/utils/source-nodes.js#default"), true));
     let wait = Some(crate::units::Nanos::from_secs(5));
-    assert_eq!(first.at_end, Some(AtEndSpec { collect: true, weak: Weak::Turn, wait, settle: None }));
+    assert_eq!(first.at_end, Some(AtEndSpec { collect: true, weak: Weak::Clear, wait, settle: None }));
     let second = observe(&phases[1]).at_end.as_ref().unwrap();
     let settle = second.settle.unwrap();
     assert_eq!((second.collect, second.weak), (true, Weak::Clear));

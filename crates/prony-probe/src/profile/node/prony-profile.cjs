@@ -1,10 +1,10 @@
 'use strict';
 // Loaded by --require before the program, in every Node process and worker thread, in the one trial that is profiled.
-// V8's own profiler takes samples from here on; a thread's file is written when it ends, or is asked to. Runs on Node 14
+// V8's own profiler takes samples from here on; a thread's file is written when it ends, or is asked to. Runs on Node 8.10
 // and later, keeps no event loop alive, opens no port, and never throws into the program.
 const fs = require('fs');
 const path = require('path');
-const threads = require('worker_threads');
+const threads = workerThreads();
 
 /** How long workers may take to write their files when the main thread or terminate() is about to end them. */
 const PATIENCE_MS = 500;
@@ -18,14 +18,26 @@ let session = null;
 let started = null;
 let pieces = 0;
 
+/** Node before 12 has none without a flag. */
+function workerThreads() {
+  try {
+    return require('worker_threads');
+  } catch (error) {
+    return { threadId: 0, isMainThread: true };
+  }
+}
+
 /** CLOCK_MONOTONIC in nanoseconds; beyond 104 days of uptime it is rounded to 2 of them. */
-const now = () => Number(process.hrtime.bigint());
+function now() {
+  const [seconds, nanoseconds] = process.hrtime();
+  return seconds * 1e9 + nanoseconds;
+}
 
 function guarded(act) {
   return (...given) => {
     try {
       return act(...given);
-    } catch {
+    } catch (error) {
       // A program must run without its profile too; the file that says it began tells the runner of the loss.
     }
   };
@@ -120,21 +132,26 @@ function listenInWorker() {
  * A signal that would end the process ends it, with its file written. Where the program listens too, its listeners
  * decide: they find themselves alone, as they would without us, and a piece is written in case they end it at once.
  */
-function onSignal(signal) {
-  process.removeListener(signal, onSignal);
-  if (process.listenerCount(signal) === 0) {
-    end();
-    process.kill(process.pid, signal);
-    return;
-  }
-  checkpoint();
-  setImmediate(() => process.prependListener(signal, onSignal)).unref();
+function watchSignal(signal) {
+  // Node before 8.12 gives its listeners no name of the signal.
+  const onSignal = () => {
+    process.removeListener(signal, onSignal);
+    if (process.listenerCount(signal) === 0) {
+      end();
+      process.kill(process.pid, signal);
+      return;
+    }
+    checkpoint();
+    // An immediate has no `unref` before Node 9.7.
+    setTimeout(() => process.prependListener(signal, onSignal), 0).unref();
+  };
+  process.on(signal, onSignal);
 }
 
 function install() {
   const loaded = Symbol.for('prony.profile');
-  if (globalThis[loaded] || process.env.PRONY_HOOKS_THREAD) return;
-  Object.defineProperty(globalThis, loaded, { value: true });
+  if (global[loaded] || process.env.PRONY_HOOKS_THREAD) return;
+  Object.defineProperty(global, loaded, { value: true });
   const { Session } = require('inspector');
   fs.writeFileSync(began, process.argv.slice(0, 3).join(' '));
   session = new Session();
@@ -149,7 +166,7 @@ function install() {
     return reallyExit.apply(process, given);
   };
   watchWorkers();
-  if (threads.isMainThread) SIGNALS.forEach((signal) => process.on(signal, onSignal));
+  if (threads.isMainThread) SIGNALS.forEach(watchSignal);
   else listenInWorker();
   start();
 }

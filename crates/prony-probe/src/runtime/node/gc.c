@@ -4,8 +4,9 @@
  * nothing and run no JavaScript. The probe reads the counts through an array buffer at any moment: it need not wait for a
  * turn of the event loop, as a PerformanceObserver must, which never hears of what comes after the last turn.
  *
- * Only names that Node 8 to 26 export are used, and of the C library only what every process of Node has loaded: the
- * module depends on no library, and the loader refuses it where a name is missing. */
+ * Only names that Node 8.12, 10.2 and later export are used, and of the C library only what every process of Node has
+ * loaded: the module depends on no library, and is linked with `-z now`, so that the loader refuses it where a name is
+ * missing. */
 typedef struct napi_env__ *napi_env;
 typedef struct napi_value__ *napi_value;
 typedef __SIZE_TYPE__ size;

@@ -66,7 +66,7 @@ const targets = spec.calls.map(({ id, call, hold }, index) => {
   const names = call.slice(at + 1).split('.');
   return { id, hold, index, file, end: exact ? null : `/${asked}`, names, asked, esm: mayBeEsm(file) };
 });
-const bases = new Set(targets.flatMap(({ asked, file }) => [path.basename(asked), path.basename(file)]));
+const bases = new Set([].concat(...targets.map(({ asked, file }) => [path.basename(asked), path.basename(file)]))); // flatMap: Node 11
 const none = [];
 
 /** The targets in a file. */

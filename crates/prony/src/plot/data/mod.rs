@@ -45,7 +45,8 @@ impl<'a> Source<'a> {
 /// histograms, is shown for the same trials.
 fn counts(trial: &TrialRecord, phase: usize, metric: Metric) -> bool {
     let (phase, key) = (trial.phases[phase].name.clone(), MetricKey::amount(metric));
-    !matches!(trial.figure(&MetricName { phase, instance: None, key }), Reading::Missing(Why::NotReached))
+    let figure = trial.figure(&MetricName { phase, instance: None, key });
+    !matches!(figure, Reading::Missing(Why::NotReached | Why::DoesNotCount(_)))
 }
 
 /// Every figure that some trial has, in the order of phases and metrics.

@@ -80,17 +80,18 @@ fn private(directory: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// The name of a build: a hash of the copy as it is before, and of all else that a build is told.
+/// The name of a build: a hash of the copy as it is before, of the directory `inside` it that is built, and of all else that a
+/// build is told.
 ///
 /// # Errors
 /// [`Error::Copy`] with a file that cannot be read.
-pub fn key(program: &ProgramSpec, build: &[String], copy: &Path) -> Result<String, Error> {
+pub fn key(program: &ProgramSpec, build: &[String], copy: &Path, inside: &Path) -> Result<String, Error> {
     let mut hash = Xxh3Default::new();
     let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     let tool = std::env::split_paths(&path).map(|dir| dir.join(build.first().map_or("", String::as_str)));
     let tool = tool.filter_map(|path| path.metadata().ok()).map(|about| (about.size(), about.mtime())).next();
     let inherited: Vec<_> = program.inherit.iter().map(std::env::var_os).collect();
-    hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?}", program.env).as_bytes());
+    hash.update(format!("{build:?} {:?} {inherited:?} {path:?} {tool:?} {inside:?}", program.env).as_bytes());
     tree(copy, &mut hash)?;
     Ok(format!("{:032x}", hash.digest128()))
 }
@@ -151,6 +152,7 @@ mod tests {
         fs::create_dir(&copy).unwrap();
         fs::write(copy.join("a"), "one").unwrap();
         let build = vec!["make".to_owned()];
+        let key = |program: &ProgramSpec, build: &[String], copy: &Path| key(program, build, copy, Path::new(""));
         let first = key(&program(), &build, &copy).unwrap();
         assert!(!builds.take(&first, &copy).unwrap());
         fs::write(copy.join("made"), "of one").unwrap();
@@ -165,6 +167,7 @@ mod tests {
         fs::write(copy.join("b"), "").unwrap();
         let more = key(&program(), &build, &copy).unwrap();
         let names = [key(&other, &build, &copy).unwrap(), key(&program(), &["cc".to_owned()], &copy).unwrap(), more];
+        assert_ne!(super::key(&program(), &build, &copy, Path::new("sub")).unwrap(), names[2]);
         assert!(names.iter().all(|name| *name != first) && names[0] != names[2] && names[1] != names[2]);
     }
 

@@ -10,11 +10,12 @@ use super::copy::outward_link;
 use super::dependency::{Run, install};
 use crate::error::Error;
 
-/// Makes the program's changes in its copy; what each did, with the hash of what came out.
+/// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it; what each did, with the
+/// hash of what came out.
 ///
 /// # Errors
 /// [`Error::Step`] where one does not apply as declared, or changes nothing.
-pub fn apply(program: &ProgramSpec, copy: &Path, run: &Run<'_>) -> Result<Vec<String>, Error> {
+pub fn apply(program: &ProgramSpec, top: &Path, copy: &Path, run: &Run<'_>) -> Result<Vec<String>, Error> {
     let failed = |message: String| Error::Step { program: program.name.clone(), step: "change", message };
     let one = |change: &Change| match change {
         Change::Replace { file, find, with, count } => replace(copy, file, find, with, *count),
@@ -24,7 +25,7 @@ pub fn apply(program: &ProgramSpec, copy: &Path, run: &Run<'_>) -> Result<Vec<St
         Change::Revision { .. } => Ok(String::new()),
     };
     // Each writes into the copy, and those before it may have linked something of the user's into it.
-    let safe = |change: &Change| match outward_link(copy)? {
+    let safe = |change: &Change| match outward_link(top)? {
         Some(link) => Err(failed(format!("`{}` leads out of the copy", link.display()))),
         None => one(change).map_err(failed),
     };

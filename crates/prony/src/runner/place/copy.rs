@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
+use prony_core::experiment::program::OutwardLinks;
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
 
@@ -25,7 +26,12 @@ pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
 pub fn copy_tree(original: &Path, copy: &Path) -> Result<(), Error> {
     let original = &fs::canonicalize(original).map_err(fault(original))?;
     // Listed before anything is written, as the copy may lie below the original.
-    copy_plan(original, &Plan::of(original, &Rules::default())?, copy, &mut |_, _| Ok(()))
+    copy_plan(
+        original,
+        &Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?,
+        copy,
+        &mut |_, _| Ok(()),
+    )
 }
 
 /// Makes a planned copy: files with their modes, holes as holes, sharing their blocks with the original where the file
@@ -107,6 +113,6 @@ fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
 /// [`Error::Copy`] where the copy cannot be read.
 pub fn outward_link(copy: &Path) -> Result<Option<PathBuf>, Error> {
     let copy = fs::canonicalize(copy).map_err(fault(copy))?;
-    let rules = Rules { outward: Some(Default::default()), ..Rules::default() };
+    let rules = Rules::default();
     Ok(Plan::of(&copy, &rules)?.outward.into_iter().next().map(|(link, _)| link))
 }

@@ -2,8 +2,8 @@
 //!
 //! A step that writes through a link which leads out of the copy would change what is the user's. So a copy holds no such
 //! link: links that stay in the tree are kept as they are written, those that leave it on their way and come back
-//! (absolute ones, `../site/x`) are written anew, and of those that lead out the file says whether they refuse the copy
-//! or what they lead to is copied in their place. Everything is decided before anything is written. Parents of what is
+//! (absolute ones, `../site/x`) are written anew, and of those that lead out the file says whether they refuse the copy,
+//! what they lead to is copied in their place, or, where no such step is, they are kept. Everything is decided before anything is written. Parents of what is
 //! copied are directories and no links, so that `..` in a link that is written anew means what it says.
 
 use std::collections::VecDeque;
@@ -25,8 +25,8 @@ const MOST_LINKS: usize = 40;
 /// What is copied, and what becomes of links.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// Links that lead out; `None` keeps them, as in a copy of a copy: what the program's own build has linked stays.
-    pub outward: Option<OutwardLinks>,
+    /// Links that lead out. A copy of a copy keeps them: what the program's own build has linked stays.
+    pub outward: OutwardLinks,
     /// Files of prony's own: the database, a journal. Neither they nor what SQLite keeps beside them are copied.
     pub own: Vec<PathBuf>,
     /// Another place of the same tree, into which its absolute links may lead.
@@ -188,11 +188,10 @@ impl Lister<'_> {
         let target = match (inside, self.rules.outward) {
             _ if !way.leaves => fs::read_link(from)?,
             (Some(place), _) => relative(to.parent().unwrap_or(Path::new("")), &place),
-            (None, None) => fs::read_link(from)?,
-            (None, Some(OutwardLinks::Copy)) if !self.holds_the_tree(&way.end) => {
-                return self.instead(way, to);
-            }
-            (None, Some(_)) => return Ok(Linked::Outward(way.end)),
+            (None, OutwardLinks::Keep) if way.endless => fs::read_link(from)?,
+            (None, OutwardLinks::Keep) => way.end,
+            (None, OutwardLinks::Copy) if !self.holds_the_tree(&way.end) => return self.instead(way, to),
+            (None, OutwardLinks::Copy | OutwardLinks::Refuse) => return Ok(Linked::Outward(way.end)),
         };
         self.entries.push(Entry { from: from.to_path_buf(), to: to.to_path_buf(), about, target: Some(target) });
         Ok(Linked::Settled)

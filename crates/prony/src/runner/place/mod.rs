@@ -49,10 +49,14 @@ pub struct Places {
     took: Cell<Duration>,
 }
 
+/// The name of a copy in the scratch that holds it.
+const COPY: &str = "copy";
+
 /// A variant's place.
 #[derive(Debug)]
 pub struct Place {
-    /// Holds the copy; `None` where the program works in the directory itself.
+    /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
+    /// repository: what is in the program's directory may link to what lies beside that.
     copy: Option<Scratch>,
     /// The directory, or the copy of it; `None` for an empty one a trial.
     directory: Option<PathBuf>,
@@ -164,7 +168,7 @@ impl Place {
             return Ok(in_place(Some(original)));
         }
         let scratch = Scratch::create(means.near)?;
-        let top = scratch.path().join("copy");
+        let top = scratch.path().join(COPY);
         let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
         let mut copying = Copying::new(directory, observer);
         let mut progress = |done, total| {
@@ -187,23 +191,30 @@ impl Place {
             copy
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
-        changed.extend(change::apply(program, &copy, &run)?);
+        changed.extend(change::apply(program, &top, &copy, &run)?);
         Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source })
+    }
+
+    /// The top of the copy, and the program's directory from there.
+    fn top(&self) -> Option<(PathBuf, &Path)> {
+        let top = self.copy.as_ref()?.path().join(COPY);
+        let inside = self.directory.as_ref()?.strip_prefix(&top).ok()?;
+        Some((top, inside))
     }
 
     /// Builds it, or takes what was built of the same before.
     fn build(&mut self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
         let builds = cache::Builds::of_user().filter(|_| self.copy.is_some());
-        let (Some(builds), Some(copy)) = (builds, self.directory.clone()) else {
+        let (Some(builds), Some((top, inside))) = (builds, self.top()) else {
             return self.step(means, program, "build", line);
         };
-        let key = cache::key(program, &line.words(), &copy)?;
-        if builds.take(&key, &copy)? {
+        let key = cache::key(program, &line.words(), &top, inside)?;
+        if builds.take(&key, &top)? {
             self.changed.push(format!("its build {key} was made before"));
             return Ok(());
         }
         self.step(means, program, "build", line)?;
-        builds.put(&key, &copy);
+        builds.put(&key, &top);
         Ok(())
     }
 
@@ -218,10 +229,15 @@ impl Place {
     /// Where its own copy cannot be made.
     pub fn directory(&self, program: &ProgramSpec, scratch: &Path) -> Result<PathBuf, Error> {
         let own = scratch.join("work");
-        match &self.directory {
-            Some(directory) if program.copy == CopyOf::Trial && self.copy.is_some() => copy_tree(directory, &own)?,
-            Some(directory) => return Ok(directory.clone()),
-            None => std::fs::create_dir(&own).map_err(|source| Error::Setup { doing: "make a directory", source })?,
+        match (&self.directory, self.top()) {
+            (Some(_), Some((top, inside))) if program.copy == CopyOf::Trial => {
+                copy_tree(&top, &own)?;
+                return Ok(own.join(inside));
+            }
+            (Some(directory), _) => return Ok(directory.clone()),
+            (None, _) => {
+                std::fs::create_dir(&own).map_err(|source| Error::Setup { doing: "make a directory", source })?;
+            }
         }
         Ok(own)
     }

@@ -28,7 +28,7 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct Sources {
     /// Files of prony's own, canonical.
     own: Vec<PathBuf>,
-    seen: RefCell<BTreeMap<(PathBuf, bool), Seen>>,
+    seen: RefCell<BTreeMap<(PathBuf, OutwardLinks), Seen>>,
 }
 
 /// A directory as it was when the run began.
@@ -59,7 +59,7 @@ impl Sources {
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
     pub fn plan(&self, top: &Path, program: &ProgramSpec, alias: Option<PathBuf>) -> Result<Plan, Error> {
-        Plan::of(top, &Rules { outward: Some(program.links), own: self.own.clone(), alias })
+        Plan::of(top, &Rules { outward: program.links, own: self.own.clone(), alias })
     }
 
     /// Lists the directory of a program that is copied, unless it is known. Of a revision, the repository holds it.
@@ -101,10 +101,10 @@ impl Sources {
 }
 
 /// The directory of a program that is copied as it is.
-fn key(program: &ProgramSpec) -> Result<Option<(PathBuf, bool)>, Error> {
+fn key(program: &ProgramSpec) -> Result<Option<(PathBuf, OutwardLinks)>, Error> {
     let revised = matches!(program.changes.first(), Some(Change::Revision { .. }));
     let directory = program.directory.as_ref().filter(|_| program.copy != CopyOf::None && !revised);
-    directory.map(|directory| Ok((canonical(directory)?, program.links == OutwardLinks::Copy))).transpose()
+    directory.map(|directory| Ok((canonical(directory)?, program.links))).transpose()
 }
 
 /// Tells of a copy that takes long.

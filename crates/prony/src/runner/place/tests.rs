@@ -14,7 +14,7 @@ use super::links::{Manifest, Plan, Rules};
 use crate::error::Error;
 
 fn rules(outward: OutwardLinks) -> Rules {
-    Rules { outward: Some(outward), ..Rules::default() }
+    Rules { outward, ..Rules::default() }
 }
 
 fn made(original: &Path, copy: &Path, outward: OutwardLinks) -> Result<(), Error> {
@@ -46,6 +46,21 @@ fn a_copy_has_everything_and_leaves_the_original_alone() {
     let written = links.map(|link| fs::read_link(copy.join(link)).unwrap());
     assert_eq!(written.each_ref().map(|path| path.to_str().unwrap()), ["b/run", "a/b", "a", "a/missing", "loop"]);
     assert!(!copy.join(".prony-run-1-2-3").exists());
+}
+
+#[test]
+fn link_that_is_kept_leads_to_the_same_place_from_the_copy() {
+    let top = tempfile::tempdir().unwrap();
+    let (site, copy) = (top.path().join("site"), top.path().join("elsewhere/deeper/copy"));
+    fs::create_dir(&site).unwrap();
+    fs::create_dir_all(copy.parent().unwrap()).unwrap();
+    fs::create_dir(top.path().join("modules")).unwrap();
+    fs::write(top.path().join("modules/file"), "x").unwrap();
+    symlink("../modules", site.join("modules")).unwrap();
+    symlink("loop", site.join("loop")).unwrap();
+    made(&site, &copy, OutwardLinks::Keep).unwrap();
+    assert_eq!(fs::read_to_string(copy.join("modules/file")).unwrap(), "x");
+    assert_eq!(fs::read_link(copy.join("loop")).unwrap(), Path::new("loop"));
 }
 
 #[test]

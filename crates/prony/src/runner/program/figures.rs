@@ -10,11 +10,13 @@ use prony_core::record::{
     Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
 use prony_core::units::Nanos;
+use prony_probe::runtime::DETAIL;
 
 use super::calls::Calls;
+use super::functions;
 use super::heaps;
 use super::held::HeldTimes;
-use super::holds::Hold;
+use super::holds::{Hold, MOST_HOLDS};
 use super::others;
 use super::replicas::{self, Ran, Replicated};
 use super::settling;
@@ -80,7 +82,8 @@ impl Trial<'_> {
         let until = watched.end[index].filter(|_| complete).unwrap_or(last);
         let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.ended.at);
         let hold = watched.holds.iter().rfind(|hold| hold.phase == index && hold.end == until && !hold.passed);
-        let unread = hold.and_then(|hold| uncollected(hold, ended.since(began)));
+        let asked = functions::observed(spec).is_some_and(|observe| observe.holds() && observe.at_end.is_some());
+        let unread = if asked && complete { uncollected(hold, ended.since(began)) } else { None };
         let rest = hold.filter(|_| unread.is_none());
         let (from_the_start, to_the_end) = (first == 0, until == last);
         let span = Span { watched, held: self.held, first, until, rest, to_the_end, from_the_start };
@@ -113,7 +116,7 @@ impl Trial<'_> {
         }
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
-        let pss = watched.replicas.looks.pss;
+        let pss = watched.replicas.looks.pss.as_ref();
         let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
         instances.extend(processes);
@@ -146,6 +149,7 @@ impl Trial<'_> {
         replicas::figures::add(&mut readings, all, &self.watched.edges, (span.first, span.until), whole);
         let cpu = readings.get(&MetricKeyText(MetricKey::amount(Metric::Cpu)));
         let mut processes = cpu.map(|cpu| span.processes(self.series, cpu)).unwrap_or_default();
+        unread.iter().for_each(|why| processes.values_mut().for_each(|found| only_before(found, why)));
         if took < late {
             let at_rest = |key: MetricKey| span.rest.is_some() && matches!(key.stat, Some(Stat::End | Stat::Before));
             let all = std::iter::once(&mut readings).chain(processes.values_mut());
@@ -225,16 +229,23 @@ fn reached(tracked: &Tracked) -> Reached {
     }
 }
 
-/// Why memory after a hold is not that of the phase that it ends: the collection came too late for it, or not at all.
-fn uncollected(hold: &Hold, phase: Nanos) -> Option<Why> {
-    let what = "memory was to be read after a collection at the next turn of the event loop";
+/// Why a phase with `at_end` has no memory after what that asks for: it was not read, or too late to be that of the phase.
+fn uncollected(hold: Option<&Hold>, phase: Nanos) -> Option<Why> {
+    let what = "memory was to be read after what `at_end` asks for";
     let hint = "`weak = \"clear\"` in `at_end` collects at once";
-    match hold.late {
-        None if hold.put_off => Some(Why::Failed(format!("{what}, and the program ended before; {hint}"))),
-        Some(late) if late > heaps::fresh(phase) => {
-            Some(Why::Failed(format!("{what}, which came {late} after the end; {hint}")))
+    let Some(hold) = hold else {
+        return Some(Why::Failed(format!(
+            "{what}, and the program was not held at the phase's end: it is held {MOST_HOLDS} times in a phase, and at the \
+             first {DETAIL} calls of a thread"
+        )));
+    };
+    match (hold.unread(), hold.late) {
+        (Some(why), _) if hold.put_off => Some(Why::Failed(format!("{what}: {why}; {hint}"))),
+        (Some(why), _) => Some(Why::Failed(format!("{what}: {why}"))),
+        (None, Some(late)) if late > heaps::fresh(phase) => {
+            Some(Why::Failed(format!("{what}, and the next turn of the event loop came {late} after the end; {hint}")))
         }
-        _ => None,
+        (None, _) => None,
     }
 }
 
@@ -315,7 +326,7 @@ fn nanos(time: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::{ObserveSpec, Trigger};
+    use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
     use prony_core::experiment::spec::{Action, SettleSpec};
     use prony_core::units::{Bytes, Fraction};
     use prony_probe::settle::SettleResult;
@@ -394,8 +405,8 @@ mod tests {
         assert_eq!((role, settled.phase.last_sign()), (&Reading::Measured(305e6), Some(Sign::Dirty)));
         let anon = settled.phase.reading(MetricKey::gauge(Metric::Anon, Stat::End));
         assert!(anon.is_some_and(|r| r.measured().is_some()));
-        let cap = Reading::Missing(Why::Failed("not settled within 800 ms".into()));
-        let never = settle_record(Some(Reading::Missing(Why::Failed("not settled within 800 ms".into()))));
+        let cap = Reading::Missing(Why::NotSettled("within 800 ms".into()));
+        let never = settle_record(Some(Reading::Missing(Why::NotSettled("within 800 ms".into()))));
         assert_eq!((of(&never, Metric::SettleTime), never.reached), (cap, Reached::OwnEnd));
         assert_eq!(of(&never, Metric::Wall), Reading::Measured(800e6));
         let ended = settle_record(None);
@@ -540,6 +551,64 @@ mod tests {
             other => panic!("{other:?}"),
         }
         assert_eq!(amounts(&records[1])["wall"], Some(100e6), "a phase beside it is as it was");
+    }
+
+    /// What was left of a phase that asks for a collection at its end, at 500 ms, in a process with 80 MiB beside another one.
+    fn collected(hold: Option<Hold>) -> PhaseRecord {
+        let mut spec = spec("p");
+        let Action::Observe(observe) = &mut spec.action else { unreachable!() };
+        let call = || Some(Trigger::Call("a.js#f".into()));
+        let at_end = AtEndSpec { collect: true, ..AtEndSpec::default() };
+        (observe.begin, observe.end, observe.at_end) = (call(), call(), Some(at_end));
+        let both = &[7, 8];
+        let mut edges = vec![edge(0, 0, both), edge(100, 10, both), edge(500, 20, both), edge(700, 22, both)];
+        edges.push(edge(900, 0, &[]));
+        for edge in &mut edges[..3] {
+            edge.processes[0].sample.anon = Bytes::from_mib(80);
+        }
+        let mut watched = watched(edges, hold.into_iter().collect());
+        watched.tracker = Tracker::new(std::slice::from_ref(&spec));
+        let call = |at, rest: &str| line_of(7, 0, at, &format!(r#""probe":"{rest},"call":"p","n":1"#));
+        watched.tracker.phases[0].called(&call(100, r#"begin","open":0"#));
+        watched.tracker.phases[0].called(&call(500, r#"end","open":0,"ok":true,"took":5"#));
+        (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
+        let sample = |at| ProcessSample { at: ms(at), ..ProcessSample::default() };
+        let series = both.map(|pid| ProcessSeries {
+            pid,
+            role: "program".into(),
+            command: format!("c{pid}"),
+            samples: vec![sample(100), sample(500)],
+        });
+        super::observed(&[spec], &watched, &series, &Why::NotApplicable).remove(0).phase
+    }
+
+    #[test]
+    fn memory_that_was_not_read_after_its_collection_is_missing_in_all_and_by_process() {
+        let get = |record: &PhaseRecord, instance: &str, stat| {
+            record.readings[instance][&MetricKeyText(MetricKey::gauge(Metric::Anon, stat))].clone()
+        };
+        let mib = |n: u64| Reading::Measured(Bytes::from_mib(n).as_bytes() as f64);
+        let (whole, own) = ("", "process.program.c7");
+        let read = collected(Some(hold(7, 0, (2, 3), (500, 700))));
+        assert_eq!([whole, own].map(|of| get(&read, of, Stat::End)), [mib(0), mib(0)]);
+        let unread = |until: Option<u64>, late: Option<u64>| {
+            let mut hold = hold(7, 0, (2, 3), (500, 700));
+            (hold.rest, hold.read, hold.until, hold.late) = (None, None, until.map(ms), late.map(ms));
+            (Some(hold), "the program ended before")
+        };
+        let at_a_later_turn = unread(Some(700), Some(1));
+        for (hold, why) in
+            [unread(Some(700), None), unread(None, None), at_a_later_turn, (None, "it is held 100 times")]
+        {
+            let record = collected(hold);
+            for of in [whole, own] {
+                match get(&record, of, Stat::End) {
+                    Reading::Missing(found) => assert!(found.to_string().contains(why), "{found}"),
+                    Reading::Measured(value) => panic!("{of:?}: {value}"),
+                }
+                assert_eq!(get(&record, of, Stat::Before), mib(80), "{of:?}");
+            }
+        }
     }
 
     /// A phase of each kind, as far as it came when the program ended at 900 ms; `own` is whether what ends it happened.

@@ -300,20 +300,24 @@ impl<'t> Collections<'t> {
         Reading::Missing(Why::Failed(why))
     }
 
-    /// The counts after the last that were told.
+    /// The counts after the last that were told: those, where the thread told them at its end. One that was ended may have
+    /// collected since.
     fn last(&self, last: GcFigures, at: Nanos) -> Reading<GcFigures> {
         let told = !self.counts.is_empty();
-        if told && at.since(last.until) <= FRESH {
+        let late = at.since(last.until);
+        if told && (late == Nanos::ZERO || (self.thread.orderly && late <= FRESH)) {
             return Reading::Measured(last);
         }
         if self.thread.cut.is_some_and(|cut| cut <= at) {
             return Reading::Missing(not_kept());
         }
         if told {
-            let late = at.since(last.until);
-            let why =
-                format!("collections are known up to {late} before: the program gave its runtime no occasion since");
-            return Reading::Missing(Why::Failed(why));
+            let since = if self.thread.orderly {
+                "the program gave its runtime no occasion since"
+            } else {
+                "its process or thread was ended, and did not report its end"
+            };
+            return Reading::Missing(Why::Failed(format!("collections are known up to {late} before: {since}")));
         }
         let reason = self.thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
             Reading::Missing(why) => Some(why.clone()),
@@ -458,9 +462,13 @@ mod tests {
 
     /// The counts beside a heap that was read at `at`.
     fn gc(at: u64, count: u64, until: u64) -> prony_probe::runtime::ProbeLine {
+        said(at, "sample", count, until)
+    }
+
+    fn said(at: u64, why: &str, count: u64, until: u64) -> prony_probe::runtime::ProbeLine {
         let gc =
             format!(r#""gc_count":{count},"gc_time":{},"gc_major":1,"gc_until":{}"#, count * 1_000, until * 1_000_000);
-        line(1, 0, at, &format!(r#""probe":"heap","why":"sample","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
+        line(1, 0, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
     }
 
     /// Collections that ended at these instants, numbered from `first`, told at `at`.
@@ -487,7 +495,7 @@ mod tests {
             gc(900, 5, 900),
             gc(3_000, 5, 3_000),
             ends(3_900, 6, &[3_100]),
-            gc(3_901, 6, 3_901),
+            said(3_901, "exit", 6, 3_901),
             bye(1, 0, 3_902),
         ];
         let threads = finished(&lines, 4_000);
@@ -512,6 +520,23 @@ mod tests {
         assert!(late.contains("known up to 290"), "{late}");
         let untold = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 90);
         assert!(missing(&read(&untold, 0, 50, None)).contains("no collection was told of yet"));
+    }
+
+    #[test]
+    fn collections_of_a_thread_that_was_ended_are_not_known_up_to_its_end() {
+        let said_so = [said(950, "exit", 2, 950), bye(1, 0, 951)];
+        let ended = |last: &[prony_probe::runtime::ProbeLine]| {
+            let lines = [hello(1, 0, 0), gc(900, 2, 900)];
+            read(&finished(&[&lines[..], last].concat(), 1_000), 0, 1_000, None)
+        };
+        assert_eq!(number(&ended(&said_so), "", "gc.count"), 2.0);
+        // Killed, and terminated by its parent, which says the end for it.
+        for last in [&[][..], &[bye(1, 0, 1_000)]] {
+            let why = missing(&ended(last));
+            assert!(why.contains("known up to 100") && why.contains("did not report its end"), "{why}");
+        }
+        let killed = finished(&[hello(1, 0, 0), gc(900, 2, 900)], 1_000);
+        assert_eq!(number(&read(&killed, 0, 900, None), "", "gc.count"), 2.0, "up to its last figures they are");
     }
 
     #[test]

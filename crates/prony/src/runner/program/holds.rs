@@ -14,7 +14,11 @@ use serde_json::{Value, json};
 use super::held::HeldTimes;
 
 /// A function that is called more often is not held at its later ends.
-const MOST_HOLDS: usize = 100;
+pub const MOST_HOLDS: usize = 100;
+
+/// Why memory of a phase was not read where a call that ends another phase returned before the collection.
+const OVERTAKEN: &str = "a call that ends another phase returned in the same turn of the event loop, and only after the last \
+                         such call is memory read";
 
 /// One hold of one thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,16 +88,14 @@ impl Hold {
         self.collected = Some(took);
     }
 
+    /// Why its memory was not read; `None` where it was.
+    pub fn unread(&self) -> Option<String> {
+        let ended = || self.because.map_or("the program ended before", went_on).to_owned();
+        self.read.is_none().then(|| self.fault.clone().unwrap_or_else(ended))
+    }
+
     /// For the record.
     pub fn told(&self, phase: &str) -> Value {
-        let ended = |because: Because| match because {
-            Because::Go => "told to go on",
-            Because::Release => "told to go on, not to be held again",
-            Because::Stop => "told to stop",
-            Because::Unanswered => "nobody answered",
-            Because::Gone => "who held it went away",
-            Because::Later => "told to go on to the next turn of its event loop",
-        };
         json!({
             "phase": phase,
             "pid": self.source.pid,
@@ -104,10 +106,21 @@ impl Hold {
             "collected_ns": self.collected.map(Nanos::as_nanos),
             "settled": self.settled,
             "passed": self.passed,
-            "went_on": self.because.map(ended),
+            "went_on": self.because.map(went_on),
             "by_itself": matches!(self.because, Some(Because::Unanswered | Because::Gone)),
             "fault": self.fault,
         })
+    }
+}
+
+const fn went_on(because: Because) -> &'static str {
+    match because {
+        Because::Go => "told to go on",
+        Because::Release => "told to go on, not to be held again",
+        Because::Stop => "told to stop",
+        Because::Unanswered => "nobody answered",
+        Because::Gone => "who held it went away",
+        Because::Later => "told to go on to the next turn of its event loop",
     }
 }
 
@@ -135,7 +148,7 @@ pub struct Holds {
     dir: PathBuf,
     active: BTreeMap<Source, Active>,
     /// Holds after which a collection is still to come, by their index, and what is to be done then.
-    put_off: BTreeMap<Source, (usize, AtEndSpec)>,
+    put_off: BTreeMap<Source, (usize, AtEndSpec, bool)>,
     /// Those that were and are.
     pub all: Vec<Hold>,
     /// The times of those that were.
@@ -202,13 +215,13 @@ impl Holds {
     /// A thread stands still at the turn of its event loop to which a collection was put off; `edge` was read just now.
     /// What it did since the invocation's end belongs to no hold.
     pub fn again(&mut self, line: &ProbeLine, number: u64, edge: usize, probe: &mut impl Probe) {
-        let Some((before, plan)) = self.put_off.remove(&line.source) else { return };
+        let Some((before, plan, stop)) = self.put_off.remove(&line.source) else { return };
         let before = &mut self.all[before];
         before.fault = None;
         let late = line.at.since(before.until.unwrap_or(before.from));
         let hold = Hold::new(before.phase, line.source, line.at, before.stood, edge);
         let hold = Hold { end: before.end, late: Some(late), ..hold };
-        if self.answer(number, hold, AtEndSpec { weak: Weak::Clear, ..plan }, false) {
+        if self.answer(number, hold, AtEndSpec { weak: Weak::Clear, ..plan }, stop) {
             self.collect(line.source, probe);
         }
     }
@@ -246,19 +259,20 @@ impl Holds {
             return self.wait(source, probe);
         }
         active.stage = Stage::Collecting;
-        let now = active.stop || active.plan.weak == Weak::Clear;
+        let now = active.plan.weak == Weak::Clear;
         self.tell(source, if now { HoldCommand::Collect } else { HoldCommand::CollectLater });
     }
 
     /// A thread goes on to the next turn of its event loop.
-    fn put_off(&mut self, source: Source, plan: AtEndSpec) {
+    fn put_off(&mut self, source: Source, plan: AtEndSpec, stop: bool) {
         let Some(index) = self.all.iter().rposition(|hold| hold.source == source) else { return };
         let hold = &mut self.all[index];
         (hold.put_off, hold.rest) = (true, Some(hold.edge));
         hold.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
-        if let Some((before, _)) = self.put_off.insert(source, (index, plan)) {
+        if let Some((before, ..)) = self.put_off.insert(source, (index, plan, stop)) {
             // Of invocations that end within one turn only the last one's memory is read.
-            self.all[before].fault = None;
+            let another = self.all[before].phase != self.all[index].phase;
+            self.all[before].fault = another.then(|| OVERTAKEN.to_owned());
         }
     }
 
@@ -332,7 +346,7 @@ impl Holds {
                 self.count();
             }
             if let (Because::Later, Some(active)) = (because, active) {
-                self.put_off(line.source, active.plan);
+                self.put_off(line.source, active.plan, active.stop);
             }
             return;
         }
@@ -411,9 +425,13 @@ mod tests {
 
         /// A thread comes to stand, for the `number`-th time.
         fn stands(&mut self, number: u64, plan: AtEndSpec, stop: bool) {
+            self.stands_in(0, number, plan, stop);
+        }
+
+        fn stands_in(&mut self, phase: usize, number: u64, plan: AtEndSpec, stop: bool) {
             let held =
                 line(7, 0, 11, &format!(r#""probe":"held","call":"p","n":1,"hold":{number},"heap":{{"used":9}}"#));
-            let asked = Asked { phase: 0, ended: Nanos::from_millis(10), edge: 3, plan, stop };
+            let asked = Asked { phase, ended: Nanos::from_millis(10), edge: 3, plan, stop };
             self.holds.begin(&held, number, asked, &mut Idle);
         }
 
@@ -481,13 +499,35 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_is_not_put_off_where_the_program_ends_or_the_file_asks_for_it() {
+    fn phase_whose_collection_another_one_replaced_has_its_own_reason() {
         let mut scene = Scene::new();
-        scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+        let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
+        for (number, phase) in [(1, 0), (2, 1)] {
+            scene.stands_in(phase, number, plan.clone(), false);
+            scene.says(&resumed("later"));
+        }
+        let unread = |scene: &Scene, at: usize| scene.holds.all[at].unread().unwrap();
+        assert!(unread(&scene, 0).contains("same turn of the event loop"), "{}", unread(&scene, 0));
+        assert!(unread(&scene, 1).contains("ended before its event loop turned"), "{}", unread(&scene, 1));
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        assert!(unread(&scene, 0).contains("same turn of the event loop"), "it was not read since");
+    }
+
+    #[test]
+    fn collection_of_a_phase_that_ends_the_program_comes_when_the_file_says() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, true);
         assert_eq!(scene.told(1), "collect\n");
         scene.says(&resumed("gone"));
-        scene.stands(2, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, false);
-        assert_eq!(scene.told(2), "collect\n");
+        scene.stands(2, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+        assert_eq!(scene.told(2), "collect later\n");
+        scene.says(&resumed("later"));
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":1,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        scene.says(&heap(7, 0, 70, "read", 5));
+        assert_eq!(scene.told(3), "collect\nread\nstop\n");
     }
 
     #[test]

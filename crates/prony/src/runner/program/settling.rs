@@ -151,7 +151,7 @@ mod tests {
         tree.0 = Nanos::from_secs(1);
         assert_eq!(settling.due(false, &mut tree), [1]);
         let found = &settling.over[&1];
-        assert!(!found.result.settled && matches!(found.result.time, Reading::Missing(Why::Failed(_))));
+        assert!(!found.result.settled && matches!(found.result.time, Reading::Missing(Why::NotSettled(_))));
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
         let ms = Nanos::from_millis;
         let time = |time| settled(105, vec![]).from_begin(&time, ms(100), &HeldTimes::default());
         assert_eq!(time(Reading::Measured(ms(300))), Reading::Measured(ms(305)));
-        let cap = Reading::Missing(Why::Failed("not settled within 900 ms".into()));
+        let cap = Reading::Missing(Why::NotSettled("within 900 ms".into()));
         assert_eq!(time(cap.clone()), cap);
         let why = ended_first(&spec(ms(500), ms(900)));
         assert!(why.to_string().contains("ended before it had been quiet"), "{why}");

@@ -7,6 +7,7 @@ use prony_core::reading::{Reading, Why};
 use prony_core::record::{MetricKeyText, ProcessSeries};
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::launch::Usage;
+use prony_probe::sample::counters::Counters;
 use prony_probe::sample::edge::EdgeProcess;
 use prony_probe::sample::{Edge, Processes, phase_readings};
 
@@ -180,65 +181,73 @@ impl Span<'_> {
     /// Samples miss what a process did between the last one and its end; what the kernel told when it was reaped does
     /// not.
     fn to_the_very_end(&self, readings: &mut Readings) {
-        let usage = &self.watched.ended.usage;
         let before = self.before();
-        let count =
-            |of: fn(&Usage) -> u64, before: u64| usage.clone().map(|all| of(&all).saturating_sub(before) as f64);
-        let moved = |of: fn(&Usage) -> Bytes, before: &Reading<Bytes>| {
-            let since = |all: Usage, before: Bytes| bytes(of(&all)) - bytes(before);
-            usage.clone().and(before.clone(), since).map(|amount| amount.max(0.0))
+        let both = self.watched.ended.usage.clone().and(before.clone(), |all, before| (all, before));
+        let count = |of: fn(&Usage) -> u64, at_begin: fn(&Before) -> u64| {
+            both.clone().map(|(all, before)| of(&all).saturating_sub(at_begin(&before)) as f64)
+        };
+        let moved = |of: fn(&Usage) -> Bytes, at_begin: fn(Before) -> Reading<Bytes>| match both.clone() {
+            Reading::Measured((all, before)) => {
+                at_begin(before).map(|before| (bytes(of(&all)) - bytes(before)).max(0.0))
+            }
+            Reading::Missing(why) => Reading::Missing(why),
         };
         let amounts = [
-            (Metric::MinorFaults, count(|all| all.minor_faults, before.minor_faults)),
-            (Metric::MajorFaults, count(|all| all.major_faults, before.major_faults)),
-            (Metric::SwitchesVoluntary, count(|all| all.switches_voluntary, before.switches_voluntary)),
-            (Metric::SwitchesForced, count(|all| all.switches_forced, before.switches_forced)),
-            (Metric::Read, moved(|all| all.read, &before.read)),
-            (Metric::Written, moved(|all| all.written, &before.written)),
+            (Metric::MinorFaults, count(|all| all.minor_faults, |before| before.minor_faults)),
+            (Metric::MajorFaults, count(|all| all.major_faults, |before| before.major_faults)),
+            (Metric::SwitchesVoluntary, count(|all| all.switches_voluntary, |before| before.switches_voluntary)),
+            (Metric::SwitchesForced, count(|all| all.switches_forced, |before| before.switches_forced)),
+            (Metric::Read, moved(|all| all.read, |before| before.read)),
+            (Metric::Written, moved(|all| all.written, |before| before.written)),
         ];
         amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
         let gone = "processes took their last figures with them when they ended; `cpu` has all of it";
         for metric in [Metric::OnCpu, Metric::CpuWait] {
             set(readings, metric, Reading::Missing(Why::NotSupported(gone.to_owned())));
         }
-        self.cpu(&before, readings);
+        self.cpu(before, readings);
     }
 
     /// A group's total holds children that nobody waited for; its parts are counted in ticks, those of `wait4` are not.
     /// Where neither is there, samples know less than was used.
-    fn cpu(&self, before: &Before, readings: &mut Readings) {
-        let grouped = self.grouped();
-        let all = match self.watched.ended.cpu.clone() {
-            Reading::Measured(all) => all,
-            Reading::Missing(_) if grouped => return,
-            Reading::Missing(why) => {
-                let metrics = [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem];
-                metrics.into_iter().for_each(|metric| set(readings, metric, Reading::Missing(why.clone())));
-                return;
-            }
-        };
-        let (user, system) = (nanos(all.user.since(before.cpu.0)), nanos(all.system.since(before.cpu.1)));
-        set(readings, Metric::CpuUser, Reading::Measured(user));
-        set(readings, Metric::CpuSystem, Reading::Measured(system));
+    fn cpu(&self, before: Reading<Before>, readings: &mut Readings) {
+        let (grouped, all) = (self.grouped(), self.watched.ended.cpu.clone());
+        if grouped && all.measured().is_none() {
+            return;
+        }
+        let used = all.and(before, |all, Before { cpu: (user, system), .. }| {
+            [nanos(all.user.since(user)), nanos(all.system.since(system))]
+        });
+        set(readings, Metric::CpuUser, used.clone().map(|[user, _]| user));
+        set(readings, Metric::CpuSystem, used.clone().map(|[_, system]| system));
         if !grouped {
-            set(readings, Metric::Cpu, Reading::Measured(user + system));
+            set(readings, Metric::Cpu, used.map(|[user, system]| user + system));
         }
     }
 
-    /// What the tree had used at the phase's begin, what it did before its program was executed included.
-    fn before(&self) -> Before {
+    /// What the tree had used at the phase's begin, what it did before its program was executed included. Missing where
+    /// nothing of it was counted at an edge, as where only its replicas were.
+    fn before(&self) -> Reading<Before> {
         let first = self.watched.edges[0].processes.first().map(|process| process.sample);
         let held = first.unwrap_or_default();
-        let total = |edge: &Edge| edge.totals.get("").cloned().unwrap_or_default();
-        let used = total(&self.watched.edges[self.first]).since(&total(&self.watched.edges[0]));
-        let used =
-            self.inner_holds().into_iter().fold(used, |sum, (from, to)| sum.plus(&total(to).since(&total(from))));
+        let uncounted =
+            || Reading::Missing(Why::Failed("nothing of the program was counted at the phase's begin".into()));
+        let total = |edge: &Edge| edge.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
+        let between = |from: &Edge, to: &Edge| total(to).and(total(from), |to, from| to.since(&from));
+        let used = match self.first {
+            0 => Reading::Measured(Counters::default()),
+            first => between(&self.watched.edges[0], &self.watched.edges[first]),
+        };
+        let used = self
+            .inner_holds()
+            .into_iter()
+            .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, held| sum.plus(&held)));
         // Where nobody looked at the held process, it had done no more than wait.
         let moved = |held: Option<Bytes>, used: &Reading<Bytes>| match (held, first) {
             (None, Some(_)) => Reading::Missing(Why::Failed("what it had moved before it began was not read".into())),
             (held, _) => used.clone().map(|used| held.unwrap_or_default() + used),
         };
-        Before {
+        used.map(|used| Before {
             minor_faults: held.minor_faults + used.minor_faults,
             major_faults: held.major_faults + used.major_faults,
             switches_voluntary: held.switches_voluntary + used.switches_voluntary,
@@ -246,7 +255,7 @@ impl Span<'_> {
             read: moved(held.read, &used.read),
             written: moved(held.written, &used.written),
             cpu: (held.cpu_user + used.cpu_user, held.cpu_system + used.cpu_system),
-        }
+        })
     }
 
     /// Why the kernel's figure may be one from before the span.
@@ -324,6 +333,7 @@ const fn of_group(metric: Metric) -> bool {
 }
 
 /// Counters at the begin of a phase.
+#[derive(Clone)]
 struct Before {
     minor_faults: u64,
     major_faults: u64,
@@ -342,7 +352,6 @@ pub(in crate::runner::program) mod tests {
     use prony_probe::launch::{Captured, CpuTime, End, Status};
     use prony_probe::limits::MemoryEvidence;
     use prony_probe::runtime::Source;
-    use prony_probe::sample::counters::Counters;
     use prony_probe::sample::edge::Pressure;
     use prony_probe::sample::parse::GroupCpu;
 
@@ -582,6 +591,15 @@ pub(in crate::runner::program) mod tests {
         let mut first = watched(edges(), vec![]);
         first.edges[0].processes[0].sample.written = None;
         assert!(why(&between(&first, 0, 2, &[]), &["written"]).contains("before it began"));
+        let mut uncounted = watched(edges(), vec![]);
+        uncounted.edges[1].totals.remove("");
+        let missing = ["faults.minor", "switches.forced", "written", "cpu", "cpu.user"];
+        assert!(why(&between(&uncounted, 1, 2, &[]), &missing).contains("nothing of the program was counted"));
+        assert_eq!(
+            get(&between(&uncounted, 0, 2, &[]), "cpu"),
+            Reading::Measured(1e9),
+            "of the whole nothing is needed"
+        );
         first.edges[0].processes.clear();
         assert_eq!(
             get(&between(&first, 0, 2, &[]), "written"),

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use prony_core::experiment::left_out::LEFT_OUT;
 use prony_core::units::{Bytes, Nanos};
-use prony_probe::runtime::{GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
+use prony_probe::runtime::{
+    Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source,
+};
 use serde_json::{Value, json};
 
 /// Figures of heaps that are kept of a trial; later ones are counted.
@@ -56,6 +58,9 @@ pub struct Thread {
     pub cut: Option<Nanos>,
     cost: Option<Cost>,
     bye: Option<Nanos>,
+    /// It read its heap for the last time and reported its end itself: nothing of it came after that. A parent or the runner
+    /// may say the end of one that was ended, whose last figures are older.
+    pub orderly: bool,
     last: Nanos,
     /// Whether it is held, and whether its next delay is that of a hold.
     held: bool,
@@ -135,6 +140,7 @@ impl Threads {
             cut: None,
             cost: None,
             bye: None,
+            orderly: false,
             last: line.at,
             held: false,
             was_held: false,
@@ -214,6 +220,7 @@ impl Thread {
     fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
         match &line.event {
             ProbeEvent::Heap { why, heap, loop_delay_max } => {
+                self.orderly |= *why == Occasion::Exit;
                 // The first delay after a hold is that of the hold.
                 let of_a_hold = self.was_held && *why == Occasion::Sample;
                 self.delays.extend(loop_delay_max.filter(|_| !of_a_hold).map(|delay| (line.at, delay)));
@@ -225,7 +232,10 @@ impl Thread {
                 return Some(heap);
             }
             ProbeEvent::Collected { heap, .. } => return Some(heap),
-            ProbeEvent::Resumed { .. } => self.held = false,
+            ProbeEvent::Resumed { because } => {
+                self.held = false;
+                self.orderly |= *because == Because::Stop;
+            }
             ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
                 self.cost = Some(Cost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
             }

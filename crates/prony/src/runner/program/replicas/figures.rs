@@ -14,7 +14,7 @@ use prony_probe::sample::{Edge, phase_readings};
 use super::super::heaps;
 use super::super::held::HeldTimes;
 use super::super::threads::Threads;
-use super::looks::least_sum;
+use super::looks::{larger, least_sum};
 use super::{Fate, GONE, NEVER_BEGAN, Ran};
 use crate::runner::assemble::{Readings, rate_of_told, set};
 
@@ -49,7 +49,7 @@ pub struct Seen<'a> {
     /// Samples of all processes.
     pub series: &'a [ProcessSeries],
     /// The largest sum of the replicas' proportional set sizes that was read at one instant beside edges.
-    pub pss: Option<Bytes>,
+    pub pss: Option<&'a Reading<Bytes>>,
 }
 
 /// Has the totals of the whole tree be those of the program alone: replicas are added from what the kernel counted up to
@@ -306,15 +306,10 @@ fn merged(edge: &Edge, roles: &BTreeSet<String>) -> Edge {
 }
 
 /// The largest sum of proportional set sizes at any of these edges, or that was `read` beside them.
-fn largest_pss(edges: &[Edge], read: Option<Bytes>) -> Reading<f64> {
-    let why = |pss: &Reading<Bytes>| if let Reading::Missing(why) = pss { Some(why.clone()) } else { None };
-    let unread = || edges.iter().flat_map(|edge| &edge.processes).find_map(|process| why(&process.pss));
-    match edges.iter().filter_map(least_sum).chain(read).max() {
-        Some(pss) => Reading::Measured(pss.as_bytes() as f64),
-        None => Reading::Missing(unread().unwrap_or_else(|| {
-            Why::Failed("no replica was alive at an edge of a phase or of another replica".to_owned())
-        })),
-    }
+fn largest_pss(edges: &[Edge], read: Option<&Reading<Bytes>>) -> Reading<f64> {
+    let largest = edges.iter().filter_map(least_sum).chain(read.cloned()).reduce(larger);
+    let nobody = || failed("no replica was alive at an edge of a phase or of another replica".to_owned());
+    largest.unwrap_or_else(nobody).map(|pss| pss.as_bytes() as f64)
 }
 
 #[cfg(test)]
@@ -539,7 +534,7 @@ mod tests {
         let series = [ProcessSeries { pid: 101, role, command: "c".into(), samples: vec![sample] }];
         let all = |used| [Ran { told: Some(edge_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
         let of = |used, name| {
-            let seen = Seen { edges: &edges, series: &series, pss: Some(Bytes::from_bytes(900)) };
+            let seen = Seen { edges: &edges, series: &series, pss: Some(&Reading::Measured(Bytes::from_bytes(900))) };
             let found = instances(&all(used), seen);
             (get(&found["replica.1"], name), get(&found["replicas"], "pss.max"))
         };

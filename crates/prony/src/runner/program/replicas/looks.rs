@@ -1,5 +1,6 @@
 //! When the memory of replicas is read because they told something: as often as takes a small part of their time. Pure.
 
+use prony_core::reading::Reading;
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::sample::Edge;
 
@@ -7,7 +8,7 @@ use prony_probe::sample::Edge;
 const SHARE: u64 = 20;
 
 /// What was read of replicas while they worked, edges apart, and what it took.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Looks {
     /// When the first replica was released.
     since: Nanos,
@@ -20,8 +21,8 @@ pub struct Looks {
     /// CPU time of all of them: what they take from others, however busy the machine is.
     cpu: Nanos,
     /// The largest sum of the proportional set sizes that was read in one of them, of all replicas or of some: of all it was
-    /// no less.
-    pub pss: Option<Bytes>,
+    /// no less. Missing where one could not be read; `None` where no replica was alive in any of them.
+    pub pss: Option<Reading<Bytes>>,
 }
 
 impl Looks {
@@ -52,18 +53,25 @@ impl Looks {
         self.cpu += cpu;
         let each = cpu.as_nanos() / u64::try_from(replicas.max(1)).unwrap_or(u64::MAX);
         self.each = self.each.max(Nanos::from_nanos(each));
-        self.pss = self.pss.max(least_sum(edge));
+        self.pss = self.pss.take().into_iter().chain(least_sum(edge)).reduce(larger);
     }
 }
 
-/// The sum of the proportional set sizes of an edge's processes, where any was read: that of all is no less.
-pub fn least_sum(edge: &Edge) -> Option<Bytes> {
-    edge.processes.iter().filter_map(|process| process.pss.measured().copied()).reduce(|sum, one| sum + one)
+/// The larger of two sums; what is not known may be the larger.
+pub fn larger(one: Reading<Bytes>, other: Reading<Bytes>) -> Reading<Bytes> {
+    one.and(other, Bytes::max)
+}
+
+/// The sum of the proportional set sizes of an edge's processes but those that had ended by then: that of all is no less.
+pub fn least_sum(edge: &Edge) -> Option<Reading<Bytes>> {
+    let alive = edge.processes.iter().filter(|process| !process.had_ended());
+    alive.map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one))
 }
 
 #[cfg(test)]
 mod tests {
-    use prony_core::reading::{Reading, Why};
+    use prony_core::reading::Why;
+    use prony_probe::sample::edge::EdgeProcess;
 
     use super::super::super::span::tests::{edge, ms};
     use super::*;
@@ -74,7 +82,7 @@ mod tests {
         let mut edge = edge(0, 0, &pids);
         edge.took = ms(took);
         for (process, pss) in edge.processes.iter_mut().zip(pss) {
-            let gone = || Reading::Missing(Why::NotReached);
+            let gone = || Reading::Missing(EdgeProcess::ended());
             process.pss = pss.map_or_else(gone, |pss| Reading::Measured(Bytes::from_bytes(pss)));
         }
         edge
@@ -109,12 +117,25 @@ mod tests {
         let mut looks = Looks::since(ms(0));
         let mut pss = |each: &[Option<u64>]| {
             looks.note(&look(1, each), ms(1), each.len());
-            looks.pss.map(Bytes::as_bytes)
+            looks.pss.as_ref().map(|pss| pss.measured().unwrap().as_bytes())
         };
         assert_eq!([pss(&[]), pss(&[None])], [None, None]);
         assert_eq!(pss(&[Some(300), Some(200)]), Some(500));
         assert_eq!(pss(&[Some(400)]), Some(500));
         assert_eq!(pss(&[Some(600), None]), Some(600), "one that had gone meanwhile had no less than nothing");
         assert_eq!(pss(&[Some(900)]), Some(900), "one of several");
+    }
+
+    #[test]
+    fn pss_that_cannot_be_read_is_no_zero_in_a_sum() {
+        let refused = Reading::Missing(Why::NotPermitted("`smaps_rollup`".into()));
+        let mut unread = look(1, &[Some(600), Some(300)]);
+        unread.processes[1].pss = refused.clone();
+        assert_eq!(least_sum(&unread), Some(refused.clone()));
+        let mut looks = Looks::since(ms(0));
+        for edge in [&look(1, &[Some(500)]), &unread, &look(1, &[Some(900)])] {
+            looks.note(edge, ms(1), 1);
+        }
+        assert_eq!(looks.pss, Some(refused), "it may have been the largest");
     }
 }
