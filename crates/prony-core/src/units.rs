@@ -241,6 +241,14 @@ pub fn parse_time(text: &str) -> Result<Nanos, QuantityError> {
     scaled(text, scale, value).map(Nanos)
 }
 
+/// Reads a time above zero, such as a budget.
+pub fn parse_span(text: &str) -> Result<Nanos, QuantityError> {
+    match parse_time(text)? {
+        Nanos::ZERO => Err(QuantityError::Range(text.to_owned())),
+        time => Ok(time),
+    }
+}
+
 /// Reads an amount such as `16 GiB`, `40 kB`, `128 B`; a bare number is bytes.
 pub fn parse_bytes(text: &str) -> Result<Bytes, QuantityError> {
     let (value, unit) = split(text)?;
@@ -306,6 +314,8 @@ mod tests {
 
     #[test]
     fn quantities_refuse_what_they_do_not_know() {
+        assert_eq!((parse_time("0 s"), parse_span("3 ms")), (Ok(Nanos::ZERO), Ok(Nanos::from_millis(3))));
+        assert_eq!(parse_span("0.0 min"), Err(QuantityError::Range("0.0 min".into())));
         assert!(matches!(parse_time("3"), Err(QuantityError::Unit { .. })));
         assert!(matches!(parse_time("3 sec"), Err(QuantityError::Unit { .. })));
         assert!(matches!(parse_bytes("-1 B"), Err(QuantityError::Range(_))));

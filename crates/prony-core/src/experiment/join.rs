@@ -23,12 +23,16 @@ impl Experiment {
     }
 
     /// Takes in a variant of another experiment of the same factors, and tells the variant's number here. Numbers given
-    /// before stay as they are; a variant with the same levels is not taken in twice.
+    /// before stay as they are; a variant with the same levels is not taken in twice. Where commands are not recorded, a
+    /// known variant takes the other's commands, since its own may have been read from a record that has none.
     pub fn admit(&mut self, other: &Self, variant: usize) -> usize {
         let variant = &other.variants[variant];
         let levels: Vec<usize> =
             (0..self.factors.len()).map(|at| self.level_like(at, other.level_of(variant, at))).collect();
         if let Some(known) = self.variants.iter().position(|known| known.levels == levels) {
+            if !self.records_commands() {
+                self.variants[known].spec = variant.spec.clone();
+            }
             return known;
         }
         let id = self.variants.len();
@@ -36,6 +40,20 @@ impl Experiment {
         self.variants.push(Variant { id, levels, stratum: 0, baseline: false, blocks, spec: variant.spec.clone() });
         (0..self.factors.len()).for_each(|at| self.sort_levels(at));
         id
+    }
+
+    /// The same with the variants of what was recorded of it under their numbers there, to go on with.
+    #[must_use]
+    pub fn continuing(mut self, recorded: &Self) -> Self {
+        let own = self.clone();
+        self.variants.clear();
+        self.factors.iter_mut().for_each(|factor| factor.levels.clear());
+        for from in [recorded, &own] {
+            for id in 0..from.variants.len() {
+                self.admit(from, id);
+            }
+        }
+        self
     }
 
     /// The value of a factor in a variant.
@@ -63,6 +81,8 @@ impl Experiment {
     pub fn duel(&self, baseline: usize, rival: usize, metric: &MetricName, blocks: Blocks) -> Self {
         let mut duel = self.emptied(self.title.clone());
         duel.explores = false;
+        // The tables and metrics for which they are counted are not the duel's.
+        duel.observe.syncs = Some(self.counts_syncs());
         duel.seed = duel.seed.wrapping_add(1);
         for id in [baseline, rival] {
             duel.admit(self, id);

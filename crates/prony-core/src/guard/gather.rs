@@ -6,11 +6,13 @@ use super::arms::{self, Arm};
 use super::{Finding, run, trial, weather};
 use crate::experiment::design::{Experiment, Variant};
 use crate::metric::MetricName;
+use crate::plan::outline;
 use crate::record::TrialRecord;
+use crate::stats::{MIN_BLOCKS, blocks_before_any_verdict};
 use crate::units::Nanos;
 
-/// What all guards say of a run: single trials gathered by variant, each variant beside its stratum's baseline, and
-/// the run as a whole. `primary` is the metric whose drift is looked at, `clock` the cost of one reading of the clock.
+/// What all guards say of a run that is done: single trials gathered by variant, each variant beside its stratum's baseline,
+/// and the run as a whole. `primary` is the metric whose drift is looked at, `clock` the cost of one reading of the clock.
 pub fn gather(
     experiment: &Experiment,
     trials: &[TrialRecord],
@@ -18,33 +20,45 @@ pub fn gather(
     clock: Nanos,
 ) -> Vec<Finding> {
     let mut found = of_trials(experiment, trials, clock);
-    found.extend(of_run(experiment, trials, primary));
+    found.extend(of_run(experiment, trials, primary, true));
     found
 }
 
 /// What guards say that see more than one trial: disturbed trials, each variant beside its stratum's baseline, drift,
-/// too few blocks.
-pub fn of_run(experiment: &Experiment, trials: &[TrialRecord], primary: Option<&MetricName>) -> Vec<Finding> {
+/// too few blocks. `done` says whether the run has ended.
+pub fn of_run(
+    experiment: &Experiment,
+    trials: &[TrialRecord],
+    primary: Option<&MetricName>,
+    done: bool,
+) -> Vec<Finding> {
     let mut found: Vec<Finding> = run::trials_failed(experiment, trials).into_iter().collect();
     found.extend(weather::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
     for (variant, baseline) in pairs(experiment) {
         found.extend(arms::check(&arm(experiment, trials, baseline), &arm(experiment, trials, variant)));
     }
-    found.extend(of_baselines(experiment, trials, primary));
+    found.extend(of_baselines(experiment, trials, primary, done));
     found.extend(run::answers_unchecked(experiment, trials));
     found.extend(run::sources_differ(trials));
     found
 }
 
 /// Drift of each stratum's baseline, and blocks that do not suffice; strata that say the same say it once.
-fn of_baselines(experiment: &Experiment, trials: &[TrialRecord], primary: Option<&MetricName>) -> Vec<Finding> {
+fn of_baselines(
+    experiment: &Experiment,
+    trials: &[TrialRecord],
+    primary: Option<&MetricName>,
+    done: bool,
+) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
+    let (alpha, family) = (experiment.compare().alpha.get(), outline(experiment).family as usize);
     for baseline in experiment.variants().iter().filter(|v| v.baseline) {
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
         let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).collect();
         let looks = experiment.compare().looks(baseline.blocks);
-        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks);
+        let needed = blocks_before_any_verdict(family, alpha, &looks).unwrap_or(MIN_BLOCKS);
+        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks, needed, done);
         found.extend(few.filter(|finding| !found.contains(finding)));
         let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();
         let drift = primary.and_then(|metric| run::drifting(&values(metric), experiment.compare().margin.get()));
@@ -186,7 +200,7 @@ mod tests {
         }
         let found = found(&experiment, &all);
         assert_eq!(found.len(), 1, "{found:?}");
-        let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, the first: `map full` (and 5 more trials)";
+        let message = "`1000, lmdb`: 1 operations failed and 0 succeeded, most often: `map full` (and 5 more trials)";
         assert_eq!(found[0].message, message);
     }
 

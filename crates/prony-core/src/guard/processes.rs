@@ -20,11 +20,21 @@ const LEAST_MEMORY: Bytes = Bytes::from_mib(10);
 /// that cost nothing, and one sample may see that.
 const LASTING: usize = 3;
 
-/// What a process has, and its part of what the whole tree has.
-#[derive(Clone, Copy, Default)]
+/// What a process has, and its part of what the whole tree has, both measured.
+#[derive(Clone, Copy)]
 struct Part {
     own: f64,
     share: f64,
+}
+
+impl Part {
+    fn of(own: f64, all: f64) -> Option<Self> {
+        (all > 0.0).then(|| Self { own, share: own / all })
+    }
+
+    fn is_large(self, least: f64) -> bool {
+        self.share > PART && self.own >= least
+    }
 }
 
 /// Names the processes with more than a tenth of the trial's CPU time or anonymous memory, the first of all and those that
@@ -41,29 +51,34 @@ pub fn check(record: &TrialRecord) -> Option<Finding> {
             && !known
     };
     let all: BTreeSet<&String> = record.phases.iter().flat_map(|phase| phase.readings.keys()).filter(shown).collect();
-    let parts = all
-        .into_iter()
-        .map(|instance| (name(instance).unwrap_or(instance), cpu(record, instance), memory(record, &names, instance)));
-    let large = |part: Part, least: f64| part.share > PART && part.own >= least;
-    let (cpu_from, memory_from) = (LEAST_CPU.as_nanos() as f64, LEAST_MEMORY.as_bytes() as f64);
-    let parts: Vec<_> = parts.filter(|(_, cpu, memory)| large(*cpu, cpu_from) || large(*memory, memory_from)).collect();
+    let parts = all.into_iter().filter_map(|instance| {
+        let (cpu, memory) = (cpu(record, instance), memory(record, instance));
+        let busy = cpu.is_some_and(|part| part.is_large(LEAST_CPU.as_nanos() as f64));
+        let held = memory.is_some_and(|part| part.is_large(LEAST_MEMORY.as_bytes() as f64));
+        (busy || held && lasted(record, &names, instance)).then(|| (name(instance).unwrap_or(instance), cpu, memory))
+    });
+    let parts: Vec<_> = parts.collect();
     let named: Vec<String> = parts.iter().map(|(name, cpu, memory)| sentence(name, *cpu, *memory)).collect();
     if named.is_empty() {
         return None;
     }
     let hint = "`prony show --processes` has the figures of each process";
-    let data: BTreeMap<_, _> =
-        parts.iter().map(|(name, cpu, memory)| (*name, json!({ "cpu": cpu.share, "anon": memory.share }))).collect();
+    let share = |part: &Option<Part>| part.map(|part| part.share);
+    let data = parts.iter().map(|(name, cpu, memory)| (*name, json!({ "cpu": share(cpu), "anon": share(memory) })));
+    let data: BTreeMap<_, _> = data.collect();
     Some(Finding::of("process_share", Severity::Note, named.join("; "), hint).with(json!(data)))
 }
 
-fn sentence(name: &str, cpu: Part, memory: Part) -> String {
-    let (used, held) = (Nanos::from_nanos(cpu.own as u64), Bytes::from_bytes(memory.own as u64));
-    format!(
-        "the process `{name}` used {} of the CPU time ({used}) and had at most {} of the anonymous memory ({held})",
-        percent(cpu.share),
-        percent(memory.share)
-    )
+/// What was measured of a process.
+fn sentence(name: &str, cpu: Option<Part>, memory: Option<Part>) -> String {
+    let cpu = cpu.map(|Part { own, share }| {
+        format!("used {} of the CPU time ({})", percent(share), Nanos::from_nanos(own as u64))
+    });
+    let memory = memory.map(|Part { own, share }| {
+        format!("had at most {} of the anonymous memory ({})", percent(share), Bytes::from_bytes(own as u64))
+    });
+    let parts: Vec<String> = cpu.into_iter().chain(memory).collect();
+    format!("the process `{name}` {}", parts.join(" and "))
 }
 
 /// Roles that have figures of their own in some phase.
@@ -77,27 +92,34 @@ fn measured(phase: &PhaseRecord, instance: &str, key: MetricKey) -> Option<f64> 
     phase.readings.get(instance)?.get(&MetricKeyText(key))?.measured().copied()
 }
 
-/// Over all phases in which the whole is known.
-fn cpu(record: &TrialRecord, instance: &str) -> Part {
+/// Over all phases in which it and the whole are known. In a phase that has no figures of a process, it did not run.
+fn cpu(record: &TrialRecord, instance: &str) -> Option<Part> {
     let key = MetricKey::amount(Metric::Cpu);
-    let phases = record
-        .phases
-        .iter()
-        .filter_map(|phase| Some((measured(phase, instance, key).unwrap_or_default(), measured(phase, "", key)?)));
+    let own = |phase: &PhaseRecord| match phase.readings.contains_key(instance) {
+        true => measured(phase, instance, key),
+        false => Some(0.0),
+    };
+    let phases = record.phases.iter().filter_map(|phase| Some((own(phase)?, measured(phase, "", key)?)));
     let (own, all) = phases.fold((0.0, 0.0), |(own, all), (one, whole)| (own + one, all + whole));
-    Part { own, share: if all > 0.0 { own / all } else { 0.0 } }
+    Part::of(own, all)
 }
 
-/// The largest of any phase, where it lasted; `names` are the instances of the record's series.
-fn memory(record: &TrialRecord, names: &[String], instance: &str) -> Part {
+/// The largest of any phase, of the largest that the whole tree had.
+fn memory(record: &TrialRecord, instance: &str) -> Option<Part> {
+    Part::of(most_memory(record, instance)?, most_memory(record, "")?)
+}
+
+fn most_memory(record: &TrialRecord, instance: &str) -> Option<f64> {
     let key = MetricKey::gauge(Metric::Anon, Stat::Max);
-    let most =
-        |instance: &str| record.phases.iter().filter_map(|phase| measured(phase, instance, key)).fold(0.0, f64::max);
-    let (own, all) = (most(instance), most(""));
+    record.phases.iter().filter_map(|phase| measured(phase, instance, key)).reduce(f64::max)
+}
+
+/// Whether enough samples saw a good part of the memory; `names` are the instances of the record's series.
+fn lasted(record: &TrialRecord, names: &[String], instance: &str) -> bool {
+    let least = PART * most_memory(record, "").unwrap_or(f64::INFINITY);
     let series = record.series.iter().zip(names).filter(|(_, name)| *name == instance);
-    let large = |process: &&ProcessSample| process.anon.as_bytes() as f64 > PART * all;
-    let lasted = series.flat_map(|(process, _)| &process.samples).filter(large).count() >= LASTING;
-    if lasted && all > 0.0 { Part { own, share: own / all } } else { Part::default() }
+    let large = |sample: &&ProcessSample| sample.anon.as_bytes() as f64 > least;
+    series.flat_map(|(process, _)| &process.samples).filter(large).count() >= LASTING
 }
 
 #[cfg(test)]
@@ -105,7 +127,7 @@ mod tests {
     use super::super::program::tests::record;
     use super::*;
     use crate::outcome::Outcome;
-    use crate::reading::Reading;
+    use crate::reading::{Reading, Why};
     use crate::record::ProcessSeries;
 
     /// A trial of a tree with 4 s and 100 MB; each process of a role with its CPU time and memory.
@@ -148,9 +170,39 @@ mod tests {
         let memory =
             check(&trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)])).expect("memory counts");
         assert!(memory.message.contains("`site.cache`") && memory.message.contains("40 %"), "{}", memory.message);
+        let whole = "the process `site.node.2` used 38 % of the CPU time (1.500 s) and had at most 30 % of the anonymous memory \
+                     (30.0 MB)";
+        assert_eq!(found.message, whole);
         let mut forked = trial(&[("site", "node", 2e9, 50e6), ("site", "cache", 0.0, 40e6)]);
         forked.series[1].samples.truncate(1);
         assert_eq!(check(&forked), None, "one sample may have seen what it had from its parent before `exec`");
+    }
+
+    #[test]
+    fn shares_are_the_measured_ones_and_what_was_not_measured_is_not_said() {
+        let said = |trial: &TrialRecord| {
+            let found = check(trial).expect("38 % of the CPU time are a good part");
+            (found.message, found.data["site.node.2"].clone())
+        };
+        let busy = || trial(&[("site", "node", 2e9, 50e6), ("site", "node", 1.5e9, 8e6)]);
+        let (message, data) = said(&busy());
+        assert!(message.ends_with("had at most 8.0 % of the anonymous memory (8.0 MB)"), "{message}");
+        assert_eq!(data, json!({ "cpu": 0.375, "anon": 0.08 }));
+        let mut brief = trial(&[("site", "node", 2e9, 50e6), ("site", "node", 1.5e9, 30e6)]);
+        brief.series[1].samples.truncate(1);
+        assert!(said(&brief).0.ends_with("had at most 30 % of the anonymous memory (30.0 MB)"), "one sample saw it");
+        let without = |metric: MetricKey| {
+            let mut trial = trial(&[("site", "node", 2e9, 50e6), ("site", "node", 1.5e9, 30e6)]);
+            let missing = Reading::Missing(Why::NotReached);
+            trial.phases[0].readings.get_mut("process.site.node.2").unwrap().insert(MetricKeyText(metric), missing);
+            said(&trial)
+        };
+        let (message, data) = without(MetricKey::gauge(Metric::Anon, Stat::Max));
+        assert!(message.ends_with("`site.node.2` used 38 % of the CPU time (1.500 s)"), "{message}");
+        assert_eq!(data, json!({ "cpu": 0.375, "anon": null }));
+        let (message, data) = without(MetricKey::amount(Metric::Cpu));
+        assert!(message.ends_with("`site.node.2` had at most 30 % of the anonymous memory (30.0 MB)"), "{message}");
+        assert_eq!(data, json!({ "cpu": null, "anon": 0.3 }));
     }
 
     #[test]

@@ -62,22 +62,27 @@ pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<
     Some(Finding::of("trials_failed", Severity::Warning, message, hint).with(data))
 }
 
-/// The plan has fewer blocks than any verdict takes, or than have been completed so far.
-pub fn too_few_blocks(complete: u32, planned: u32, looks: &Looks) -> Option<Finding> {
+/// The plan has fewer blocks than any verdict takes, or fewer have been completed so far. `needed` are the blocks before any
+/// verdict of the closing analysis that a run with a time budget has where it is `done`.
+pub fn too_few_blocks(complete: u32, planned: u32, looks: &Looks, needed: u32, done: bool) -> Option<Finding> {
     let data = json!({ "complete": complete, "planned": planned, "looks": looks.at() });
+    let resume = "go on with `prony run --resume`";
     let (message, hint) = match looks.at().first() {
         None => (
             format!("{} planned and a verdict takes at least {}", blocks(planned), crate::stats::MIN_BLOCKS),
             "set `blocks` to 6 or more; until then figures stand without a verdict",
         ),
-        Some(first) if looks.is_timed() && complete < *first => (
-            format!("{} complete within the time budget and a verdict takes at least {first}", blocks(complete)),
+        Some(_) if looks.is_timed() && done && complete < needed => (
+            format!("{} complete within the time budget and a verdict takes at least {needed}", blocks(complete)),
             "give the run a longer budget; until then figures stand without a verdict",
         ),
-        Some(first) if complete < *first => (
-            format!("{} complete and the first verdict comes at {first}", blocks(complete)),
-            "go on with `prony run --resume`",
+        Some(first) if looks.is_timed() && !done && complete < *first => (
+            format!("{} complete and the first analysis comes at {first}, or where the time ends", blocks(complete)),
+            resume,
         ),
+        Some(first) if !looks.is_timed() && complete < *first => {
+            (format!("{} complete and the first verdict comes at {first}", blocks(complete)), resume)
+        }
         _ => return None,
     };
     Some(Finding::of("too_few_blocks", Severity::Note, message, hint).with(data))
@@ -162,10 +167,24 @@ mod tests {
 
     #[test]
     fn too_few_blocks_say_what_is_missing() {
-        assert!(too_few_blocks(3, 3, &Looks::new(1, 3)).unwrap().message.contains("takes at least 6"));
-        assert!(too_few_blocks(4, 30, &Looks::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
-        assert_eq!(too_few_blocks(6, 30, &Looks::new(6, 30)), None);
-        assert!(too_few_blocks(1, 1, &Looks::new(1, 1)).unwrap().message.starts_with("1 block is planned and"));
-        assert!(too_few_blocks(1, 30, &Looks::new(6, 30)).unwrap().message.starts_with("1 block is complete and"));
+        let few = |complete, planned, looks| too_few_blocks(complete, planned, &looks, 6, false);
+        assert!(few(3, 3, Looks::new(1, 3)).unwrap().message.contains("takes at least 6"));
+        assert!(few(4, 30, Looks::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
+        assert_eq!(few(6, 30, Looks::new(6, 30)), None);
+        assert!(few(1, 1, Looks::new(1, 1)).unwrap().message.starts_with("1 block is planned and"));
+        assert!(few(1, 30, Looks::new(6, 30)).unwrap().message.starts_with("1 block is complete and"));
+    }
+
+    #[test]
+    fn too_few_blocks_of_a_time_budget_are_fewer_than_its_closing_analysis_needs() {
+        let few = |complete, done| too_few_blocks(complete, 50, &Looks::timed(20, 50), 7, done);
+        assert_eq!(few(10, true), None, "the closing analysis may give a verdict");
+        let ended = few(6, true).unwrap();
+        assert_eq!(ended.message, "6 blocks are complete within the time budget and a verdict takes at least 7");
+        assert!(ended.hint.contains("longer budget"), "{}", ended.hint);
+        let interrupted = few(10, false).unwrap();
+        let expected = "10 blocks are complete and the first analysis comes at 20, or where the time ends";
+        assert_eq!((interrupted.message.as_str(), interrupted.hint.contains("--resume")), (expected, true));
+        assert_eq!(few(20, false), None);
     }
 }

@@ -1,5 +1,7 @@
 //! Guards that look at one trial.
 
+use std::cmp::Reverse;
+
 use serde_json::json;
 
 use super::weather::Weather;
@@ -62,8 +64,9 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
         return None;
     }
     let done = amount(phase, Metric::Operations).unwrap_or(0.0);
-    let first = phase.errors.keys().next().map_or(String::new(), |text| format!(", the first: {}", quoted(text)));
-    let message = format!("{errors:.0} operations failed and {done:.0} succeeded{first}");
+    let commonest = phase.errors.iter().min_by_key(|(_, count)| Reverse(**count));
+    let commonest = commonest.map_or(String::new(), |(text, _)| format!(", most often: {}", quoted(text)));
+    let message = format!("{errors:.0} operations failed and {done:.0} succeeded{commonest}");
     let hint = "read the errors before the throughput; failed operations may be the cheap ones";
     let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
     Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))

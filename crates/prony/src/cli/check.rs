@@ -8,7 +8,7 @@ use prony_core::experiment::design::Experiment;
 use prony_core::metric::MetricName;
 use prony_core::plan::{Outline, VariantOutline, outline};
 use prony_core::stats::blocks_before_any_verdict;
-use prony_core::units::{Bytes, Nanos, parse_time};
+use prony_core::units::{Bytes, Nanos, parse_span};
 
 use super::choice::DatabaseArg;
 use super::run::OverrideArguments;
@@ -33,7 +33,7 @@ pub struct Arguments {
     #[command(flatten)]
     database: DatabaseArg,
     /// Say what this time buys, as `20 min`: blocks, whether they suffice for a verdict, the minimum detectable effect
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with = "blocks")]
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with = "blocks")]
     budget: Option<Nanos>,
     /// Where `prony run --scratch` would put stores; the database's folder unless told
     #[arg(long, value_name = "DIR")]
@@ -90,7 +90,7 @@ fn variants(experiment: &Experiment, outline: &Outline, width: Option<usize>) ->
             of_ours(variant.records.to_string()),
             of_ours(Bytes::from_bytes(variant.data_bytes as u64).to_string()),
             phases(experiment, variant),
-            note(experiment, variant),
+            one_line(&note(experiment, variant)),
         ]);
     }
     table
@@ -171,7 +171,7 @@ fn comparison(experiment: &Experiment, outline: &Outline) -> String {
     };
     format!(
         "compared with {} in {}, margin {} %, a family of {family} at {} %: {needed}\n",
-        baseline.join(", "),
+        one_line(&baseline.join(", ")),
         metrics.join(", "),
         compare.margin.get() * 100.0,
         compare.alpha.get() * 100.0,
@@ -183,14 +183,14 @@ fn floor(experiment: &Experiment) -> String {
     if experiment.compare().floor.is_empty() {
         return String::new();
     }
-    let floor = floors::name(experiment);
+    let floor = one_line(&floors::name(experiment));
     let is_above = |variant: &usize| experiment.floor_of(*variant).is_some_and(|floor| floor != *variant);
     let above = match (0..experiment.variants().len()).filter(is_above).count() {
         0 => return format!("the floor, {floor}, is not among the variants that run\n"),
         1 => "1 variant is".to_owned(),
         n => format!("{n} variants are"),
     };
-    let nowhere = floors::nowhere(experiment).map(|text| format!("; {text}")).unwrap_or_default();
+    let nowhere = floors::nowhere(experiment).map(|text| format!("; {}", one_line(&text))).unwrap_or_default();
     format!(
         "the floor is {floor} at the same levels of everything else: {above} set above it, without a verdict{nowhere}\n"
     )

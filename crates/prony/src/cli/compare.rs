@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use prony_core::experiment::format::format_value;
 use prony_core::metric::MetricName;
+use prony_core::outcome::Outcome;
 use prony_core::reading::Reading;
-use prony_core::stats::summary;
 use prony_core::stats::verdict::RatioInterval;
+use prony_core::stats::{Summary, summary};
 use serde_json::{Value, json};
 
 use super::choice::{DatabaseArg, RunChoice, known_metric};
@@ -14,6 +15,7 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::report::facts_lines;
 use crate::results::{Database, RunData};
+use crate::screen::one_line;
 use crate::verdicts::names;
 use crate::verdicts::observe::figure;
 use crate::verdicts::{self, Beside, Line, Pair};
@@ -77,12 +79,12 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
     for metric in &metrics {
         if as_declared && declared.contains(metric) {
             let ours = judged.lines.iter().filter(|line| line.pair.metric == *metric);
-            ours.for_each(|line| text += &format!("{}\n", line.sentence));
+            ours.for_each(|line| text += &format!("{}\n", one_line(&line.sentence)));
             continue;
         }
         let beside =
             if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
-        beside.iter().for_each(|beside| text += &format!("{}\n", shown(beside)));
+        beside.iter().for_each(|beside| text += &format!("{}\n", one_line(&shown(beside))));
         text += "no verdict: the experiment did not declare this comparison, and chose its blocks for another; ";
         text += "intervals are at 95 % each, uncorrected\n";
     }
@@ -137,7 +139,7 @@ fn row(pair: &Pair, ratio: &Reading<f64>, interval: &Reading<RatioInterval>, lin
     })
 }
 
-/// Two runs as a document: medians of each variant that is in the first, and what differs; no verdict.
+/// Two runs as a document: medians of each variant that is in the first, how its trials ended, and what differs; no verdict.
 fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
     let declared = verdicts::declared(&a.experiment);
     let metrics = if metrics.is_empty() { &declared } else { metrics };
@@ -147,8 +149,13 @@ fn both(a: &RunData, b: &RunData, metrics: &[MetricName]) -> Value {
         let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
         for metric in metrics {
             let found = [Some((a, variant.id)), other.map(|other| (b, other.id))].map(|of| {
-                let all = summary(&values(of?.0, of?.1, metric))?;
-                Some(json!({ "median": all.median, "min": all.min, "max": all.max, "n": all.n }))
+                let (data, variant) = of?;
+                let all = summary(&values(data, variant, metric));
+                let value = |of: fn(&Summary) -> f64| all.as_ref().map(of);
+                Some(json!({
+                    "median": value(|all| all.median), "min": value(|all| all.min), "max": value(|all| all.max),
+                    "n": all.map_or(0, |all| all.n), "outcomes": outcomes(data, variant),
+                }))
             });
             rows.push(json!({ "variant": name, "metric": metric.to_string(), "runs": found }));
         }
@@ -212,7 +219,7 @@ fn side_by_side(a: &RunData, b: &RunData, metrics: &[MetricName], width: Option<
         let other = b.experiment.variants().iter().find(|other| names::variant(&b.experiment, other.id) == name);
         for metric in metrics {
             let theirs = other.map_or_else(|| "no such variant".to_owned(), |other| cell(b, other.id, metric));
-            grid.add_row([name.clone(), metric.to_string(), cell(a, variant.id, metric), theirs]);
+            grid.add_row([one_line(&name), metric.to_string(), cell(a, variant.id, metric), theirs]);
         }
     }
     let mut text = format!("{grid}\nmedians, in brackets the least and the greatest trial\n");
@@ -230,19 +237,25 @@ fn cell(data: &RunData, variant: usize, metric: &MetricName) -> String {
     let values = values(data, variant, metric);
     let unit = metric.key.metric.unit();
     let text = |value: f64| format_value(value, unit, None);
-    match summary(&values) {
-        Some(all) => format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()),
-        None => unfinished(data, variant),
-    }
+    let figure = summary(&values)
+        .map(|all| format!("{} [{}..{}] n={}", text(all.median), text(all.min), text(all.max), values.len()));
+    let said: Vec<String> = figure.into_iter().chain(unfinished(data, variant)).collect();
+    if said.is_empty() { "-".to_owned() } else { said.join(", ") }
 }
 
-/// How the trials ended that have no figure (METHOD 1.3).
-fn unfinished(data: &RunData, variant: usize) -> String {
-    let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant && !trial.ending.outcome.is_ok());
-    let mut ways: BTreeMap<String, usize> = BTreeMap::new();
-    trials.for_each(|trial| *ways.entry(trial.ending.outcome.to_string()).or_default() += 1);
-    let said: Vec<String> = ways.iter().map(|(way, count)| format!("{count} {way}")).collect();
-    if said.is_empty() { "-".to_owned() } else { said.join(", ") }
+/// How many trials ended in which way that is not well (METHOD 1.3).
+fn unfinished(data: &RunData, variant: usize) -> Vec<String> {
+    let ways = outcomes(data, variant).into_iter().filter(|(way, _)| *way != Outcome::Ok.to_string());
+    ways.map(|(way, count)| format!("{count} {way}")).collect()
+}
+
+/// How many trials ended in which way.
+fn outcomes(data: &RunData, variant: usize) -> BTreeMap<String, usize> {
+    let mut ways = BTreeMap::new();
+    for trial in data.trials.iter().filter(|trial| trial.trial.variant == variant) {
+        *ways.entry(trial.ending.outcome.to_string()).or_default() += 1;
+    }
+    ways
 }
 
 /// Everything about host, versions and experiment that is not the same in both.
@@ -261,10 +274,10 @@ fn differences(a: &RunData, b: &RunData) -> String {
     let (ours, theirs) = (facts(a), facts(b));
     let mut text = String::new();
     for line in ours.iter().filter(|line| !theirs.contains(line)) {
-        text += &format!("only run {}: {line}\n", a.head.id);
+        text += &format!("only run {}: {}\n", a.head.id, one_line(line));
     }
     for line in theirs.iter().filter(|line| !ours.contains(line)) {
-        text += &format!("only run {}: {line}\n", b.head.id);
+        text += &format!("only run {}: {}\n", b.head.id, one_line(line));
     }
     if a.experiment.source() != b.experiment.source() {
         text += "the experiment's text differs\n";

@@ -9,7 +9,6 @@ use super::run::OverrideArguments;
 use super::searching::{SearchArguments, named};
 use super::{Answer, Output};
 use crate::error::Error;
-use crate::results::RunStatus;
 use crate::search::grow::{self, Wanted};
 
 /// Examples of `prony grow --help`.
@@ -53,7 +52,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let found = arguments.search.open("grow", || asked(arguments), grow::run)?;
     output.print(&found.said)?;
     output.print(&format!("every trial: `prony show {}`\n", found.run))?;
-    let yes = found.status == RunStatus::Done && found.all_live();
+    found.summary.cleaned()?;
+    let yes = !found.summary.interrupted && found.all_live();
     Ok(if yes { Answer::Yes } else { Answer::No })
 }
 

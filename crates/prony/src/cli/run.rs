@@ -10,7 +10,7 @@ use prony_core::event::Event;
 use prony_core::experiment::design::Experiment;
 use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::plan;
-use prony_core::units::{Nanos, parse_time};
+use prony_core::units::{Nanos, parse_span};
 use prony_probe::clock::monotonic;
 
 use super::choice::{DatabaseArg, SharedArg};
@@ -57,7 +57,7 @@ pub struct Arguments {
     #[arg(long, short)]
     quiet: bool,
     /// Run as many blocks as fit into this time, as `20 min`, until every comparison is decided
-    #[arg(long, value_name = "TIME", value_parser = parse_time, conflicts_with_all = ["blocks", "resume"])]
+    #[arg(long, value_name = "TIME", value_parser = parse_span, conflicts_with_all = ["blocks", "resume"])]
     budget: Option<Nanos>,
     /// Exit with 1 where a verdict says so, as 'write.time slower 5%', or where a trial of the variant failed by its own
     /// doing; with 2 where nothing can be judged, since a trial of the baseline failed or the machine ended one; may be
@@ -149,7 +149,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     }
     let mut observer: Box<dyn Observer> =
         if arguments.json { Box::new(JsonLines::new(Data::stdout())) } else { observer(arguments.quiet) };
-    let (run, summary) = match arguments.resume {
+    let (run, ended) = match arguments.resume {
         Some(which) => resume(arguments, which, interrupt, &mut *observer)?,
         None => fresh(arguments, interrupt, &mut *observer)?,
     };
@@ -164,19 +164,21 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if let Some(file) = &arguments.summary {
         append_summary(arguments, run, &gates, file)?;
     }
-    summary.cleaned()?;
-    Ok(answer(&summary, &gates, arguments.fail_unsure))
+    ended.cleaned()?;
+    // A resumed run's trials of earlier sessions count as those of this one.
+    let head = Database::open(&arguments.database.database)?.run(run)?;
+    Ok(answer(ended.interrupted, head.finished.saturating_sub(head.ok), &gates, arguments.fail_unsure))
 }
 
 /// What the command ends with: "no" before "cannot judge", since one failure of the change is enough. A failed trial that
 /// no gate speaks of counts as without gates.
-fn answer(summary: &Summary, gates: &[Verdicted], fail_unsure: bool) -> Answer {
+fn answer(interrupted: bool, failed: u32, gates: &[Verdicted], fail_unsure: bool) -> Answer {
     let any = |wanted| gates.iter().any(|gate| gate.answer() == wanted);
     let no = any(gate::Answer::Fails) || fail_unsure && any(gate::Answer::Unsure);
-    match (summary.interrupted || no, any(gate::Answer::CannotJudge)) {
+    match (interrupted || no, any(gate::Answer::CannotJudge)) {
         (true, _) => Answer::No,
         (false, true) => Answer::CannotJudge,
-        (false, false) if summary.failed > 0 => Answer::No,
+        (false, false) if failed > 0 => Answer::No,
         (false, false) => Answer::Yes,
     }
 }
@@ -249,8 +251,7 @@ fn resume(
     if head.status == RunStatus::Done {
         let text = format!("run {} is done: nothing was run", head.id);
         observer.event(&Event::Notice { text, hint: None });
-        let failed = head.finished.saturating_sub(head.ok);
-        return Ok((head.id, Summary { failed, ..Summary::default() }));
+        return Ok((head.id, Summary::default()));
     }
     database.take_run(head.id)?;
     let recorded = database.load_run(head.id)?.experiment;

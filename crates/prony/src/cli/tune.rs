@@ -6,7 +6,7 @@ use prony_core::experiment::design::Blocks;
 use prony_core::metric::{Better, MetricName};
 use prony_core::search::{Constraint, Range};
 use prony_core::stats::MIN_BLOCKS;
-use prony_core::units::{Fraction, Nanos, parse_fraction, parse_time};
+use prony_core::units::{Fraction, Nanos, parse_fraction, parse_span};
 
 use super::run::OverrideArguments;
 use super::searching::{SearchArguments, named};
@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = parse_fraction)]
     resolution: Fraction,
     /// Time for all trials, as `20 min`; the fresh blocks get what is left, but at least their least number
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
     budget: Option<Nanos>,
     /// Trials of the search at most; the fresh blocks come on top
     #[arg(long, value_name = "N")]
@@ -79,6 +79,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let tuned = arguments.search.open("tune", || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
+    tuned.cleaned()?;
     Ok(if tuned.is_good() { Answer::Yes } else { Answer::No })
 }
 

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kept::Kept;
 use crate::results::RunData;
+use crate::runner::Summary;
 use crate::verdicts::Verdicts;
 
 /// How far one combination of the other factors went.
@@ -80,6 +81,6 @@ pub struct Confirmed {
     pub verdicts: Verdicts,
     /// What the winner's trials say of the constraints.
     pub kept: Kept,
-    /// Whether the user interrupted it.
-    pub interrupted: bool,
+    /// How it ended.
+    pub summary: Summary,
 }

@@ -17,7 +17,8 @@ use super::shelf::Shelf;
 use super::source::{Source, others};
 use super::words;
 use crate::error::Error;
-use crate::results::{RunId, RunStatus};
+use crate::results::RunId;
+use crate::runner::Summary;
 
 /// What was asked: the first entry of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,8 +44,8 @@ pub struct Found {
     pub run: RunId,
     /// Each combination of the other factors that was finished.
     pub grown: Vec<Grown>,
-    /// Where it stands.
-    pub status: RunStatus,
+    /// How it ended.
+    pub summary: Summary,
     /// As a text for the terminal.
     pub said: String,
 }
@@ -69,16 +70,12 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let first = stages.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;
     let shelf = Shelf::default();
+    let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
+    experiment.admit(&first, 0);
     let mut prober = match resume {
-        Some(run) => Prober::resume(&shelf, run, means.lend())?,
-        None => {
-            let mut experiment =
-                first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
-            experiment.admit(&first, 0);
-            Prober::begin(&shelf, experiment, means.lend())?
-        }
+        Some(run) => Prober::resume(&shelf, run, experiment, &wanted.file, means.lend())?,
+        None => Prober::begin(&shelf, experiment, means.lend())?,
     };
-    stages.source.must_be(prober.experiment(), prober.run(), &wanted.file)?;
     prober.note(&json!({ "search": "grow", "wanted": wanted }))?;
     let mut grown = Vec::new();
     for variant in first.variants() {
@@ -94,9 +91,7 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     } else {
         said += &format!("interrupted; what is done is kept\nhint: `prony grow --resume {run}` goes on\n");
     }
-    let summary = prober.end()?;
-    let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
-    Ok(Found { run, grown, status, said })
+    Ok(Found { run, grown, summary: prober.end()?, said })
 }
 
 /// Without a limit and without an end it would grow until the machine gives in.

@@ -94,21 +94,36 @@ impl<'a> Prober<'a> {
         Self::ready(shelf, lab, database, run, experiment, means)
     }
 
-    /// Goes on with a run that was interrupted.
+    /// Goes on with a run that was interrupted; `experiment` is what it would begin with now, since the record may lack
+    /// commands, and `file` the experiment's file.
     ///
     /// # Errors
-    /// As [`Self::begin`].
-    pub fn resume(shelf: &'a Shelf, run: RunId, means: Means<'a>) -> Result<Self, Error> {
+    /// As [`Self::begin`], and where the file has changed since the run began.
+    pub fn resume(
+        shelf: &'a Shelf,
+        run: RunId,
+        experiment: Experiment,
+        file: &Path,
+        means: Means<'a>,
+    ) -> Result<Self, Error> {
         let mut database = Database::open(means.database)?;
         database.take_run(run)?;
         let data = database.load_run(run)?;
+        if !data.experiment.is_of(experiment.source()) {
+            return Err(Error::Arguments {
+                message: format!("`{}` is not what it was when run {run} began", file.display()),
+                hint: "bring it back as it was, or begin a new search without --resume".to_owned(),
+            });
+        }
         database.reopen_run(run, data.head.finished)?;
-        let kept = shelf.put(data.experiment.clone());
+        let kept = shelf.put(experiment.clone());
         // Where it was, unless told otherwise now.
         let told = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !told).unwrap_or(means.near);
         let lab = Lab::new(kept, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
-        let mut prober = Self::ready(shelf, lab, database, run, data.experiment, means)?;
+        let experiment = experiment.continuing(&data.experiment);
+        let lab = lab.with(shelf.put(experiment.clone()))?;
+        let mut prober = Self::ready(shelf, lab, database, run, experiment, means)?;
         prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
         prober.known = prober.database.journal(run)?.len();
         Ok(prober)
@@ -164,10 +179,12 @@ impl<'a> Prober<'a> {
     /// # Errors
     /// Those of the database.
     pub fn admit(&mut self, other: &Experiment, variant: usize) -> Result<usize, Error> {
-        let before = self.experiment.variants().len();
+        let before = self.experiment.clone();
         let id = self.experiment.admit(other, variant);
-        if id == before {
+        if id == before.variants().len() {
             self.database.extend_run(self.run, &self.experiment, self.position)?;
+        }
+        if self.experiment != before {
             let kept = self.shelf.put(self.experiment.clone());
             self.lab = self.lab.take().map(|lab| lab.with(kept)).transpose()?;
         }
@@ -242,17 +259,16 @@ impl<'a> Prober<'a> {
         writeln!(file, "{entry}").map_err(|source| Error::Write { what, source })
     }
 
-    /// Ends the run.
+    /// Ends the run; what went wrong in a `cleanup` is in the summary.
     ///
     /// # Errors
-    /// Where a program's `cleanup` fails, or the database refuses.
+    /// Where the database refuses.
     pub fn end(mut self) -> Result<Summary, Error> {
-        if let Some(lab) = &self.lab {
-            trial::clean_up(lab)?;
-        }
+        let cleaned = self.lab.as_ref().map_or(Ok(()), trial::clean_up);
+        self.summary.unclean = cleaned.err().map(|error| error.to_string());
         self.database.sync_every(Duration::ZERO)?;
         self.database.extend_run(self.run, &self.experiment, self.position)?;
-        let Summary { ok, failed, interrupted, .. } = self.summary.clone();
+        let Summary { ok, failed, interrupted, .. } = self.summary;
         let status = if interrupted { RunStatus::Interrupted } else { RunStatus::Done };
         self.database.end_run(self.run, status, unix_ms())?;
         self.observer.event(&Event::RunEnded { run: self.run.0, ok, failed, interrupted });

@@ -10,7 +10,6 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::load;
-use crate::results::RunId;
 
 /// A file and what the command line changes in it.
 #[derive(Debug)]
@@ -41,20 +40,6 @@ impl Source {
     /// Of the factors' levels, only these from now on.
     pub fn pin(&mut self, levels: &[(String, String)]) {
         self.overrides.only.extend(levels.iter().map(|(factor, label)| (factor.clone(), vec![label.clone()])));
-    }
-
-    /// Refuses to go on with a run of another text.
-    ///
-    /// # Errors
-    /// Where the file has changed since.
-    pub fn must_be(&self, experiment: &Experiment, run: RunId, file: &Path) -> Result<(), Error> {
-        if experiment.is_of(self.raw.text()) {
-            return Ok(());
-        }
-        Err(Error::Arguments {
-            message: format!("`{}` is not what it was when run {run} began", file.display()),
-            hint: "bring it back as it was, or begin a new search without --resume".to_owned(),
-        })
     }
 
     /// The experiment as the file and the command line have it.

@@ -23,7 +23,7 @@ use super::source::Source;
 use super::words_tune as words;
 use crate::error::Error;
 use crate::results::{Database, RunId};
-use crate::runner;
+use crate::runner::{self, Summary};
 use crate::verdicts::{self, Verdicts};
 
 /// What a search came to.
@@ -33,6 +33,8 @@ pub struct Tuned {
     pub run: RunId,
     /// What was found; `None` where the user interrupted it.
     pub found: Option<Found>,
+    /// How its run ended.
+    pub summary: Summary,
     /// The winner beside the default, where another than the default won.
     pub confirmed: Option<Confirmed>,
     /// As a text for the terminal.
@@ -40,11 +42,20 @@ pub struct Tuned {
 }
 
 impl Tuned {
+    /// Whether each `cleanup` was done, of the search's run and of the confirmation's.
+    ///
+    /// # Errors
+    /// [`Error::CleanUp`].
+    pub fn cleaned(&self) -> Result<(), Error> {
+        self.summary.cleaned()?;
+        self.confirmed.as_ref().map_or(Ok(()), |confirmed| confirmed.summary.cleaned())
+    }
+
     /// Whether a setting came out that keeps the constraints and is not worse than the default.
     pub fn is_good(&self) -> bool {
         let worse = |verdicts: &Verdicts| verdicts.lines.iter().any(|line| line.comparison.verdict.is_worse());
         let stands = |confirmed: &Confirmed| {
-            confirmed.kept.holds() == Holds::Yes && !confirmed.interrupted && !worse(&confirmed.verdicts)
+            confirmed.kept.holds() == Holds::Yes && !confirmed.summary.interrupted && !worse(&confirmed.verdicts)
         };
         self.found.as_ref().is_some_and(|found| found.winner.is_some()) && self.confirmed.as_ref().is_none_or(stands)
     }
@@ -61,11 +72,11 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     figures_exist(&wanted, &first)?;
     base.ends_are_sound(&source)?;
     let shelf = Shelf::default();
+    let empty = empty(&first, &base, &wanted);
     let prober = match resume {
-        Some(run) => Prober::resume(&shelf, run, means.lend())?,
-        None => Prober::begin(&shelf, empty(&first, &base, &wanted), means.lend())?,
+        Some(run) => Prober::resume(&shelf, run, empty, &wanted.file, means.lend())?,
+        None => Prober::begin(&shelf, empty, means.lend())?,
     };
-    source.must_be(prober.experiment(), prober.run(), &wanted.file)?;
     let confirm = blocks_of_confirmation(&wanted, &first);
     let arms = if first.compare().twice { 3 } else { 2 };
     let tune = Tune::new(Settings {
@@ -86,7 +97,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let settings = search.settings();
     let Search { tune, prober, variants, unread, .. } = search;
     let (run, experiment) = (prober.run(), prober.experiment().clone());
-    prober.end()?;
+    let summary = prober.end()?;
     let rival = found.as_ref().and_then(|found| found.winner).filter(|winner| *winner != 0);
     let confirmed = match rival.and_then(|winner| Some((*variants.get(&0)?, *variants.get(&winner)?, winner))) {
         Some((default, rival, winner)) => {
@@ -104,7 +115,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         let entry = json!({ "confirmation": fresh, "said": said });
         Database::open(means.database)?.append_journal(run, &entry)?;
     }
-    Ok(Tuned { run, found, confirmed, said })
+    Ok(Tuned { run, found, summary, confirmed, said })
 }
 
 /// The experiment that the search fills, with the default setting in it and a row for each that is tried.
@@ -184,7 +195,7 @@ fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
     let kept = Kept::of(&wanted.constraints, data.trials.iter().filter(|trial| trial.trial.variant == 1));
-    Ok(Confirmed { data, verdicts, kept, interrupted: summary.interrupted })
+    Ok(Confirmed { data, verdicts, kept, summary })
 }
 
 /// A search under way.

@@ -7,6 +7,7 @@ use prony_core::search::{End, GrowSettings, Growth, Tried};
 use super::found::Grown;
 use crate::report::render::terminal::{Terminal, plain_table};
 use crate::report::{bytes, ended, least_memory, time};
+use crate::screen::one_line;
 
 /// `store=lmdb, documents=10`.
 pub(super) fn levels(levels: &[(String, String)]) -> String {
@@ -26,7 +27,7 @@ pub(super) fn grown(settings: &GrowSettings, grown: &[Grown]) -> String {
     for one in grown {
         let whose = if one.others.is_empty() { format!("`{name}`") } else { levels(&one.others) };
         for note in notes(settings, &one.growth) {
-            text += &format!("{whose}: {note}\n");
+            text += &format!("{}: {note}\n", one_line(&whose));
         }
     }
     text

@@ -10,6 +10,7 @@ use super::found::{Confirmed, Setting, TuneWanted};
 use super::kept::{Bound, Holds, Kept};
 use crate::report::{bytes, time};
 use crate::results::RunId;
+use crate::screen::one_line;
 
 /// What is told of a search.
 pub(super) struct Told<'a> {
@@ -49,7 +50,7 @@ impl Told<'_> {
             "every trial: `prony show {run}`; its figures are biased, since the winner was chosen by them: quote those \
              of fresh blocks"
         ));
-        lines.join("\n") + "\n"
+        lines.iter().map(|line| one_line(line) + "\n").collect()
     }
 }
 
@@ -125,7 +126,7 @@ fn fresh(wanted: &TuneWanted, confirmed: &Confirmed) -> Vec<String> {
         lines.push(format!("the winner did not finish in {died} of {trials} fresh trials"));
     }
     lines.extend(wanted.constraints.iter().zip(bounds).map(|(constraint, bound)| kept(constraint, bound)));
-    if confirmed.interrupted {
+    if confirmed.summary.interrupted {
         lines.push(format!(
             "interrupted; `prony run --resume {run}` goes on with the fresh blocks, `prony show {run}` tells"
         ));

@@ -134,6 +134,19 @@ fn a_budget_is_met_within_one_block_by_commands_too() {
 }
 
 #[test]
+fn a_budget_of_nothing_is_refused_by_file_and_command_line() {
+    let dir = folder(SLOW);
+    let over = ["--over", "n=1..2", "--minimize", "run.time"];
+    for (line, more) in [("run", &[][..]), ("check", &[]), ("tune", &over), ("exec", &["--", "true"])] {
+        let words = if line == "exec" { vec![line, "--budget", "0s"] } else { vec![line, "x.toml", "--budget", "0s"] };
+        let output = prony(dir.path(), &[&words[..], more].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("budget"), "{}", said(&output));
+    }
+    assert!(!dir.path().join("prony.db").exists(), "nothing was run");
+}
+
+#[test]
 fn check_says_what_a_budget_buys() {
     let dir = folder(SLOW);
     let check = |budget: &str| said(&prony(dir.path(), &["check", "x.toml", "--budget", budget]));

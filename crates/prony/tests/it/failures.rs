@@ -12,7 +12,7 @@ use prony::cli::report::{ReportArgs, report};
 use prony::cli::show::{ShowArgs, show};
 use prony::plot;
 use prony::report::{Options, build};
-use prony::results::{Database, RunData, RunId};
+use prony::results::{Database, RunData, RunId, RunStatus};
 use prony::verdicts;
 use prony::verdicts::gate::{Answer, Gate, Verdicted};
 use prony_core::conclude::{Observed, Reached, conclude};
@@ -394,6 +394,43 @@ fn gate_at_the_command_line_exits_with_its_answer() {
     assert_eq!(gate("kill -SEGV $$", "kill -SEGV $$"), of(1, "fails"));
     assert_eq!(gate("kill -SEGV $$", "true"), of(2, "cannot judge"));
     assert_eq!(gate("true", "kill -9 $$"), of(2, "cannot judge"));
+}
+
+#[test]
+fn runs_side_by_side_show_failed_trials_beside_the_figures_of_the_others() {
+    let bench = Bench::new();
+    let body = "[compare]\nblocks = 6\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ndirectory = \".\"\n\
+                copy = \"none\"\ncommand = \"echo >> count; test $(wc -l < count) -eq 1 || kill -SEGV $$\"\n";
+    std::fs::write(bench.path("some.toml"), body).unwrap();
+    for _ in 0..2 {
+        assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(1));
+    }
+    let compared = ["compare", "1", "2", "--metric", "run.time"];
+    let said = String::from_utf8(bench.prony(&compared).stdout).unwrap();
+    assert!(said.contains("n=1, 5 crashed (signal 11)"), "{said}");
+    assert!(said.contains("6 crashed (signal 11)"), "{said}");
+    let output = bench.prony(&[&compared[..], &["--json"]].concat());
+    let runs = serde_json::from_slice::<Value>(&output.stdout).unwrap()["figures"][0]["runs"].clone();
+    assert!(runs[0]["n"] == 1 && runs[0]["median"].is_number(), "{runs}");
+    assert_eq!(runs[0]["outcomes"], json!({ "crashed (signal 11)": 5, "ok": 1 }));
+    assert!(runs[1]["n"] == 0 && runs[1]["median"].is_null(), "{runs}");
+    assert_eq!(runs[1]["outcomes"], json!({ "crashed (signal 11)": 6 }));
+}
+
+#[test]
+fn exit_code_of_a_resumed_run_counts_the_trials_of_all_its_sessions() {
+    let bench = Bench::new();
+    let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ncommand = \"exit 3\"\n";
+    std::fs::write(bench.path("some.toml"), body).unwrap();
+    assert_eq!(bench.prony(&["run", "some.toml", "--quiet"]).status.code(), Some(1));
+    // As if it had been interrupted after its last trial.
+    let mut database = Database::open(&bench.path("prony.db")).unwrap();
+    database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    for what in ["its trials failed in the first session", "the run is done"] {
+        let output = bench.prony(&["run", "--resume", "1", "--quiet"]);
+        assert_eq!(output.status.code(), Some(1), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+    }
 }
 
 #[test]

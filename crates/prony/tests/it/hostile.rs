@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 use prony::results::{Database, RunStatus};
 
 use crate::programs::PRONY;
+use crate::runtimes::version;
 
 const ODD: &[u8] = b"x\xff\xfey";
 
@@ -352,6 +353,33 @@ fn what_names_and_programs_hold_never_acts_on_a_terminal() {
     own_colours_stay(&place);
 }
 
+#[test]
+fn labels_with_line_feeds_begin_no_lines_of_output() {
+    let place = Place::new();
+    let body = "[factors]\nn = [1]\nlevel = [\"a\", \"b\\nFORGED\"]\n[compare]\nblocks = 6\nbaseline = { level = \"b\\nFORGED\" }\n\
+                [observe]\ncare = \"light\"\n[program.x]\ncommand = [\"false\", \"{level}\", \"{n}\"]\n";
+    fs::write(place.path("h.toml"), body).unwrap();
+    let exec = words("exec -q -r 6 --name a --name");
+    let exec = [exec, vec!["b\nFORGED".into()], words("-- false --vs false")].concat();
+    let lines = [
+        "check h.toml",
+        "run h.toml --quiet",
+        "run h.toml --quiet",
+        "show",
+        "compare",
+        "compare --metric run.cpu",
+        "compare 1 2",
+        "grow h.toml -q --raise n=1..2",
+    ];
+    for line in lines.map(words).into_iter().chain([exec]) {
+        let output = place.run(&line);
+        sound(&output, &line);
+        let said = text(&output.stdout);
+        assert!(said.contains("\\nFORGED"), "{line:?}: {said}");
+        assert!(!said.lines().any(|line| line.trim_start().starts_with("FORGED")), "{line:?}: {said}");
+    }
+}
+
 fn own_colours_stay(place: &Place) {
     let shown = text(&place.run(&words("show 1")).stdout);
     assert!(shown.contains("\\u{1b}[2J"), "{shown}");
@@ -549,11 +577,12 @@ fn holds(bytes: &[u8], text: &str) -> bool {
 fn command_lines_can_be_kept_out_of_the_record() {
     let body = "[compare]\nblocks = 2\n[observe]\ncare = \"light\"\nrecord_commands = false\n[program.x]\nshell = true\n\
                 command = \"true TOPSECRET1\"\nprepare = \"true TOPSECRET2\"\nenv = { PASS = \"TOPSECRET3\" }\n\
-                input = { text = \"TOPSECRET4\" }\n";
+                input = { text = \"TOPSECRET4\" }\n[program.x.replicas]\ncount = 2\nphase = \"run\"\n\
+                command = \"true TOPSECRET5\"\nenv = { KEY = \"TOPSECRET6\" }\n";
     let place = Place::new();
     fs::write(place.path("s.toml"), body.replace("record_commands = false\n", "")).unwrap();
     assert_eq!(sound(&place.run(&words("run s.toml -q")), &"run"), 0);
-    assert!((1..=4).all(|n| holds(&results(&place), &format!("TOPSECRET{n}"))), "without the key all of it is kept");
+    assert!((1..=6).all(|n| holds(&results(&place), &format!("TOPSECRET{n}"))), "without the key all of it is kept");
 
     let place = Place::new();
     fs::write(place.path("s.toml"), body).unwrap();
@@ -562,7 +591,7 @@ fn command_lines_can_be_kept_out_of_the_record() {
     assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
     // What programs print is not left out.
     let kept = results(&place);
-    assert!(holds(&kept, "left out of the record") && (2..=4).all(|n| !holds(&kept, &format!("TOPSECRET{n}"))));
+    assert!(holds(&kept, "left out of the record") && (2..=6).all(|n| !holds(&kept, &format!("TOPSECRET{n}"))));
     for line in
         ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"]
     {
@@ -585,4 +614,40 @@ fn command_lines_can_be_kept_out_of_the_record() {
     drop(database);
     let output = place.run(&words("run s.toml --resume 1 -q"));
     assert!(sound(&output, &"resume") == 2, "another file is known as another");
+}
+
+#[test]
+fn commands_kept_out_of_the_record_are_in_no_evidence_and_in_no_script_of_a_probe() {
+    let place = Place::new();
+    let record = |body: &str| {
+        let top = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\nrecord_commands = false\n";
+        fs::write(place.path("x.toml"), format!("{top}{body}")).unwrap();
+        let output = place.run(&words("run x.toml -q"));
+        sound(&output, &body);
+        assert!(!text(&output.stdout).contains("TOPSECRET"), "{}", text(&output.stdout));
+        assert!(!holds(&results(&place), "TOPSECRET"), "{body}");
+        let database = Database::open(&place.path("prony.db")).unwrap();
+        database.load_run(database.runs().unwrap().last().unwrap().id).unwrap().trials.remove(0)
+    };
+    // It is found, and cannot be executed.
+    fs::write(place.path("TOPSECRET"), "#!/nosuch/interpreter\n").unwrap();
+    fs::set_permissions(place.path("TOPSECRET"), fs::Permissions::from_mode(0o755)).unwrap();
+    let here = "directory = \".\"\ncopy = \"none\"\n";
+    let program = record(&format!("[program.x]\ncommand = [\"./TOPSECRET\"]\n{here}"));
+    assert_eq!(program.ending.evidence, ["cannot execute the program: No such file or directory (os error 2)"]);
+    let replica = record(&format!(
+        "[program.x]\ncommand = [\"sleep\", \"0.2\"]\n{here}[program.x.replicas]\ncount = 1\nphase = \"run\"\n\
+         command = [\"./TOPSECRET\"]\n"
+    ));
+    assert!(
+        replica.ending.evidence[0].starts_with("`replica.1`: cannot execute the program: "),
+        "{:?}",
+        replica.ending
+    );
+    assert_eq!(replica.effective["replicas"]["copies"][0]["fate"], "not begun");
+    if version("python3").is_some() {
+        let python = record("[program.x]\ncommand = [\"python3\", \"-c\", \"TOPSECRET = 1\"]\nruntime = \"python\"\n");
+        let threads = &python.conditions["probe"]["threads"];
+        assert_eq!(threads[0]["script"], "(left out of the record)", "{threads}");
+    }
 }

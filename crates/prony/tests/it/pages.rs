@@ -185,7 +185,7 @@ pub(crate) fn sourcing() -> (Experiment, Vec<TrialRecord>) {
     (experiment, records)
 }
 
-fn histogram(kind: LatencyKind, slow: f64, count: u64, seed: u64) -> prony_core::record::HistogramRecord {
+pub(crate) fn histogram(kind: LatencyKind, slow: f64, count: u64, seed: u64) -> prony_core::record::HistogramRecord {
     let mut recorder = Recorder::new();
     for i in 0..count {
         let tail = if i % 97 == 5 && kind == LatencyKind::Intended { 25.0 } else { 1.0 };

@@ -1,11 +1,15 @@
 //! The static pictures: what runs offer, and that nothing from outside is markup in them.
 
 use prony::error::Error;
+use prony::plot::data::{Source, latency, samples};
 use prony::plot::{Figure, Options, draw, figures};
 use prony_core::experiment::design::Experiment;
-use prony_core::record::TrialRecord;
+use prony_core::outcome::Outcome;
+use prony_core::record::{Groups, LatencyKind, TrialRecord};
 
+use crate::compared::trials;
 use crate::pages;
+use crate::synthetic::{experiment, phase, texts};
 
 fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> Vec<&'static str> {
     let (database, run) = pages::stored(&format!("plots-{name}"), experiment, trials);
@@ -40,6 +44,32 @@ fn names_from_outside_are_text_in_pictures() {
             assert!(!svg.contains(markup), "`{markup}` in {}", figure.name());
         }
     }
+}
+
+#[test]
+fn trials_with_a_wrong_answer_are_in_no_distribution() {
+    let experiment = experiment("wrong", &[texts("engine", &["a"])], &[("write", true)], 4);
+    let records = trials(&experiment, 4, |t| {
+        let mut write = phase("write", &[("time", 1e9)]);
+        write.groups = Some(Groups { operations: 10, wall: vec![5, 6, 7], cpu: vec![5, 6, 7] });
+        write.histograms = vec![pages::histogram(LatencyKind::Service, 1.0, 100, 1)];
+        t.phases = vec![write];
+        if t.trial.block == 3 {
+            t.ending.outcome = Outcome::WrongAnswer;
+        }
+    });
+    let (database, run) = pages::stored("plots-wrong", &experiment, &records);
+    let data = database.load_run(run).unwrap();
+    let source = Source { database: &database, data: &data };
+    let curves = latency::curves(source).unwrap();
+    assert_eq!(curves.iter().map(|curve| (curve.succeeded, curve.failed)).collect::<Vec<_>>(), [(300, 3)]);
+    let groups: Vec<usize> = samples::samples(source)
+        .unwrap()
+        .iter()
+        .flat_map(|samples| &samples.panels)
+        .flat_map(|panel| panel.curves.iter().map(|curve| curve.groups))
+        .collect();
+    assert_eq!(groups, [9, 9], "wall and CPU time of three trials");
 }
 
 #[test]

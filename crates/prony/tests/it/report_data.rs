@@ -129,7 +129,10 @@ fn groups_and_series_are_rows_too() {
     let fixture = Fixture::new();
     let samples = fixture.run("report 1 --format csv --what samples");
     assert_eq!(samples.lines().count(), 1 + 4 * 3);
-    assert_eq!(samples.lines().nth(1).unwrap(), "1,1,1,0,a2,a,ok,write,0,10,5,18446744073709551615");
+    let heads =
+        "run,block,position,variant,label,factor.engine,outcome,phase,completion,group,operations,wall_ns,cpu_ns";
+    assert_eq!(samples.lines().next().unwrap(), heads);
+    assert_eq!(samples.lines().nth(1).unwrap(), "1,1,1,0,a2,a,ok,write,complete,0,10,5,18446744073709551615");
     let series: Value = serde_json::from_str(&fixture.run("report 1 --format json --what series")).unwrap();
     let series = series.as_array().unwrap();
     assert_eq!(series.len(), 4 * 43);

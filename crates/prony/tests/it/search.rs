@@ -216,12 +216,21 @@ fn growing_under_a_memory_limit_finds_what_it_holds() {
 
 #[test]
 fn an_interrupted_search_goes_on_where_it_was() {
+    interrupted_and_resumed("");
+}
+
+#[test]
+fn an_interrupted_search_goes_on_with_commands_that_are_not_recorded() {
+    interrupted_and_resumed("record_commands = false\n");
+}
+
+fn interrupted_and_resumed(observe: &str) {
     let bench = Bench::new("");
     let at = |name: &str| bench.path(name).display().to_string();
     std::fs::write(
         bench.path("x.toml"),
         format!(
-            "[observe]\ncare = \"light\"\n[factors]\nn = [1]\n[program.x]\nshell = true\n\
+            "[observe]\ncare = \"light\"\n{observe}[factors]\nn = [1]\n[program.x]\nshell = true\n\
              command = 'if test {{n}} -eq 8 -a ! -e {go}; then echo > {reached}; read x < {fifo}; fi; test {{n}} -le {{env.EDGE}}'\n",
             go = at("go"),
             reached = at("reached"),
@@ -253,6 +262,19 @@ fn an_interrupted_search_goes_on_where_it_was() {
     assert_eq!(lines(&bench.path("j.jsonl")), bench.journal(1), "the journal has each entry once");
     let (code, _, errors) = bench.prony(&["grow", "--resume"]);
     assert!(code == Some(2) && errors.contains("no interrupted search"), "{errors}");
+    // The file is known again however often the run goes on.
+    let mut database = Database::open(&bench.path("prony.db")).unwrap();
+    database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    let (code, again, errors) = bench.prony(&["grow", "--resume", "--journal", "j.jsonl"]);
+    assert_eq!((code, &again), (Some(0), &said), "{errors}");
+    assert_eq!(bench.run(1).trials, run.trials, "nothing was left to run");
+    std::fs::write(bench.path("x.toml"), EDGES).unwrap();
+    let mut database = Database::open(&bench.path("prony.db")).unwrap();
+    database.end_run(RunId(1), RunStatus::Interrupted, 1).unwrap();
+    drop(database);
+    let (code, _, errors) = bench.prony(&["grow", "--resume"]);
+    assert!(code == Some(2) && errors.contains("`x.toml` is not what it was when run 1 began"), "{errors}");
     bench.has_kept_no_secret();
 }
 
@@ -342,7 +364,8 @@ fn an_interrupted_race_ends_as_it_would_have() {
         at("reached"),
         at("fifo")
     );
-    std::fs::write(bench.path("x.toml"), BOWL.replace("awk", &wait)).unwrap();
+    let unrecorded = "care = \"light\"\nrecord_commands = false";
+    std::fs::write(bench.path("x.toml"), BOWL.replace("awk", &wait).replace("care = \"light\"", unrecorded)).unwrap();
     assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
     let arguments =
         [&["tune", "x.toml", "--minimize", "work.time", "--max-trials", "60", "--confirm", "6"], &OVER[..]].concat();
@@ -459,4 +482,21 @@ fn mistakes_of_a_search_are_told_before_anything_runs() {
     std::fs::write(bench.path("x.toml"), BOWL.replace(", size = 1", "")).unwrap();
     let (code, _, errors) = bench.prony(&[&["tune", "x.toml", "--minimize", "work.time"], &OVER[..]].concat());
     assert!(code == Some(2) && errors.contains("`--only size=1`"), "{errors}");
+}
+
+#[test]
+fn a_cleanup_that_fails_ends_no_search_early() {
+    let bench = Bench::new(&EDGES.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));
+    let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..100", "-q"]);
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");
+    assert!(said.contains(" 37 ") && bench.run(1).head.status == RunStatus::Done, "{said}");
+
+    let bench = Bench::new(&BOWL.replace("shell = true", "shell = true\ncleanup = \"exit 7\""));
+    let arguments = ["tune", "x.toml", "--minimize", "work.time", "--max-trials", "60", "--confirm", "6"];
+    let (code, said, errors) = bench.prony(&[&arguments[..], &OVER].concat());
+    assert_eq!(code, Some(2), "{errors}");
+    assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");
+    assert!(said.contains("winner: ") && said.contains("is faster than"), "{said}");
+    assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Done, RunStatus::Done]);
 }

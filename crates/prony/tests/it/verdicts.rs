@@ -279,7 +279,7 @@ fn comparisons_without_any_checked_answer_say_so() {
             write(t, 1.0);
             fill(t);
         });
-        let findings = of_run(&experiment, &data.trials, None);
+        let findings = of_run(&experiment, &data.trials, None, true);
         findings.into_iter().find(|f| f.guard == "answers_unchecked").map(|f| (f.severity, f.message))
     };
     let answer = |comparable| Some(Answer { rows: Some(3), digest: "lines:a".to_owned(), comparable });

@@ -185,7 +185,7 @@ pub(crate) static COMPARE: TableShape = TableShape {
         ),
         optional(
             "budget",
-            Shape::Time,
+            Shape::Span,
             "none: `blocks` says how many run",
             "The time that the run has, as `20 min`: as many blocks run as it holds, instead of `blocks`, until every \
              comparison is decided; of a range in `blocks` the least still holds for the first interim analysis.",
@@ -268,7 +268,8 @@ pub(crate) static OBSERVE: TableShape = TableShape {
             Shape::Flag,
             "true",
             "`false` keeps command lines, variables and texts of programs out of the results database, and the text of this \
-             file; `prony run --resume` then needs the file. Titles, labels of levels and what programs print are kept.",
+             file; `prony run --resume` then needs the file. Titles, labels of levels, names of processes and what \
+             programs print are kept.",
         ),
     ]],
     rest: None,

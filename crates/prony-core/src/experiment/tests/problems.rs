@@ -195,6 +195,11 @@ fn a_fault_in_a_level_points_at_the_level_and_its_use() {
 }
 
 #[test]
+fn a_budget_cannot_be_zero() {
+    insta::assert_snapshot!(faults_around("[compare]\nbudget = \"0 s\"\n"), @r#"2:10 `budget` cannot be zero | expected a time above zero such as `"5 s"`"#);
+}
+
+#[test]
 fn data_is_checked() {
     let data = |text: &str| faults_around(&format!("[data]\nrecords = 5_000_000_000\n{text}\n"));
     insta::assert_snapshot!(data("key = \"same\"\nvalue = { bytes = { uniform = [\"2 kB\", \"1 kB\"] } }"), @"

@@ -222,7 +222,7 @@ fn absolute(path: &Path) -> Result<String, Error> {
 fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<String, Error> {
     let experiment = &data.experiment;
     let mut out = String::new();
-    out.extend(failures(experiment, &data.trials).map(|text| format!("{text}\n")));
+    out.extend(failures(experiment, &data.trials).map(|text| format!("{}\n", one_line(&text))));
     for variant in experiment.variants() {
         let trials: Vec<&TrialRecord> = data.trials.iter().filter(|trial| trial.trial.variant == variant.id).collect();
         let label =

@@ -170,13 +170,13 @@ fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
     if !trials.is_empty() && trials.iter().all(|trial| !trial.ending.outcome.is_ok()) {
         return Figure::Unknown(ended(trials));
     }
-    let readings: Vec<Reading<f64>> = trials.iter().filter_map(|trial| value(trial, None, key)).collect();
-    let values: Vec<f64> = readings.iter().filter_map(|reading| reading.measured().copied()).collect();
-    let missing = |(trial, reading): (&&TrialRecord, &Reading<f64>)| match reading {
+    let readings = trials.iter().filter_map(|trial| Some((trial, value(trial, None, key)?)));
+    let readings: Vec<(&&TrialRecord, Reading<f64>)> = readings.collect();
+    let values: Vec<f64> = readings.iter().filter_map(|(_, reading)| reading.measured().copied()).collect();
+    let why = readings.iter().find_map(|(trial, reading)| match reading {
         Reading::Missing(why) if trial.ending.outcome.is_ok() => Some(why.to_string()),
         _ => None,
-    };
-    let why = trials.iter().zip(&readings).find_map(missing);
+    });
     match summary(&values) {
         Some(summary) => Figure::Known(summary, u32::try_from(trials.len() - values.len()).unwrap_or(u32::MAX)),
         None => Figure::Unknown(why.unwrap_or_else(|| "no trial has it".to_owned())),
@@ -222,4 +222,34 @@ fn findings(trials: &[&TrialRecord]) -> Vec<String> {
         }
     }
     found.into_iter().map(|(_, message, count)| format!("{message} ({count} of {} trials)", trials.len())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_core::outcome::Outcome;
+    use serde_json::json;
+
+    use super::*;
+
+    fn trial(outcome: Outcome, phases: &Value) -> TrialRecord {
+        serde_json::from_value(json!({
+            "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
+            "started_unix_ms": 0, "took": 1, "ending": { "outcome": outcome, "phase": null, "after": 1, "evidence": [] },
+            "phases": phases, "effective": null, "conditions": null, "series": [], "sampler_cpu": { "measured": 0 },
+            "findings": []
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_reason_is_that_of_its_own_trial() {
+        let unread = json!([{
+            "name": "run", "action": "observe", "timed": true, "completion": "complete", "begin": 0, "end": 1,
+            "readings": { "": { "cpu": { "missing": { "failed": "it was not read" } } } }, "histograms": [],
+            "groups": null, "throughput": null, "answer": null, "errors": {}
+        }]);
+        let (none, well) = (trial(Outcome::TimedOut, &json!([])), trial(Outcome::Ok, &unread));
+        let Figure::Unknown(why) = figure(&[&none, &well], MetricKey::amount(Metric::Cpu)) else { panic!("a figure") };
+        assert!(why.contains("it was not read"), "{why}");
+    }
 }

@@ -5,7 +5,7 @@ use prony_core::metric::Metric;
 use prony_core::record::LatencyKind;
 use serde::Serialize;
 
-use super::Source;
+use super::{Source, counts};
 use crate::error::Error;
 
 /// Points a decade of `1 / (1 - q)`.
@@ -48,7 +48,7 @@ pub fn curves(source: Source<'_>) -> Result<Vec<Curve>, Error> {
         for at in source.trials_of(variant) {
             let trial = &source.data.trials[at];
             for (phase, histogram) in source.database.load_histograms(source.data.head.id, trial.trial.position)? {
-                if !trial.phases[phase].completion.counts(Metric::LatencyP50) {
+                if !counts(trial, phase, Metric::LatencyP50) {
                     continue;
                 }
                 let recorder = Recorder::from_record(&histogram)?;

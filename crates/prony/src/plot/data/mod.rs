@@ -11,7 +11,8 @@ pub mod timeline;
 
 use std::collections::BTreeSet;
 
-use prony_core::metric::MetricName;
+use prony_core::metric::{Metric, MetricKey, MetricName};
+use prony_core::reading::{Reading, Why};
 use prony_core::record::TrialRecord;
 
 use crate::results::{Database, RunData};
@@ -38,6 +39,14 @@ impl<'a> Source<'a> {
         let seen: BTreeSet<usize> = self.data.trials.iter().map(|t| t.trial.variant).collect();
         seen.into_iter().filter(|v| *v < self.data.experiment.variants().len()).collect()
     }
+}
+
+/// Whether a metric of a trial's phase counts, by the rule of [`TrialRecord::figure`]: what was kept beside figures, such as
+/// histograms, is shown for the same trials.
+fn counts(trial: &TrialRecord, phase: usize, metric: Metric) -> bool {
+    let (phase, key) = (trial.phases[phase].name.clone(), MetricKey::amount(metric));
+    let figure = trial.figure(&MetricName { phase, instance: None, key });
+    !matches!(figure, Reading::Missing(Why::NotReached | Why::DoesNotCount(_)))
 }
 
 /// Every figure that some trial has, in the order of phases and metrics.

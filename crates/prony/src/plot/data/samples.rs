@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::record::Completion;
+use prony_core::metric::Metric;
 use serde::Serialize;
 
-use super::Source;
 use super::spread::{Bins, Range, names, quantile, split};
+use super::{Source, counts};
 use crate::error::Error;
 
 /// Fewest and most bins across a panel: between, the square root of the number of groups.
@@ -78,7 +78,7 @@ pub fn samples(source: Source<'_>) -> Result<Vec<Samples>, Error> {
         for at in source.trials_of(variant) {
             let trial = &source.data.trials[at];
             for (phase, groups) in source.database.load_groups(source.data.head.id, trial.trial.position)? {
-                if trial.phases[phase].completion != Completion::Complete {
+                if !counts(trial, phase, Metric::Time) {
                     continue;
                 }
                 let name = trial.phases[phase].name.clone();

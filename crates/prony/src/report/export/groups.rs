@@ -1,5 +1,6 @@
 //! One row for each group of operations that was timed.
 
+use super::readings::completion;
 use super::rows::{Field, Rows};
 use super::{Trials, unwritten};
 use crate::error::Error;
@@ -11,11 +12,14 @@ use crate::results::{Database, RunData};
 /// [`Error::Write`], and those of the database.
 pub fn groups(database: &Database, data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
     let trials = Trials::new(data);
-    rows.begin(&trials.columns(&["phase", "group", "operations", "wall_ns", "cpu_ns"])).map_err(unwritten)?;
+    rows.begin(&trials.columns(&["phase", "completion", "group", "operations", "wall_ns", "cpu_ns"]))
+        .map_err(unwritten)?;
     for trial in &data.trials {
         for (phase, groups) in database.load_groups(data.head.id, trial.trial.position)? {
             let mut row = trials.fields(trial);
-            row.push(trial.phases.get(phase).map_or(Field::None, |p| Field::Text(&p.name)));
+            let phase = trial.phases.get(phase);
+            row.push(phase.map_or(Field::None, |p| Field::Text(&p.name)));
+            row.push(phase.map_or(Field::None, |p| Field::Text(completion(p.completion))));
             let fixed = row.len();
             for (at, wall) in groups.wall.iter().enumerate() {
                 let cpu = groups.cpu.get(at).map_or(Field::None, |n| Field::Whole(*n));

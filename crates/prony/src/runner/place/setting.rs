@@ -5,8 +5,10 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::{BASE_ENV, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
+use prony_core::experiment::left_out::LEFT_OUT;
+use prony_core::experiment::program::{BASE_ENV, CommandLine, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
 use prony_core::units::Bytes;
+use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_probe::launch::{Input, LaunchSpec, Output};
 use prony_probe::shared::{self, Others};
 use rustix::fs::{Mode, OFlags, open};
@@ -139,9 +141,15 @@ impl<'a> Setting<'a> {
         filled
     }
 
-    /// The same for the record.
-    pub fn told(&self, text: &str) -> String {
-        self.filled(text).to_string_lossy().into_owned()
+    /// The same for the record, which has it only where `commands` are recorded.
+    pub fn recorded(&self, text: &str, commands: bool) -> String {
+        if commands { self.filled(text).to_string_lossy().into_owned() } else { LEFT_OUT.to_owned() }
+    }
+
+    /// The words of a command line for the record, which has them, and their number, only where `commands` are recorded.
+    pub fn recorded_words(&self, line: &CommandLine, commands: bool) -> Vec<String> {
+        let words = line.words();
+        words.iter().take(if commands { usize::MAX } else { 1 }).map(|word| self.recorded(word, commands)).collect()
     }
 
     /// Packages of the copy's own stand before others.
@@ -188,6 +196,18 @@ impl<'a> Setting<'a> {
     }
 }
 
+/// Why a program could not be executed. Where `commands` are not recorded, the error is told without the program's name.
+pub fn why_not_executed(error: &prony_probe::Error, commands: bool) -> String {
+    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
+    let text = match error {
+        NotExecuted { program, .. } | NotEntered { program, .. } if !commands => {
+            error.to_string().replace(&format!("`{program}`"), "the program")
+        }
+        _ => error.to_string(),
+    };
+    format!("{text}{cause}")
+}
+
 /// Read and write end.
 fn pipe() -> Result<(OwnedFd, OwnedFd), Error> {
     let failed = setup("make a pipe");
@@ -209,4 +229,20 @@ fn terminal() -> Result<(OwnedFd, OwnedFd), Error> {
     tcsetattr(&theirs, OptionalActions::Now, &settings).map_err(&failed)?;
     rustix::io::ioctl_fionbio(&ours, true).map_err(&failed)?;
     Ok((ours, theirs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_was_not_executed_is_named_only_where_commands_are_recorded() {
+        let source = || std::io::Error::from(std::io::ErrorKind::NotFound);
+        let exec = NotExecuted { program: "./a key".into(), source: source() };
+        assert_eq!(why_not_executed(&exec, true), format!("cannot execute `./a key`: {}", source()));
+        assert_eq!(why_not_executed(&exec, false), format!("cannot execute the program: {}", source()));
+        let entered = NotEntered { program: "./a key".into(), directory: "/d".into(), source: source() };
+        let expected = format!("cannot enter the directory `/d` for the program: {}", source());
+        assert_eq!(why_not_executed(&entered, false), expected);
+    }
 }

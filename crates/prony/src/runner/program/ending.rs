@@ -11,14 +11,14 @@ use prony_probe::runtime::{ProbeEvent, ProbeLine, Role};
 
 use super::replicas::{Fate, Ran};
 use super::watch::{Stopped, Watched};
+use crate::runner::place::setting::why_not_executed;
 
 /// Lines of messages that stand as evidence.
 const LAST_LINES: usize = 3;
 
-/// A program that could not be executed.
-pub fn not_begun(error: &prony_probe::Error) -> Ending {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    let evidence = vec![format!("{error}{cause}")];
+/// A program that could not be executed, named only where `commands` are recorded.
+pub fn not_begun(error: &prony_probe::Error, commands: bool) -> Ending {
+    let evidence = vec![why_not_executed(error, commands)];
     Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
 }
 

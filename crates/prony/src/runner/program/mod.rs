@@ -28,7 +28,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use prony_core::conclude::conclude;
-use prony_core::experiment::left_out::LEFT_OUT;
 use prony_core::experiment::program::{CommandLine, ProgramSpec};
 use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
 use prony_core::guard;
@@ -121,7 +120,7 @@ fn attempt(
     (record.started_unix_ms, record.sampler_cpu) = (started_unix_ms, sampled.cpu);
     let more = match watched {
         Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
-            record.ending = ending::not_begun(&error);
+            record.ending = ending::not_begun(&error, lab.experiment.records_commands());
             record.phases = spec.phases.iter().map(assemble::not_reached).collect();
             json!({})
         }
@@ -175,14 +174,15 @@ struct Left<'a> {
 /// Puts into the record how a trial went, and returns what stands among its conditions.
 fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
     let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
+    let (program, commands) = (setting.program, lab.experiment.records_commands());
+    let executable = executable.filter(|_| commands);
     record.effective["executable"] = json!(executable.map(|path| path.to_string_lossy().into_owned()));
-    let program = setting.program;
     watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
     describe(record, spec, &watched, probing);
-    record.effective["replicas"] = replicas::told::told(setting, &watched.replicas);
+    record.effective["replicas"] = replicas::told::told(setting, &watched.replicas, commands);
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
@@ -192,7 +192,7 @@ fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Set
         "memory": watched.ended.memory,
         "killed_at_the_end": finished.killed,
         "settled": assemble::watched(spec.phases.iter().enumerate().map(settled)),
-        "probe": told::probe(&spec.phases, &watched, probing, &deaths),
+        "probe": told::probe(&spec.phases, &watched, probing, &deaths, commands),
     })
 }
 
@@ -226,21 +226,19 @@ fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], death
     }
 }
 
-/// What was asked to run.
+/// What was asked to run; command lines and values of variables only where `commands` are recorded.
 fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> Value {
     let program = setting.program;
-    let told = |text: &String| if commands { setting.told(text) } else { LEFT_OUT.to_owned() };
-    let words =
-        program.command.words().iter().take(if commands { usize::MAX } else { 1 }).map(told).collect::<Vec<_>>();
+    let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
     json!({
         "program": program.name,
-        "command": words,
+        "command": setting.recorded_words(&program.command, commands),
         "shell": matches!(program.command, CommandLine::Shell { .. }),
         "directory": setting.directory,
         "copy": program.copy,
         "changes": place.changed,
         "source": place.source,
-        "env": program.env.iter().map(|(name, value)| (name, told(value))).collect::<BTreeMap<_, _>>(),
+        "env": program.env.iter().map(variable).collect::<BTreeMap<_, _>>(),
         "inherit": program.inherit,
         "runtime": program.runtime,
         "pty": program.pty,

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use prony_core::experiment::left_out::LEFT_OUT;
 use prony_core::units::{Bytes, Nanos};
 use prony_probe::runtime::{
     Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source,
@@ -191,10 +192,11 @@ impl Threads {
         self.list.iter().filter(|thread| thread.role == Role::Main).map(|thread| thread.ended).max()
     }
 
-    /// What the probes said of themselves, for the record.
-    pub fn told(&self) -> Value {
+    /// What the probes said of themselves, for the record. A script stands with its arguments on the command line, and is in
+    /// it only where `commands` are recorded.
+    pub fn told(&self, commands: bool) -> Value {
         json!({
-            "threads": self.list.iter().map(Thread::told).collect::<Vec<_>>(),
+            "threads": self.list.iter().map(|thread| thread.told(commands)).collect::<Vec<_>>(),
             "cost_ns": self.list.iter().filter_map(|thread| thread.cost).map(|cost| cost.time.as_nanos()).sum::<u64>(),
             "lines_lost": self.list.iter().filter_map(|thread| thread.cost).map(|cost| cost.lost).sum::<u64>(),
             "samples_dropped": self.dropped,
@@ -244,7 +246,7 @@ impl Thread {
         None
     }
 
-    fn told(&self) -> Value {
+    fn told(&self, commands: bool) -> Value {
         let cost = self.cost.map(|cost| {
             json!({
                 "time_ns": cost.time.as_nanos(),
@@ -263,7 +265,7 @@ impl Thread {
             "parent": self.hello.parent,
             "runtime": self.hello.runtime,
             "version": self.hello.version,
-            "script": self.hello.script,
+            "script": if commands { &self.hello.script } else { LEFT_OUT },
             "began": self.began,
             "ended": self.ended,
             "said_bye": self.bye.is_some(),
@@ -348,7 +350,7 @@ pub(super) mod tests {
         let kept: Vec<(usize, Option<Nanos>)> =
             threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
         assert_eq!(kept, [(1, Some(ms(2))), (0, None)]);
-        assert_eq!(threads.told()["samples_dropped"], 2);
+        assert_eq!(threads.told(true)["samples_dropped"], 2);
     }
 
     #[test]
@@ -376,7 +378,7 @@ pub(super) mod tests {
         let death = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
         threads.finish(ms(95), &[death], &BTreeMap::new());
         assert_eq!((threads.all()[0].ended, threads.all()[0].samples.len()), (ms(90), 1));
-        let told = threads.told();
+        let told = threads.told(true);
         assert_eq!((told["cost_ns"].as_u64(), told["lines_lost"].as_u64()), (Some(52), Some(2)));
         assert_eq!(told["threads"][0]["last_heap_used"], 77);
     }

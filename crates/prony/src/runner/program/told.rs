@@ -56,12 +56,19 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
     }
 }
 
-/// Threads, costs, holds and deaths; nothing where no probe was to be loaded.
-pub fn probe(phases: &[PhaseSpec], watched: &Watched, probing: &Probing, deaths: &[ProbeLine]) -> Value {
+/// Threads, costs, holds and deaths; nothing where no probe was to be loaded. Threads name their scripts only where
+/// `commands` are recorded.
+pub fn probe(
+    phases: &[PhaseSpec],
+    watched: &Watched,
+    probing: &Probing,
+    deaths: &[ProbeLine],
+    commands: bool,
+) -> Value {
     if !probing.is_there() {
         return Value::Null;
     }
-    let mut told = watched.threads.told();
+    let mut told = watched.threads.told(commands);
     let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
     let holds: Vec<Value> = watched.holds.iter().map(|hold| hold.told(name(hold.phase))).collect();
     let dead = |death: &ProbeLine| match &death.event {

@@ -28,7 +28,7 @@ use super::looks::Looks;
 use super::{Fate, Ran, Replicated, last_end};
 use crate::error::Error;
 use crate::runner::lab::Lab;
-use crate::runner::place::setting::{Ends, Setting};
+use crate::runner::place::setting::{Ends, Setting, why_not_executed};
 use crate::runner::recorder::Recorder;
 
 /// Turns in which output that is left over is taken after an end; a daemon may write without end.
@@ -68,6 +68,8 @@ pub struct Replicas {
 /// One of them.
 struct Replica {
     number: u32,
+    /// Whether its command may be recorded.
+    commands: bool,
     running: Option<Running>,
     fate: Option<Fate>,
     streams: [Stream; 3],
@@ -271,6 +273,7 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
     let phase = PhaseSpec { name: program.name.clone(), timed: true, action: Action::Observe(observe), limit: None };
     let replica = Replica {
         number,
+        commands: lab.experiment.records_commands(),
         running: None,
         fate: None,
         streams,
@@ -323,9 +326,8 @@ impl Replica {
                 self.running = Some(running);
             }
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
-                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}")).unwrap_or_default();
                 self.released = monotonic();
-                self.fate = Some(Fate::NotBegun(format!("{error}{cause}")));
+                self.fate = Some(Fate::NotBegun(why_not_executed(&error, self.commands)));
             }
             Err(error) => return Err(error.into()),
         }

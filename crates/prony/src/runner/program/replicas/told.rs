@@ -1,16 +1,19 @@
 //! Replicas in the record: what each was given, how it ended, what it wrote. Pure.
 
+use std::collections::BTreeMap;
+
 use prony_core::units::Nanos;
 use serde_json::{Value, json};
 
 use super::{Fate, Ran, Replicated};
 use crate::runner::place::setting::Setting;
 
-/// All that is known beside figures; nothing where the program has no replicas.
-pub fn told(setting: &Setting<'_>, replicated: &Replicated) -> Value {
+/// All that is known beside figures; nothing where the program has no replicas. Command lines and values of variables are
+/// in it only where `commands` are recorded.
+pub fn told(setting: &Setting<'_>, replicated: &Replicated, commands: bool) -> Value {
     let program = setting.program;
     let Some(spec) = &program.replicas else { return Value::Null };
-    let here = |text: &String| setting.told(text);
+    let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
     let one = |ran: &Ran| {
         let own = program.replica(spec, ran.number);
         let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));
@@ -22,8 +25,8 @@ pub fn told(setting: &Setting<'_>, replicated: &Replicated) -> Value {
         json!({
             "instance": own.name,
             "pid": ran.pid,
-            "command": own.command.words().iter().map(here).collect::<Vec<_>>(),
-            "env": own_env.map(|(name, value)| (name.clone(), here(value))).collect::<std::collections::BTreeMap<_, _>>(),
+            "command": setting.recorded_words(&own.command, commands),
+            "env": own_env.map(variable).collect::<BTreeMap<_, _>>(),
             "fate": fate,
             "why": why,
             "status": ran.end().map(|end| end.status),
