@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::path::PathBuf;
 
 use prony_core::metric::{Metric, MetricKey, Stat};
 use prony_core::reading::{Reading, Why};
@@ -30,9 +31,11 @@ struct Phases {
 }
 
 impl Phases {
-    /// So many fixtures that do a step, as every phase of every trial is read.
-    fn of(bench: &Bench, count: usize, scratch: &Scratch, step: &Step) -> Result<Self, Error> {
+    /// So many fixtures that do a step, as every phase of every trial is read. `like` is a small step of the same kind
+    /// that goes before and is not read: the pages of the program that do the step are in memory then.
+    fn of(bench: &Bench, count: usize, scratch: &Scratch, like: &Step, step: &Step) -> Result<Self, Error> {
         let mut observed = bench.observe(count, scratch)?;
+        observed.step(like)?;
         let (start, begin) = (observed.edge(), observed.edge());
         observed.step(step)?;
         let end = observed.edge();
@@ -83,7 +86,8 @@ pub(super) fn allocation(bench: &Bench) -> Result<Ran, Error> {
 
 fn allocate(bench: &Bench, allocated: Bytes) -> Result<Readings, Error> {
     let scratch = Scratch::create(&bench.near)?;
-    Ok(Phases::of(bench, 1, &scratch, &Step::Allocate(allocated))?.step)
+    let like = Step::Allocate(Bytes::default());
+    Ok(Phases::of(bench, 1, &scratch, &like, &Step::Allocate(allocated))?.step)
 }
 
 /// Its own footprint is known from a child that allocates nothing.
@@ -117,12 +121,17 @@ pub(super) fn mapped_reader(bench: &Bench) -> Result<Ran, Error> {
 
 fn map(bench: &Bench, readers: usize) -> Result<Phases, Error> {
     let scratch = Scratch::create(&bench.near)?;
-    let path = scratch.path().join("mapped");
+    let small = write(&scratch, "small", Bytes::from_bytes(4096))?;
+    let large = write(&scratch, "mapped", FILE)?;
+    Phases::of(bench, readers, &scratch, &Step::Map(small), &Step::Map(large))
+}
+
+fn write(scratch: &Scratch, name: &str, length: Bytes) -> Result<PathBuf, Error> {
+    let path = scratch.path().join(name);
     let file = fs::File::create(&path);
-    let length = FILE.as_bytes();
-    let written = file.and_then(|mut file| io::copy(&mut io::Read::take(io::repeat(7), length), &mut file));
+    let written = file.and_then(|mut file| io::copy(&mut io::Read::take(io::repeat(7), length.as_bytes()), &mut file));
     written.map_err(|source| Error::Write { what: format!("`{}`", path.display()), source })?;
-    Phases::of(bench, readers, &scratch, &Step::Map(path))
+    Ok(path)
 }
 
 fn mapped_lines(who: &str, readers: f64, read: &Phases) -> Vec<Line> {

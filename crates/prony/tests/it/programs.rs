@@ -604,7 +604,7 @@ fn a_large_child_leaves_nothing_to_a_small_one() {
          [compare]\nblocks = 3\n{}{}{}",
         program("large", &allocate(300_000_000)),
         program("small", &allocate(2_000_000)),
-        program("empty", "")
+        program("empty", &allocate(0))
     );
     let data = bench.run(&body);
     let peaks = |variant: usize| -> Vec<f64> {
