@@ -160,41 +160,38 @@ pub enum OutputTo {
     Null,
 }
 
-/// A language runtime that prony knows.
+/// A language runtime that a probe can look into. Programs of other languages are plain processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
-    /// Node.js.
+    /// Node.js, version 8.10 and later; functions in ES modules from 18.19.
     Node,
-    /// CPython.
+    /// CPython, version 3.9 and later.
     Python,
-    /// A Java virtual machine: read as a plain process.
-    Jvm,
-    /// Go: read as a plain process.
-    Go,
 }
 
 impl Runtime {
     /// Every runtime.
-    pub const ALL: [Self; 4] = [Self::Node, Self::Python, Self::Jvm, Self::Go];
+    pub const ALL: [Self; 2] = [Self::Node, Self::Python];
 
     /// The name as written.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
             Self::Python => "python",
-            Self::Jvm => "jvm",
-            Self::Go => "go",
         }
     }
 
-    /// How a function to be timed is written: the sign between its module and its name, and the whole form. `None`
-    /// where none can be timed.
-    pub const fn call_form(self) -> Option<(char, &'static str)> {
+    /// The runtime with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|runtime| runtime.name() == name)
+    }
+
+    /// How a function to be timed is written: the sign between its module and its name, and the whole form.
+    pub const fn call_form(self) -> (char, &'static str) {
         match self {
-            Self::Node => Some(('#', "FILE#EXPORT")),
-            Self::Python => Some((':', "PACKAGE.MODULE:FUNCTION")),
-            Self::Jvm | Self::Go => None,
+            Self::Node => ('#', "FILE#EXPORT"),
+            Self::Python => (':', "PACKAGE.MODULE:FUNCTION"),
         }
     }
 
@@ -205,7 +202,7 @@ impl Runtime {
                 && !name.starts_with(|c: char| c.is_ascii_digit())
                 && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
         };
-        let parts = self.call_form().and_then(|(sign, _)| text.rsplit_once(sign));
+        let parts = text.rsplit_once(self.call_form().0);
         parts.is_some_and(|(module, names)| !module.is_empty() && names.split('.').all(named))
     }
 }

@@ -153,7 +153,11 @@ impl Walk<'_, '_> {
     fn word(&mut self, key: &str, node: &Node, words: &'static [(&'static str, &'static str)]) {
         let Some(text) = node.text() else { return self.mismatch(key, node, &Shape::Word(words)) };
         if !words.iter().any(|(word, _)| *word == text) {
-            let hint = known_hint(text, words.iter().map(|(word, _)| *word));
+            let known = known_hint(text, words.iter().map(|(word, _)| *word));
+            let hint = match key {
+                "runtime" => known.map(|hint| format!("{hint} (programs of other languages need no `runtime`)")),
+                _ => known,
+            };
             let problem = Problem::new(node.span.clone(), format!("`{key}` cannot be `{text}`"));
             self.problems.add(via(node, problem.maybe_hint(hint)));
         }

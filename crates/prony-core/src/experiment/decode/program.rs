@@ -48,7 +48,7 @@ pub(crate) fn program(
         input: view.get("input").map_or(Some(InputSpec::Null), |node| place.input(node))?,
         output: if view.plain("output") == Some("null") { OutputTo::Null } else { OutputTo::Capture },
         pty: view.flag("pty").unwrap_or(false),
-        runtime: view.plain("runtime").and_then(runtime),
+        runtime: view.plain("runtime").and_then(Runtime::named),
         success: success(view.get("success")),
         build: view.get("build").and_then(line),
         prepare: view.get("prepare").and_then(line),
@@ -98,10 +98,6 @@ fn items(node: &Node) -> &[Node] {
 
 fn texts(node: Option<&Node>) -> Vec<String> {
     node.into_iter().flat_map(items).map(word).collect()
-}
-
-fn runtime(name: &str) -> Option<Runtime> {
-    Runtime::ALL.into_iter().find(|runtime| runtime.name() == name)
 }
 
 /// Exit codes; none for any.

@@ -96,12 +96,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
         optional(
             "runtime",
-            Shape::Word(&[
-                ("node", "Node.js"),
-                ("python", "CPython"),
-                ("jvm", "a plain process in this version"),
-                ("go", "a plain process in this version"),
-            ]),
+            Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
             "a plain process",
             "The language runtime: a probe in it reads its heap and times functions, and nothing of it is installed.",
         ),

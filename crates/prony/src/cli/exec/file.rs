@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use prony_core::experiment::program::Runtime;
+
 /// What was typed, as far as the file is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Typed {
@@ -41,8 +43,8 @@ pub struct Typed {
     pub pty: bool,
     /// Any exit code will do.
     pub any_exit: bool,
-    /// Node or Python.
-    pub runtime: Option<String>,
+    /// Whose heap a probe reads.
+    pub runtime: Option<Runtime>,
     /// Where the commands run.
     pub directory: String,
     /// Samples a second.
@@ -166,7 +168,7 @@ impl Typed {
         set("output", flag(self.discard, "\"null\""));
         set("pty", flag(self.pty, "true"));
         set("success", flag(self.any_exit, "\"any\""));
-        set("runtime", self.runtime.as_deref().map(quoted));
+        set("runtime", self.runtime.map(|runtime| quoted(runtime.name())));
         set("prepare", self.prepare.as_deref().map(filled));
         set("cleanup", self.cleanup.as_deref().map(filled));
         set("warmup", (self.warmup > 0).then(|| self.warmup.to_string()));
@@ -266,7 +268,7 @@ mod tests {
         (all.prepare, all.cleanup) = (Some("echo {p}".into()), Some("rm x".into()));
         all.profile = true;
         (all.memory, all.cpus, all.pids, all.time) = (Some("64 MB".into()), Some(2.0), Some(9), Some("3 s".into()));
-        (all.input, all.shell, all.runtime) = (Some("in".into()), Some("bash".into()), Some("node".into()));
+        (all.input, all.shell, all.runtime) = (Some("in".into()), Some("bash".into()), Some(Runtime::Node));
         (all.env, all.inherit) = (vec![("K".into(), "{v}".into())], vec!["HTTP_PROXY".into()]);
         let experiment = checked(&all);
         let (program, limits) = (programs(&experiment)[0], &experiment.variants()[0].spec.limits);

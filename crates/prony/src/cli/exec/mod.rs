@@ -9,6 +9,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use prony_core::experiment::program::Runtime;
 use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::guard::run::failures;
 use prony_core::record::{ProcessSeries, TrialRecord};
@@ -86,9 +87,9 @@ pub struct Arguments {
     /// A terminal for the output
     #[arg(long)]
     pty: bool,
-    /// The language runtime of the commands, whose heap is read by a probe
-    #[arg(long, value_parser = ["node", "python", "jvm", "go"])]
-    runtime: Option<String>,
+    /// The language runtime of the commands, `node` or `python`: a probe reads its heap
+    #[arg(long, value_parser = runtime)]
+    runtime: Option<Runtime>,
     /// Name of a command in tables, in the commands' order; may be given several times
     #[arg(long, short = 'n', value_name = "NAME")]
     name: Vec<String>,
@@ -129,6 +130,13 @@ pub struct Arguments {
     /// The command and its arguments; `--vs` begins another, which is compared with the first
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
+}
+
+fn runtime(name: &str) -> Result<Runtime, String> {
+    Runtime::named(name).ok_or_else(|| {
+        let known = Runtime::ALL.map(|runtime| format!("`{}`", runtime.name())).join(" and ");
+        format!("there are {known}; programs of other languages need no `--runtime`")
+    })
 }
 
 /// Runs the commands and says what they took.
@@ -203,7 +211,7 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         discard: arguments.discard_output,
         pty: arguments.pty,
         any_exit: arguments.ignore_failure,
-        runtime: arguments.runtime.clone(),
+        runtime: arguments.runtime,
         directory: absolute(Path::new("."))?,
         hertz: arguments.hertz,
         profile: arguments.profile,
