@@ -106,10 +106,7 @@ impl Walk<'_, '_> {
 
     /// A key that the table does not know.
     pub(crate) fn stranger(&mut self, table: &Node, entry: &Entry, shape: &'static TableShape) {
-        let hint = match shape.later.contains(&entry.key.as_str()) {
-            true => Some("not in this version of prony".to_owned()),
-            false => known_hint(&entry.key, shape.all().map(|field| field.name)),
-        };
+        let hint = known_hint(&entry.key, shape.all().map(|field| field.name));
         let problem = Problem::new(entry.key_span.clone(), format!("unknown key `{}`", entry.key));
         self.problems.add_harmless(via(table, problem.maybe_hint(hint)));
     }

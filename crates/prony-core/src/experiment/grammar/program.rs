@@ -134,7 +134,6 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &["ready", "profile"],
 };
 
 /// `[program.NAME.replicas]`.
@@ -165,7 +164,6 @@ pub(crate) static REPLICAS: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// A word may be a number, as factors are.
@@ -180,7 +178,6 @@ pub(crate) static INPUT: TableShape = TableShape {
     doc: "What a program reads.",
     fields: &[&[action("file", Shape::Text, "This file."), action("text", Shape::Text, "This text.")]],
     rest: None,
-    later: &[],
 };
 
 /// `change = { ... }`.
@@ -217,7 +214,6 @@ pub(crate) static CHANGE: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `replace = { ... }`.
@@ -231,7 +227,6 @@ pub(crate) static REPLACE: TableShape = TableShape {
         optional("count", Shape::Whole(1, 1_000_000), "1", "How often it must be found; another number is an error."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `[subject]`.
@@ -255,7 +250,6 @@ pub(crate) static SUBJECT: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `[[phase]]` in a file with programs.
@@ -264,7 +258,6 @@ pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
     doc: "A part of a program, from one event to another. An action beside it is for variants that measure a store.",
     fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS],
     rest: None,
-    later: &["workers", "share", "profile", "repeat", "powercut", "kill", "http", "run", "find"],
 };
 
 static OBSERVED: [Field; 7] = [
@@ -340,7 +333,6 @@ pub(crate) static AT_END: TableShape = TableShape {
         optional("settle", Shape::Table(&SETTLE), "nothing", "Memory is read when the process tree is quiet."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// Events that begin a phase or end one.
@@ -379,7 +371,6 @@ pub(crate) static BEGIN: TableShape = TableShape {
         ],
     ],
     rest: None,
-    later: &["http", "tcp"],
 };
 
 /// `end = { ... }`.
@@ -403,5 +394,4 @@ pub(crate) static END: TableShape = TableShape {
         ],
     ],
     rest: None,
-    later: &["http", "tcp"],
 };
