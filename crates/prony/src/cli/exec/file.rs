@@ -110,9 +110,9 @@ impl Typed {
         for (at, command) in self.commands.iter().enumerate() {
             let unnamed = self.omit && command.name.is_none();
             let label = if unnamed { program(at) } else { command.label() };
-            let same =
-                labels.iter().filter(|other| **other == label || other.starts_with(&format!("{label} ("))).count();
-            labels.push(if same == 0 { label } else { format!("{label} ({})", same + 1) });
+            let mut numbered = std::iter::once(label.clone()).chain((2..).map(|n| format!("{label} ({n})")));
+            let free = numbered.find(|label| !labels.contains(label));
+            labels.extend(free);
         }
         labels
     }
@@ -247,6 +247,12 @@ mod tests {
         assert_eq!(experiment.compare().baseline["command"], "sleep 0.1");
         assert_eq!((experiment.compare().blocks.min, experiment.compare().blocks.max), (6, 30));
         assert_eq!(programs(&experiment)[0].command.words(), ["sleep", "0.1"], "a text is cut into words");
+    }
+
+    #[test]
+    fn labels_never_collide() {
+        let labels = typed(&[&["a (2)"], &["a"], &["a"], &["a"]]).labels();
+        assert_eq!(labels, ["a (2)", "a", "a (3)", "a (4)"]);
     }
 
     #[test]
