@@ -5,6 +5,7 @@ pub mod file;
 pub mod summary;
 pub mod timeline;
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -62,7 +63,7 @@ pub struct Arguments {
     cpus: Option<f64>,
     /// Processes and threads at most
     #[arg(long, value_name = "N")]
-    pids: Option<u64>,
+    pids: Option<u32>,
     /// Time limit of each trial, as `30 s`
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
@@ -192,6 +193,12 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
     }
     let (set, taken): (Vec<&String>, Vec<&String>) = arguments.env.iter().partition(|text| text.contains('='));
     let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let env: Vec<(String, String)> = set.into_iter().filter_map(pair).collect();
+    let mut names = BTreeSet::new();
+    if let Some((name, _)) = env.iter().find(|(name, _)| !names.insert(name)) {
+        let message = format!("`--env` sets `{name}` twice");
+        return Err(Error::Arguments { message, hint: "set each variable once".to_owned() });
+    }
     Ok(Typed {
         commands,
         title: None,
@@ -205,7 +212,7 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         pids: arguments.pids,
         time: arguments.time.clone(),
         input: arguments.input.as_deref().map(absolute).transpose()?,
-        env: set.into_iter().filter_map(pair).collect(),
+        env,
         inherit: taken.into_iter().cloned().collect(),
         shell: arguments.shell.clone(),
         discard: arguments.discard_output,
