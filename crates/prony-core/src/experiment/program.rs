@@ -447,32 +447,6 @@ pub fn group_meaning(group: &str) -> Option<GroupMeaning> {
     Some(GroupMeaning { key, scale })
 }
 
-/// Cuts a text into words as a shell does (blanks, `'`, `"`, `\`) without expanding anything; `None` where a quote is
-/// open at the end.
-pub fn words(text: &str) -> Option<Vec<String>> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (quote, c) {
-            (Some(q), c) if c == q => quote = None,
-            (Some('"'), '\\') => match chars.next()? {
-                c @ ('"' | '\\' | '$' | '`') => word.get_or_insert_default().push(c),
-                '\n' => {}
-                c => word.get_or_insert_default().extend(['\\', c]),
-            },
-            (None, '\\') => word.get_or_insert_default().push(chars.next()?),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
-}
-
 /// How much trouble is taken around each trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -561,18 +535,6 @@ mod tests {
         assert_eq!(package("@scope/name@^1"), Some(("@scope/name", "^1")));
         for wrong in ["lmdb", "lmdb@", "@scope/name", "@1.2", "", "--save@1", "a b@1", "a@-1"] {
             assert_eq!(package(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn words_are_cut_as_a_shell_cuts_them() {
-        let cut = |text: &str| words(text).map(|words| words.join("|"));
-        assert_eq!(cut("node  build.js\t-x"), Some("node|build.js|-x".into()));
-        assert_eq!(cut(r#"a 'b c' "d \"e\" $f" g\ h '' "\n""#), Some(r#"a|b c|d "e" $f|g h||\n"#.into()));
-        assert_eq!(cut("  "), Some(String::new()));
-        assert_eq!(words("").unwrap().len(), 0);
-        for open in ["'a", "\"a", "a\\"] {
-            assert_eq!(cut(open), None, "{open}");
         }
     }
 }

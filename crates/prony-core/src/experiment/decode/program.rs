@@ -13,7 +13,7 @@ use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
     AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, DIR, INSTANCE, InputSpec, Manager, ObserveSpec, OutputTo,
-    OutwardLinks, ProgramSpec, ReplicasSpec, Runtime, TMP, Trigger, WHOLE, Weak, group_meaning, package, words,
+    OutwardLinks, ProgramSpec, ReplicasSpec, Runtime, TMP, Trigger, WHOLE, Weak, group_meaning, package,
 };
 use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
@@ -147,10 +147,10 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
             fault("`command` is empty", "program and arguments: `[\"node\", \"build.js\"]`")
         }
         (Some(_), None) => Some(CommandLine::Words(texts(Some(node)))),
-        (None, None) => match words(&unescaped(node)?) {
-            None => fault("`command` ends inside a quote", "close it, or write the command as a list"),
-            Some(words) if words.is_empty() => fault("`command` is empty", "name a program"),
-            Some(words) => Some(CommandLine::Words(words)),
+        (None, None) => match shell_words::split(&unescaped(node)?) {
+            Err(_) => fault("`command` ends inside a quote", "close it, or write the command as a list"),
+            Ok(words) if words.is_empty() => fault("`command` is empty", "name a program"),
+            Ok(words) => Some(CommandLine::Words(words)),
         },
     }
 }

@@ -12,7 +12,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         required(
             "command",
             COMMAND_SHAPE,
-            "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected. \
+            "Program and arguments as a list; or as one text, which is cut into words as a shell does: quotes are respected, `#` begins a comment. \
              `{dir}` is the directory it works in, `{tmp}` its TMPDIR, `{env.NAME}` a variable as prony found it, which is recorded.",
         ),
         optional(

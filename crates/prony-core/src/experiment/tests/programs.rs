@@ -108,6 +108,7 @@ fn every_key_of_a_program_is_read() {
 fn commands_are_words_or_a_shells_text() {
     let command = |text: &str| programs(&format!("[program.x]\n{text}\n"))[0].command.clone();
     assert_eq!(command("command = \"node 'a b' -x\""), words(&["node", "a b", "-x"]));
+    assert_eq!(command(r#"command = 'a\ b "c \"d\" $e" "" # f'"#), words(&["a b", "c \"d\" $e", ""]));
     let shell = |shell: &str| CommandLine::Shell { shell: shell.into(), script: "a | b".into() };
     assert_eq!(command("command = \"a | b\"\nshell = true"), shell("sh"));
     assert_eq!(command("command = \"a | b\"\nshell = \"bash\""), shell("bash"));
