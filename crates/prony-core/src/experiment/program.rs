@@ -27,10 +27,8 @@ pub struct ProgramSpec {
     /// Which copy of `directory` it works in.
     pub copy: CopyOf,
     /// What becomes of links in `directory` that lead out of it, where it is copied.
-    #[serde(default)]
     pub links: OutwardLinks,
     /// Where its data lie: a file or a directory, relative to the one it works in; [`DIR`] and [`TMP`] stand for paths. Its size is read at edges of phases.
-    #[serde(default)]
     pub store: Option<String>,
     /// Variables beside those of [`BASE_ENV`].
     pub env: BTreeMap<String, String>,
@@ -57,7 +55,7 @@ pub struct ProgramSpec {
     /// What is changed in its copy, in order.
     pub changes: Vec<Change>,
     /// Further copies of it that start at one of its phases; `None` for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<ReplicasSpec>,
 }
 
@@ -321,7 +319,6 @@ pub struct ObserveSpec {
     /// Ends the program when the phase ends.
     pub stop: bool,
     /// What is done while the program is held where a call ends the phase.
-    #[serde(default)]
     pub at_end: Option<AtEndSpec>,
 }
 
@@ -358,7 +355,6 @@ pub struct AtEndSpec {
     /// A full collection is forced.
     pub collect: bool,
     /// What that collection does with objects to which only weak references lead.
-    #[serde(default)]
     pub weak: Weak,
     /// So much time passes.
     pub wait: Option<Nanos>,
@@ -502,11 +498,10 @@ mod tests {
 
     #[test]
     fn a_replica_is_the_program_with_its_own_number() {
-        let text = r#"{"name":"x","command":{"words":["run","a"]},"directory":null,"copy":"none","env":{"A":"1","B":"2"},
-            "inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,"success":[0],"build":null,
-            "prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
+        let text = r#"{"name":"x","command":{"words":["run","a"]},"directory":null,"copy":"none","links":"refuse",
+            "store":null,"env":{"A":"1","B":"2"},"inherit":[],"input":"null","output":"capture","pty":false,
+            "runtime":null,"success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
         let program: ProgramSpec = serde_json::from_str(text).unwrap();
-        assert_eq!(program.replicas, None, "files of earlier versions have none");
         let env = BTreeMap::from([("B".to_owned(), format!("<{INSTANCE}>"))]);
         let mut replicas = ReplicasSpec { count: 2, phase: "p".into(), env, command: None, read: None };
         let second = program.replica(&replicas, 2);
