@@ -20,11 +20,9 @@ enum Need {
     RocksDb,
 }
 
-const ENGINES: [Engine; 5] = [
+const ENGINES: [Engine; 3] = [
     Engine { feature: "libmdbx", needs: &[Need::Libclang] },
     Engine { feature: "sled", needs: &[] },
-    Engine { feature: "persy", needs: &[] },
-    Engine { feature: "leveldb", needs: &[] },
     Engine { feature: "rocksdb", needs: &[Need::Libclang, Need::RocksDb] },
 ];
 
@@ -160,7 +158,7 @@ mod tests {
     fn engines_are_chosen_by_name() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         assert_eq!(chosen(&[]).map(|all| all.len()), Ok(ENGINES.len()));
-        assert_eq!(chosen(&names(&["sled", "persy"])).map(|some| some.len()), Ok(2));
+        assert_eq!(chosen(&names(&["sled", "rocksdb"])).map(|some| some.len()), Ok(2));
         assert!(chosen(&names(&["slad"])).is_err_and(|error| error.contains("`sled`")));
     }
 

@@ -24,7 +24,7 @@ pub enum Event {
         /// Trials planned; 0 where a time budget decides.
         trials: u32,
         /// The time that the run has, where it is limited.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         budget: Option<Nanos>,
         /// Trials that an earlier session of this run has finished.
         done: u32,
@@ -95,7 +95,7 @@ pub enum Event {
         trials: u32,
         /// About how long the rest takes, at most, with all that belongs to it: corrected by each trial. `None` where that
         /// is not known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         left: Option<Nanos>,
     },
     /// The extra trial of a profile begins, after the plan's own trials.

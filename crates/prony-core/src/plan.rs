@@ -25,7 +25,6 @@ pub struct PlannedTrial {
     pub block: u32,
     /// The part of the block, from 0: a baseline and at most five variants of one stratum, or a whole block where
     /// nothing is compared. A variant is paired with the baseline of its own sub-block.
-    #[serde(default)]
     pub sub_block: u32,
     /// The position within the whole plan, from 0; unique within a run.
     pub position: u32,

@@ -124,7 +124,6 @@ pub struct PhaseReport {
     /// Operations that failed.
     pub errors: u64,
     /// How often the engine said that the disk is full.
-    #[serde(default)]
     pub disk_full: u64,
     /// Transactions committed, or read transactions ended.
     pub transactions: u64,
@@ -158,16 +157,12 @@ pub struct PhaseReport {
     pub engine_size: Option<Bytes>,
     /// Whether an open-loop rate was not sustained: starts lagged at the end by more than 1 % of the schedule (and by
     /// more than 10 ms), or more than 1 % of the operations due were never started.
-    #[serde(default)]
     pub saturated: bool,
     /// Share of the store's pages in the page cache after an `evict`.
-    #[serde(default)]
     pub resident: Option<Reading<f64>>,
     /// What a `verify` could check.
-    #[serde(default)]
     pub verified: Option<Verified>,
     /// What a reader should know of this phase.
-    #[serde(default)]
     pub notes: Vec<String>,
 }
 

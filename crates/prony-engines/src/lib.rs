@@ -6,20 +6,14 @@ pub mod answers;
 pub mod catalog;
 pub mod driver;
 mod failure;
-#[cfg(any(feature = "sled", feature = "leveldb"))]
-mod files;
 #[cfg(feature = "fjall")]
 pub mod fjall;
-#[cfg(feature = "leveldb")]
-pub mod leveldb;
 #[cfg(feature = "lmdb")]
 pub mod lmdb;
 #[cfg(feature = "libmdbx")]
 pub mod mdbx;
 pub mod memory;
 mod options;
-#[cfg(feature = "persy")]
-pub mod persy;
 pub mod phases;
 #[cfg(feature = "redb")]
 pub mod redb;

@@ -62,8 +62,6 @@ engines! {
     "fjall" "fjall" crate::fjall::Fjall;
     "libmdbx" "libmdbx" crate::mdbx::Mdbx;
     "sled" "sled" crate::sled::Sled;
-    "persy" "persy" crate::persy::Persy;
-    "leveldb" "leveldb" crate::leveldb::LevelDb;
     "rocksdb" "rocksdb" crate::rocksdb::RocksDb;
 }
 

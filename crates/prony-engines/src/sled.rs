@@ -12,6 +12,8 @@
 //! without, up to `flush_every` of commits stay in the process (volatile).
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use ::sled::{Batch, Db, Mode, Tree};
@@ -23,7 +25,6 @@ use crate::driver::{
     Settings, Store, Write,
 };
 use crate::failure::{failed, refused};
-use crate::files::sync_tree;
 use crate::options::{self, one_of, option, promise};
 use crate::versions;
 
@@ -247,6 +248,24 @@ impl Read for SledWrite<'_> {
     fn finish(self) -> Result<(), EngineError> {
         Ok(())
     }
+}
+
+/// Syncs every file below `dir`, and the directories that name them.
+fn sync_tree(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        } else {
+            match File::open(entry.path()) {
+                Ok(file) => file.sync_all()?,
+                // Engines remove files in the background.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    File::open(dir)?.sync_all()
 }
 
 fn add(batch: &mut Batch, key: &[u8], value: Option<&[u8]>) {

@@ -15,8 +15,6 @@ pub(crate) fn version(name: &str) -> &'static str {
         "libmdbx" => env!("PRONY_VERSION_LIBMDBX"),
         "mdbx-sys" => env!("PRONY_VERSION_MDBX_SYS"),
         "sled" => env!("PRONY_VERSION_SLED"),
-        "persy" => env!("PRONY_VERSION_PERSY"),
-        "rusty-leveldb" => env!("PRONY_VERSION_RUSTY_LEVELDB"),
         "librocksdb" => env!("PRONY_VERSION_LIBROCKSDB"),
         "rocksdb" => env!("PRONY_VERSION_ROCKSDB"),
         _ => "unknown",

@@ -90,15 +90,12 @@ pub struct SettleResult {
     /// not settle.
     pub time: Reading<Nanos>,
     /// The same of each sign.
-    #[serde(default)]
     pub signs: BTreeMap<Sign, Reading<Nanos>>,
     /// The same of the CPU time of each role.
-    #[serde(default)]
     pub roles: BTreeMap<String, Reading<Nanos>>,
     /// How long was watched.
     pub watched: Nanos,
     /// The longest time between two looks: so much earlier the last activity may have been.
-    #[serde(default)]
     pub step: Nanos,
     /// CPU time used since the begin.
     pub cpu: Reading<Nanos>,

@@ -25,24 +25,14 @@ pub enum Error {
         /// What SQLite says, where it cannot read the file at all.
         source: Option<rusqlite::Error>,
     },
-    /// A later prony wrote it.
-    #[error("`{}` has schema {found}; this prony knows schemas up to {known}", .path.display())]
-    NewerDatabase {
+    /// An earlier or later prony wrote it.
+    #[error("`{}` has schema {found}; this prony reads and writes schema {known} only", .path.display())]
+    OtherSchema {
         /// The database's path.
         path: PathBuf,
         /// The file's schema.
         found: i64,
-        /// The newest schema that is known here.
-        known: i64,
-    },
-    /// It would have to be brought to the newest schema, and cannot be written.
-    #[error("`{}` has schema {found} and cannot be brought to schema {known}: it cannot be written", .path.display())]
-    OlderDatabase {
-        /// The database's path.
-        path: PathBuf,
-        /// The file's schema.
-        found: i64,
-        /// The newest schema.
+        /// The schema of this prony.
         known: i64,
     },
     /// SQLite refused.
@@ -221,8 +211,9 @@ impl Error {
                 Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
             }
             Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
-            Self::NewerDatabase { .. } => Some("use the prony that wrote it, or a later one".to_owned()),
-            Self::OlderDatabase { .. } => Some("copy it to a folder that can be written, and open it there".to_owned()),
+            Self::OtherSchema { .. } => {
+                Some("keep it for the prony that wrote it, and name another file with `--database PATH`".to_owned())
+            }
             Self::RunIsLive { source: None, .. } => Some("wait for its end, or interrupt it (Ctrl+C) first".to_owned()),
             Self::RunIsLive { .. } => {
                 Some("only who may write beside the database can delete or resume a run".to_owned())

@@ -99,12 +99,10 @@ pub struct Overrides {
     /// `--blocks N`: so many blocks instead of the file's; levels with fewer of their own keep them.
     pub blocks: Option<u32>,
     /// `--budget TIME`: as many blocks as it holds instead of the file's; levels with fewer of their own keep them.
-    #[serde(default)]
     pub budget: Option<Nanos>,
     /// `--seed N`: instead of the file's.
     pub seed: Option<u64>,
     /// Factors whose values a search lays out: what `[design]` says of their levels does not hold.
-    #[serde(default)]
     pub free: Vec<String>,
     /// Variables that `{env.NAME}` of a program may ask for. Never kept with the rest: among them are secrets that no
     /// experiment names, and whoever reads overrides back fills in those of the day.

@@ -18,7 +18,6 @@ use crate::units::{Fraction, Nanos};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Experiment {
     pub(crate) title: String,
-    #[serde(default)]
     pub(crate) question: Option<String>,
     pub(crate) source: String,
     pub(crate) seed: u64,
@@ -28,10 +27,9 @@ pub struct Experiment {
     pub(crate) observe: Observe,
     pub(crate) tables: Vec<TableSpec>,
     /// Its variants were chosen by a search as it went.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) explores: bool,
     /// The factor whose levels leave one change out each, by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) leave_one_out: Option<String>,
 }
 
@@ -158,7 +156,6 @@ pub struct Compare {
     /// Factor name -> label of the level, for the factors that the baseline names; empty for no comparison.
     pub baseline: BTreeMap<String, String>,
     /// Factor name -> label of the level, for the factors that the floor names; empty for no floor.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub floor: BTreeMap<String, String>,
     /// The one metric that gets verdicts; unless told the `time` of the first timed phase that all variants have.
     pub primary: Option<MetricName>,
@@ -171,12 +168,11 @@ pub struct Compare {
     /// Blocks, unless a variant says otherwise.
     pub blocks: Blocks,
     /// The time that the run has: as many blocks run as it holds, until every comparison is decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
     /// Run the baseline a second time in each block (A/A).
     pub twice: bool,
     /// Operations of a phase that may fail.
-    #[serde(default, skip_serializing_if = "AllowedErrors::is_none")]
     pub errors: AllowedErrors,
 }
 
@@ -197,10 +193,6 @@ impl AllowedErrors {
             Self::Count(most) => errors <= most,
             Self::Share(most) => errors as f64 <= most.get() * offered as f64,
         }
-    }
-
-    fn is_none(&self) -> bool {
-        *self == Self::default()
     }
 }
 
@@ -238,21 +230,15 @@ pub struct Observe {
     /// Interval of the throughput series.
     pub throughput: Nanos,
     /// How much trouble is taken around each trial.
-    #[serde(default)]
     pub care: Care,
     /// What one extra trial of each variant profiles; `None` for no such trials.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileOf>,
     /// Command lines, variables and texts of programs are part of the record.
-    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub record_commands: bool,
     /// Whether calls such as `fsync` are counted; `None` where the file leaves it to [`Experiment::counts_syncs`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub syncs: Option<bool>,
-}
-
-const fn yes() -> bool {
-    true
 }
 
 impl Default for Observe {

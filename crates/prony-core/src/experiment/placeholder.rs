@@ -6,7 +6,7 @@ use super::node::Node;
 use super::problem::{Problem, known_hint};
 
 /// Names that placeholders of other kinds begin with; no factor may have one.
-pub(crate) const NAMESPACES: [&str; 9] = ["doc", "i", "saved", "service", "port", "dir", "tmp", "instance", "env"];
+pub(crate) const NAMESPACES: [&str; 5] = ["i", "dir", "tmp", "instance", "env"];
 
 /// A part of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,10 +134,6 @@ fn hole_fault(hole: &str, scope: Scope<'_>) -> Option<(String, Option<String>)> 
         "instance" => Some((
             format!("`{{{hole}}}` has no meaning here"),
             Some("`{instance}`, a copy's number, stands in `command` and `env` of a program's `replicas`".to_owned()),
-        )),
-        _ if NAMESPACES.contains(&name) => Some((
-            format!("`{{{hole}}}` has no meaning here"),
-            Some("documents and services, which it belongs to, are not in this version of prony".to_owned()),
         )),
         _ => {
             let known = scope.factors.iter().map(String::as_str).chain(scope.record.then_some("i"));

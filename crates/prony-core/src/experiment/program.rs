@@ -27,10 +27,8 @@ pub struct ProgramSpec {
     /// Which copy of `directory` it works in.
     pub copy: CopyOf,
     /// What becomes of links in `directory` that lead out of it, where it is copied.
-    #[serde(default)]
     pub links: OutwardLinks,
     /// Where its data lie: a file or a directory, relative to the one it works in; [`DIR`] and [`TMP`] stand for paths. Its size is read at edges of phases.
-    #[serde(default)]
     pub store: Option<String>,
     /// Variables beside those of [`BASE_ENV`].
     pub env: BTreeMap<String, String>,
@@ -57,7 +55,7 @@ pub struct ProgramSpec {
     /// What is changed in its copy, in order.
     pub changes: Vec<Change>,
     /// Further copies of it that start at one of its phases; `None` for none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<ReplicasSpec>,
 }
 
@@ -162,41 +160,38 @@ pub enum OutputTo {
     Null,
 }
 
-/// A language runtime that prony knows.
+/// A language runtime that a probe can look into. Programs of other languages are plain processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
-    /// Node.js.
+    /// Node.js, version 8.10 and later; functions in ES modules from 18.19.
     Node,
-    /// CPython.
+    /// CPython, version 3.9 and later.
     Python,
-    /// A Java virtual machine: read as a plain process.
-    Jvm,
-    /// Go: read as a plain process.
-    Go,
 }
 
 impl Runtime {
     /// Every runtime.
-    pub const ALL: [Self; 4] = [Self::Node, Self::Python, Self::Jvm, Self::Go];
+    pub const ALL: [Self; 2] = [Self::Node, Self::Python];
 
     /// The name as written.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Node => "node",
             Self::Python => "python",
-            Self::Jvm => "jvm",
-            Self::Go => "go",
         }
     }
 
-    /// How a function to be timed is written: the sign between its module and its name, and the whole form. `None`
-    /// where none can be timed.
-    pub const fn call_form(self) -> Option<(char, &'static str)> {
+    /// The runtime with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|runtime| runtime.name() == name)
+    }
+
+    /// How a function to be timed is written: the sign between its module and its name, and the whole form.
+    pub const fn call_form(self) -> (char, &'static str) {
         match self {
-            Self::Node => Some(('#', "FILE#EXPORT")),
-            Self::Python => Some((':', "PACKAGE.MODULE:FUNCTION")),
-            Self::Jvm | Self::Go => None,
+            Self::Node => ('#', "FILE#EXPORT"),
+            Self::Python => (':', "PACKAGE.MODULE:FUNCTION"),
         }
     }
 
@@ -207,7 +202,7 @@ impl Runtime {
                 && !name.starts_with(|c: char| c.is_ascii_digit())
                 && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$'))
         };
-        let parts = self.call_form().and_then(|(sign, _)| text.rsplit_once(sign));
+        let parts = text.rsplit_once(self.call_form().0);
         parts.is_some_and(|(module, names)| !module.is_empty() && names.split('.').all(named))
     }
 }
@@ -326,7 +321,6 @@ pub struct ObserveSpec {
     /// Ends the program when the phase ends.
     pub stop: bool,
     /// What is done while the program is held where a call ends the phase.
-    #[serde(default)]
     pub at_end: Option<AtEndSpec>,
 }
 
@@ -363,7 +357,6 @@ pub struct AtEndSpec {
     /// A full collection is forced.
     pub collect: bool,
     /// What that collection does with objects to which only weak references lead.
-    #[serde(default)]
     pub weak: Weak,
     /// So much time passes.
     pub wait: Option<Nanos>,
@@ -451,32 +444,6 @@ pub fn group_meaning(group: &str) -> Option<GroupMeaning> {
     Some(GroupMeaning { key, scale })
 }
 
-/// Cuts a text into words as a shell does (blanks, `'`, `"`, `\`) without expanding anything; `None` where a quote is
-/// open at the end.
-pub fn words(text: &str) -> Option<Vec<String>> {
-    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        match (quote, c) {
-            (Some(q), c) if c == q => quote = None,
-            (Some('"'), '\\') => match chars.next()? {
-                c @ ('"' | '\\' | '$' | '`') => word.get_or_insert_default().push(c),
-                '\n' => {}
-                c => word.get_or_insert_default().extend(['\\', c]),
-            },
-            (None, '\\') => word.get_or_insert_default().push(chars.next()?),
-            (None, '\'' | '"') => {
-                quote = Some(c);
-                word.get_or_insert_default();
-            }
-            (None, c) if c.is_whitespace() => words.extend(word.take()),
-            (_, c) => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    quote.is_none().then_some(words)
-}
-
 /// How much trouble is taken around each trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -532,11 +499,10 @@ mod tests {
 
     #[test]
     fn a_replica_is_the_program_with_its_own_number() {
-        let text = r#"{"name":"x","command":{"words":["run","a"]},"directory":null,"copy":"none","env":{"A":"1","B":"2"},
-            "inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,"success":[0],"build":null,
-            "prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
+        let text = r#"{"name":"x","command":{"words":["run","a"]},"directory":null,"copy":"none","links":"refuse",
+            "store":null,"env":{"A":"1","B":"2"},"inherit":[],"input":"null","output":"capture","pty":false,
+            "runtime":null,"success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
         let program: ProgramSpec = serde_json::from_str(text).unwrap();
-        assert_eq!(program.replicas, None, "files of earlier versions have none");
         let env = BTreeMap::from([("B".to_owned(), format!("<{INSTANCE}>"))]);
         let mut replicas = ReplicasSpec { count: 2, phase: "p".into(), env, command: None, read: None };
         let second = program.replica(&replicas, 2);
@@ -565,18 +531,6 @@ mod tests {
         assert_eq!(package("@scope/name@^1"), Some(("@scope/name", "^1")));
         for wrong in ["lmdb", "lmdb@", "@scope/name", "@1.2", "", "--save@1", "a b@1", "a@-1"] {
             assert_eq!(package(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn words_are_cut_as_a_shell_cuts_them() {
-        let cut = |text: &str| words(text).map(|words| words.join("|"));
-        assert_eq!(cut("node  build.js\t-x"), Some("node|build.js|-x".into()));
-        assert_eq!(cut(r#"a 'b c' "d \"e\" $f" g\ h '' "\n""#), Some(r#"a|b c|d "e" $f|g h||\n"#.into()));
-        assert_eq!(cut("  "), Some(String::new()));
-        assert_eq!(words("").unwrap().len(), 0);
-        for open in ["'a", "\"a", "a\\"] {
-            assert_eq!(cut(open), None, "{open}");
         }
     }
 }

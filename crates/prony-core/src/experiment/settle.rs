@@ -131,10 +131,8 @@ pub struct SettleSpec {
     /// Bytes written per second, growth and dirty pages of the store below which it is quiet.
     pub bytes: Bytes,
     /// Signs whose last activity is `settle.time`.
-    #[serde(default = "Signs::of_processes")]
     pub of: Signs,
     /// Further signs that the phase waits for; their last activity is in figures of their own.
-    #[serde(default = "Signs::of_the_kernel")]
     pub beside: Signs,
 }
 

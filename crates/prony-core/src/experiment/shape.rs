@@ -57,8 +57,6 @@ pub(crate) struct TableShape {
     pub(crate) fields: &'static [&'static [Field]],
     /// What keys of the user's own hold, where there may be any.
     pub(crate) rest: Option<&'static Shape>,
-    /// Keys that belong to later versions.
-    pub(crate) later: &'static [&'static str],
 }
 
 /// A key of a table.

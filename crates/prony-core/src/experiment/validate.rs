@@ -106,10 +106,7 @@ impl Walk<'_, '_> {
 
     /// A key that the table does not know.
     pub(crate) fn stranger(&mut self, table: &Node, entry: &Entry, shape: &'static TableShape) {
-        let hint = match shape.later.contains(&entry.key.as_str()) {
-            true => Some("not in this version of prony".to_owned()),
-            false => known_hint(&entry.key, shape.all().map(|field| field.name)),
-        };
+        let hint = known_hint(&entry.key, shape.all().map(|field| field.name));
         let problem = Problem::new(entry.key_span.clone(), format!("unknown key `{}`", entry.key));
         self.problems.add_harmless(via(table, problem.maybe_hint(hint)));
     }
@@ -153,7 +150,11 @@ impl Walk<'_, '_> {
     fn word(&mut self, key: &str, node: &Node, words: &'static [(&'static str, &'static str)]) {
         let Some(text) = node.text() else { return self.mismatch(key, node, &Shape::Word(words)) };
         if !words.iter().any(|(word, _)| *word == text) {
-            let hint = known_hint(text, words.iter().map(|(word, _)| *word));
+            let known = known_hint(text, words.iter().map(|(word, _)| *word));
+            let hint = match key {
+                "runtime" => known.map(|hint| format!("{hint} (programs of other languages need no `runtime`)")),
+                _ => known,
+            };
             let problem = Problem::new(node.span.clone(), format!("`{key}` cannot be `{text}`"));
             self.problems.add(via(node, problem.maybe_hint(hint)));
         }

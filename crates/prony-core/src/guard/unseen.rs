@@ -140,9 +140,9 @@ mod tests {
             let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
             PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
         };
-        let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","env":{},"inherit":[],
-            "input":"null","output":"capture","pty":false,"runtime":null,"success":[0],"build":null,"prepare":null,
-            "cleanup":null,"warmup":0,"changes":[]}"#;
+        let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
+            "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,
+            "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
         let program: ProgramSpec = serde_json::from_str(program).unwrap();
         let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
         TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits: Limits::default() }

@@ -72,7 +72,6 @@ pub struct Growth {
     /// Values above the smallest that died of which every trial lived: survival is not monotone in the factor.
     pub lives_above: Vec<f64>,
     /// The value that was given up, since its trials were disturbed too often in a row.
-    #[serde(default)]
     pub given_up: Option<f64>,
     /// Every value tried, ascending.
     pub tried: Vec<Tried>,

@@ -28,7 +28,7 @@ pub const CLOSING: f64 = 0.5;
 pub struct Looks {
     at: Vec<u32>,
     /// What a run with a time budget has beside them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     closing: Option<Closing>,
 }
 

@@ -14,10 +14,6 @@ contract_suite!(redb, prony_engines::redb::Redb);
 contract_suite!(fjall, prony_engines::fjall::Fjall);
 #[cfg(feature = "sled")]
 contract_suite!(sled, prony_engines::sled::Sled);
-#[cfg(feature = "persy")]
-contract_suite!(persy, prony_engines::persy::Persy);
-#[cfg(feature = "leveldb")]
-contract_suite!(leveldb, prony_engines::leveldb::LevelDb);
 #[cfg(feature = "libmdbx")]
 contract_suite!(libmdbx, prony_engines::mdbx::Mdbx);
 #[cfg(feature = "rocksdb")]

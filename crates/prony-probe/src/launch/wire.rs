@@ -159,7 +159,6 @@ pub struct End {
     /// Standard error, where it was captured.
     pub stderr: Option<Captured>,
     /// How its supervisor ended, where that came first: the kernel ends the subject with it, and nothing else is known.
-    #[serde(default)]
     pub lost: Option<String>,
 }
 

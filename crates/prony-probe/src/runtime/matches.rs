@@ -73,7 +73,7 @@ pub fn matches(runtime: Runtime, calls: &[&str], directory: &Path) -> Vec<BTreeS
 /// How each of several files that a call fits is named alone, from the program's directory.
 pub fn names(runtime: Runtime, call: &str, files: &BTreeSet<PathBuf>, directory: &Path) -> Vec<String> {
     let root = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-    let sign = runtime.named().call_form().map_or('#', |(sign, _)| sign);
+    let sign = runtime.call_form().0;
     let function = call.rsplit_once(sign).map_or("", |(_, function)| function);
     let name = |file: &PathBuf| match (runtime, file.strip_prefix(&root)) {
         (Runtime::Node, Ok(inside)) => format!("./{}{sign}{function}", inside.display()),

@@ -5,7 +5,7 @@
 //! environment so that the runtime loads them before the program: `NODE_OPTIONS` for Node 8.10 and later, `PYTHONPATH`
 //! for CPython 3.9 and later. Child processes inherit both; Node's worker threads load the probe too. A probe appends
 //! lines to the channel named in `PRONY_MARKS` ([`parse`]) and opens it for each of them, so it keeps no descriptor,
-//! no port and no event loop alive. What it cannot see is said by [`Runtime::unprobed`] or by the probe itself.
+//! no port and no event loop alive. What it cannot see is said by [`unprobed`] or by the probe itself.
 
 mod deaths;
 mod figures;
@@ -21,13 +21,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program;
 use serde::Serialize;
 
 pub use figures::{GcFigures, HeapFigures};
 pub use hold::{HoldCommand, Holder};
 pub use matches::{matches, names};
 pub(crate) use node::quoted;
+pub use prony_core::experiment::program::Runtime;
 pub use protocol::{
     Because, Edge, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse,
 };
@@ -41,15 +41,6 @@ pub const DETAIL: u32 = 1_000;
 
 /// The variable that names the channel of marks and probes.
 pub const MARKS: &str = "PRONY_MARKS";
-
-/// A runtime that prony can look into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Runtime {
-    /// Node.js, version 8.10 and later; functions in ES modules from 18.19.
-    Node,
-    /// CPython, version 3.9 and later.
-    Python,
-}
 
 /// A function to be timed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,37 +91,17 @@ impl Prepared {
     }
 }
 
-impl Runtime {
-    /// Why a program started with these arguments of the runtime (without the runtime's own name) is not probed.
-    pub fn unprobed(self, args: &[OsString]) -> Option<String> {
-        match self {
-            Self::Node => node::unprobed(args),
-            Self::Python => python::unprobed(args),
-        }
-    }
-
-    /// The same as experiments name it.
-    pub const fn named(self) -> program::Runtime {
-        match self {
-            Self::Node => program::Runtime::Node,
-            Self::Python => program::Runtime::Python,
-        }
-    }
-
-    fn check(self, call: &CallSpec) -> Result<(), Error> {
-        let named = self.named();
-        let form = named.call_form().map_or("", |(_, form)| form);
-        if named.is_call(&call.call) { Ok(()) } else { Err(Error::Call { call: call.call.clone(), form }) }
+/// Why a program started with these arguments of the runtime (without the runtime's own name) is not probed.
+pub fn unprobed(runtime: Runtime, args: &[OsString]) -> Option<String> {
+    match runtime {
+        Runtime::Node => node::unprobed(args),
+        Runtime::Python => python::unprobed(args),
     }
 }
 
-impl TryFrom<program::Runtime> for Runtime {
-    type Error = program::Runtime;
-
-    /// Gives back one that has no probe.
-    fn try_from(runtime: program::Runtime) -> Result<Self, program::Runtime> {
-        [Self::Node, Self::Python].into_iter().find(|own| own.named() == runtime).ok_or(runtime)
-    }
+fn check(runtime: Runtime, call: &CallSpec) -> Result<(), Error> {
+    let (_, form) = runtime.call_form();
+    if runtime.is_call(&call.call) { Ok(()) } else { Err(Error::Call { call: call.call.clone(), form }) }
 }
 
 /// The spec as the probes read it: JSON that is a Python literal too, hence numbers for truth.
@@ -167,7 +138,7 @@ pub fn prepare(
     spec: &ProbeSpec<'_>,
     env: &mut BTreeMap<OsString, OsString>,
 ) -> Result<Prepared, Error> {
-    spec.calls.iter().try_for_each(|call| runtime.check(call))?;
+    spec.calls.iter().try_for_each(|call| check(runtime, call))?;
     let reports = spec.dir.join("reports");
     let text = written(spec, &reports)?;
     for made in [spec.dir, spec.hold] {

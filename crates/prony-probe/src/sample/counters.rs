@@ -29,7 +29,6 @@ pub struct Counters {
     pub switches_forced: u64,
     /// The part of `minor_faults` that is of children which were waited for. Every process that ever ran has dozens: where
     /// it is not 0 there were such, seen by a sample or not.
-    #[serde(default)]
     pub child_faults: u64,
 }
 

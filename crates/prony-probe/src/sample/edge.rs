@@ -25,7 +25,6 @@ pub struct Edge {
     /// How long taking it took, dear figures included.
     pub took: Nanos,
     /// How long reading the store took, of that.
-    #[serde(default)]
     pub store_took: Nanos,
     /// Processes alive.
     pub processes: Vec<EdgeProcess>,

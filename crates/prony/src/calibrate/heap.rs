@@ -10,7 +10,6 @@ use prony_core::plan;
 use prony_core::reading::{Reading, Why};
 use prony_engines::catalog::Catalog;
 use prony_probe::launch::Scratch;
-use serde_json::json;
 
 use super::Ran;
 use super::bench::Bench;
@@ -71,7 +70,7 @@ fn without_weak_references() -> Option<String> {
 
 /// The heap in use after the collection.
 fn used(bench: &Bench, directory: &Path, kind: &str, then: &str) -> Result<Reading<f64>, Error> {
-    let directory = json!(directory.to_string_lossy());
+    let directory = toml::Value::from(directory.to_string_lossy().into_owned());
     let text = format!(
         "[observe]\ncare = \"light\"\n[program.cache]\ncommand = [\"node\", \"main.js\", \"{kind}\"]\nruntime = \"node\"\n\
          directory = {directory}\ncopy = \"none\"\n[[phase]]\nname = \"fill\"\ncall = \"cache.js#fill\"\n\

@@ -45,24 +45,41 @@ impl Column {
 pub fn write(data: &DataSpec, seed: u64, count: u64, form: Form, out: &mut dyn Write) -> io::Result<Bytes> {
     let records = Records::new(data, seed);
     let columns = [key_column(&data.key), value_column(data)];
-    let (mut key, mut value, mut bytes) = (Vec::new(), Vec::new(), 0);
-    let mut put = |line: String| {
-        bytes += line.len() as u64;
-        out.write_all(line.as_bytes())
-    };
-    if form == Form::Csv {
-        put(format!("{},{}\r\n", columns[0].name(), columns[1].name()))?;
-    }
-    for number in 0..count {
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    let mut rows = (0..count).map(|number| {
         records.key(number, &mut key);
         records.value(number, 0, &mut value);
-        let shown = [columns[0].show(&key), columns[1].show(&value)];
-        put(match form {
-            Form::Ndjson => json(columns, shown),
-            Form::Csv => format!("{},{}\r\n", field(&shown[0]), field(&shown[1])),
-        })?;
+        [columns[0].show(&key), columns[1].show(&value)]
+    });
+    let mut out = Counted { out, bytes: 0 };
+    match form {
+        Form::Ndjson => rows.try_for_each(|row| out.write_all(json(columns, row).as_bytes()))?,
+        Form::Csv => {
+            let mut csv = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(&mut out);
+            csv.write_record(columns.map(Column::name))?;
+            rows.try_for_each(|row| csv.write_record(row))?;
+            csv.flush()?;
+        }
     }
-    Ok(Bytes::from_bytes(bytes))
+    Ok(Bytes::from_bytes(out.bytes))
+}
+
+/// Counts what is written.
+struct Counted<'w> {
+    out: &'w mut dyn Write,
+    bytes: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
 }
 
 fn key_column(key: &KeySpec) -> Column {
@@ -83,10 +100,6 @@ fn value_column(data: &DataSpec) -> Column {
 fn json(columns: [Column; 2], shown: [String; 2]) -> String {
     let entries = columns.iter().zip(shown).map(|(column, text)| (column.name().to_owned(), Value::String(text)));
     format!("{}\n", Value::Object(Map::from_iter(entries)))
-}
-
-fn field(text: &str) -> String {
-    if text.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 #[cfg(test)]

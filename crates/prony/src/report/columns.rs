@@ -4,7 +4,7 @@ use prony_core::experiment::design::{CellPart, Experiment, Expr};
 use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
 use prony_core::processes;
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use prony_core::record::{MetricKeyText, TrialRecord};
 
 use super::model::Topic;
 
@@ -29,7 +29,6 @@ const TIME: &[MetricKey] = &[
     MetricKey::amount(Metric::LatencyP50),
     MetricKey::amount(Metric::LatencyP99),
     MetricKey::amount(Metric::Cpu),
-    MetricKey::amount(Metric::SettleTime),
     MetricKey::amount(Metric::SettleDirty),
 ];
 const MEMORY: &[MetricKey] = &[
@@ -165,7 +164,6 @@ impl Seen<'_> {
                 let last = phases.iter().rfind(|p| self.readings(p, key).any(|r| r.measured().is_some()));
                 last.is_some_and(|p| p == phase)
             }
-            Metric::SettleTime => self.rests_untimed(phase),
             Metric::SettleDirty => self.readings(phase, key).any(|reading| match reading {
                 Reading::Measured(time) => *time > 0.0,
                 Reading::Missing(why) => matches!(why, Why::NotSettled(_)),
@@ -184,14 +182,6 @@ impl Seen<'_> {
             }
             _ => self.readings(phase, key).next().is_some(),
         }
-    }
-
-    /// Whether a phase came to rest where that is not its `time` too: a store's in runs of earlier versions.
-    fn rests_untimed(&self, phase: &str) -> bool {
-        let has =
-            |p: &PhaseRecord, metric| p.reading(MetricKey::amount(metric)).is_some_and(|r| r.measured().is_some());
-        let mut records = self.trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
-        records.any(|p| has(p, Metric::SettleTime) && !has(p, Metric::Time))
     }
 
     /// Whether a phase does operations, or work on the whole store that takes its time.

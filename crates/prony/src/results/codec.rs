@@ -38,7 +38,7 @@ pub(super) fn unpack(blob: &[u8]) -> Result<Vec<u64>, Damaged> {
 /// A field of a sample: how it is read and how it is set.
 type Field = (fn(&ProcessSample) -> u64, fn(&mut ProcessSample, u64));
 
-/// The order is the format; new fields go to the end.
+/// The order is the format.
 const FIELDS: [Field; 17] = [
     (|s| s.at.as_nanos(), |s, v| s.at = Nanos::from_nanos(v)),
     (|s| s.cpu_user.as_nanos(), |s, v| s.cpu_user = Nanos::from_nanos(v)),
@@ -78,7 +78,7 @@ pub(super) fn pack_samples(samples: &[ProcessSample]) -> Vec<u8> {
     compress_to_vec(&out, EFFORT)
 }
 
-/// Reads what [`pack_samples`] wrote; fields added since then stay at their default.
+/// Reads what [`pack_samples`] wrote.
 pub(super) fn unpack_samples(blob: &[u8]) -> Result<Vec<ProcessSample>, Damaged> {
     let bytes = decompress_to_vec(blob).map_err(|_| Damaged)?;
     let mut input = bytes.as_slice();
@@ -88,9 +88,6 @@ pub(super) fn unpack_samples(blob: &[u8]) -> Result<Vec<ProcessSample>, Damaged>
         samples.push(ProcessSample { at: Nanos::from_nanos(at), ..ProcessSample::default() });
     })?;
     for (_, set) in &FIELDS[1..] {
-        if input.is_empty() {
-            break;
-        }
         read_column(&mut input, count, |i, value| set(&mut samples[i], value))?;
     }
     Ok(samples)

@@ -1,4 +1,4 @@
-//! The file: created, opened, brought to the newest schema.
+//! The file: created, opened, its schema checked.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use super::live::Live;
 use super::names::Names;
 use super::run::RunId;
-use super::schema::{self, Fault, VERSION};
+use super::schema::{self, Fault, Holds, VERSION};
 use crate::error::Error;
 
 /// How long to wait for another process's write.
@@ -39,7 +39,7 @@ impl Database {
     /// Opens the database at the path, creating it where there is none: for its user alone, unless others were let in.
     ///
     /// # Errors
-    /// [`Error::NotADatabase`], [`Error::NewerDatabase`], [`Error::Database`].
+    /// [`Error::NotADatabase`], [`Error::OtherSchema`], [`Error::Database`].
     pub fn create(path: &Path) -> Result<Self, Error> {
         // SQLite gives the files beside it the same mode. Where it cannot be made, opening it says why.
         let _ = OpenOptions::new().write(true).create_new(true).mode(file_mode()).open(path);
@@ -75,7 +75,9 @@ impl Database {
         opened
             .map_err(Fault::Sql)
             .and_then(|connection| {
-                schema::newest(&connection)?;
+                if schema::check(&connection)? == Holds::Nothing {
+                    return Err(Fault::Foreign);
+                }
                 connection.set_prepared_statement_cache_capacity(64);
                 Ok(Self {
                     path: path.to_owned(),
@@ -101,9 +103,11 @@ impl Database {
             .map_err(Fault::Sql)
             .and_then(|mut connection| {
                 connection.busy_timeout(BUSY)?;
-                schema::check(&connection)?;
+                let held = schema::check(&connection)?;
                 prepare(&connection)?;
-                schema::migrate(&mut connection)?;
+                if held == Holds::Nothing {
+                    schema::create(&mut connection)?;
+                }
                 Ok(Self {
                     path: path.to_owned(),
                     connection,
@@ -245,8 +249,7 @@ fn refused(path: &Path, fault: Fault) -> Error {
     let path = path.to_owned();
     match fault {
         Fault::Foreign => Error::NotADatabase { path, source: None },
-        Fault::Newer(found) => Error::NewerDatabase { path, found, known: VERSION },
-        Fault::Older(found) => Error::OlderDatabase { path, found, known: VERSION },
+        Fault::OtherSchema(found) => Error::OtherSchema { path, found, known: VERSION },
         Fault::Sql(source) if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
             Error::NotADatabase { path, source: Some(source) }
         }
@@ -313,12 +316,14 @@ mod tests {
     }
 
     #[test]
-    fn an_older_file_that_cannot_be_written_is_named() {
+    fn a_file_that_is_only_read_has_the_schema_too() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("old.db");
+        std::fs::write(&path, "").unwrap();
+        assert!(matches!(Database::read_only(&path), Err(Error::NotADatabase { .. })));
         let writer = Database::create(&path).unwrap();
         writer.connection.pragma_update(None, "user_version", 1).unwrap();
         drop(writer);
-        assert!(matches!(Database::read_only(&path), Err(Error::OlderDatabase { found: 1, .. })));
+        assert!(matches!(Database::read_only(&path), Err(Error::OtherSchema { found: 1, .. })));
     }
 }

@@ -5,10 +5,10 @@ use std::error::Error as StdError;
 use std::path::PathBuf;
 
 use prony_core::guard::Finding;
-use prony_core::metric::{Metric, MetricKey};
+use prony_core::metric::MetricKey;
 use prony_core::plan::PlannedTrial;
 use prony_core::reading::{Reading, Why};
-use prony_core::record::{Answer, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
 use prony_core::units::Nanos;
 use rusqlite::types::Type;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -75,7 +75,6 @@ impl Database {
             let mut phases = Phases::default();
             load_phases(connection, run, &ids, &mut trials, &mut phases)?;
             load_readings(connection, run, &mut trials, &phases)?;
-            trials.iter_mut().flat_map(|trial| &mut trial.phases).for_each(forget_untold_rows);
             load_findings(connection, run, &ids, &mut trials)?;
             Ok(Some(RunData { head, experiment, trials }))
         })?;
@@ -205,7 +204,7 @@ fn load_readings(
     let instances: Dictionary<String> =
         dictionary(connection, "instances", |name| Ok::<_, rusqlite::Error>(name.into()))?;
     let mut statement = connection.prepare(
-        "SELECT r.phase, r.instance, r.metric, r.value, r.missing
+        "SELECT r.phase, r.instance, r.metric, r.value
          FROM trials t CROSS JOIN phases p ON p.trial = t.id CROSS JOIN readings r ON r.phase = p.id
          WHERE t.run = ?1 ORDER BY t.position, p.ord, r.instance",
     )?;
@@ -215,11 +214,7 @@ fn load_readings(
         let (phase, instance) = (row.get(0)?, row.get(1)?);
         filling.turn_to(phase, instance, trials);
         let key = *metrics.get(row.get(2)?).ok_or_else(|| damaged("a reading of no known metric"))?;
-        let reading = match row.get::<_, Option<f64>>(3)? {
-            Some(value) => Reading::Measured(value),
-            None => Reading::Missing(reasons.get(row.get(4)?).cloned().unwrap_or(Why::NotApplicable)),
-        };
-        filling.pending.push((MetricKeyText(key), reading));
+        filling.pending.push((MetricKeyText(key), Reading::Measured(row.get(3)?)));
     }
     filling.flush(trials);
     let names = Names { metrics: &metrics, reasons: &reasons, instances: &instances };
@@ -273,15 +268,6 @@ fn fill_absences(
         }
     }
     Ok(())
-}
-
-/// Runs of earlier versions have 0 rows where a program told a digest and no number. What it told is a reading too.
-fn forget_untold_rows(phase: &mut PhaseRecord) {
-    let told = phase.reading(MetricKey::amount(Metric::Rows)).is_some_and(|rows| rows.measured().is_some());
-    let untold = |answer: &&mut Answer| answer.rows == Some(0) && answer.digest.starts_with("told:") && !told;
-    if let Some(answer) = phase.answer.as_mut().filter(untold) {
-        answer.rows = None;
-    }
 }
 
 /// Collects the readings of one phase and instance, which arrive together, and builds their map at once.

@@ -380,10 +380,11 @@ mod tests {
         let share = 0.05;
         let blocks = json!({"min": 1, "max": 1});
         serde_json::from_value(json!({
-            "title": "t", "source": "", "seed": 1, "factors": [], "variants": [], "tables": [],
-            "compare": {"baseline": {}, "primary": null, "metrics": [], "margin": share, "alpha": share,
-                        "blocks": blocks, "twice": false},
-            "observe": {"hertz": 10, "throughput": 100},
+            "title": "t", "question": null, "source": "", "seed": 1, "factors": [], "variants": [], "tables": [],
+            "compare": {"baseline": {}, "floor": {}, "primary": null, "metrics": [], "margin": share, "alpha": share,
+                        "blocks": blocks, "twice": false, "errors": {"count": 0}},
+            "observe": {"hertz": 10, "throughput": 100, "care": "full", "record_commands": true},
+            "explores": false,
         }))
         .unwrap()
     }

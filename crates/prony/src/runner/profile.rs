@@ -73,7 +73,7 @@ fn text(lab: &Lab<'_>, trial: &PlannedTrial) -> String {
 fn profiler(spec: &TrialSpec) -> Profiler {
     match spec.subject.program().and_then(|program| program.runtime) {
         Some(Runtime::Node) => Profiler::V8,
-        Some(Runtime::Python | Runtime::Jvm | Runtime::Go) | None => Profiler::Perf,
+        Some(Runtime::Python) | None => Profiler::Perf,
     }
 }
 
@@ -145,11 +145,10 @@ fn blind(spec: &TrialSpec) -> Option<&'static str> {
     match program.runtime {
         Some(Runtime::Node) => Some("native code counts for the JavaScript that called it, or as `(program)`"),
         Some(Runtime::Python) => Some("functions of Python are not seen, only those of its interpreter"),
-        Some(Runtime::Jvm) => Some("functions of Java are not seen, only those of its machine"),
         None if program.command.words().first().is_some_and(|word| word.rsplit('/').next() == Some("node")) => {
             Some("functions of JavaScript are not seen: `runtime = \"node\"` uses V8's own profiler")
         }
-        Some(Runtime::Go) | None => None,
+        None => None,
     }
 }
 

@@ -59,6 +59,18 @@ fn every_experiment_here_can_run_and_fits_the_schema() {
 }
 
 #[test]
+fn every_direct_dependency_has_its_line_in_contributing() {
+    let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
+    let manifest: toml::Table = read("Cargo.toml").parse().unwrap();
+    let names = manifest["workspace"]["dependencies"].as_table().unwrap().keys().map(String::as_str);
+    let mut names: Vec<&str> = names.filter(|name| !name.starts_with("prony")).collect();
+    names.sort_unstable();
+    let text = read("CONTRIBUTING.md");
+    let lines = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    assert_eq!(names, lines.collect::<Vec<_>>());
+}
+
+#[test]
 fn the_starting_file_can_run() {
     let raw = parse(template(), "new.toml").unwrap();
     check(&raw, &Catalog, &Overrides::default()).unwrap();

@@ -6,6 +6,8 @@
 
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 use prony::cli::Output;
 use prony::cli::report::{ReportArgs, report};
@@ -101,21 +103,7 @@ fn page_data(page: &str) -> Value {
 
 /// The numbers of a packed column: 32-bit floats in base64.
 fn unpacked(text: &str) -> Vec<f32> {
-    let digits = text.bytes().filter(|byte| *byte != b'=').map(|byte| match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' => 62,
-        _ => 63,
-    });
-    let (mut word, mut bits, mut bytes) = (0u32, 0, Vec::new());
-    for digit in digits {
-        (word, bits) = (word << 6 | u32::from(digit), bits + 6);
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((word >> bits & 255) as u8);
-        }
-    }
+    let bytes = STANDARD.decode(text).unwrap();
     bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
 }
 

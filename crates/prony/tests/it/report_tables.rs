@@ -248,9 +248,6 @@ fn programs_and_stores_that_settle_stand_in_one_column() {
     let told = shown(&[("time", 5e9), ("settle.time", 5e9)]);
     assert_eq!(told.iter().map(|(heading, _)| heading.as_str()).collect::<Vec<_>>(), ["time"], "it is said once");
     assert!(told[0].1.starts_with('5'), "{told:?}");
-    let earlier = shown(&[("settle.time", 5e9)]);
-    let settle = earlier.iter().find(|(heading, _)| heading == "settle.time").map(|(_, main)| main.as_str());
-    assert!(settle.is_some_and(|main| main.starts_with('5')), "runs of earlier versions have no `time`: {earlier:?}");
 }
 
 /// Of two trials the kernel wrote dirty pages after the processes were quiet in one.

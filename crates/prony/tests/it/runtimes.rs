@@ -118,7 +118,6 @@ fn what_cannot_be_read_says_why() {
     let bench = Bench::new();
     let trial = |runtime: &str, command: &str| bench.trial(&format!("[program.x]\ncommand = \"{command}\"\n{runtime}"));
     assert!(why(&trial("", "true"), "run", USED).contains("names no `runtime`"));
-    assert!(why(&trial("runtime = \"jvm\"\n", "true"), "run", USED).contains("the runtime `jvm`"));
     assert!(why(&trial("runtime = \"node\"\n", "true"), "run", USED).contains("no probe said hello"));
     if version("python3").is_some() {
         let python = |args: &str| trial("runtime = \"python\"\n", &format!("python3 {args} -c pass"));
@@ -128,6 +127,14 @@ fn what_cannot_be_read_says_why() {
         assert!(gauge(&probed, "run", Metric::HeapBlocks, Stat::Max) > 1000.0);
         assert!(amount(&probed, "run", Metric::GcCount) >= 0.0);
     }
+}
+
+#[test]
+fn exec_refuses_a_runtime_without_a_probe() {
+    let output = Bench::new().prony(&["exec", "--runtime", "go", "--", "true"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("there are `node` and `python`; programs of other languages need no `--runtime`"), "{text}");
 }
 
 const WORK: &str = "

@@ -74,10 +74,10 @@ pub(crate) fn experiment_with(
         "title": title, "source": format!("[experiment]\ntitle = {title:?}\n"), "seed": 42,
         "factors": factors.iter().map(|f| json!({"name": f.0, "levels": levels(f)})).collect::<Vec<_>>(),
         "variants": variants,
-        "compare": {"baseline": {}, "primary": null, "metrics": [], "margin": 0.03, "alpha": 0.05,
-                    "blocks": {"min": blocks, "max": blocks}, "twice": false},
-        "observe": {"hertz": 10, "throughput": 100_000_000},
-        "tables": tables,
+        "compare": {"baseline": {}, "floor": {}, "primary": null, "metrics": [], "margin": 0.03, "alpha": 0.05,
+                    "blocks": {"min": blocks, "max": blocks}, "twice": false, "errors": {"count": 0}},
+        "observe": {"hertz": 10, "throughput": 100_000_000, "care": "full", "record_commands": true},
+        "tables": tables, "explores": false,
     }))
     .unwrap()
 }

@@ -13,7 +13,7 @@ use crate::experiment::node::{Node, Value};
 use crate::experiment::problem::{Problem, Problems};
 use crate::experiment::program::{
     AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, DIR, INSTANCE, InputSpec, Manager, ObserveSpec, OutputTo,
-    OutwardLinks, ProgramSpec, ReplicasSpec, Runtime, TMP, Trigger, WHOLE, Weak, group_meaning, package, words,
+    OutwardLinks, ProgramSpec, ReplicasSpec, Runtime, TMP, Trigger, WHOLE, Weak, group_meaning, package,
 };
 use crate::experiment::shape::TableShape;
 use crate::experiment::spec::{Action, PhaseSpec};
@@ -52,7 +52,7 @@ pub(crate) fn program(
         input: view.get("input").map_or(Some(InputSpec::Null), |node| place.input(node))?,
         output: if view.plain("output") == Some("null") { OutputTo::Null } else { OutputTo::Capture },
         pty: view.flag("pty").unwrap_or(false),
-        runtime: view.plain("runtime").and_then(runtime),
+        runtime: view.plain("runtime").and_then(Runtime::named),
         success: success(view.get("success")),
         build: view.get("build").and_then(line),
         prepare: view.get("prepare").and_then(line),
@@ -111,10 +111,6 @@ fn texts(node: Option<&Node>) -> Vec<String> {
     node.into_iter().flat_map(items).map(word).collect()
 }
 
-fn runtime(name: &str) -> Option<Runtime> {
-    Runtime::ALL.into_iter().find(|runtime| runtime.name() == name)
-}
-
 /// Exit codes; none for any.
 fn success(node: Option<&Node>) -> Vec<i32> {
     match node {
@@ -162,10 +158,10 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
             fault("`command` is empty", "program and arguments: `[\"node\", \"build.js\"]`")
         }
         (Some(_), None) => Some(CommandLine::Words(texts(Some(node)))),
-        (None, None) => match words(&unescaped(node)?) {
-            None => fault("`command` ends inside a quote", "close it, or write the command as a list"),
-            Some(words) if words.is_empty() => fault("`command` is empty", "name a program"),
-            Some(words) => Some(CommandLine::Words(words)),
+        (None, None) => match shell_words::split(&unescaped(node)?) {
+            Err(_) => fault("`command` ends inside a quote", "close it, or write the command as a list"),
+            Ok(words) if words.is_empty() => fault("`command` is empty", "name a program"),
+            Ok(words) => Some(CommandLine::Words(words)),
         },
     }
 }

@@ -65,16 +65,10 @@ pub(super) fn call(node: &Node, runtime: Option<Option<Runtime>>, problems: &mut
         problems.add(fault(message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program"));
         return;
     };
-    match runtime.call_form() {
-        None => {
-            let message = format!("functions of the runtime `{}` cannot be timed in this version", runtime.name());
-            problems.add(fault(message, "show the phase by lines of output or by marks"));
-        }
-        Some((_, form)) if !runtime.is_call(&text) => {
-            let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
-            problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
-        }
-        Some(_) => {}
+    if !runtime.is_call(&text) {
+        let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
+        let (_, form) = runtime.call_form();
+        problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
     }
 }
 

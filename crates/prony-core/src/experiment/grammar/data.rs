@@ -34,7 +34,6 @@ pub(crate) static STORE: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &["indexes"],
 };
 
 /// `[data]`.
@@ -57,7 +56,6 @@ pub(crate) static DATA: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &["document"],
 };
 
 /// `key = { ... }`.
@@ -81,7 +79,6 @@ pub(crate) static KEY: TableShape = TableShape {
         optional("hex", Shape::Flag, "false", "The hash in hexadecimal instead of raw bytes; with `hashed`."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `value = { ... }`.
@@ -98,7 +95,6 @@ pub(crate) static VALUE: TableShape = TableShape {
         optional("prefix", Shape::Template, "none", "Text at the start of each value; counts in the length."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `bytes = { ... }`.
@@ -115,7 +111,6 @@ pub(crate) static BYTES_TABLE: TableShape = TableShape {
         action("lognormal", Shape::Table(&LOG_NORMAL), "Log-normal, cut at a longest."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `lognormal = { ... }`.
@@ -128,5 +123,4 @@ pub(crate) static LOG_NORMAL: TableShape = TableShape {
         required("max", Shape::Bytes, "The longest."),
     ]],
     rest: None,
-    later: &[],
 };

@@ -64,7 +64,6 @@ pub(crate) static ROOT: TableShape = TableShape {
         optional("report", Shape::Table(&REPORT), "the derived layout", "The tables of the report."),
     ]],
     rest: None,
-    later: &["service", "powercut"],
 };
 
 /// Phases of stores, or in a file with programs of both.
@@ -91,7 +90,6 @@ pub(crate) static EXPERIMENT: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `[design]`.
@@ -127,7 +125,6 @@ pub(crate) static DESIGN: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// A level or a list of levels.
@@ -193,7 +190,6 @@ pub(crate) static COMPARE: TableShape = TableShape {
         optional("twice", Shape::Flag, "true", "Runs the baseline twice in each block, under two labels (A/A)."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `blocks = { min, max, factor.level = N }`.
@@ -210,7 +206,6 @@ pub(crate) static BLOCKS: TableShape = TableShape {
         )],
     ],
     rest: Some(&Shape::Map(&Shape::Either(&[Shape::Whole(1, 10_000), Shape::Table(&LEVEL_BLOCKS)]))),
-    later: &[],
 };
 
 /// Blocks of one level.
@@ -219,7 +214,6 @@ pub(crate) static LEVEL_BLOCKS: TableShape = TableShape {
     doc: "How many blocks the variants with this level run in.",
     fields: &[&BLOCK_RANGE],
     rest: None,
-    later: &[],
 };
 
 static BLOCK_RANGE: [Field; 2] = [
@@ -273,7 +267,6 @@ pub(crate) static OBSERVE: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `[limits]`.
@@ -287,7 +280,6 @@ pub(crate) static LIMITS: TableShape = TableShape {
         optional("time", Shape::Either(&[Shape::Span, Shape::Table(&TIME_LIMITS)]), "no limit", "Time of a trial."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `time = { trial, phase }`.
@@ -299,5 +291,4 @@ pub(crate) static TIME_LIMITS: TableShape = TableShape {
         optional("phase", Shape::Span, "no limit", "Time of each phase."),
     ]],
     rest: None,
-    later: &[],
 };

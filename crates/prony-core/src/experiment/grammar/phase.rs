@@ -8,7 +8,6 @@ pub(crate) static PHASE: TableShape = TableShape {
     doc: "A named part of a trial, with exactly one action.",
     fields: &[&FRAME, &ACTIONS],
     rest: None,
-    later: &["powercut", "kill", "http", "run", "find", "workers", "share", "profile", "repeat"],
 };
 
 pub(super) const FRAME: [Field; 4] = [
@@ -42,17 +41,11 @@ pub(super) const ACTIONS: [Field; 15] = [
     action("pause", Shape::Span, "Does nothing for a time."),
 ];
 
-static EMPTY: TableShape =
-    TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None, later: &[] };
+static EMPTY: TableShape = TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None };
 
 /// Operations.
-pub(crate) static OPS: TableShape = TableShape {
-    name: "operations",
-    doc: "How operations are repeated.",
-    fields: &[&REPEATED],
-    rest: None,
-    later: &[],
-};
+pub(crate) static OPS: TableShape =
+    TableShape { name: "operations", doc: "How operations are repeated.", fields: &[&REPEATED], rest: None };
 
 static REPEATED: [Field; 9] = [
     optional("count", Shape::Whole(1, i64::MAX as u64), "one for each record", "How many operations."),
@@ -107,7 +100,6 @@ pub(crate) static BATCH: TableShape = TableShape {
     doc: "Transactions of several operations.",
     fields: &[&[required("batch", Shape::Whole(1, i64::MAX as u64), "So many operations a transaction.")]],
     rest: None,
-    later: &[],
 };
 
 static ORDERS: [(&str, &str); 6] = [
@@ -129,7 +121,6 @@ pub(crate) static ZIPFIAN: TableShape = TableShape {
         action("hotspot", Shape::Table(&HOTSPOT_SHARES), "A share of the operations goes to a share of the records."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `hotspot = { ... }`.
@@ -141,7 +132,6 @@ pub(crate) static HOTSPOT_SHARES: TableShape = TableShape {
         required("operations", Shape::Share, "Share of the operations that goes there."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `pause = { ... }`.
@@ -153,7 +143,6 @@ pub(crate) static PAUSE_EVERY: TableShape = TableShape {
         required("for", Shape::Time, "How long; `\"0 ms\"` yields the processor once."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `rate = { ... }`.
@@ -170,7 +159,6 @@ pub(crate) static RATE: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 static SAMPLES: [(&str, &str); 2] =
@@ -189,7 +177,6 @@ pub(crate) static ONE_IN: TableShape = TableShape {
         action("one_in", Shape::Whole(1, i64::MAX as u64), "One operation in so many, into a histogram."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `scan = { ... }`.
@@ -206,7 +193,6 @@ pub(crate) static SCAN: TableShape = TableShape {
         &REPEATED,
     ],
     rest: None,
-    later: &[],
 };
 
 /// `length = { uniform = N }`.
@@ -215,7 +201,6 @@ pub(crate) static SCAN_UNIFORM: TableShape = TableShape {
     doc: "Rows a scan, drawn.",
     fields: &[&[required("uniform", Shape::Whole(1, i64::MAX as u64), "Uniform from 1 to this.")]],
     rest: None,
-    later: &[],
 };
 
 /// `mix = { ... }`.
@@ -245,7 +230,6 @@ pub(crate) static MIX: TableShape = TableShape {
         &REPEATED,
     ],
     rest: None,
-    later: &[],
 };
 
 /// Signs of activity.
@@ -282,5 +266,4 @@ pub(crate) static SETTLE: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };

@@ -12,7 +12,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         required(
             "command",
             COMMAND_SHAPE,
-            "Program and arguments as a list; or as one text, which is cut at blanks as a shell cuts it, quotes respected. \
+            "Program and arguments as a list; or as one text, which is cut into words as a shell does: quotes are respected, `#` begins a comment. \
              `{dir}` is the directory it works in, `{tmp}` its TMPDIR, `{env.NAME}` a variable as prony found it, which is recorded.",
         ),
         optional(
@@ -101,12 +101,7 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
         optional(
             "runtime",
-            Shape::Word(&[
-                ("node", "Node.js"),
-                ("python", "CPython"),
-                ("jvm", "a plain process in this version"),
-                ("go", "a plain process in this version"),
-            ]),
+            Shape::Word(&[("node", "Node.js"), ("python", "CPython")]),
             "a plain process",
             "The language runtime: a probe in it reads its heap and times functions, and nothing of it is installed.",
         ),
@@ -144,7 +139,6 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &["ready", "profile"],
 };
 
 /// `[program.NAME.replicas]`.
@@ -175,7 +169,6 @@ pub(crate) static REPLICAS: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// A word may be a number, as factors are.
@@ -190,7 +183,6 @@ pub(crate) static INPUT: TableShape = TableShape {
     doc: "What a program reads.",
     fields: &[&[action("file", Shape::Text, "This file."), action("text", Shape::Text, "This text.")]],
     rest: None,
-    later: &[],
 };
 
 /// `change = { ... }`.
@@ -227,7 +219,6 @@ pub(crate) static CHANGE: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `replace = { ... }`.
@@ -241,7 +232,6 @@ pub(crate) static REPLACE: TableShape = TableShape {
         optional("count", Shape::Whole(1, 1_000_000), "1", "How often it must be found; another number is an error."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `[subject]`.
@@ -265,7 +255,6 @@ pub(crate) static SUBJECT: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// `[[phase]]` in a file with programs.
@@ -274,7 +263,6 @@ pub(crate) static PROGRAM_PHASE: TableShape = TableShape {
     doc: "A part of a program, from one event to another. An action beside it is for variants that measure a store.",
     fields: &[&FRAME, &OBSERVED, &OPTIONAL_ACTIONS],
     rest: None,
-    later: &["workers", "share", "profile", "repeat", "powercut", "kill", "http", "run", "find"],
 };
 
 static OBSERVED: [Field; 7] = [
@@ -353,7 +341,6 @@ pub(crate) static AT_END: TableShape = TableShape {
         optional("settle", Shape::Table(&SETTLE), "nothing", "Memory is read when the process tree is quiet."),
     ]],
     rest: None,
-    later: &[],
 };
 
 /// Events that begin a phase or end one.
@@ -392,7 +379,6 @@ pub(crate) static BEGIN: TableShape = TableShape {
         ],
     ],
     rest: None,
-    later: &["http", "tcp"],
 };
 
 /// `end = { ... }`.
@@ -416,5 +402,4 @@ pub(crate) static END: TableShape = TableShape {
         ],
     ],
     rest: None,
-    later: &["http", "tcp"],
 };

@@ -8,7 +8,6 @@ pub(crate) static REPORT: TableShape = TableShape {
     doc: "The tables of the report; without them the layout is derived.",
     fields: &[&[optional("table", Shape::List(&Shape::Table(&TABLE)), "the derived layout", "A table.")]],
     rest: None,
-    later: &["figure"],
 };
 
 static NAMES: Shape = Shape::Either(&[Shape::Plain, Shape::List(&Shape::Plain)]);
@@ -53,5 +52,4 @@ pub(crate) static TABLE: TableShape = TableShape {
         ),
     ]],
     rest: None,
-    later: &[],
 };

@@ -108,6 +108,7 @@ fn every_key_of_a_program_is_read() {
 fn commands_are_words_or_a_shells_text() {
     let command = |text: &str| programs(&format!("[program.x]\n{text}\n"))[0].command.clone();
     assert_eq!(command("command = \"node 'a b' -x\""), words(&["node", "a b", "-x"]));
+    assert_eq!(command(r#"command = 'a\ b "c \"d\" $e" "" # f'"#), words(&["a b", "c \"d\" $e", ""]));
     let shell = |shell: &str| CommandLine::Shell { shell: shell.into(), script: "a | b".into() };
     assert_eq!(command("command = \"a | b\"\nshell = true"), shell("sh"));
     assert_eq!(command("command = \"a | b\"\nshell = \"bash\""), shell("bash"));
@@ -186,7 +187,7 @@ begin = { mark = "x", line = "y" }
     insta::assert_snapshot!(faults(text), @r#"
     7:1 unknown key `comand` | did you mean `command`?
     9:22 `replace` needs the key `with` | what stands there afterwards
-    12:11 `runtime` cannot be `perl` | known: `node`, `python`, `jvm`, `go`
+    12:11 `runtime` cannot be `perl` | known: `node`, `python` (programs of other languages need no `runtime`)
     15:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
     16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
     17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
@@ -249,8 +250,7 @@ at_end = { wait = "1 s", settle = {}, weak = "clear" }
 "#;
     let of = |runtime: &str, phases: &str| faults(&format!("[program.x]\ncommand = \"x\"\n{runtime}{phases}"));
     let one = "\n[[phase]]\nname = \"a\"\ncall = \"lib.js#f\"\n";
-    let said =
-        [of("runtime = \"node\"", phases), of("runtime = \"python\"", one), of("runtime = \"jvm\"", one), of("", one)];
+    let said = [of("runtime = \"node\"", phases), of("runtime = \"python\"", one), of("", one)];
     insta::assert_snapshot!(said.join("\n--\n"), @r#"
     6:8 `lib.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
     9:1 `call` is begin and end of the phase, and `begin` is there too | write `begin = { call = "..." }` and an `end`, or make two phases of them
@@ -260,8 +260,6 @@ at_end = { wait = "1 s", settle = {}, weak = "clear" }
     18:39 `weak` says what a collection does, and none is forced | add `collect = true`, or take `weak` out
     --
     6:8 `lib.js#f` names no function of the runtime `python` | write `PACKAGE.MODULE:FUNCTION`; names may be nested by full stops
-    --
-    6:8 functions of the runtime `jvm` cannot be timed in this version | show the phase by lines of output or by marks
     --
     6:8 the function `lib.js#f` cannot be timed: the program names no `runtime` | add `runtime = "node"` or `runtime = "python"` to the program
     "#);

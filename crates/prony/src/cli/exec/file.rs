@@ -1,6 +1,7 @@
 //! The experiment file that repeats what was typed. Pure.
 
-use std::fmt::Write as _;
+use prony_core::experiment::program::Runtime;
+use toml::{Table, Value};
 
 /// What was typed, as far as the file is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,7 +25,7 @@ pub struct Typed {
     /// See `memory`.
     pub cpus: Option<f64>,
     /// See `memory`.
-    pub pids: Option<u64>,
+    pub pids: Option<u32>,
     /// Time of a trial.
     pub time: Option<String>,
     /// A file to read.
@@ -41,8 +42,8 @@ pub struct Typed {
     pub pty: bool,
     /// Any exit code will do.
     pub any_exit: bool,
-    /// Node or Python.
-    pub runtime: Option<String>,
+    /// Whose heap a probe reads.
+    pub runtime: Option<Runtime>,
     /// Where the commands run.
     pub directory: String,
     /// Samples a second.
@@ -80,26 +81,25 @@ impl Typed {
     /// The file.
     pub fn to_toml(&self) -> String {
         let labels = self.labels();
-        let mut out = String::new();
         let title = self.title.clone().unwrap_or_else(|| labels.join(" against "));
-        let _ = write!(out, "[experiment]\ntitle = {}\n\n", quoted(&title));
-        if self.commands.len() > 1 {
-            out.push_str("[factors.command]\n");
-            for (at, label) in labels.iter().enumerate() {
-                let _ = writeln!(out, "{} = {}", quoted(label), quoted(&program(at)));
+        let mut file = Table::new();
+        let mut put = |name: &str, table: Table| {
+            if !table.is_empty() {
+                file.insert(name.to_owned(), table.into());
             }
-            out.push_str("\n[subject]\nprogram = \"{command}\"\n\n");
+        };
+        put("experiment", table([("title", some(title))]));
+        if labels.len() > 1 {
+            let levels = labels.iter().enumerate().map(|(at, label)| (label.clone(), program(at).into()));
+            put("factors", table([("command", some(levels.collect::<Table>()))]));
+            put("subject", table([("program", some("{command}"))]));
         }
-        self.compare(&labels, &mut out);
-        let profile = if self.profile { "profile = \"cpu\"\n" } else { "" };
-        let omit = if self.omit { "record_commands = false\n" } else { "" };
-        let syncs = if self.syncs { "syncs = true\n" } else { "" };
-        let _ = write!(out, "[observe]\nhertz = {}\ncare = \"light\"\n{profile}{omit}{syncs}\n", self.hertz);
-        self.limits(&mut out);
-        for (at, command) in self.commands.iter().enumerate() {
-            self.program(at, command, &mut out);
-        }
-        out
+        put("compare", self.compare(&labels));
+        put("observe", self.observe());
+        put("limits", self.limits());
+        let programs = self.commands.iter().enumerate();
+        put("program", programs.map(|(at, command)| (program(at), self.program(command).into())).collect());
+        file.to_string()
     }
 
     /// Each command's name, no two alike.
@@ -108,70 +108,80 @@ impl Typed {
         for (at, command) in self.commands.iter().enumerate() {
             let unnamed = self.omit && command.name.is_none();
             let label = if unnamed { program(at) } else { command.label() };
-            let same =
-                labels.iter().filter(|other| **other == label || other.starts_with(&format!("{label} ("))).count();
-            labels.push(if same == 0 { label } else { format!("{label} ({})", same + 1) });
+            let mut numbered = std::iter::once(label.clone()).chain((2..).map(|n| format!("{label} ({n})")));
+            let free = numbered.find(|label| !labels.contains(label));
+            labels.extend(free);
         }
         labels
     }
 
-    fn compare(&self, labels: &[String], out: &mut String) {
-        out.push_str("[compare]\n");
-        if let [baseline, _, ..] = labels {
-            let _ = writeln!(out, "baseline = {{ command = {} }}", quoted(baseline));
-        }
-        if let Some(budget) = &self.budget {
-            let _ = writeln!(out, "budget = {}\n", quoted(budget));
-            return;
-        }
-        let _ = match (self.runs, labels.len()) {
-            (Some(runs), _) => writeln!(out, "blocks = {runs}\n"),
-            (None, 0 | 1) => writeln!(out, "blocks = 10\n"),
-            (None, _) => writeln!(out, "blocks = {{ min = 6, max = 30 }}\n"),
+    fn compare(&self, labels: &[String]) -> Table {
+        let blocks = match (&self.budget, self.runs, labels.len()) {
+            (Some(_), ..) => None,
+            (None, Some(runs), _) => some(runs),
+            (None, None, 0 | 1) => some(10),
+            (None, None, _) => some(table([("min", some(6)), ("max", some(30))])),
         };
+        let baseline = match labels {
+            [baseline, _, ..] => some(table([("command", some(baseline.as_str()))])),
+            _ => None,
+        };
+        table([("budget", self.budget.clone().map(Value::from)), ("blocks", blocks), ("baseline", baseline)])
     }
 
-    fn limits(&self, out: &mut String) {
-        let memory = self.memory.as_ref().map(|text| format!("memory = {}\n", quoted(text)));
-        let cpus = self.cpus.map(|cpus| format!("cpus = {cpus:?}\n"));
-        let pids = self.pids.map(|pids| format!("pids = {pids}\n"));
-        let time = self.time.as_ref().map(|text| format!("time = {}\n", quoted(text)));
-        let limits: String = [memory, cpus, pids, time].into_iter().flatten().collect();
-        if !limits.is_empty() {
-            let _ = write!(out, "[limits]\n{limits}\n");
-        }
+    fn observe(&self) -> Table {
+        table([
+            ("hertz", some(self.hertz)),
+            ("care", some("light")),
+            ("profile", self.profile.then(|| "cpu".into())),
+            ("record_commands", self.omit.then(|| false.into())),
+            ("syncs", self.syncs.then(|| true.into())),
+        ])
     }
 
-    fn program(&self, at: usize, command: &Command, out: &mut String) {
-        let _ = writeln!(out, "[program.{}]", program(at));
-        let text = self.shell.is_some() || command.is_text();
-        let words = || format!("[{}]", command.words.iter().map(|word| filled(word)).collect::<Vec<_>>().join(", "));
-        let line = if text { filled(&command.words.join(" ")) } else { words() };
-        let _ = writeln!(out, "command = {line}");
-        let mut set = |key: &str, value: Option<String>| {
-            if let Some(value) = value {
-                let _ = writeln!(out, "{key} = {value}");
-            }
-        };
-        let flag = |on: bool, text: &str| on.then(|| text.to_owned());
-        set("shell", self.shell.as_ref().map(|shell| if shell == "sh" { "true".to_owned() } else { quoted(shell) }));
-        set("directory", Some(filled(&self.directory)));
-        set("copy", Some(quoted("none")));
-        let pairs = self.env.iter().map(|(name, value)| format!("{} = {}", quoted(name), filled(value)));
-        let pairs: Vec<String> = pairs.collect();
-        set("env", (!pairs.is_empty()).then(|| format!("{{ {} }}", pairs.join(", "))));
-        let names: Vec<String> = self.inherit.iter().map(|name| quoted(name)).collect();
-        set("inherit", (!names.is_empty()).then(|| format!("[{}]", names.join(", "))));
-        set("input", self.input.as_deref().map(filled));
-        set("output", flag(self.discard, "\"null\""));
-        set("pty", flag(self.pty, "true"));
-        set("success", flag(self.any_exit, "\"any\""));
-        set("runtime", self.runtime.as_deref().map(quoted));
-        set("prepare", self.prepare.as_deref().map(filled));
-        set("cleanup", self.cleanup.as_deref().map(filled));
-        set("warmup", (self.warmup > 0).then(|| self.warmup.to_string()));
-        out.push('\n');
+    fn limits(&self) -> Table {
+        table([
+            ("memory", self.memory.clone().map(Value::from)),
+            ("cpus", self.cpus.map(Value::from)),
+            ("pids", self.pids.map(Value::from)),
+            ("time", self.time.clone().map(Value::from)),
+        ])
     }
+
+    fn program(&self, command: &Command) -> Table {
+        let line = match self.shell.is_some() || command.is_text() {
+            true => some(filled(&command.words.join(" "))),
+            false => some(command.words.iter().map(|word| filled(word)).collect::<Vec<_>>()),
+        };
+        let shell = self.shell.as_deref().map(|shell| if shell == "sh" { true.into() } else { shell.into() });
+        let text = |text: &Option<String>| text.as_deref().map(|text| filled(text).into());
+        let env: Table = self.env.iter().map(|(name, value)| (name.clone(), filled(value).into())).collect();
+        table([
+            ("command", line),
+            ("shell", shell),
+            ("directory", some(filled(&self.directory))),
+            ("copy", some("none")),
+            ("inherit", (!self.inherit.is_empty()).then(|| self.inherit.clone().into())),
+            ("input", text(&self.input)),
+            ("output", self.discard.then(|| "null".into())),
+            ("pty", self.pty.then(|| true.into())),
+            ("success", self.any_exit.then(|| "any".into())),
+            ("runtime", self.runtime.map(|runtime| runtime.name().into())),
+            ("prepare", text(&self.prepare)),
+            ("cleanup", text(&self.cleanup)),
+            ("warmup", (self.warmup > 0).then(|| self.warmup.into())),
+            ("env", (!env.is_empty()).then(|| env.into())),
+        ])
+    }
+}
+
+/// The entries that have a value.
+fn table<const N: usize>(entries: [(&str, Option<Value>); N]) -> Table {
+    entries.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
+}
+
+fn some(value: impl Into<Value>) -> Option<Value> {
+    Some(value.into())
 }
 
 /// The name of a command's table: `a`, `b` ... `a1` after `z`.
@@ -180,14 +190,9 @@ fn program(at: usize) -> String {
     if at < 26 { letter.to_string() } else { format!("{letter}{}", at / 26) }
 }
 
-/// A text of TOML; JSON's escapes are among TOML's.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-/// A text in which braces would begin a placeholder.
+/// A text whose braces are no placeholders.
 fn filled(text: &str) -> String {
-    quoted(&text.replace('{', "{{").replace('}', "}}"))
+    text.replace('{', "{{").replace('}', "}}")
 }
 
 #[cfg(test)]
@@ -225,7 +230,7 @@ mod tests {
         assert_eq!(
             typed(&[&["node", "a b.js"]]).to_toml(),
             "[experiment]\ntitle = \"node a b.js\"\n\n[compare]\nblocks = 10\n\n[observe]\nhertz = 100\ncare = \"light\"\n\n\
-             [program.a]\ncommand = [\"node\", \"a b.js\"]\ndirectory = \".\"\ncopy = \"none\"\n\n"
+             [program.a]\ncommand = [\"node\", \"a b.js\"]\ndirectory = \".\"\ncopy = \"none\"\n"
         );
     }
 
@@ -248,6 +253,12 @@ mod tests {
     }
 
     #[test]
+    fn labels_never_collide() {
+        let labels = typed(&[&["a (2)"], &["a"], &["a"], &["a"]]).labels();
+        assert_eq!(labels, ["a (2)", "a", "a (3)", "a (4)"]);
+    }
+
+    #[test]
     fn a_budget_stands_in_the_file_in_place_of_a_number_of_blocks() {
         let mut two = typed(&[&["true"], &["false"]]);
         two.budget = Some("4 min".into());
@@ -266,7 +277,7 @@ mod tests {
         (all.prepare, all.cleanup) = (Some("echo {p}".into()), Some("rm x".into()));
         all.profile = true;
         (all.memory, all.cpus, all.pids, all.time) = (Some("64 MB".into()), Some(2.0), Some(9), Some("3 s".into()));
-        (all.input, all.shell, all.runtime) = (Some("in".into()), Some("bash".into()), Some("node".into()));
+        (all.input, all.shell, all.runtime) = (Some("in".into()), Some("bash".into()), Some(Runtime::Node));
         (all.env, all.inherit) = (vec![("K".into(), "{v}".into())], vec!["HTTP_PROXY".into()]);
         let experiment = checked(&all);
         let (program, limits) = (programs(&experiment)[0], &experiment.variants()[0].spec.limits);

@@ -5,10 +5,12 @@ pub mod file;
 pub mod summary;
 pub mod timeline;
 
+use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use prony_core::experiment::program::Runtime;
 use prony_core::experiment::{Anywhere, Overrides};
 use prony_core::guard::run::failures;
 use prony_core::record::{ProcessSeries, TrialRecord};
@@ -61,7 +63,7 @@ pub struct Arguments {
     cpus: Option<f64>,
     /// Processes and threads at most
     #[arg(long, value_name = "N")]
-    pids: Option<u64>,
+    pids: Option<u32>,
     /// Time limit of each trial, as `30 s`
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
@@ -86,9 +88,9 @@ pub struct Arguments {
     /// A terminal for the output
     #[arg(long)]
     pty: bool,
-    /// The language runtime of the commands, whose heap is read by a probe
-    #[arg(long, value_parser = ["node", "python", "jvm", "go"])]
-    runtime: Option<String>,
+    /// The language runtime of the commands, `node` or `python`: a probe reads its heap
+    #[arg(long, value_parser = runtime)]
+    runtime: Option<Runtime>,
     /// Name of a command in tables, in the commands' order; may be given several times
     #[arg(long, short = 'n', value_name = "NAME")]
     name: Vec<String>,
@@ -129,6 +131,13 @@ pub struct Arguments {
     /// The command and its arguments; `--vs` begins another, which is compared with the first
     #[arg(value_name = "CMD", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
+}
+
+fn runtime(name: &str) -> Result<Runtime, String> {
+    Runtime::named(name).ok_or_else(|| {
+        let known = Runtime::ALL.map(|runtime| format!("`{}`", runtime.name())).join(" and ");
+        format!("there are {known}; programs of other languages need no `--runtime`")
+    })
 }
 
 /// Runs the commands and says what they took.
@@ -184,6 +193,12 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
     }
     let (set, taken): (Vec<&String>, Vec<&String>) = arguments.env.iter().partition(|text| text.contains('='));
     let pair = |text: &String| text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let env: Vec<(String, String)> = set.into_iter().filter_map(pair).collect();
+    let mut names = BTreeSet::new();
+    if let Some((name, _)) = env.iter().find(|(name, _)| !names.insert(name)) {
+        let message = format!("`--env` sets `{name}` twice");
+        return Err(Error::Arguments { message, hint: "set each variable once".to_owned() });
+    }
     Ok(Typed {
         commands,
         title: None,
@@ -197,13 +212,13 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
         pids: arguments.pids,
         time: arguments.time.clone(),
         input: arguments.input.as_deref().map(absolute).transpose()?,
-        env: set.into_iter().filter_map(pair).collect(),
+        env,
         inherit: taken.into_iter().cloned().collect(),
         shell: arguments.shell.clone(),
         discard: arguments.discard_output,
         pty: arguments.pty,
         any_exit: arguments.ignore_failure,
-        runtime: arguments.runtime.clone(),
+        runtime: arguments.runtime,
         directory: absolute(Path::new("."))?,
         hertz: arguments.hertz,
         profile: arguments.profile,

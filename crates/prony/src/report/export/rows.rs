@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::report::escape::csv;
+use crate::report::escape::no_formula;
 
 /// One field of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,35 +42,32 @@ pub trait Rows {
 
 /// Comma-separated values (RFC 4180, with plain line feeds).
 pub struct Csv<'w> {
-    out: &'w mut dyn Write,
+    out: csv::Writer<&'w mut dyn Write>,
 }
 
 impl<'w> Csv<'w> {
     /// To the output.
     pub fn new(out: &'w mut dyn Write) -> Self {
-        Self { out }
+        Self { out: csv::Writer::from_writer(out) }
     }
 }
 
 impl Rows for Csv<'_> {
     fn begin(&mut self, columns: &[String]) -> io::Result<()> {
-        writeln!(self.out, "{}", columns.iter().map(|c| csv(c)).collect::<Vec<_>>().join(","))
+        Ok(self.out.write_record(columns.iter().map(|name| no_formula(name).into_owned()))?)
     }
 
     fn row(&mut self, fields: &[Field<'_>]) -> io::Result<()> {
-        for (at, field) in fields.iter().enumerate() {
-            if at > 0 {
-                self.out.write_all(b",")?;
-            }
+        for field in fields {
             match field {
-                Field::Text(text) => self.out.write_all(csv(text).as_bytes())?,
-                Field::Number(number) => write!(self.out, "{number}")?,
-                Field::Whole(number) => write!(self.out, "{number}")?,
-                Field::Bool(yes) => write!(self.out, "{yes}")?,
-                Field::None => {}
-            }
+                Field::Text(text) => self.out.write_field(no_formula(text).as_bytes()),
+                Field::Number(number) => self.out.write_field(number.to_string()),
+                Field::Whole(number) => self.out.write_field(number.to_string()),
+                Field::Bool(yes) => self.out.write_field(yes.to_string()),
+                Field::None => self.out.write_field(""),
+            }?;
         }
-        self.out.write_all(b"\n")
+        Ok(self.out.write_record(None::<&[u8]>)?)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -116,5 +113,24 @@ impl Rows for Json<'_> {
     fn end(&mut self) -> io::Result<()> {
         self.out.write_all(b"\n]\n")?;
         self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn csv_keeps_commas_quotes_and_lines_and_has_no_formulas() {
+        let mut out = Vec::new();
+        let mut rows = Csv::new(&mut out);
+        rows.begin(&["plain".to_owned(), "factor.=1".to_owned(), "=1".to_owned()]).unwrap();
+        rows.row(&[Field::Text("a,\"b\"\nc"), Field::Text("@SUM(A1,A2)"), Field::Text("\r=1")]).unwrap();
+        rows.row(&[Field::Number(-1.5), Field::Bool(true), Field::None]).unwrap();
+        rows.end().unwrap();
+        drop(rows);
+        let text = String::from_utf8(out).unwrap();
+        let expected = "plain,factor.=1,'=1\n\"a,\"\"b\"\"\nc\",\"'@SUM(A1,A2)\",\"'\r=1\"\n-1.5,true,\n";
+        assert_eq!(text, expected);
     }
 }

@@ -26,7 +26,7 @@ fn calls(phase: &PhaseSpec) -> impl Iterator<Item = &str> {
 /// # Errors
 /// [`Error::AmbiguousCall`] with the first that fits several.
 pub fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path) -> Result<(), Error> {
-    let Some(runtime) = program.runtime.and_then(|runtime| Runtime::try_from(runtime).ok()) else { return Ok(()) };
+    let Some(runtime) = program.runtime else { return Ok(()) };
     let calls: Vec<(&str, &str)> =
         phases.iter().flat_map(|phase| calls(phase).map(|call| (phase.name.as_str(), call))).collect();
     let texts: Vec<&str> = calls.iter().map(|(_, call)| *call).collect();
@@ -39,7 +39,7 @@ pub fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path
 
 /// The fault of a call that fits functions of several files.
 pub fn ambiguous(program: &ProgramSpec, phase: &str, call: &str, files: &BTreeSet<PathBuf>, directory: &Path) -> Error {
-    let runtime = program.runtime.and_then(|runtime| Runtime::try_from(runtime).ok()).unwrap_or(Runtime::Node);
+    let runtime = program.runtime.unwrap_or(Runtime::Node);
     let names = runtime::names(runtime, call, files, directory);
     let hint = match runtime {
         Runtime::Node => {

@@ -35,7 +35,6 @@ pub struct Mark {
     /// Which end.
     pub edge: Edge,
     /// When, by `CLOCK_MONOTONIC`; `None` is when it was read.
-    #[serde(default)]
     pub at: Option<Nanos>,
 }
 

@@ -8,7 +8,7 @@ use prony_core::experiment::program::ProgramSpec;
 use prony_core::experiment::spec::PhaseSpec;
 use prony_core::reading::Why;
 use prony_probe::launch::LaunchSpec;
-use prony_probe::runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Runtime, prepare};
+use prony_probe::runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Runtime, prepare, unprobed};
 
 use super::functions;
 use crate::error::Error;
@@ -34,15 +34,9 @@ pub fn install(
     scratch: &Path,
 ) -> Result<Probing, Error> {
     let hold = scratch.join("hold");
-    let runtime = match program.runtime.map(Runtime::try_from) {
-        None => {
-            return Ok(Probing { unprobed: Some(unsupported("the program names no `runtime`")), ..Probing::default() });
-        }
-        Some(Err(other)) => {
-            let why = format!("the heap of the runtime `{}` is not read in this version", other.name());
-            return Ok(Probing { unprobed: Some(unsupported(&why)), ..Probing::default() });
-        }
-        Some(Ok(runtime)) => runtime,
+    let Some(runtime) = program.runtime else {
+        let why = Why::NotSupported("the program names no `runtime`".to_owned());
+        return Ok(Probing { unprobed: Some(why), ..Probing::default() });
     };
     let mut env: BTreeMap<OsString, OsString> = std::mem::take(&mut launch.env).into_iter().collect();
     let marks = env.get(OsStr::new(MARKS)).map_or_else(|| scratch.join("marks"), PathBuf::from);
@@ -57,12 +51,8 @@ pub fn install(
     };
     let prepared = prepare(runtime, &spec, &mut env)?;
     launch.env = env.into_iter().collect();
-    let unprobed = is_the_runtime(runtime, &launch.command).then(|| runtime.unprobed(&launch.args)).flatten();
-    Ok(Probing { prepared: Some(prepared), hold, unprobed: unprobed.map(Why::NotSupported) })
-}
-
-fn unsupported(why: &str) -> Why {
-    Why::NotSupported(why.to_owned())
+    let why = is_the_runtime(runtime, &launch.command).then(|| unprobed(runtime, &launch.args)).flatten();
+    Ok(Probing { prepared: Some(prepared), hold, unprobed: why.map(Why::NotSupported) })
 }
 
 /// Whether the command is the runtime itself, so that what follows are the runtime's arguments.
@@ -98,13 +88,13 @@ impl Probing {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::{self, CommandLine, CopyOf, InputSpec, OutputTo, OutwardLinks};
     use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
+    use prony_core::experiment::program::{CommandLine, CopyOf, InputSpec, OutputTo, OutwardLinks};
     use prony_core::experiment::spec::Action;
 
     use super::*;
 
-    fn program(runtime: Option<program::Runtime>) -> ProgramSpec {
+    fn program(runtime: Option<Runtime>) -> ProgramSpec {
         ProgramSpec {
             name: "x".into(),
             command: CommandLine::Words(vec!["x".into()]),
@@ -135,16 +125,15 @@ mod tests {
         spec
     }
 
-    fn why(runtime: Option<program::Runtime>, words: &[&str]) -> String {
+    fn why(runtime: Option<Runtime>, words: &[&str]) -> String {
         let dir = tempfile::tempdir().unwrap();
         install(&mut launch(words), &program(runtime), &[], dir.path()).unwrap().silent().to_string()
     }
 
     #[test]
     fn what_cannot_speak_says_why() {
-        use program::Runtime::{Go, Node, Python};
+        use Runtime::{Node, Python};
         assert!(why(None, &["x"]).contains("names no `runtime`"));
-        assert!(why(Some(Go), &["x"]).contains("the runtime `go`"));
         assert!(why(Some(Python), &["/usr/bin/python3.11", "-I", "a.py"]).contains("`-I`"));
         assert!(why(Some(Node), &["node", "--permission", "a.js"]).contains("`--permission`"));
         assert!(why(Some(Node), &["./build.sh", "--permission"]).contains("said hello"), "arguments of something else");
@@ -162,7 +151,7 @@ mod tests {
             ..ObserveSpec::WHOLE
         };
         let phase = PhaseSpec { name: "p q".into(), timed: true, action: Action::Observe(observe), limit: None };
-        let probing = install(&mut spec, &program(Some(program::Runtime::Node)), &[phase], dir.path()).unwrap();
+        let probing = install(&mut spec, &program(Some(Runtime::Node)), &[phase], dir.path()).unwrap();
         let options = spec.env.iter().find(|(name, _)| name == "NODE_OPTIONS").unwrap().1.to_str().unwrap();
         assert!(options.starts_with("--own --require "), "{options}");
         assert_eq!(probing.deaths().unwrap(), []);

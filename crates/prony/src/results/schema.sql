@@ -1,4 +1,4 @@
--- Schema 1. Times are nanoseconds, instants CLOCK_MONOTONIC unless they end in unix_ms.
+-- Times are nanoseconds, instants CLOCK_MONOTONIC unless they end in unix_ms.
 -- Unsigned 64-bit numbers are stored as the signed number of the same bits.
 
 CREATE TABLE runs (
@@ -14,7 +14,8 @@ CREATE TABLE runs (
     started_unix_ms INTEGER NOT NULL,
     ended_unix_ms   INTEGER,
     status          TEXT    NOT NULL,               -- unfinished, done, interrupted
-    planned         INTEGER NOT NULL                -- trials
+    planned         INTEGER NOT NULL,               -- trials
+    scratch         TEXT                            -- where it was asked to be, an absolute path; null beside the database
 );
 
 CREATE TABLE variants (
@@ -68,7 +69,9 @@ CREATE TABLE phases (
     answer               TEXT,                      -- JSON: rows, digest, comparable
     errors               TEXT    NOT NULL,          -- JSON: text -> count
     throughput_interval  INTEGER,
-    throughput           BLOB                       -- packed u64
+    throughput           BLOB,                      -- packed u64
+    -- Of `absences`. Both go with their run; a reference would need an index that is written with every phase.
+    absent               INTEGER
 );
 CREATE UNIQUE INDEX phases_by_order ON phases (trial, ord);
 
@@ -76,15 +79,23 @@ CREATE TABLE metrics (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, unit TE
 CREATE TABLE instances (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE reasons (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);   -- JSON
 
+-- What was measured.
 CREATE TABLE readings (
     phase    INTEGER NOT NULL REFERENCES phases ON DELETE CASCADE,
     instance INTEGER NOT NULL REFERENCES instances,
     metric   INTEGER NOT NULL REFERENCES metrics,
-    value    REAL,                                  -- in the metric's unit; NULL where missing
-    missing  INTEGER REFERENCES reasons,
-    PRIMARY KEY (phase, instance, metric),
-    CHECK ((value IS NULL) <> (missing IS NULL))
+    value    REAL    NOT NULL,                      -- in the metric's unit
+    PRIMARY KEY (phase, instance, metric)
 ) WITHOUT ROWID;
+
+-- What is missing, with the reasons, is mostly the same from trial to trial: each set of it is kept once a run.
+CREATE TABLE absences (
+    id   INTEGER PRIMARY KEY,
+    run  INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    hash INTEGER NOT NULL,
+    body TEXT    NOT NULL                           -- JSON: [[instance, metric, reason], ...]
+);
+CREATE INDEX absences_by_hash ON absences (run, hash);
 
 CREATE TABLE histograms (
     phase     INTEGER NOT NULL REFERENCES phases ON DELETE CASCADE,
@@ -125,14 +136,51 @@ CREATE TABLE findings (
     PRIMARY KEY (trial, ord)
 );
 
+-- What a search asked and concluded, in order; the first entry of a run holds its settings.
+CREATE TABLE journal (
+    run   INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    ord   INTEGER NOT NULL,
+    entry TEXT    NOT NULL,                         -- JSON
+    PRIMARY KEY (run, ord)
+) WITHOUT ROWID;
+
+-- An extra trial of a variant that counts in no figure, and what its profiler wrote.
+CREATE TABLE profiles (
+    id      INTEGER PRIMARY KEY,
+    run     INTEGER NOT NULL REFERENCES runs ON DELETE CASCADE,
+    variant INTEGER NOT NULL,
+    record  BLOB    NOT NULL,                       -- JSON, with the whole record of the trial; DEFLATE
+    UNIQUE (run, variant)
+);
+
+CREATE TABLE profile_files (
+    profile INTEGER NOT NULL REFERENCES profiles ON DELETE CASCADE,
+    ord     INTEGER NOT NULL,
+    name    TEXT    NOT NULL,
+    format  TEXT    NOT NULL,                       -- JSON: cpu_profile, perf_script
+    size    INTEGER NOT NULL,                       -- bytes of `body` as the profiler wrote it
+    body    BLOB    NOT NULL,                       -- DEFLATE
+    PRIMARY KEY (profile, ord)
+) WITHOUT ROWID;
+
 -- For queries by hand: one row a figure, all names spelled out.
 CREATE VIEW figures AS
 SELECT t.run, t.block, t.position, t.variant, v.levels, t.outcome,
-       p.name AS phase, i.name AS instance, m.name AS metric, r.value, m.unit, w.name AS missing
+       p.name AS phase, i.name AS instance, m.name AS metric, r.value, m.unit, NULL AS missing
 FROM trials t
 JOIN variants v ON v.run = t.run AND v.variant = t.variant
 JOIN phases p ON p.trial = t.id
 JOIN readings r ON r.phase = p.id
 JOIN instances i ON i.id = r.instance
 JOIN metrics m ON m.id = r.metric
-LEFT JOIN reasons w ON w.id = r.missing;
+UNION ALL
+SELECT t.run, t.block, t.position, t.variant, v.levels, t.outcome,
+       p.name, i.name, m.name, NULL, m.unit, w.name
+FROM trials t
+JOIN variants v ON v.run = t.run AND v.variant = t.variant
+JOIN phases p ON p.trial = t.id
+JOIN absences a ON a.id = p.absent
+JOIN json_each(a.body) AS r
+JOIN instances i ON i.id = r.value ->> 0
+JOIN metrics m ON m.id = r.value ->> 1
+JOIN reasons w ON w.id = r.value ->> 2;
