@@ -31,6 +31,7 @@ const READING: f64 = 0.05;
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
+    findings.extend(read_by_several(record));
     findings.extend(settled_unseen(record));
     findings.extend(late(record));
     findings.extend(flooded(record));
@@ -88,6 +89,19 @@ pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
         Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
     };
     names.map(finding).collect()
+}
+
+/// Lines matched the `read` of several phases, one of which marks or calls bound: nobody knows in which of them each was
+/// written.
+pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
+    let phases = record.effective["read_by_several"].as_array().filter(|phases| !phases.is_empty())?;
+    let names: Vec<&str> = phases.iter().filter_map(Value::as_str).collect();
+    let message = format!(
+        "a line matched the `read` of several phases, `{}`: the metrics that it names are missing in each of them",
+        names.join("`, `")
+    );
+    let hint = "write patterns of which one alone matches each line: the order of lines and of marks or calls is not known";
+    Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
 }
 
 /// Phases that were noticed so late that what was counted in them is partly what went on beside them.

@@ -227,7 +227,7 @@ fn lines_and_marks_make_phases() {
     );
     let phases = "[[phase]]\nname = \"load\"\nbegin = { line = '^loading$' }\nend = { line = '^loaded' }\n\
                   read = '(?<time>[\\d.]+)s - (?<operations>[\\d,]+)'\n[[phase]]\nname = \"work\"\n\
-                  [[phase]]\nname = \"never\"\n[[phase]]\nname = \"open\"\nbegin = { line = 'over' }\nend = { mark = \"x\" }\n";
+                  [[phase]]\nname = \"never\"\n[[phase]]\nname = \"open\"\nbegin = { line = 'over' }\nend = { line = \"x\" }\n";
     let trial = bench.trial(&format!("{}{phases}", shell(&script)));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let completions: Vec<Completion> = trial.phases.iter().map(|phase| phase.completion).collect();

@@ -33,10 +33,7 @@ impl Phases {
     }
 
     fn observed(&self, name: &str) -> Option<&ObserveSpec> {
-        match &self.sound.iter().find(|phase| phase.name == name)?.action {
-            Action::Observe(observe) => Some(observe),
-            _ => None,
-        }
+        observed(self.sound.iter().find(|phase| phase.name == name)?)
     }
 
     /// What to do about a name that no phase has.
@@ -66,6 +63,13 @@ impl Phases {
     }
 }
 
+fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
+    match &phase.action {
+        Action::Observe(observe) => Some(observe),
+        _ => None,
+    }
+}
+
 /// A phase that begins where another ends names one that stands before it, and that does not end with the program.
 pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>) {
     let Some(place) = node.get("begin").and_then(|begin| begin.get("after")) else { return };
@@ -90,6 +94,22 @@ pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: 
         let hint = "let it end with a line, a mark, when it has settled, or with the program";
         problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
     }
+}
+
+/// Nothing but its `read` tells which lines are those of a phase that marks or calls bound, so that no other phase has the
+/// same. `node` is that of the last of the phases.
+pub(crate) fn reads_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let (Some(place), Some((last, earlier))) = (node.get("read"), phases.sound.split_last()) else { return };
+    let Some(own) = observed(last) else { return };
+    let same = |other: &ObserveSpec| other.read == own.read && (other.is_marked() || own.is_marked());
+    let Some(other) = earlier.iter().find(|phase| observed(phase).is_some_and(same)) else { return };
+    let message = format!(
+        "phases `{}` and `{}` read the same lines, and nothing tells in which of them a line is written: marks and calls \
+         come by another way than lines",
+        other.name, last.name
+    );
+    let hint = "give each a pattern that matches its own lines only";
+    problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
 }
 
 /// Replicas start with a phase that the variant has, and that does not wait for them. `node` is the program's.

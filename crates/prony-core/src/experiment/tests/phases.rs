@@ -119,6 +119,22 @@ end = { settle = { quiet = "5" } }
 }
 
 #[test]
+fn lines_and_marks_whose_order_would_matter_are_refused() {
+    let of = |phases: &str| faults(&format!("[program.x]\ncommand = \"x\"\nruntime = \"node\"\n{phases}"));
+    let backwards = "[[phase]]\nname = \"a\"\nbegin = { line = 'go' }\nend = { mark = \"a\" }\n";
+    let pair = |first: &str, second: &str| {
+        let phase = |name: &str, keys: &str| format!("[[phase]]\nname = \"{name}\"\n{keys}read = 't (?<time>.)'\n");
+        format!("{}{}", phase("b", first), phase("c", second))
+    };
+    let (marks, call, line) = ("mark = \"m\"\n", "call = \"a.js#f\"\n", "begin = { line = 'go' }\n");
+    let said = [backwards.to_owned(), pair(marks, line), pair(line, call)].map(|phases| of(&phases)).join("\n--\n");
+    insta::assert_snapshot!(said, @"");
+    assert_eq!(of(&pair(line, "end = { line = 'x' }\n")), "no faults");
+    let forwards = backwards.replace("begin = { line", "begin = { mark").replace("end = { mark", "end = { line");
+    assert_eq!(of(&forwards), "no faults");
+}
+
+#[test]
 fn a_rest_that_cannot_come_is_refused() {
     let program = |keys: &str, settle: &str| {
         let phase = format!("[[phase]]\nname = \"a\"\n{keys}\nend = {{ settle = {{ {settle} }} }}\n");

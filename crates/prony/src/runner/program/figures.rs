@@ -102,6 +102,9 @@ impl Trial<'_> {
         for (key, number) in &tracked.told {
             readings.insert(MetricKeyText(*key), Reading::Measured(*number));
         }
+        for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
+            readings.insert(MetricKeyText(key), Reading::Missing(ambiguous()));
+        }
         let started = self.started_with(index);
         if !started.is_empty() {
             replicas::figures::whole(&mut readings, &tracked.told, started);
@@ -191,11 +194,10 @@ impl Trial<'_> {
     ) -> BTreeMap<String, Readings> {
         let tracked = &self.watched.tracker.phases[index];
         let took = ended.since(began).since(self.held.between(began, ended));
-        let wall = match (ended > began, tracked.unordered) {
-            (true, false) if took < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
-            (true, false) => Reading::Measured(nanos(took)),
-            (true, true) => Reading::Missing(older(tracked.lag)),
-            (false, _) => Reading::Missing(unordered(tracked.lag)),
+        let wall = match ended > began {
+            true if took < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
+            true => Reading::Measured(nanos(took)),
+            false => Reading::Missing(unordered(tracked.lag)),
         };
         set(readings, Metric::Wall, wall.clone());
         set(readings, Metric::Time, wall);
@@ -267,11 +269,9 @@ fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
 }
 
-/// Why a phase has no time whose begin and end came by two ways at once: it would be what prony took to read them.
-fn older(lag: Nanos) -> Why {
-    Why::Failed(format!(
-        "the line that ended it came with what began it, up to {lag} before both were read, and may be older"
-    ))
+/// Why a phase has no figure of those that its lines were to tell.
+fn ambiguous() -> Why {
+    Why::Failed("a line matched the `read` of this phase and that of another".to_owned())
 }
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
