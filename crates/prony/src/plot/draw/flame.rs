@@ -29,7 +29,12 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
             continue;
         }
         let title = format!("{}, phase {}", of.name, phase.name);
-        words.push(format!("{title}: {}{}, {}", of.record.profiler.name(), of.interval(), of.amount(phase, &selection)));
+        words.push(format!(
+            "{title}: {}{}, {}",
+            of.record.profiler.name(),
+            of.interval(),
+            of.amount(phase, &selection)
+        ));
         palette.add(&title, &selection);
         stacks.extend(folded(&selection, &title).lines().map(line));
     }
