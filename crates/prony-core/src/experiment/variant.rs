@@ -241,6 +241,7 @@ fn observed(context: &Context<'_>, levels: &Combination, frame: &Frame, problems
                 all.sound.push(phase);
                 order::ends_later(&filled, &all, frame, problems);
                 order::reads_alone(&filled, &all, problems);
+                order::suspends_alone(&filled, &all, problems);
             }
             None => all.at_fault.push(name),
         }

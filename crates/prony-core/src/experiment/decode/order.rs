@@ -36,6 +36,23 @@ impl Phases {
         observed(self.sound.iter().find(|phase| phase.name == name)?)
     }
 
+    /// Whether a phase has begun in any case when another ends.
+    fn has_begun(&self, phase: &ObserveSpec, ends: &ObserveSpec) -> bool {
+        let function = |trigger: &Option<Trigger>| match trigger {
+            Some(Trigger::Call(call) | Trigger::Invocation(call)) => Some(call.clone()),
+            _ => None,
+        };
+        let (begin, called) = (&phase.begin, function(&phase.begin));
+        let at_once = begin.is_none() || *begin == ends.begin;
+        let by_call = called.is_some() && (called == function(&ends.begin) || called == function(&ends.end));
+        // A phase comes after one that stands before it, so that this ends.
+        let before = || match &ends.begin {
+            Some(Trigger::After(name)) => self.observed(name).is_some_and(|ends| self.has_begun(phase, ends)),
+            _ => false,
+        };
+        at_once || by_call || before()
+    }
+
     /// What to do about a name that no phase has.
     fn hint(&self, name: &str) -> Option<String> {
         if self.left_out.iter().any(|other| other == name) {
@@ -110,6 +127,28 @@ pub(crate) fn reads_alone(node: &Node, phases: &Phases, problems: &mut Problems<
     );
     let hint = "give each a pattern that matches its own lines only";
     problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+}
+
+/// While `at_end` of a phase suspends the program no other phase is under way, as far as that is known: one that ends with
+/// the program and has begun by then would have the suspension inside it. `node` is that of the last of the phases.
+pub(crate) fn suspends_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let Some((last, earlier)) = phases.sound.split_last() else { return };
+    for other in earlier {
+        for (one, two) in [(last, other), (other, last)] {
+            let (Some(suspends), Some(open)) = (observed(one), observed(two)) else { continue };
+            if suspends.at_end.is_none() || open.end.is_some() || !phases.has_begun(open, suspends) {
+                continue;
+            }
+            let place = node.entry("at_end").map(|at_end| &at_end.key_span).filter(|_| one.name == last.name);
+            let place = place.or(node.get("name").map(|name| &name.span)).unwrap_or(&node.span);
+            let (by, open) = (&one.name, &two.name);
+            let message = format!(
+                "`at_end` of phase `{by}` suspends the program while phase `{open}` is under way, which would have no figures"
+            );
+            let hint = format!("let `{open}` end before, or measure the two in experiments of their own");
+            problems.add(Problem::new(place.clone(), message).hint(hint));
+        }
+    }
 }
 
 /// Replicas start with a phase that the variant has, and that does not wait for them. `node` is the program's.

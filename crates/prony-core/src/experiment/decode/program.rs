@@ -334,7 +334,8 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
     let line = node.get("begin").and_then(|begin| begin.entry("line"));
     let mark = node.get("end").and_then(|end| end.entry("mark"));
     if let (Some(_), Some(mark)) = (line, mark) {
-        let message = "the phase begins with a line and ends with a mark, whose order is not known: they come by two ways";
+        let message =
+            "the phase begins with a line and ends with a mark, whose order is not known: they come by two ways";
         let hint = "begin it with a mark too, `begin = { mark = \"NAME\" }`, or end it with a line";
         problems.add(via(&mark.node, Problem::new(mark.key_span.clone(), message).hint(hint)));
     }

@@ -18,6 +18,7 @@ pub mod span;
 pub mod stage;
 pub mod store;
 pub mod stream;
+pub mod suspension;
 pub mod threads;
 pub mod told;
 pub mod tracked;

@@ -194,6 +194,17 @@ impl Tracked {
         }
     }
 
+    /// Whether it was under way at an instant, for all that is known: its end may be earlier than noted.
+    pub fn was_open(&self, at: Nanos) -> bool {
+        match &self.calls {
+            Some(calls) => calls.was_open(at),
+            None => {
+                let ended = self.ended.is_some_and(|ended| ended.since(self.lag) <= at);
+                self.began.is_some_and(|began| began < at) && !ended
+            }
+        }
+    }
+
     /// Whether it began and ended.
     pub fn is_complete(&self) -> bool {
         self.ended.is_some() && !self.is_open()
