@@ -3,4 +3,4 @@
 set -eu
 cd "$(dirname "$0")"
 npm ci --ignore-scripts
-"${PRONY:-prony}" data --to osmchange --bytes 18MB --seed 2017 --output changeset.xml
+node changeset.js --bytes 18MB --seed 2017 --output changeset.xml

@@ -51,7 +51,6 @@ pub(crate) enum Purpose {
     Choice,
     ScanLength,
     Arrival,
-    Map,
 }
 
 /// A seed of its own for one purpose and one part of the work.

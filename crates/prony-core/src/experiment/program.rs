@@ -344,6 +344,15 @@ impl ObserveSpec {
         }
     }
 
+    /// Whether a mark or a call begins or ends it: these come by another way than lines, and nothing tells in which order
+    /// a line and a mark were written.
+    pub const fn is_marked(&self) -> bool {
+        const fn marked(trigger: Option<&Trigger>) -> bool {
+            matches!(trigger, Some(Trigger::Mark(_) | Trigger::Call(_) | Trigger::Invocation(_)))
+        }
+        marked(self.begin.as_ref()) || marked(self.end.as_ref())
+    }
+
     /// Whether the program is held where a call ends the phase.
     pub const fn holds(&self) -> bool {
         let called = matches!(self.end, Some(Trigger::Call(_) | Trigger::Invocation(_)));

@@ -31,6 +31,7 @@ const READING: f64 = 0.05;
 /// Every guard of programs; finds nothing in trials of stores.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let mut findings = unheard(record);
+    findings.extend(read_by_several(record));
     findings.extend(settled_unseen(record));
     findings.extend(late(record));
     findings.extend(flooded(record));
@@ -39,6 +40,7 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     findings.extend(lines_lost(record));
     findings.extend(read_rarely(record));
     findings.extend(went_on(record));
+    findings.extend(suspended_inside(record));
     findings.extend(died_aside(record));
     findings.extend(finalizers_not_run(record));
     findings.extend(store_not_found(record));
@@ -88,6 +90,20 @@ pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
         Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
     };
     names.map(finding).collect()
+}
+
+/// Lines matched the `read` of several phases, one of which marks or calls bound: nobody knows in which of them each was
+/// written.
+pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
+    let phases = record.effective["read_by_several"].as_array().filter(|phases| !phases.is_empty())?;
+    let names: Vec<&str> = phases.iter().filter_map(Value::as_str).collect();
+    let message = format!(
+        "a line matched the `read` of several phases, `{}`: the metrics that it names are missing in each of them",
+        names.join("`, `")
+    );
+    let hint =
+        "write patterns of which one alone matches each line: the order of lines and of marks or calls is not known";
+    Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
 }
 
 /// Phases that were noticed so late that what was counted in them is partly what went on beside them.
@@ -159,6 +175,20 @@ pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
     let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
     Some(Finding::of("hold_failed", Severity::Warning, message, hint))
+}
+
+/// Phases that were under way while `at_end` of another one suspended the program: they have no figures.
+pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
+    let all = record.conditions["probe"]["suspended_inside"].as_object().into_iter().flatten();
+    let finding = |(phase, by): (&String, &Value)| {
+        let by = by.as_str().unwrap_or_default();
+        let message =
+            format!("`at_end` of phase `{by}` suspended the program inside this phase, so that it has no figures");
+        let hint = "let the phase end before, or measure the two in experiments of their own";
+        let found = Finding::of("suspended_inside", Severity::Warning, message, hint).in_phase(phase);
+        found.with(json!({ "by": by }))
+    };
+    all.map(finding).collect()
 }
 
 /// External memory that was read while a program was held: what callbacks of finalizers would release is still in it.
@@ -361,11 +391,13 @@ pub(super) mod tests {
             "lines_lost": 3,
             "holds": [{ "by_itself": false, "fault": null }, { "by_itself": true, "went_on": "nobody answered" }],
             "deaths": [{ "pid": 1 }],
+            "suspended_inside": { "whole": "load" },
         } });
         let found = check(&trial);
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
-        assert_eq!(guards, ["probe_lines_lost", "hold_failed", "heap_full_aside"]);
+        assert_eq!(guards, ["probe_lines_lost", "hold_failed", "suspended_inside", "heap_full_aside"]);
         assert!(found[1].message.ends_with("nobody answered"));
+        assert!(found[2].message.starts_with("`at_end` of phase `load`") && found[2].phase.as_deref() == Some("whole"));
         trial.conditions = json!({ "probe": { "lines_lost": 0, "holds": [], "deaths": [] } });
         assert_eq!(check(&trial), []);
     }
@@ -431,12 +463,14 @@ pub(super) mod tests {
             "left_behind": 2,
             "strange_marks": ["x begin"],
             "heard_nothing": ["a"],
+            "read_by_several": ["b", "c"],
         });
         let found = check(&record(Outcome::TimedOut, effective));
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
-        assert_eq!(guards, ["read_nothing", "output_flooded", "left_behind", "strange_marks"]);
+        assert_eq!(guards, ["read_nothing", "read_by_several", "output_flooded", "left_behind", "strange_marks"]);
         assert_eq!(found[0].phase.as_deref(), Some("a"));
-        assert!(found[1].message.contains("67.1 MB"), "{}", found[1].message);
+        assert!(found[1].message.contains("several phases, `b`, `c`:"), "{}", found[1].message);
+        assert!(found[2].message.contains("67.1 MB"), "{}", found[2].message);
         let many = json!({ "strange_marks": ["x begin", "y end"], "strange_marks_in_all": 10_000 });
         let found = check(&record(Outcome::TimedOut, many));
         assert!(found[0].message.starts_with("10000 marks"), "those that were not kept count: {}", found[0].message);

@@ -75,7 +75,7 @@ enum Command {
     Report(report::ReportArgs),
     /// Judge a stored run again, or set two side by side
     Compare(compare::Arguments),
-    /// Write the data of an experiment, or a made-up street map, as a file
+    /// Write the records of an experiment as a file
     Data(data::Arguments),
     /// Draw a figure of a run as an SVG picture
     Plot(plot::PlotArgs),

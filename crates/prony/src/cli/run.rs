@@ -90,11 +90,6 @@ pub struct OverrideArguments {
 }
 
 impl OverrideArguments {
-    /// Whether nothing but a seed may have been given.
-    pub const fn only_a_seed(&self) -> bool {
-        self.set.is_empty() && self.only.is_empty() && self.blocks.is_none()
-    }
-
     /// As the checker takes them.
     ///
     /// # Errors

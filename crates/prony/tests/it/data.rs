@@ -11,20 +11,6 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn a_map_is_written_to_a_file_or_to_the_output() {
-    let dir = tempfile::tempdir().unwrap();
-    let told = prony(&dir, &["--to", "osmchange", "--elements", "1_000", "--changeset", "{C}", "-o", "a.xml"]);
-    assert!(told.status.success() && told.stdout.is_empty(), "{}", text(&told.stderr));
-    assert!(text(&told.stderr).contains("1000 elements, of which 880 nodes, 110 ways, 10 relations"));
-    let file = std::fs::read_to_string(dir.path().join("a.xml")).unwrap();
-    assert_eq!(file.matches("changeset=\"{C}\"").count(), 1_000);
-    let sized = prony(&dir, &["--to", "osmchange", "--bytes", "50 kB", "--seed", "0"]);
-    assert!((50_000..54_000).contains(&sized.stdout.len()), "{}", sized.stdout.len());
-    let other = prony(&dir, &["--to", "osmchange", "--bytes", "50 kB", "--seed", "1"]);
-    assert_ne!(sized.stdout, other.stdout);
-}
-
-#[test]
 fn the_records_of_an_experiment_are_written_and_only_one_set_of_them() {
     let dir = tempfile::tempdir().unwrap();
     let file = "[factors]\nrecords = [3, 5]\n[store]\nengine = \"memory\"\n[data]\nrecords = \"{records}\"\n\
@@ -45,16 +31,15 @@ fn the_records_of_an_experiment_are_written_and_only_one_set_of_them() {
 }
 
 #[test]
-fn options_that_mean_nothing_together_are_refused() {
+fn wrong_options_and_files_without_records_are_refused() {
     let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("e.toml"), "[program.x]\ncommand = \"true\"\n").unwrap();
     for args in [
-        &["--to", "osmchange"][..],
-        &["--to", "osmchange", "--bytes", "1kB", "--set", "a=b"],
-        &["--to", "ndjson"],
-        &["e.toml", "--to", "ndjson", "--bytes", "1kB"],
-        &["--to", "osmchange", "--bytes", "1kB", "--elements", "5"],
-        &["--to", "osmchange", "--bytes", "much"],
-        &["--to", "osmchange", "--bytes", "1kB", "-o", "no/such/folder"],
+        &["--to", "ndjson"][..],
+        &["e.toml", "--to", "ndjson"],
+        &["e.toml", "--to", "xml"],
+        &["e.toml", "--to", "ndjson", "--records", "many"],
+        &["e.toml", "--to", "ndjson", "-o", "no/such/folder"],
     ] {
         let output = prony(&dir, args);
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{args:?}");

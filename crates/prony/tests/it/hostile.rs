@@ -185,7 +185,6 @@ const READING: &[&str] = &[
     "engines",
     "engines memory --json",
     "data e.toml --to csv",
-    "data --to osmchange --elements 10",
     "--help",
     "--version",
 ];

@@ -29,6 +29,7 @@ mod results_speed;
 mod results_store;
 mod run;
 mod runtimes;
+mod scripts;
 mod search;
 mod stores;
 mod synthetic;

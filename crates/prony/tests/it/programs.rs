@@ -227,7 +227,7 @@ fn lines_and_marks_make_phases() {
     );
     let phases = "[[phase]]\nname = \"load\"\nbegin = { line = '^loading$' }\nend = { line = '^loaded' }\n\
                   read = '(?<time>[\\d.]+)s - (?<operations>[\\d,]+)'\n[[phase]]\nname = \"work\"\n\
-                  [[phase]]\nname = \"never\"\n[[phase]]\nname = \"open\"\nbegin = { line = 'over' }\nend = { mark = \"x\" }\n";
+                  [[phase]]\nname = \"never\"\n[[phase]]\nname = \"open\"\nbegin = { line = 'over' }\nend = { line = \"x\" }\n";
     let trial = bench.trial(&format!("{}{phases}", shell(&script)));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let completions: Vec<Completion> = trial.phases.iter().map(|phase| phase.completion).collect();
@@ -373,6 +373,23 @@ fn a_line_between_two_marks_is_in_their_phase_however_late_prony_reads() {
     for (name, n) in [("a", 1.0), ("b", 2.0), ("c", 3.0)] {
         assert_eq!(amount(&trial, name, Metric::Operations), n, "{name}");
     }
+}
+
+#[test]
+fn lines_that_several_marked_phases_match_are_a_finding_and_no_figures() {
+    let bench = Bench::new();
+    let phases = "[[phase]]\nname = \"a\"\nmark = \"a\"\nread = '^a (?<operations>[0-9]+)'\n\
+                  [[phase]]\nname = \"all\"\nread = ' (?<rows>[0-9]+)'\n\
+                  [[phase]]\nname = \"b\"\nmark = \"b\"\nread = '^b:(?<operations>[0-9]+)'\n";
+    let script = "exec 3>>$PRONY_MARKS; echo 'a begin' >&3; echo 'a 1'; echo 'a end' >&3; \
+                  echo 'b begin' >&3; echo 'b:2'; echo 'b end' >&3; echo 'c 3'";
+    let trial = bench.trial(&format!("{}{phases}", shell(script)));
+    assert_eq!(guards(&trial), ["read_by_several"], "{:?}", trial.findings);
+    assert!(trial.findings.iter().any(|finding| finding.message.contains("`a`, `all`")), "{:?}", trial.findings);
+    for (phase, metric) in [("a", Metric::Operations), ("all", Metric::Rows)] {
+        assert_eq!(reading(&trial, phase, MetricKey::amount(metric)), None, "{phase}");
+    }
+    assert_eq!((amount(&trial, "b", Metric::Operations), trial.phases[1].answer.clone()), (2.0, None));
 }
 
 /// The child has ended long before a sample may have seen it; its parent has waited for it, and lives on.

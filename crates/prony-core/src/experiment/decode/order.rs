@@ -33,10 +33,24 @@ impl Phases {
     }
 
     fn observed(&self, name: &str) -> Option<&ObserveSpec> {
-        match &self.sound.iter().find(|phase| phase.name == name)?.action {
-            Action::Observe(observe) => Some(observe),
+        observed(self.sound.iter().find(|phase| phase.name == name)?)
+    }
+
+    /// Whether a phase has begun in any case when another ends.
+    fn has_begun(&self, phase: &ObserveSpec, ends: &ObserveSpec) -> bool {
+        let function = |trigger: &Option<Trigger>| match trigger {
+            Some(Trigger::Call(call) | Trigger::Invocation(call)) => Some(call.clone()),
             _ => None,
-        }
+        };
+        let (begin, called) = (&phase.begin, function(&phase.begin));
+        let at_once = begin.is_none() || *begin == ends.begin;
+        let by_call = called.is_some() && (called == function(&ends.begin) || called == function(&ends.end));
+        // A phase comes after one that stands before it, so that this ends.
+        let before = || match &ends.begin {
+            Some(Trigger::After(name)) => self.observed(name).is_some_and(|ends| self.has_begun(phase, ends)),
+            _ => false,
+        };
+        at_once || by_call || before()
     }
 
     /// What to do about a name that no phase has.
@@ -66,6 +80,13 @@ impl Phases {
     }
 }
 
+fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
+    match &phase.action {
+        Action::Observe(observe) => Some(observe),
+        _ => None,
+    }
+}
+
 /// A phase that begins where another ends names one that stands before it, and that does not end with the program.
 pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>) {
     let Some(place) = node.get("begin").and_then(|begin| begin.get("after")) else { return };
@@ -89,6 +110,44 @@ pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: 
         let message = format!("phase `{}` begins when the replicas have ended, so that this never ends it", phase.name);
         let hint = "let it end with a line, a mark, when it has settled, or with the program";
         problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+    }
+}
+
+/// Nothing but its `read` tells which lines are those of a phase that marks or calls bound, so that no other phase has the
+/// same. `node` is that of the last of the phases.
+pub(crate) fn reads_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let (Some(place), Some((last, earlier))) = (node.get("read"), phases.sound.split_last()) else { return };
+    let Some(own) = observed(last) else { return };
+    let same = |other: &ObserveSpec| other.read == own.read && (other.is_marked() || own.is_marked());
+    let Some(other) = earlier.iter().find(|phase| observed(phase).is_some_and(same)) else { return };
+    let message = format!(
+        "phases `{}` and `{}` read the same lines, and nothing tells in which of them a line is written: marks and calls \
+         come by another way than lines",
+        other.name, last.name
+    );
+    let hint = "give each a pattern that matches its own lines only";
+    problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+}
+
+/// While `at_end` of a phase suspends the program no other phase is under way, as far as that is known: one that ends with
+/// the program and has begun by then would have the suspension inside it. `node` is that of the last of the phases.
+pub(crate) fn suspends_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let Some((last, earlier)) = phases.sound.split_last() else { return };
+    for other in earlier {
+        for (one, two) in [(last, other), (other, last)] {
+            let (Some(suspends), Some(open)) = (observed(one), observed(two)) else { continue };
+            if suspends.at_end.is_none() || open.end.is_some() || !phases.has_begun(open, suspends) {
+                continue;
+            }
+            let place = node.entry("at_end").map(|at_end| &at_end.key_span).filter(|_| one.name == last.name);
+            let place = place.or(node.get("name").map(|name| &name.span)).unwrap_or(&node.span);
+            let (by, open) = (&one.name, &two.name);
+            let message = format!(
+                "`at_end` of phase `{by}` suspends the program while phase `{open}` is under way, which would have no figures"
+            );
+            let hint = format!("let `{open}` end before, or measure the two in experiments of their own");
+            problems.add(Problem::new(place.clone(), message).hint(hint));
+        }
     }
 }
 

@@ -339,6 +339,14 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
         let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases of them";
         problems.add(Problem::new(call.key_span.clone(), message).hint(hint));
     }
+    let line = node.get("begin").and_then(|begin| begin.entry("line"));
+    let mark = node.get("end").and_then(|end| end.entry("mark"));
+    if let (Some(_), Some(mark)) = (line, mark) {
+        let message =
+            "the phase begins with a line and ends with a mark, whose order is not known: they come by two ways";
+        let hint = "begin it with a mark too, `begin = { mark = \"NAME\" }`, or end it with a line";
+        problems.add(via(&mark.node, Problem::new(mark.key_span.clone(), message).hint(hint)));
+    }
     let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
     if let (Some(at_end), None) = (node.entry("at_end"), called) {
         let problem = Problem::new(at_end.key_span.clone(), "`at_end` holds the program at the end of a `call`");

@@ -287,7 +287,7 @@ static OBSERVED: [Field; 7] = [
         Shape::Table(&AT_END),
         "it goes on",
         "The program is held at the end of each invocation of `call`, or of the one that is the phase's `end`, while this \
-         is done; then its memory is read.",
+         is done; then its memory is read. Another phase that is under way then has no figures.",
     ),
     optional(
         "read",
@@ -296,7 +296,8 @@ static OBSERVED: [Field; 7] = [
         "A pattern whose named groups become readings: `(?<time>[0-9.]+)s - (?<operations>[0-9]+)`. A group is named by \
          a metric, full stops as underscores, with a unit behind where it has another: `time_ms`. `digest` is text that \
          stands for what the program answered: variants that are compared must agree on it, and on `rows`. The last \
-         line of the phase that matches counts.",
+         line of the phase that matches counts. Where marks or calls bound the phase, no line may match the `read` of \
+         another phase too.",
     ),
     optional(
         "then",

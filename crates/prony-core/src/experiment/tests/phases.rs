@@ -119,6 +119,49 @@ end = { settle = { quiet = "5" } }
 }
 
 #[test]
+fn lines_and_marks_whose_order_would_matter_are_refused() {
+    let of = |phases: &str| faults(&format!("[program.x]\ncommand = \"x\"\nruntime = \"node\"\n{phases}"));
+    let backwards = "[[phase]]\nname = \"a\"\nbegin = { line = 'go' }\nend = { mark = \"a\" }\n";
+    let pair = |first: &str, second: &str| {
+        let phase = |name: &str, keys: &str| format!("[[phase]]\nname = \"{name}\"\n{keys}read = 't (?<time>.)'\n");
+        format!("{}{}", phase("b", first), phase("c", second))
+    };
+    let (marks, call, line) = ("mark = \"m\"\n", "call = \"a.js#f\"\n", "begin = { line = 'go' }\n");
+    let said = [backwards.to_owned(), pair(marks, line), pair(line, call)].map(|phases| of(&phases)).join("\n--\n");
+    insta::assert_snapshot!(said, @"");
+    assert_eq!(of(&pair(line, "end = { line = 'x' }\n")), "no faults");
+    let forwards = backwards.replace("begin = { line", "begin = { mark").replace("end = { mark", "end = { line");
+    assert_eq!(of(&forwards), "no faults");
+}
+
+#[test]
+fn a_suspension_inside_a_phase_that_ends_with_the_program_is_refused() {
+    let of = |phases: &[&str]| {
+        let phases = phases.concat().replace("[[", "\n[[").replace("; ", "\n");
+        faults(&format!("[program.x]\ncommand = \"x\"\nruntime = \"node\"{phases}\n"))
+    };
+    let suspends = "[[phase]]; name = \"f\"; call = \"a.js#f\"; at_end = { collect = true }";
+    let named = |keys: &str| format!("[[phase]]; name = \"o\"; {keys}");
+    let whole = named("timed = true; begin = { call = \"a.js#f\" }");
+    let later =
+        "[[phase]]; name = \"g\"; begin = { after = \"o\" }; end = { call = \"a.js#g\" }; at_end = { wait = \"1 s\" }";
+    let first = named("begin = { call = \"a.js#h\" }; end = { line = 'x' }");
+    let chain = [&first, "[[phase]]; name = \"w\"; begin = { call = \"a.js#h\" }", later];
+    let said = [of(&[&whole, suspends]), of(&[suspends, &whole]), of(&chain)].join("\n--\n");
+    insta::assert_snapshot!(said, @"");
+    for other in [
+        "begin = { after = \"f\" }",
+        "begin = { call = \"a.js#g\" }",
+        "begin = { line = 'go' }",
+        "begin = { call = \"a.js#f\" }; end = { line = 'x' }",
+        "call = \"a.js#outer\"; at_end = { wait = \"1 s\" }",
+    ] {
+        assert_eq!(of(&[suspends, &named(other)]), "no faults", "{other}");
+    }
+    assert_eq!(of(&["[[phase]]; name = \"f\"; call = \"a.js#f\"; then = \"stop\"", &whole]), "no faults");
+}
+
+#[test]
 fn a_rest_that_cannot_come_is_refused() {
     let program = |keys: &str, settle: &str| {
         let phase = format!("[[phase]]\nname = \"a\"\n{keys}\nend = {{ settle = {{ {settle} }} }}\n");

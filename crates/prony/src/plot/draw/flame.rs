@@ -1,33 +1,27 @@
-//! Flame graphs: of each profiled variant the phase in which the most time was sampled, calls below their callers.
+//! Flame graphs: of each profiled variant the phase in which the most time was sampled, calls below their callers. The
+//! crate `inferno` draws them from the folded stacks that `prony profile --format folded` writes.
 
-use std::cmp::Reverse;
+use std::io;
 
-use prony_core::profile::{Flame, FlameNode, Selection, What};
+use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, parse_hex_color};
+use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
+use prony_core::profile::{Selection, folded};
 
 use super::Canvas;
 use super::look::nth;
-use super::svg::{SOFT, Svg, Type, fitted};
+use super::svg::{SOFT, shown};
 use crate::error::Error;
-use crate::profiles::{VariantProfile, load, others};
+use crate::profiles::load;
 
-const MARGIN: f64 = 16.0;
-const ROW: f64 = 17.0;
-/// Rows of a graph, at most.
-const DEEPEST: usize = 40;
 /// Narrower calls are left out, in pixels.
 const NARROWEST: f64 = 1.5;
 
-/// A call with its place: left edge and row.
-struct Placed<'f> {
-    node: &'f FlameNode,
-    left: f64,
-    row: usize,
-}
+const WHITE: Color = Color { r: 255, g: 255, b: 255 };
 
 /// The picture; `None` where nothing was sampled.
 pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error> {
     let profiles = load(canvas.source.database, canvas.source.data, |_| true)?;
-    let (mut svg, mut y, mut words) = (Svg::default(), MARGIN, Vec::new());
+    let (mut stacks, mut words, mut palette) = (Vec::new(), Vec::new(), Palette::default());
     for of in &profiles {
         let sampled = of.phases.iter().filter_map(|phase| Some((phase, of.samples_of(phase)?)));
         let Some((phase, selection)) = sampled.max_by_key(|(_, selection)| selection.busy) else { continue };
@@ -35,92 +29,104 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
             continue;
         }
         let title = format!("{}, phase {}", of.name, phase.name);
-        words.push(format!("{title}: {}", of.amount(phase, &selection)));
-        y = one(&mut svg, canvas.width, y, &title, of, &selection);
+        words.push(format!(
+            "{title}: {}{}, {}",
+            of.record.profiler.name(),
+            of.interval(),
+            of.amount(phase, &selection)
+        ));
+        palette.add(&title, &selection);
+        stacks.extend(folded(&selection, &title).lines().map(line));
     }
     if words.is_empty() {
         return Ok(None);
     }
-    Ok(Some(svg.finish(canvas.width, y, "Where the time goes", &words.join("; "))))
+    let failed = |source| Error::Write { what: "the flame graph".to_owned(), source };
+    picture(&stacks, &words.join("; "), palette, canvas.width).map(Some).map_err(failed)
 }
 
-/// Draws one graph; returns where the next may begin.
-fn one(svg: &mut Svg, width: f64, top: f64, title: &str, of: &VariantProfile, selection: &Selection<'_>) -> f64 {
-    let inner = width - 2.0 * MARGIN;
-    let below = format!("{}{}, {}", of.record.profiler.name(), of.interval(), selection.busy);
-    svg.text((MARGIN, top + 14.0), Type { bold: true, size: 14.0, ..Type::default() }, &fitted(title, inner, 14.0));
-    svg.text((MARGIN, top + 32.0), Type { fill: SOFT, ..Type::default() }, &fitted(&below, inner, 12.0));
-    let flame = Flame::of(selection, NARROWEST / inner);
-    let packages = selection.times().packages;
-    let scale = inner / selection.busy.as_nanos().max(1) as f64;
-    let mut rows = 0;
-    for Placed { node, left, row } in places(&flame) {
-        rows = rows.max(row + 1);
-        let at = (MARGIN + left * scale, top + 42.0 + row as f64 * ROW);
-        let wide = node.total.as_nanos() as f64 * scale;
-        let (text, colour) = match node.what {
-            What::Thread(thread) => (selection.profile.thread_name(thread), SOFT),
-            What::Others(threads) => (others(threads), SOFT),
-            What::Function(function) => {
-                let function = &selection.profile.functions[function];
-                let rank = packages.iter().position(|share| share.of == function.package);
-                (function.name.clone(), nth(rank.unwrap_or_default()).colour)
-            }
-        };
-        svg.rect(at, (wide - 0.6, ROW - 1.0), colour, 0.3);
-        if wide > 40.0 {
-            svg.text(
-                (at.0 + 3.0, at.1 + 12.0),
-                Type { size: 11.0, ..Type::default() },
-                &fitted(&text, wide - 4.0, 11.0),
-            );
-        }
-    }
-    top + 42.0 + rows as f64 * ROW + 2.0 * MARGIN
+fn picture(stacks: &[String], below: &str, mut palette: Palette, width: f64) -> io::Result<String> {
+    let mut options = Options::default();
+    options.title = "Where the time goes".to_owned();
+    options.subtitle = Some(below.chars().filter_map(shown).collect());
+    options.count_name = "us".to_owned();
+    options.image_width = Some(width as usize);
+    options.min_width = 100.0 * NARROWEST / width;
+    options.direction = Direction::Inverted;
+    options.text_truncate_direction = TextTruncateDirection::Right;
+    options.bgcolors = Some(BackgroundColor::Flat(WHITE));
+    options.deterministic = true;
+    options.palette_map = Some(&mut palette.colours);
+    let mut svg = Vec::new();
+    from_lines(&mut options, stacks.iter().map(String::as_str), &mut svg)?;
+    String::from_utf8(svg).map_err(io::Error::other)
 }
 
-/// Where each call lies, in nanoseconds from the left; of those side by side, the one with the most time first.
-fn places(flame: &Flame) -> Vec<Placed<'_>> {
-    let mut children: Vec<Vec<usize>> = vec![Vec::new(); flame.nodes.len()];
-    let mut roots = Vec::new();
-    for (at, node) in flame.nodes.iter().enumerate() {
-        node.parent.map_or(&mut roots, |parent| &mut children[parent]).push(at);
-    }
-    let mut placed = Vec::new();
-    let mut open = vec![(roots, 0.0, 0)];
-    while let Some((mut siblings, mut left, row)) = open.pop() {
-        siblings.sort_by_key(|at| Reverse(flame.nodes[*at].total));
-        for at in siblings {
-            let node = &flame.nodes[at];
-            if row + 1 < DEEPEST {
-                open.push((std::mem::take(&mut children[at]), left, row + 1));
+/// A folded stack whose names have no blanks: a name that ends in a blank and a number would be read as a second count.
+fn line(stack: &str) -> String {
+    let (calls, time) = stack.rsplit_once(' ').unwrap_or((stack, ""));
+    format!("{} {time}", name(calls))
+}
+
+/// A name as it stands in the picture.
+fn name(text: &str) -> String {
+    text.chars().filter_map(shown).map(|c| if c == ' ' { '\u{a0}' } else { c }).collect()
+}
+
+/// Colours of functions by their package, the packages with the most time first; variants and threads are grey.
+#[derive(Default)]
+struct Palette {
+    packages: Vec<String>,
+    colours: PaletteMap,
+}
+
+impl Palette {
+    fn add(&mut self, title: &str, selection: &Selection<'_>) {
+        let profile = selection.profile;
+        let threads = selection.threads().into_iter().map(|thread| profile.thread_name(thread));
+        for grey in threads.chain([String::new(), title.to_owned()]) {
+            self.insert(&grey, SOFT);
+        }
+        for share in selection.times().packages {
+            if !self.packages.contains(&profile.packages[share.of]) {
+                self.packages.push(profile.packages[share.of].clone());
             }
-            placed.push(Placed { node, left, row });
-            left += node.total.as_nanos() as f64;
+        }
+        for function in &profile.functions {
+            let rank = self.packages.iter().position(|package| *package == profile.packages[function.package]);
+            self.insert(&function.label(), rank.map_or(SOFT, |rank| nth(rank).colour));
         }
     }
-    placed
+
+    /// The name is that which [`folded`] makes of it.
+    fn insert(&mut self, text: &str, colour: &str) {
+        if let Some(colour) = parse_hex_color(colour) {
+            self.colours.insert(name(&text.replace(';', ":")), pale(colour));
+        }
+    }
+}
+
+/// Three tenths of a colour on white, so that text on it is legible.
+fn pale(colour: Color) -> Color {
+    let channel = |c: u8| 255 - ((255 - u16::from(c)) * 3 / 10) as u8;
+    Color { r: channel(colour.r), g: channel(colour.g), b: channel(colour.b) }
 }
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::Nanos;
-
     use super::*;
 
     #[test]
-    fn calls_lie_within_their_callers_and_beside_each_other() {
-        let node = |parent, total| FlameNode {
-            parent,
-            what: What::Function(0),
-            total: Nanos::from_nanos(total),
-            own: Nanos::ZERO,
-        };
-        let nodes = vec![node(None, 100), node(Some(0), 30), node(Some(0), 60), node(Some(2), 10), node(None, 5)];
-        let flame = Flame { nodes, left_out: 0 };
-        let mut found: Vec<(u64, f64, usize)> =
-            places(&flame).iter().map(|p| (p.node.total.as_nanos(), p.left, p.row)).collect();
-        found.sort_by_key(|(total, ..)| Reverse(*total));
-        assert_eq!(found, [(100, 0.0, 0), (60, 0.0, 1), (30, 60.0, 1), (10, 0.0, 2), (5, 100.0, 0)]);
+    fn calls_have_their_time_whatever_their_names_are() {
+        let stacks = ["a;get 1 30", "a;\u{202e}b 60", "a 10"].map(line);
+        let svg = picture(&stacks, "x < y", Palette::default(), 800.0).unwrap();
+        for text in ["a (100 us, 100.00%)", "get\u{a0}1 (30 us, 30.00%)", "<title>b (60 us, 60.00%)", "x &lt; y"] {
+            assert!(svg.contains(text), "{text}: {svg}");
+        }
+    }
+
+    #[test]
+    fn colours_are_paler_and_not_white() {
+        assert_eq!(pale(Color { r: 0, g: 114, b: 255 }), Color { r: 179, g: 213, b: 255 });
     }
 }

@@ -163,18 +163,25 @@ fn n(value: f64) -> f64 {
 /// A text for XML; what XML cannot hold is left out.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in text.chars().filter_map(shown) {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            '\t' | '\n' => out.push(' '),
-            c if is_unsafe(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {}
             c => out.push(c),
         }
     }
     out
+}
+
+/// A character as pictures show it; `None` for those that XML does not allow or that change the direction of text.
+pub(super) fn shown(c: char) -> Option<char> {
+    match c {
+        '\t' | '\n' => Some(' '),
+        c if is_unsafe(c) || matches!(c, '\u{fffe}' | '\u{ffff}') => None,
+        c => Some(c),
+    }
 }
 
 /// The text cut to about so many pixels at a size.

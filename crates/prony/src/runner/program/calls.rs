@@ -39,6 +39,12 @@ impl Calls {
         self.under_way() > 0
     }
 
+    /// Whether any that was told one by one was under way at an instant.
+    pub fn was_open(&self, at: Nanos) -> bool {
+        let still = self.is_open() && self.since < at;
+        still || self.inside.iter().any(|(from, to)| *from < at && at < *to)
+    }
+
     /// One begins in a thread that had `open` under way.
     pub fn begin(&mut self, source: Source, at: Nanos, open: u64) {
         if self.is_open() {

@@ -21,6 +21,7 @@ use super::others;
 use super::replicas::{self, Ran, Replicated};
 use super::settling;
 use super::span::{self, Span};
+use super::suspension;
 use super::tracked::Tracked;
 use super::watch::Watched;
 use crate::runner::assemble::{self, Readings, not_reached, rate_of_told, set};
@@ -41,7 +42,7 @@ pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries]
     let held = held_times(watched);
     let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
     let shared = times(watched, |hold| others::went_on(watched, hold));
-    let trial = Trial { watched, series: &running, seen: series, held: &held, shared: &shared, silent };
+    let trial = Trial { specs, watched, series: &running, seen: series, held: &held, shared: &shared, silent };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }
 
@@ -54,6 +55,7 @@ fn without_holds(process: &ProcessSeries, held: &HeldTimes) -> ProcessSeries {
 
 /// What all phases of a trial have in common.
 struct Trial<'a> {
+    specs: &'a [PhaseSpec],
     watched: &'a Watched,
     /// Samples by a clock that stands still while the program is held.
     series: &'a [ProcessSeries],
@@ -90,7 +92,7 @@ impl Trial<'_> {
         let took = ended.since(began).since(self.held.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
         let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (took, late));
-        let roles = self.times(spec, index, (began, ended), &mut readings);
+        let mut roles = self.times(spec, index, (began, ended), &mut readings);
         set(&mut readings, Metric::Lag, Reading::Measured(nanos(late)));
         if !watched.holds.is_empty() {
             let over = hold.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
@@ -101,19 +103,28 @@ impl Trial<'_> {
             unclear(&mut readings, tracked.calls.is_none());
             processes.values_mut().for_each(|readings| unclear(readings, false));
         }
+        let mut instances = self.heaps((began, ended), hold, unread.as_ref());
+        if took < tracked.lag {
+            instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
+        }
+        let suspended = suspension::inside(self.specs, watched, index).map(suspension::why);
+        if let Some(why) = &suspended {
+            let kept = |key: MetricKey| matches!(key.metric, Metric::Lag | Metric::Held);
+            let parts = processes.values_mut().chain(roles.values_mut()).chain(instances.values_mut());
+            parts.chain([&mut readings]).for_each(|readings| without(readings, kept, why));
+        }
         // What its lines told of it is its own account.
         for (key, number) in &tracked.told {
             readings.insert(MetricKeyText(*key), Reading::Measured(*number));
+        }
+        for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
+            readings.insert(MetricKeyText(key), Reading::Missing(ambiguous()));
         }
         let started = self.started_with(index);
         if !started.is_empty() {
             replicas::figures::whole(&mut readings, &tracked.told, started);
         }
         rate_of_told(&mut readings);
-        let mut instances = self.heaps((began, ended), hold, unread.as_ref());
-        if took < tracked.lag {
-            instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
-        }
         let whole = instances.entry(String::new()).or_default();
         readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
         let pss = watched.replicas.looks.pss.as_ref();
@@ -127,7 +138,7 @@ impl Trial<'_> {
             begin: Some(began),
             end: Some(ended),
             readings: instances,
-            histograms: histograms.into_iter().flatten().collect(),
+            histograms: histograms.into_iter().flatten().filter(|_| suspended.is_none()).collect(),
             answer: answer(tracked).or_else(|| replicas::figures::answer(started)),
             ..not_reached(spec)
         };
@@ -195,11 +206,10 @@ impl Trial<'_> {
     ) -> BTreeMap<String, Readings> {
         let tracked = &self.watched.tracker.phases[index];
         let took = ended.since(began).since(self.held.between(began, ended));
-        let wall = match (ended > began, tracked.unordered) {
-            (true, false) if took < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
-            (true, false) => Reading::Measured(nanos(took)),
-            (true, true) => Reading::Missing(older(tracked.lag)),
-            (false, _) => Reading::Missing(unordered(tracked.lag)),
+        let wall = match ended > began {
+            true if took < tracked.lag => Reading::Missing(shorter(took, tracked.lag)),
+            true => Reading::Measured(nanos(took)),
+            false => Reading::Missing(unordered(tracked.lag)),
         };
         set(readings, Metric::Wall, wall.clone());
         set(readings, Metric::Time, wall);
@@ -278,11 +288,9 @@ fn unordered(lag: Nanos) -> Why {
     Why::Failed(format!("it had ended when its begin was noticed, which was up to {lag} late"))
 }
 
-/// Why a phase has no time whose begin and end came by two ways at once: it would be what prony took to read them.
-fn older(lag: Nanos) -> Why {
-    Why::Failed(format!(
-        "the line that ended it came with what began it, up to {lag} before both were read, and may be older"
-    ))
+/// Why a phase has no figure of those that its lines were to tell.
+fn ambiguous() -> Why {
+    Why::Failed("a line matched the `read` of this phase and that of another".to_owned())
 }
 
 /// Takes away what a hold of one thread made of other threads' time; `timed` is whether `time` is the wall's.
@@ -329,6 +337,7 @@ mod tests {
     use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
     use prony_core::experiment::spec::{Action, SettleSpec};
     use prony_core::units::{Bytes, Fraction};
+    use prony_probe::runtime::ProbeLine;
     use prony_probe::settle::SettleResult;
 
     use super::super::functions::Part;
@@ -414,16 +423,20 @@ mod tests {
         assert!(matches!(of(&ended, Metric::Time), Reading::Missing(Why::Failed(why)) if why.contains("ended before")));
     }
 
+    /// The end of an invocation, which has its own time.
+    fn ends(at: u64) -> ProbeLine {
+        line_of(7, 0, at, r#""probe":"end","call":"p","n":1,"open":0,"ok":true,"took":5"#)
+    }
+
     #[test]
     fn what_ended_before_its_begin_was_noticed_took_no_zero() {
         let mut line = spec("p");
         let Action::Observe(observe) = &mut line.action else { unreachable!() };
-        observe.begin = Some(Trigger::Line("go".into()));
+        (observe.begin, observe.end) = (Some(Trigger::Line("go".into())), Some(Trigger::Invocation("f".into())));
         let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(120, 50, &[7])], vec![]);
         watched.tracker = Tracker::new(std::slice::from_ref(&line));
         watched.tracker.happened(Happened::Line("go"), ms(100), ms(30));
-        let end = Mark { at: Some(ms(90)), ..Mark::parse("p end").unwrap() };
-        watched.tracker.happened(Happened::Mark(&end), ms(90), ms(30));
+        watched.tracker.invoked(0, Part::End, &ends(90));
         (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
         let record = super::observed(&[line], &watched, &[], &Why::NotApplicable).remove(0).phase;
         for metric in [Metric::Wall, Metric::Time] {
@@ -438,13 +451,13 @@ mod tests {
     fn begun_by_a_line(end: u64) -> PhaseRecord {
         let mut line = spec("p");
         let Action::Observe(observe) = &mut line.action else { unreachable!() };
-        (observe.begin, observe.read) = (Some(Trigger::Line("go".into())), Some(r"(?<operations>\d+)".into()));
+        (observe.begin, observe.end) = (Some(Trigger::Line("go".into())), Some(Trigger::Invocation("f".into())));
+        observe.read = Some(r"(?<operations>\d+)".into());
         let edges = vec![edge(0, 0, &[7]), edge(111, 10, &[7]), edge(end, 50, &[7]), edge(500, 0, &[])];
         let mut watched = watched(edges, vec![]);
         watched.tracker = Tracker::new(std::slice::from_ref(&line));
         watched.tracker.happened(Happened::Line("go 5"), ms(110), ms(30));
-        let mark = Mark { at: Some(ms(end)), ..Mark::parse("p end").unwrap() };
-        watched.tracker.happened(Happened::Mark(&mark), ms(end), Nanos::ZERO);
+        watched.tracker.invoked(0, Part::End, &ends(end));
         (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
         super::observed(&[line], &watched, &[], &Why::NotApplicable).remove(0).phase
     }
@@ -483,33 +496,6 @@ mod tests {
         assert!(matches!(of(Metric::Cpu), Reading::Missing(Why::Failed(why)) if why.contains("took 20")));
     }
 
-    #[test]
-    fn what_a_line_ended_that_may_be_older_than_its_begin_has_no_time() {
-        let mut marked = spec("p");
-        let Action::Observe(observe) = &mut marked.action else { unreachable!() };
-        observe.end = Some(Trigger::Line("done".into()));
-        let wall = |read_between: bool| {
-            let mut watched = watched(vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(142, 50, &[7])], vec![]);
-            watched.tracker = Tracker::new(std::slice::from_ref(&marked));
-            watched.tracker.happened(Happened::Mark(&Mark::parse("p begin").unwrap()), ms(100), ms(30));
-            if read_between {
-                watched.tracker.lines_read();
-            }
-            watched.tracker.happened(Happened::Line("done"), ms(141), ms(30));
-            (watched.begin, watched.end) = (vec![Some(1)], vec![Some(2)]);
-            let record =
-                super::observed(std::slice::from_ref(&marked), &watched, &[], &Why::NotApplicable).remove(0).phase;
-            [Metric::Wall, Metric::Time].map(|metric| record.reading(MetricKey::amount(metric)).cloned().unwrap())
-        };
-        assert_eq!(wall(true), [Reading::Measured(41e6), Reading::Measured(41e6)]);
-        for reading in wall(false) {
-            assert!(
-                matches!(&reading, Reading::Missing(Why::Failed(why)) if why.contains("may be older")),
-                "{reading:?}"
-            );
-        }
-    }
-
     fn amounts(record: &PhaseRecord) -> BTreeMap<&'static str, Option<f64>> {
         let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Held];
         let of = |metric: Metric| record.reading(MetricKey::amount(metric)).and_then(|found| found.measured().copied());
@@ -540,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_in_which_others_worked_leaves_no_figure_of_the_phase_around_it() {
+    fn a_hold_in_which_others_worked_leaves_no_figure_of_the_phase_that_has_it_inside() {
         let records = records(800);
         let around = amounts(&records[0]);
         let missing: Vec<&str> = around.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
@@ -632,7 +618,7 @@ mod tests {
             watched.tracker = Tracker::new(std::slice::from_ref(&spec));
             watched.tracker.start(ms(0));
             let begins = line_of(7, 0, 100, r#""probe":"begin","call":"p","n":1,"open":1"#);
-            let ends = line_of(7, 0, 500, r#""probe":"end","call":"p","n":1,"open":0,"ok":true,"took":5"#);
+            let ends = ends(500);
             if name == "call" {
                 watched.tracker.phases[0].called(&begins);
             }

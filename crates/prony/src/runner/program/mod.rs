@@ -18,6 +18,7 @@ pub mod span;
 pub mod stage;
 pub mod store;
 pub mod stream;
+pub mod suspension;
 pub mod threads;
 pub mod told;
 pub mod tracked;
@@ -259,6 +260,8 @@ fn describe(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probi
     });
     let unheard = unheard.map(|(_, phase)| phase);
     let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
+    let ambiguous = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.ambiguous);
+    let ambiguous: Vec<&str> = ambiguous.map(|(phase, _)| phase.name.as_str()).collect();
     let store = store::told(record.effective["store"].take(), &watched.edges, watched.looks);
     let seen = json!({
         "status": watched.ended.status,
@@ -267,6 +270,7 @@ fn describe(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probi
         "strange_marks": watched.tracker.strange,
         "strange_marks_in_all": watched.tracker.strangers,
         "heard_nothing": unheard,
+        "read_by_several": ambiguous,
         "calls": told::calls(&spec.phases, watched, &silent),
         "store": store,
     });

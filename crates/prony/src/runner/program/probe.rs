@@ -40,7 +40,9 @@ pub fn install(
     };
     let mut env: BTreeMap<OsString, OsString> = std::mem::take(&mut launch.env).into_iter().collect();
     let marks = env.get(OsStr::new(MARKS)).map_or_else(|| scratch.join("marks"), PathBuf::from);
-    let calls: Vec<CallSpec> = phases.iter().flat_map(functions::specs).collect();
+    // The last one is the outermost around a function: where a thread is held, all else that ends there has ended.
+    let mut calls: Vec<CallSpec> = phases.iter().flat_map(functions::specs).collect();
+    calls.sort_by_key(|call| call.hold_at_end);
     let spec = ProbeSpec {
         calls: &calls,
         dir: &scratch.join("probe"),

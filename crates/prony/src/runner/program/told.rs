@@ -11,6 +11,7 @@ use super::figures::held_times;
 use super::functions::{self, Part};
 use super::heaps::longest_gap;
 use super::probe::Probing;
+use super::suspension;
 use super::tracked::Ending;
 use super::watch::Watched;
 
@@ -85,6 +86,9 @@ pub fn probe(
         _ => None,
     };
     told["holds"] = Value::Array(holds);
+    let suspended = (0..phases.len()).filter_map(|index| Some((index, suspension::inside(phases, watched, index)?)));
+    told["suspended_inside"] =
+        suspended.map(|(index, by)| (name(index).to_owned(), by.into())).collect::<Map<_, _>>().into();
     let held = held_times(watched);
     let tracked = phases.iter().zip(&watched.tracker.phases);
     let gaps = tracked.filter_map(|(phase, tracked)| {

@@ -35,10 +35,10 @@ pub struct Tracked {
     /// The program ends with it.
     pub(super) stop: bool,
     holds: bool,
-    /// A mark or a call has begun it, and so many readings of lines to come may bring some that are older.
-    pub(super) fresh: u8,
-    /// A line ended it that may be older than its begin.
-    pub unordered: bool,
+    /// A mark or a call begins or ends it, which come by another way than lines.
+    pub(super) marked: bool,
+    /// A line matched its `read` and that of another phase, so that its lines told nothing.
+    pub ambiguous: bool,
     /// When it began.
     pub began: Option<Nanos>,
     /// When it ended.
@@ -121,8 +121,8 @@ impl Tracked {
             read: observe.read.as_deref().and_then(compiled),
             stop: observe.stop,
             holds: observe.holds(),
-            fresh: 0,
-            unordered: false,
+            marked: observe.is_marked(),
+            ambiguous: false,
             began: None,
             ended: None,
             told: BTreeMap::new(),
@@ -161,14 +161,29 @@ impl Tracked {
         false
     }
 
-    /// Whether lines that are read now may be older than its begin.
-    pub(super) const fn is_fresh(&self) -> bool {
-        self.fresh > 0
+    /// Whether a line that was not there before an instant, and is read now, may have been written inside it. What ends a
+    /// phase by another way than lines may be read before the last of its lines.
+    pub(super) fn may_hold(&self, earliest: Nanos) -> bool {
+        let ended = self.ended.filter(|_| !matches!(self.end, Some(Event::Line(_))));
+        self.is_open() || ended.is_some_and(|ended| earliest <= ended)
     }
 
-    /// Whether a line would end it.
-    pub(super) fn ends_with(&self, line: &str) -> bool {
-        self.is_open() && self.end.as_ref().is_some_and(|end| end.is(Happened::Line(line), Edge::End))
+    /// Whether its `read` matches a line.
+    pub(super) fn understands(&self, line: &str) -> bool {
+        self.read.as_ref().is_some_and(|read| read.is_match(line))
+    }
+
+    /// A line matched its `read` and that of another phase: nobody knows whose it is.
+    pub(super) fn confuse(&mut self) {
+        self.ambiguous = true;
+        self.told.clear();
+        self.digest = None;
+    }
+
+    /// The figures that its `read` names.
+    pub fn figures_of_lines(&self) -> impl Iterator<Item = MetricKey> {
+        let names = self.read.iter().flat_map(|read| read.capture_names().flatten());
+        names.filter_map(|name| group_meaning(name).map(|meaning| meaning.key))
     }
 
     /// Whether it is under way.
@@ -176,6 +191,17 @@ impl Tracked {
         match &self.calls {
             Some(calls) => calls.is_open(),
             None => self.began.is_some() && self.ended.is_none(),
+        }
+    }
+
+    /// Whether it was under way at an instant, for all that is known: its end may be earlier than noted.
+    pub fn was_open(&self, at: Nanos) -> bool {
+        match &self.calls {
+            Some(calls) => calls.was_open(at),
+            None => {
+                let ended = self.ended.is_some_and(|ended| ended.since(self.lag) <= at);
+                self.began.is_some_and(|began| began < at) && !ended
+            }
         }
     }
 
@@ -228,15 +254,13 @@ impl Tracked {
 
     /// Whether lines were to be read and none of them matched.
     pub fn heard_nothing(&self) -> bool {
-        self.read.is_some() && self.told.is_empty() && self.digest.is_none()
+        self.read.is_some() && self.told.is_empty() && self.digest.is_none() && !self.ambiguous
     }
 
-    /// Reads a line; whether it matched.
-    pub(super) fn listen(&mut self, line: &str) -> bool {
-        let Some(captures) = self.read.as_ref().and_then(|read| Some((read, read.captures(line)?))) else {
-            return false;
-        };
-        let (read, captures) = captures;
+    /// Reads a line.
+    pub(super) fn listen(&mut self, line: &str) {
+        let Some(read) = self.read.as_ref().filter(|_| !self.ambiguous) else { return };
+        let Some(captures) = read.captures(line) else { return };
         for name in read.capture_names().flatten() {
             let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
             if name == DIGEST_GROUP {
@@ -247,7 +271,6 @@ impl Tracked {
                 self.told.insert(meaning.key, number * meaning.scale);
             }
         }
-        true
     }
 }
 

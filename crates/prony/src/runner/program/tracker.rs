@@ -36,8 +36,6 @@ pub struct Tracker {
     pub strange: Vec<String>,
     /// How many there were.
     pub strangers: u64,
-    /// Lines were read that have not been told yet: marks that come meanwhile may be older or younger.
-    in_hand: bool,
 }
 
 /// Strange marks that are kept.
@@ -47,7 +45,7 @@ impl Tracker {
     /// Nothing has begun.
     pub fn new(specs: &[PhaseSpec]) -> Self {
         let tracked = |spec: &PhaseSpec| Tracked::new(observed(spec).unwrap_or(&ObserveSpec::WHOLE), specs);
-        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0, in_hand: false }
+        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0 }
     }
 
     /// Whether any phase begins or ends with what is read: a line, or a mark, which need not have its own time.
@@ -75,35 +73,30 @@ impl Tracker {
     /// Something happened at an instant, or up to `lag` earlier.
     pub fn happened(&mut self, happened: Happened<'_>, at: Nanos, lag: Nanos) -> Change {
         let mut change = Change::default();
-        let (mut known, mut heard) = (false, false);
-        let (first, fresh) = (self.may_end(happened), self.freshness());
+        let mut known = false;
+        let listening = if let Happened::Line(line) = happened { self.listening(line) } else { Vec::new() };
         for (index, phase) in self.phases.iter_mut().enumerate() {
             let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Edge::End));
             let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Edge::Begin));
             let was_open = phase.is_open();
-            let unordered = phase.is_fresh() && matches!(happened, Happened::Line(_));
             if begins && phase.began.is_none() {
                 phase.note_begin(at, lag);
                 known = true;
-                phase.fresh = if matches!(happened, Happened::Mark(_)) { fresh } else { 0 };
                 change.began.push(index);
             }
-            let ends = ends && was_open && (!unordered || phase.began == first);
-            if let (Happened::Line(line), true) = (happened, phase.is_open() && (!phase.is_fresh() || ends)) {
-                heard |= phase.listen(line);
+            if let (Happened::Line(line), true) = (happened, listening.contains(&index))
+                && phase.may_hold(at.since(lag))
+            {
+                phase.listen(line);
             }
-            if ends {
+            if ends && was_open {
                 phase.note_end(at, lag);
-                phase.unordered = unordered;
                 known = true;
                 change.ended.push(index);
                 change.stop |= phase.stop;
             }
         }
         self.follow(&mut change);
-        if let (Happened::Line(line), false) = (happened, heard) {
-            self.first_words(line);
-        }
         if let (Happened::Mark(mark), false) = (happened, known) {
             self.stranger(&format!("{} {}", mark.name, mark.edge.name()));
         }
@@ -114,12 +107,10 @@ impl Tracker {
     /// the program may be held there.
     pub fn invoked(&mut self, index: usize, part: Part, line: &ProbeLine) -> Change {
         let mut change = Change::default();
-        let fresh = self.freshness();
         let phase = &mut self.phases[index];
         match part {
             Part::Begin if phase.began.is_none() && matches!(line.event, ProbeEvent::Begin { .. }) => {
                 phase.note_begin(line.at, Nanos::ZERO);
-                phase.fresh = fresh;
                 change.began.push(index);
             }
             Part::End if phase.returned(line) => {
@@ -163,44 +154,16 @@ impl Tracker {
         self.phases.iter().filter(ends).map(|phase| phase.not_before).max()
     }
 
-    /// A line for phases that have just begun: read only where one of them alone understands it, for else nobody knows
-    /// whose it is. What did not end one of them is not its own.
-    fn first_words(&mut self, line: &str) {
-        let understands = |phase: &&mut Tracked| {
-            let reads = phase.is_fresh() && phase.is_open() && !phase.ends_with(line);
-            reads && phase.read.as_ref().is_some_and(|read| read.is_match(line))
-        };
-        let mut listeners = self.phases.iter_mut().filter(understands);
-        if let (Some(only), None) = (listeners.next(), listeners.next()) {
-            only.listen(line);
+    /// The phases whose `read` matches a line. Where marks or calls bound one of several such phases, nobody knows in which
+    /// of them the line was written, and none of them reads it or any other line.
+    fn listening(&mut self, line: &str) -> Vec<usize> {
+        let all = self.phases.iter().enumerate();
+        let listening: Vec<usize> = all.filter(|(_, phase)| phase.understands(line)).map(|(index, _)| index).collect();
+        if listening.len() < 2 || listening.iter().all(|index| !self.phases[*index].marked) {
+            return listening;
         }
-    }
-
-    /// When the fresh phases began that a line ends: those that began first, where it ends none that was under way before.
-    /// Later ones may have begun after it.
-    fn may_end(&self, happened: Happened<'_>) -> Option<Nanos> {
-        let (Happened::Line(line), true) = (happened, self.phases.iter().any(Tracked::is_fresh)) else { return None };
-        let ended = || self.phases.iter().filter(|phase| phase.ends_with(line));
-        let older = ended().any(|phase| !phase.is_fresh());
-        ended().filter(|_| !older).filter_map(|phase| phase.began).min()
-    }
-
-    /// Lines have been read, and marks are read before these are told: of what they begin, lines of this reading and of the
-    /// next may be older.
-    pub const fn lines_in_hand(&mut self) {
-        self.in_hand = true;
-    }
-
-    /// All lines of a reading have been told: what they may have been older than is known to be older than the next ones,
-    /// but for what began since they were read.
-    pub fn lines_read(&mut self) {
-        self.in_hand = false;
-        self.phases.iter_mut().for_each(|phase| phase.fresh = phase.fresh.saturating_sub(1));
-    }
-
-    /// How many readings of lines may bring some that are older than a mark which is told now.
-    fn freshness(&self) -> u8 {
-        1 + u8::from(self.in_hand)
+        listening.into_iter().for_each(|index| self.phases[index].confuse());
+        Vec::new()
     }
 
     /// A mark that means nothing here.
@@ -311,88 +274,71 @@ mod tests {
         assert_eq!(tracker.strange, ["load end", "laod begin"]);
     }
 
-    /// Lines and marks come by two ways: a line that is read just after a mark may have been written before it.
-    #[test]
-    fn a_line_that_another_phase_understands_is_not_the_new_ones() {
-        let read = Some(r"t (?<time>[\d.]+)");
-        let mut tracker =
-            Tracker::new(&[phase(mark("a"), mark("a"), read, false), phase(mark("b"), mark("b"), read, false)]);
-        let mark = |tracker: &mut Tracker, text: &str| {
-            tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), at(1), Nanos::ZERO);
-        };
-        let time = |tracker: &Tracker, phase: usize| tracker.phases[phase].told.values().next().copied();
-        mark(&mut tracker, "a begin");
-        tracker.lines_read();
-        mark(&mut tracker, "b begin");
-        say(&mut tracker, "t 5", 2);
-        assert_eq!((time(&tracker, 0), time(&tracker, 1)), (Some(5e9), None), "said before b began, for all one knows");
-        mark(&mut tracker, "a end");
-        say(&mut tracker, "t 6", 3);
-        assert_eq!((time(&tracker, 0), time(&tracker, 1)), (Some(5e9), Some(6e9)), "nobody else would have it");
-        tracker.lines_read();
-        say(&mut tracker, "t 7", 3);
-        assert_eq!(time(&tracker, 1), Some(7e9));
-        let mut both =
-            Tracker::new(&[phase(self::mark("a"), None, read, false), phase(self::mark("b"), None, read, false)]);
-        mark(&mut both, "a begin");
-        mark(&mut both, "b begin");
-        say(&mut both, "t 5", 2);
-        assert_eq!((time(&both, 0), time(&both, 1)), (None, None), "nobody knows whose it is");
-    }
-
     fn marked(tracker: &mut Tracker, text: &str, when: u64) {
         tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), at(when), at(1));
     }
 
-    /// The line may have been written before the mark that it was read with.
+    fn time(tracker: &Tracker, phase: usize) -> Option<f64> {
+        tracker.phases[phase].told.values().next().copied()
+    }
+
+    /// Lines and marks come by two ways: the mark that ends a phase may be read before its last line.
     #[test]
-    fn a_line_that_ends_an_older_phase_does_not_end_one_that_has_just_begun() {
-        let read = Some(r"done (?<operations>\d+)");
-        let ended = |name| phase(mark(name), line("^done"), read, true);
-        let mut tracker = Tracker::new(&[ended("a"), ended("b")]);
-        marked(&mut tracker, "a begin", 1);
-        tracker.lines_read();
-        marked(&mut tracker, "b begin", 20);
-        assert_eq!(say(&mut tracker, "done 5", 21), (vec![], vec![0], true));
-        tracker.lines_read();
-        assert!(!tracker.phases[0].unordered && tracker.phases[1].heard_nothing(), "it was the older one's");
-        assert_eq!(say(&mut tracker, "done 6", 9_000), (vec![], vec![1], true));
-        assert_eq!((tracker.phases[1].ended, tracker.phases[1].unordered), (Some(at(9_000)), false));
-        let mut both = Tracker::new(&[ended("a"), ended("b")]);
-        marked(&mut both, "a begin", 1);
-        marked(&mut both, "b begin", 2);
-        assert_eq!(say(&mut both, "done 5", 3), (vec![], vec![0], true), "of two new ones that which began first");
-        assert!(both.phases[0].unordered && both.phases[1].is_open());
+    fn a_marked_phase_reads_lines_that_may_have_been_written_inside() {
+        let mut tracker = Tracker::new(&[phase(mark("a"), mark("a"), Some(r"t (?<time>[\d.]+)"), false)]);
+        say(&mut tracker, "t 4", 1);
+        assert_eq!(time(&tracker, 0), None, "its begin is read before lines that are younger");
+        marked(&mut tracker, "a begin", 2);
+        say(&mut tracker, "t 5", 3);
+        marked(&mut tracker, "a end", 5);
+        say(&mut tracker, "t 6", 6);
+        assert_eq!(time(&tracker, 0), Some(6e9), "it was not there at 5 ms");
+        say(&mut tracker, "t 7", 8);
+        assert_eq!(time(&tracker, 0), Some(6e9), "it was written after the end");
     }
 
     #[test]
-    fn a_line_that_alone_can_end_a_new_phase_ends_it_and_is_heard() {
-        let mut tracker = Tracker::new(&[phase(mark("a"), line("^done"), Some(r"done (?<operations>\d+)"), false)]);
-        marked(&mut tracker, "a begin", 1);
-        assert_eq!(say(&mut tracker, "done 5", 2), (vec![], vec![0], false));
-        assert!(tracker.phases[0].unordered && !tracker.phases[0].heard_nothing());
-        let mut called = Tracker::new(&[phase(single("f"), line("^done"), None, false)]);
-        called.invoked(0, Part::Begin, &of_call("begin", 5, 0));
-        assert_eq!(say(&mut called, "done", 6), (vec![], vec![0], false));
-        assert!(called.phases[0].unordered, "a call is told as a mark is");
+    fn a_line_that_several_phases_match_is_read_by_none_of_them() {
+        let read = Some(r"t (?<time>[\d.]+)");
+        let mut tracker = Tracker::new(&[
+            phase(mark("a"), mark("a"), read, false),
+            phase(mark("b"), None, Some("t 5"), false),
+            phase(mark("c"), None, Some(r"other (?<time>[\d.]+)"), false),
+        ]);
+        ["a", "c"].into_iter().for_each(|name| marked(&mut tracker, &format!("{name} begin"), 1));
+        say(&mut tracker, "t 6", 2);
+        assert_eq!(time(&tracker, 0), Some(6e9));
+        ["t 5", "t 7", "other 8"].into_iter().for_each(|line| drop(say(&mut tracker, line, 3)));
+        let ambiguous: Vec<bool> = tracker.phases.iter().map(|phase| phase.ambiguous).collect();
+        assert_eq!(ambiguous, [true, true, false], "whether or not the other phase is under way");
+        assert_eq!((time(&tracker, 0), time(&tracker, 2)), (None, Some(8e9)));
+        assert!(!tracker.phases[0].heard_nothing());
     }
 
-    /// A mark that is read after lines may be older or younger than these and than those that are read next.
     #[test]
-    fn lines_that_were_read_before_a_mark_leave_it_new_for_those_read_next() {
-        let ends = || phase(mark("a"), line("^done"), None, false);
-        let unordered = |in_hand: bool, readings: u32| {
-            let mut tracker = Tracker::new(&[ends()]);
-            if in_hand {
-                tracker.lines_in_hand();
-            }
-            marked(&mut tracker, "a begin", 1);
-            (0..readings).for_each(|_| tracker.lines_read());
-            say(&mut tracker, "done", 2);
-            tracker.phases[0].unordered
-        };
-        assert_eq!([unordered(false, 0), unordered(false, 1)], [true, false]);
-        assert_eq!([unordered(true, 0), unordered(true, 1), unordered(true, 2)], [true, true, false]);
+    fn phases_between_lines_may_read_the_same_lines() {
+        let read = Some(r"t (?<time>[\d.]+)");
+        let mut tracker = Tracker::new(&[
+            phase(line("one"), line("two"), read, false),
+            phase(line("two"), line("three"), read, false),
+        ]);
+        for (when, text) in ["one t 1", "t 2", "two t 3", "t 4", "three"].into_iter().enumerate() {
+            say(&mut tracker, text, when as u64);
+        }
+        assert_eq!((time(&tracker, 0), time(&tracker, 1)), (Some(3e9), Some(4e9)));
+    }
+
+    #[test]
+    fn a_line_ends_a_phase_that_a_mark_or_a_call_begins() {
+        let mut tracker = Tracker::new(&[
+            phase(mark("a"), line("^done"), Some(r"done (?<operations>\d+)"), true),
+            phase(single("f"), line("^done"), None, false),
+        ]);
+        assert_eq!(say(&mut tracker, "done 4", 1), (vec![], vec![], false), "neither has begun");
+        marked(&mut tracker, "a begin", 2);
+        tracker.invoked(1, Part::Begin, &of_call("begin", 3, 0));
+        assert_eq!(say(&mut tracker, "done 5", 4), (vec![], vec![0, 1], true));
+        assert_eq!((time(&tracker, 0), tracker.phases[0].lag), (Some(5.0), at(1)));
     }
 
     #[test]
@@ -505,14 +451,14 @@ mod tests {
     #[test]
     fn a_mark_cannot_end_what_had_not_begun() {
         let mut tracker =
-            Tracker::new(&[phase(mark("a"), mark("a"), None, false), phase(line("go"), mark("a"), None, false)]);
+            Tracker::new(&[phase(mark("a"), mark("a"), None, false), phase(mark("b"), mark("a"), None, false)]);
         let end = Mark::parse("a end").unwrap();
         assert_eq!(tracker.not_before(&end), None);
         let begin = Mark { at: Some(at(10)), ..Mark::parse("a begin").unwrap() };
         tracker.happened(Happened::Mark(&begin), at(10), at(0));
         assert_eq!(tracker.not_before(&end), Some(at(10)));
-        tracker.happened(Happened::Line("go"), at(15), at(3));
-        assert_eq!(tracker.not_before(&end), Some(at(12)), "a line may be older than its reading");
+        tracker.happened(Happened::Mark(&Mark::parse("b begin").unwrap()), at(15), at(3));
+        assert_eq!(tracker.not_before(&end), Some(at(12)), "a mark without its time may be older than its reading");
         assert_eq!(tracker.not_before(&Mark::parse("a begin").unwrap()), None);
         tracker.happened(Happened::Mark(&end), at(20), at(1));
         assert_eq!(tracker.not_before(&end), None, "there is nothing left to end");

@@ -33,9 +33,6 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How long a program that was asked to end by SIGTERM may take.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How often lines are read again in one turn because a mark came meanwhile; a program may make marks without end.
-const MARKS_IN_A_TURN: usize = 8;
-
 /// Turns in which output that is left over is taken after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
 
@@ -112,7 +109,7 @@ pub fn watch(
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let buffer = vec![0; 64 << 10];
-    let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, listens, reads };
+    let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
     if matches!(stopped, None | Some(Stopped::Asked)) {
@@ -153,7 +150,6 @@ struct Turn {
     deadline: Option<Instant>,
     /// When the last wait was over: what came later is not older.
     noticed: Nanos,
-    listens: bool,
     /// What is read begins or ends a phase, so that it matters how late that is.
     reads: bool,
 }
@@ -232,36 +228,19 @@ impl Turn {
 
     /// Reads all streams; whether there may be more.
     ///
-    /// Lines and marks come by two ways. Marks are taken before lines and after them: begins count before the lines between,
-    /// and ends only after lines that were read later than the mark, so that a line between the two marks of a phase is
-    /// always in it. All are taken before any is told, for telling takes an edge: what is written meanwhile is younger than
-    /// what began, and need not be taken for what may be older.
+    /// Lines and marks come by two ways. Lines are read first and told after the begins of phases, so that a line is never
+    /// told before the mark or the call that was there when it was written; the other marks are told after the lines.
     fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
-        let (mut begins, mut ends, mut more) = self.marks();
-        for _ in 0..MARKS_IN_A_TURN {
-            let mut lines = Vec::new();
-            for stream in &mut self.streams[..2] {
-                let line = &mut |line: &str, at| lines.push((line.to_owned(), at));
-                more |= stream.take(&mut self.buffer, line) == Taken::More;
-            }
-            // Where no line matters, none can have come between.
-            let (later_begins, later_ends, too) = if self.listens { self.marks() } else { Default::default() };
-            more |= too;
-            begins.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
-            seen.tracker.lines_in_hand();
-            later_begins.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
-            lines.iter().for_each(|(line, at)| seen.line(line, earliest, *at));
-            seen.tracker.lines_read();
-            ends.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
-            begins.clear();
-            ends = later_ends;
-            // Lines that are older than a begin are read by now, and are not taken for those of a later turn.
-            if ends.is_empty() && later_begins.is_empty() {
-                break;
-            }
+        let (mut lines, mut more) = (Vec::new(), false);
+        for stream in &mut self.streams[..2] {
+            let line = &mut |line: &str, at| lines.push((line.to_owned(), at));
+            more |= stream.take(&mut self.buffer, line) == Taken::More;
         }
-        ends.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
-        more
+        let (begins, others, too) = self.marks();
+        begins.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
+        lines.iter().for_each(|(line, at)| seen.line(line, earliest, *at));
+        others.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
+        more | too
     }
 
     /// The marks that are there now, begins of phases and all others, and whether there may be more.

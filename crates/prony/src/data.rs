@@ -1,4 +1,4 @@
-//! The records of `[data]`, one a line.
+//! The records of `[data]` as a file, one a line: written as they are made, so that memory is bounded whatever their count.
 
 use std::io::{self, Write};
 
