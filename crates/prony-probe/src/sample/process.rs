@@ -131,16 +131,22 @@ impl Process {
         self.own_cpu = own_cpu.as_ref().ok().copied();
         let own_cpu = own_cpu.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
         let inherited = inherited(&stat, ask.tick);
-        let counters = self.own(&stat, own_cpu, ask.tick, buffer).plus(&inherited);
+        let counters = self.own(&stat, own_cpu, ask.tick, buffer)?.plus(&inherited);
         self.command = stat.command;
         Ok(self.last.insert(Observation { counters, inherited, memory, vsz: stat.vsz, threads: stat.threads }))
     }
 
     /// Counters without the waited-for children, but for bytes read and written, which the kernel adds up.
-    fn own(&self, stat: &Stat, on_cpu: Reading<Nanos>, tick: Nanos, buffer: &mut Vec<u8>) -> Counters {
-        let io = self.read_io(buffer);
+    fn own(
+        &self,
+        stat: &Stat,
+        on_cpu: Reading<Nanos>,
+        tick: Nanos,
+        buffer: &mut Vec<u8>,
+    ) -> io::Result<Counters> {
+        let io = self.read_io(buffer)?;
         let (cpu_wait, switches_voluntary, switches_forced) = self.threads.totals();
-        Counters {
+        Ok(Counters {
             cpu_user: ticks(stat.user, tick),
             cpu_system: ticks(stat.system, tick),
             on_cpu,
@@ -152,14 +158,17 @@ impl Process {
             switches_voluntary,
             switches_forced,
             child_faults: 0,
-        }
+        })
     }
 
-    fn read_io(&self, buffer: &mut Vec<u8>) -> Reading<(Bytes, Bytes)> {
+    /// # Errors
+    /// Where the process has ended since its `stat` was read: what it wrote was in the last round, or is in none.
+    fn read_io(&self, buffer: &mut Vec<u8>) -> io::Result<Reading<(Bytes, Bytes)>> {
         let what = "`/proc/PID/io`";
         match self.io.text(buffer) {
-            Ok(text) => parsed(parse::io(&text), what),
-            Err(error) => Reading::Missing(why(what, &error)),
+            Ok(text) => Ok(parsed(parse::io(&text), what)),
+            Err(error) if ended(&error) && !self.lacks(&error) => Err(error),
+            Err(error) => Ok(Reading::Missing(why(what, &error))),
         }
     }
 
@@ -264,6 +273,17 @@ mod tests {
         assert_eq!(process.pss(), Reading::Missing(EdgeProcess::ended()));
         let missing = io::Error::from(io::ErrorKind::NotFound);
         assert!(Process::new(std::process::id(), "worker".into(), true).lacks(&missing) && !process.lacks(&missing));
+    }
+
+    /// Its end between two files of one round is no reason to miss what the others wrote.
+    #[test]
+    fn process_that_ends_while_it_is_read_is_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut process = Process::new(child.id(), "worker".into(), true);
+        child.wait().unwrap();
+        process.stat = ProcFile::new("/proc/self/stat".into());
+        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: true };
+        assert!(ended(&process.observe(ask, &mut Vec::new()).unwrap_err()));
     }
 
     #[test]
