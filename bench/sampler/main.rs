@@ -1,6 +1,6 @@
 //! What the sampler costs: its CPU time as a share of one core, over 20 processes.
 //!
-//! `cargo bench -p prony-probe --bench sampler` starts 20 processes of 4 threads each (10 asleep, 10 that
+//! `cargo bench -p prony-os --bench sampler` starts 20 processes of 4 threads each (10 asleep, 10 that
 //! wake a hundred times a second), samples them for five seconds at 10 Hz and at 100 Hz, ten times in turn,
 //! and prints the median share with the smallest and largest. Each subject also holds 8 MiB, touched.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
@@ -9,10 +9,10 @@ use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use prony_core::units::Bytes;
-use prony_probe::clock::monotonic;
-use prony_probe::fixture::{Allocation, burst};
-use prony_probe::sample::{Root, Sampler, Settings};
+use prony_model::units::Bytes;
+use prony_os::clock::monotonic;
+use prony_os::fixture::{Allocation, burst};
+use prony_os::sample::{Root, Sampler, Settings};
 
 const PROCESSES: usize = 20;
 const THREADS: usize = 4;
@@ -46,7 +46,7 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-type Measured = (u32, Vec<f64>, prony_core::units::Nanos);
+type Measured = (u32, Vec<f64>, prony_model::units::Nanos);
 
 fn measure(pids: &[u32]) -> Result<Vec<Measured>, Failure> {
     let mut all: Vec<Measured> = [10, 100].map(|hertz| (hertz, Vec::new(), Default::default())).into();
@@ -104,7 +104,7 @@ fn subject(awake: bool) -> Result<(), Failure> {
 fn live(awake: bool) {
     loop {
         if awake {
-            burst(prony_core::units::Nanos::from_micros(20));
+            burst(prony_model::units::Nanos::from_micros(20));
             std::thread::sleep(Duration::from_millis(10));
         } else {
             std::thread::sleep(Duration::from_secs(60));

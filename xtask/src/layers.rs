@@ -4,12 +4,29 @@ use std::path::Path;
 
 /// Each crate with what it may use of the others.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("prony-core", &[]),
-    ("prony-probe", &["prony-core"]),
-    ("prony-engines", &["prony-core"]),
-    ("prony-http", &["prony-core"]),
-    ("prony-powercut", &["prony-core"]),
-    ("prony", &["prony-core", "prony-probe", "prony-engines", "prony-http", "prony-powercut"]),
+    ("prony-model", &[]),
+    ("prony-stats", &["prony-model"]),
+    ("prony-workload", &["prony-model"]),
+    ("prony-experiment", &["prony-model", "prony-stats"]),
+    ("prony-analysis", &["prony-experiment", "prony-model", "prony-stats"]),
+    ("prony-os", &["prony-model"]),
+    ("prony-runtime", &["prony-model", "prony-os"]),
+    ("prony-engines", &["prony-model", "prony-workload"]),
+    ("prony-results", &["prony-experiment", "prony-model", "prony-os"]),
+    (
+        "prony",
+        &[
+            "prony-analysis",
+            "prony-engines",
+            "prony-experiment",
+            "prony-model",
+            "prony-os",
+            "prony-results",
+            "prony-runtime",
+            "prony-stats",
+            "prony-workload",
+        ],
+    ),
 ];
 
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
@@ -55,9 +72,10 @@ mod tests {
 
     #[test]
     fn an_arrow_upwards_is_a_fault() {
-        let manifest = "[dependencies]\nserde.workspace = true\nprony-probe = { path = \"x\" }\n[dev-dependencies]\nprony = \"1\"\n";
-        let faults = faults_of("prony-engines", &["prony-core"], manifest);
-        assert_eq!(faults, ["`prony-engines` uses `prony-probe`, which is not below it"]);
-        assert!(faults_of("prony", &["prony-probe"], manifest).is_empty());
+        let manifest =
+            "[dependencies]\nserde.workspace = true\nprony-os = { path = \"x\" }\n[dev-dependencies]\nprony = \"1\"\n";
+        let faults = faults_of("prony-engines", &["prony-model"], manifest);
+        assert_eq!(faults, ["`prony-engines` uses `prony-os`, which is not below it"]);
+        assert!(faults_of("prony", &["prony-os"], manifest).is_empty());
     }
 }

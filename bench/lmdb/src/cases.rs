@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::spec::{
+use prony_engines::phases::{Plan, phase_seed};
+use prony_model::spec::{
     Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, Size, StoreSpec,
     Subject, TrialSpec, ValueSpec,
 };
-use prony_core::units::{Bytes, Fraction, Nanos};
-use prony_core::workload::{Positions, Records, Share};
-use prony_engines::phases::{Plan, phase_seed};
+use prony_model::units::{Bytes, Fraction, Nanos};
+use prony_workload::{Positions, Records, Share};
 
 use crate::Result;
 

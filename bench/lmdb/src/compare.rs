@@ -4,9 +4,9 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use prony_core::workload::touch;
 use prony_engines::answers::fold as fold_value;
 use prony_engines::timed_loop::now;
+use prony_workload::touch;
 use serde_json::Value;
 
 use crate::Result;

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use prony_core::experiment::spec::{Action, Grouping, Order, Sampling};
-use prony_core::protocol::{FromWorker, PhaseReport, ToWorker};
-use prony_core::reading::{Reading, Why};
 use prony_engines::lmdb::Lmdb;
 use prony_engines::phases::{Link, LinkError, Machine, Plan, Progress, host};
 use prony_engines::timed_loop::process_cpu;
+use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
+use prony_model::reading::{Reading, Why};
+use prony_model::spec::{Action, Grouping, Order, Sampling};
 
 use crate::cases::{Case, ops, plan};
 use crate::{Result, compare};

@@ -7,8 +7,8 @@ use std::time::Instant;
 use prony_bench_verdicts::measure::{self, INSIDE, LASTING, Null, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
 use prony_bench_verdicts::record;
-use prony_core::stats::campaign::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
-use prony_core::stats::{Looks, compare_family};
+use prony_stats::campaign::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
+use prony_stats::{Looks, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
 const EFFECTS: [f64; 5] = [0.02, 0.05, 0.1, 0.5, 10.0];

@@ -1,10 +1,10 @@
 //! What is counted over many campaigns.
 
-use prony_core::stats::campaign::{
+use prony_stats::campaign::{
     ALPHA, Arm, Campaigns, MARGIN, Noise, Rate, Rng, Setting, Simulation, draw, family, start,
 };
-use prony_core::stats::sign::{Bracket, SignTest};
-use prony_core::stats::{Looks, MIN_BLOCKS, compare_family};
+use prony_stats::sign::{Bracket, SignTest};
+use prony_stats::{Looks, MIN_BLOCKS, compare_family};
 
 use crate::noise::{centred, paired};
 use crate::rivals;

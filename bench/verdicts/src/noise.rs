@@ -1,6 +1,6 @@
 //! The recordings, and arms that are equal though bent.
 
-use prony_core::stats::campaign::{Arm, Noise};
+use prony_stats::campaign::{Arm, Noise};
 use serde::Deserialize;
 
 /// Pairs of runs nearer than this are taken as of one block when the median ratio is set to 1.
@@ -65,7 +65,7 @@ pub fn paired(noise: &Noise, baseline: Arm, variant: Arm) -> Arm {
 /// # Panics
 /// Where there are none.
 pub fn median(values: &[f64]) -> f64 {
-    prony_core::stats::summary::median(values).expect("there are values")
+    prony_stats::summary::median(values).expect("there are values")
 }
 
 #[cfg(test)]

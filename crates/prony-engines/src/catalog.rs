@@ -1,8 +1,8 @@
 //! The engines of this build as the experiment's checker sees them.
 
-use prony_core::experiment::spec::StoreSpec;
-use prony_core::experiment::{EngineCatalog, EngineFacts, StoreFault};
-use prony_core::units::Bytes;
+use prony_model::catalog::{EngineCatalog, EngineFacts, StoreFault};
+use prony_model::spec::StoreSpec;
+use prony_model::units::Bytes;
 
 use crate::registry;
 
@@ -57,7 +57,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use prony_core::experiment::spec::OptionValue;
+    use prony_model::spec::OptionValue;
 
     #[test]
     fn the_catalogue_is_the_registry() {

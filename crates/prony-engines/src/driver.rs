@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use prony_core::experiment::spec::{Durability, OptionValue, StoreSpec};
+use prony_model::spec::{Durability, OptionValue, StoreSpec};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -20,7 +20,7 @@ use ::fjall::{
     CompressionType, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable, SingleWriterTxDatabase,
     SingleWriterTxKeyspace, SingleWriterWriteTx, Snapshot,
 };
-use prony_core::experiment::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, StoreSpec};
 use serde_json::{Value, json};
 
 use crate::driver::{

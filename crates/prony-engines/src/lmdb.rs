@@ -17,7 +17,7 @@ use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, MdbError, PutFlags, RoTxn, RwTxn, WithoutTls};
-use prony_core::experiment::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, StoreSpec};
 use serde_json::{Value, json};
 
 use crate::driver::{

@@ -23,7 +23,7 @@ use libmdbx::{
     Database, DatabaseOptions, Error, Mode, NoWriteMap, RO, RW, ReadWriteOptions, SyncMode, Table, Transaction,
     TransactionKind, WriteFlags,
 };
-use prony_core::experiment::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
 use serde_json::{Value, json};
 

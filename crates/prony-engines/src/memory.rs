@@ -18,7 +18,7 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
-use prony_core::experiment::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, StoreSpec};
 use serde_json::{Value, json};
 
 use crate::driver::{

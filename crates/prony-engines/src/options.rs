@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::spec::{Durability, OptionValue, StoreSpec};
-use prony_core::units::parse_bytes;
+use prony_model::spec::{Durability, OptionValue, StoreSpec};
+use prony_model::units::parse_bytes;
 use serde_json::Value;
 
 use crate::driver::{OptionFault, OptionKind, OptionSpec, PowerCut, ProcessCrash, Promise, bad_value};

@@ -1,6 +1,6 @@
 //! The engines of this build: the one place that lists them.
 
-use prony_core::experiment::spec::StoreSpec;
+use prony_model::spec::StoreSpec;
 
 use crate::driver::{Description, Driver, EngineError, OptionFault, Settings};
 use crate::options::nearest;

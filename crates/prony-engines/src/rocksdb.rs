@@ -18,7 +18,7 @@ use ::rocksdb::{
     BlockBasedOptions, Cache, DBAccess, DBCompressionType, DBRawIteratorWithThreadMode, Error, ErrorKind,
     OptimisticTransactionDB, OptimisticTransactionOptions, Options, SnapshotWithThreadMode, Transaction, WriteOptions,
 };
-use prony_core::experiment::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, StoreSpec};
 use serde_json::{Map, Value, json};
 
 use crate::driver::{

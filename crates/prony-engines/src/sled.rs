@@ -17,7 +17,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use ::sled::{Batch, Db, Mode, Tree};
-use prony_core::experiment::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, StoreSpec};
 use serde_json::{Value, json};
 
 use crate::driver::{

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use prony_core::experiment::design::Experiment;
-use prony_core::plan::{Outline, outline};
-use prony_core::stats::power::effect_of_blocks;
-use prony_core::stats::{CLOSING, blocks_before_any_verdict};
-use prony_core::units::Nanos;
+use prony_experiment::design::Experiment;
+use prony_experiment::plan::{Outline, outline};
+use prony_model::units::Nanos;
+use prony_stats::power::effect_of_blocks;
+use prony_stats::{CLOSING, blocks_before_any_verdict};
 
 use crate::estimate::{Basis, Estimate, span};
 

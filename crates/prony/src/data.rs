@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use prony_core::experiment::spec::{DataSpec, KeySpec, Size};
-use prony_core::units::Bytes;
-use prony_core::workload::Records;
+use prony_model::spec::{DataSpec, KeySpec, Size};
+use prony_model::units::Bytes;
+use prony_workload::Records;
 use serde_json::{Map, Value};
 
 /// How a record is written.
@@ -104,8 +104,8 @@ fn json(columns: [Column; 2], shown: [String; 2]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::spec::ValueSpec;
-    use prony_core::units::Fraction;
+    use prony_model::spec::ValueSpec;
+    use prony_model::units::Fraction;
 
     use super::*;
 

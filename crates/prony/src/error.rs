@@ -3,88 +3,17 @@
 use std::io;
 use std::path::PathBuf;
 
-use prony_core::experiment::{Problem, render};
-use prony_core::latency::LatencyError;
-use prony_core::metric::MetricError;
+use prony_experiment::{Problem, render};
+use prony_model::latency::LatencyError;
+use prony_model::metric::MetricError;
 
 /// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no results database at the path.
-    #[error("no results database at `{}`", .path.display())]
-    NoDatabase {
-        /// The database's path.
-        path: PathBuf,
-    },
-    /// The file is something else.
-    #[error("`{}` is not a results database of prony", .path.display())]
-    NotADatabase {
-        /// The file's path.
-        path: PathBuf,
-        /// What SQLite says, where it cannot read the file at all.
-        source: Option<rusqlite::Error>,
-    },
-    /// An earlier or later prony wrote it.
-    #[error("`{}` has schema {found}; this prony reads and writes schema {known} only", .path.display())]
-    OtherSchema {
-        /// The database's path.
-        path: PathBuf,
-        /// The file's schema.
-        found: i64,
-        /// The schema of this prony.
-        known: i64,
-    },
-    /// SQLite refused.
-    #[error("cannot {doing} in `{}`", .path.display())]
-    Database {
-        /// The database's path.
-        path: PathBuf,
-        /// What was attempted.
-        doing: &'static str,
-        /// What SQLite says.
-        source: rusqlite::Error,
-    },
-    /// The database holds no run at all.
-    #[error("no runs in `{}`", .path.display())]
-    NoRuns {
-        /// The database's path.
-        path: PathBuf,
-    },
-    /// The run is not in the database.
-    #[error("no run `{run}` in `{}`", .path.display())]
-    NoRun {
-        /// The run as asked for.
-        run: String,
-        /// The database's path.
-        path: PathBuf,
-    },
-    /// Another session works on the run, or that cannot be told.
-    #[error("run {run} in `{}` {}", .path.display(), if .source.is_some() { "cannot be locked" } else { "is under way in another process" })]
-    RunIsLive {
-        /// The run's number.
-        run: i64,
-        /// The database's path.
-        path: PathBuf,
-        /// What the system says, where it is not known whether another session works on the run.
-        source: Option<io::Error>,
-    },
-    /// The trial is not in the run.
-    #[error("no trial at position {position} in run {run}")]
-    NoTrial {
-        /// The run's number.
-        run: i64,
-        /// The trial's position in the plan.
-        position: u32,
-    },
-    /// A trial is never rewritten.
-    #[error("run {run} already holds a trial at position {position}")]
-    TrialExists {
-        /// The run's number.
-        run: i64,
-        /// The trial's position in the plan.
-        position: u32,
-    },
+    /// The results database.
+    #[error(transparent)]
+    Results(#[from] prony_results::Error),
     /// Output could not be written.
     #[error("cannot write {what}")]
     Write {
@@ -135,7 +64,10 @@ pub enum Error {
     },
     /// The operating system refused what every trial needs.
     #[error(transparent)]
-    Probe(#[from] prony_probe::Error),
+    Probe(#[from] prony_os::Error),
+    /// A probe inside a runtime could not be prepared.
+    #[error(transparent)]
+    Runtime(#[from] prony_runtime::Error),
     /// What a trial needs could not be made: a socket, a thread, a signal handler.
     #[error("cannot {doing}")]
     Setup {
@@ -207,18 +139,7 @@ impl Error {
     /// What to do about it, where there is something to do.
     pub fn hint(&self) -> Option<String> {
         match self {
-            Self::NoDatabase { .. } => {
-                Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
-            }
-            Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
-            Self::OtherSchema { .. } => {
-                Some("keep it for the prony that wrote it, and name another file with `--database PATH`".to_owned())
-            }
-            Self::RunIsLive { source: None, .. } => Some("wait for its end, or interrupt it (Ctrl+C) first".to_owned()),
-            Self::RunIsLive { .. } => {
-                Some("only who may write beside the database can delete or resume a run".to_owned())
-            }
-            Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
+            Self::Results(error) => error.hint(),
             Self::LinkOut { directory, to, .. } if directory.starts_with(to) => Some(
                 "it leads to what holds the directory itself, which cannot be copied in its place: remove it"
                     .to_owned(),
@@ -229,8 +150,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::Arguments { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
-            Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
-            Self::Probe(prony_probe::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
+            Self::Probe(prony_os::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
             _ => None,
         }
     }
@@ -284,36 +204,13 @@ pub(crate) fn listed(names: &[String]) -> String {
 
 const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";
 
-fn database_hint(code: rusqlite::ErrorCode) -> Option<String> {
-    use rusqlite::ErrorCode;
-    match code {
-        ErrorCode::DiskFull => Some(format!("free space beside it; {GO_ON}")),
-        ErrorCode::ReadOnly | ErrorCode::CannotOpen => {
-            Some("its folder must exist and be writable, also to read: copy it into such a folder".to_owned())
-        }
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(code: i32) -> Error {
-        let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
-        Error::Database { path: "p.db".into(), doing: "keep a trial", source }
-    }
-
-    #[test]
-    fn a_full_disk_and_a_read_only_folder_say_what_to_do() {
-        assert!(refused(13).text().contains("\nhint: free space beside it; finished trials are kept"));
-        assert!(refused(1544).text().contains("\nhint: its folder must exist and be writable"));
-        assert!(refused(14).text().contains("\nhint: its folder must exist and be writable"));
-    }
-
     #[test]
     fn a_run_that_lost_its_supervisor_can_go_on() {
-        let gone = Error::from(prony_probe::Error::SupervisorGone { program: "x".to_owned() });
+        let gone = Error::from(prony_os::Error::SupervisorGone { program: "x".to_owned() });
         assert!(gone.text().contains("prony run --resume"), "{}", gone.text());
     }
 }

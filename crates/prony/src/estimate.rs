@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-use prony_core::experiment::design::{Experiment, Variant};
-use prony_core::experiment::program::Care;
-use prony_core::experiment::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
-use prony_core::pace::{Spent, Times};
-use prony_core::plan::Outline;
-use prony_core::stats::summary::median;
-use prony_core::units::Nanos;
 use prony_engines::registry;
+use prony_experiment::design::{Experiment, Variant};
+use prony_experiment::plan::Outline;
+use prony_model::program::Care;
+use prony_model::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
+use prony_model::units::Nanos;
+use prony_stats::pace::{Spent, Times};
+use prony_stats::summary::median;
 
-use crate::results::{Database, RunData};
 use crate::verdicts;
+use prony_results::{Database, RunData};
 
 /// Fewer pairs of the baseline beside itself show no spread.
 const PAIRS: usize = 4;

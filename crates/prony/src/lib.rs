@@ -11,7 +11,6 @@ pub mod paths;
 pub mod plot;
 pub mod profiles;
 pub mod report;
-pub mod results;
 pub mod runner;
 pub mod screen;
 pub mod search;

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::{self, Overrides, Surroundings};
 use prony_engines::catalog::Catalog;
+use prony_experiment::design::Experiment;
+use prony_model::catalog::{Overrides, Surroundings};
 
 use crate::error::Error;
 use crate::paths::utf8;
@@ -47,7 +47,7 @@ pub fn read(file: &Path) -> Result<(String, String), Error> {
             let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
             // What is valid is the same in both texts, so the offset is too.
             let at = error.utf8_error().valid_up_to();
-            let problems = experiment::not_utf8(&text, at);
+            let problems = prony_experiment::not_utf8(&text, at);
             Err(Error::Experiment { file: name, text, problems })
         }
     }
@@ -64,7 +64,7 @@ pub fn text(
     surroundings: &dyn Surroundings,
 ) -> Result<Experiment, Error> {
     let name = name.to_owned();
-    experiment::parse(&text, &name)
-        .and_then(|raw| experiment::check_in(&raw, &Catalog, surroundings, overrides))
+    prony_experiment::parse(&text, &name)
+        .and_then(|raw| prony_experiment::check_in(&raw, &Catalog, surroundings, overrides))
         .map_err(|problems| Error::Experiment { file: name, text, problems })
 }

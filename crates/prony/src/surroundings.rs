@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::{Change, InputSpec, ProgramSpec};
-use prony_core::experiment::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
-use prony_core::experiment::{Lack, Surroundings};
-use prony_core::plan::data_bytes;
-use prony_core::units::Bytes;
 use prony_engines::registry;
-use prony_probe::limits::{Ability, Limit};
+use prony_experiment::plan::data_bytes;
+use prony_model::catalog::{Lack, Surroundings};
+use prony_model::program::{Change, InputSpec, ProgramSpec};
+use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
+use prony_model::units::Bytes;
+use prony_os::limits::{Ability, Limit};
 use rustix::fs::{Access, access, statvfs};
 
 use crate::error::Error;

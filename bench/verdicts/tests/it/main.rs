@@ -2,8 +2,8 @@
 
 use prony_bench_verdicts::measure;
 use prony_bench_verdicts::noise::recorded;
-use prony_core::stats::campaign::{ALPHA, Arm, Rate, Rng, Setting, Simulation};
-use prony_core::stats::{Looks, binomial_interval};
+use prony_stats::campaign::{ALPHA, Arm, Rate, Rng, Setting, Simulation};
+use prony_stats::{Looks, binomial_interval};
 
 fn together(rates: &[Rate]) -> Rate {
     rates.iter().fold(Rate::default(), |sum, rate| Rate { hits: sum.hits + rate.hits, of: sum.of + rate.of })

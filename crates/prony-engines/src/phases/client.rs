@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use prony_core::experiment::spec::PauseEvery;
-use prony_core::workload::{Distinct, Schedule};
+use prony_model::spec::PauseEvery;
+use prony_workload::{Distinct, Schedule};
 
 use super::chunk::{Chunk, MOST_OPERATIONS};
 use super::sampling::Sampler;

@@ -1,12 +1,12 @@
 //! What fails counts as failed everywhere: in the counts, the histograms, the bytes and the series (METHOD 1.4).
 
-use prony_core::experiment::spec::{
+use prony_model::latency::Recorder;
+use prony_model::protocol::PhaseReport;
+use prony_model::record::LatencyKind;
+use prony_model::spec::{
     Action, Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, Sampling, ScanLength,
 };
-use prony_core::latency::Recorder;
-use prony_core::protocol::PhaseReport;
-use prony_core::record::LatencyKind;
-use prony_core::units::PerSecond;
+use prony_model::units::PerSecond;
 
 use super::fake::{ops, option, plan, reports, run};
 

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use prony_core::experiment::spec::{
+use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
+use prony_model::reading::Reading;
+use prony_model::spec::{
     Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec, Sampling,
     Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
-use prony_core::protocol::{FromWorker, PhaseReport, ToWorker};
-use prony_core::reading::Reading;
-use prony_core::units::{Bytes, Fraction, Nanos};
-use prony_core::workload::Records;
+use prony_model::units::{Bytes, Fraction, Nanos};
+use prony_workload::Records;
 use serde_json::{Value, json};
 
 use super::{HostError, Link, LinkError, Machine, Plan, Progress, host};

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
-use prony_core::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
-use prony_core::units::Nanos;
-use prony_core::workload::Records;
+use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
+use prony_model::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
+use prony_model::units::Nanos;
+use prony_workload::Records;
 use serde_json::{Value, json};
 
 use super::client::Shared;

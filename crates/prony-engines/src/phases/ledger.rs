@@ -1,7 +1,7 @@
 //! What the phases so far must have left in the store: as sharp as the operations allow, in constant memory.
 
-use prony_core::experiment::spec::{Action, MixWeights, Order};
-use prony_core::workload::{Records, Share};
+use prony_model::spec::{Action, MixWeights, Order};
+use prony_workload::{Records, Share};
 
 /// Versions told apart; each updating phase writes the next one.
 const VERSIONS: u32 = 128;
@@ -224,7 +224,7 @@ impl Ledger {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::spec::{MixSpec, ScanLength};
+    use prony_model::spec::{MixSpec, ScanLength};
 
     use super::*;
     use crate::phases::fake::{ops, records};

@@ -29,10 +29,10 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use prony_core::experiment::spec::TrialSpec;
-use prony_core::protocol::{FromWorker, ToWorker};
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
+use prony_model::protocol::{FromWorker, ToWorker};
+use prony_model::reading::Reading;
+use prony_model::spec::TrialSpec;
+use prony_model::units::Nanos;
 
 pub use host::{host, phase_seed};
 pub use trouble::{HostError, LinkError, Trouble};

@@ -5,11 +5,11 @@ use std::sync::RwLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Sender, channel};
 
-use prony_core::experiment::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling};
-use prony_core::protocol::PhaseReport;
-use prony_core::record::Answer;
-use prony_core::units::Nanos;
-use prony_core::workload::{Distinct, Records, Schedule, Share};
+use prony_model::protocol::PhaseReport;
+use prony_model::record::Answer;
+use prony_model::spec::{Action, Amount, Grouping, KeySpec, MixSpec, Ops, Order, Sampling};
+use prony_model::units::Nanos;
+use prony_workload::{Distinct, Records, Schedule, Share};
 
 use super::client::{Client, Rules, Sections, Shared};
 use super::ledger::{Done, Ledger};

@@ -1,7 +1,7 @@
 //! What is timed beside the section as a whole. Stamps are left in plain arrays while the clock runs; histograms and
 //! series are filled from them between two chunks.
 
-use prony_core::record::LatencyKind;
+use prony_model::record::LatencyKind;
 
 use super::chunk::{Chunk, Label};
 use super::series::GroupSeries;

@@ -1,7 +1,7 @@
 //! Series of bounded length: operations over time, and groups of operations.
 
-use prony_core::record::{Groups, Throughput};
-use prony_core::units::Nanos;
+use prony_model::record::{Groups, Throughput};
+use prony_model::units::Nanos;
 
 /// Most intervals of a throughput series; beyond, two become one.
 const MOST_INTERVALS: usize = 20_000;

@@ -1,7 +1,7 @@
 //! A client's operations, drawn from the workload and laid down in chunks.
 
-use prony_core::experiment::spec::{Action, Amount, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
-use prony_core::workload::{Mix, Operation, Positions, Records, Share};
+use prony_model::spec::{Action, Amount, KeySpec, MixSpec, MixWeights, Order, ScanSpec};
+use prony_workload::{Mix, Operation, Positions, Records, Share};
 
 use super::chunk::{Chunk, Draft, Label};
 use super::ledger::Ledger;

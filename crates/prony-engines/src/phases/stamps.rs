@@ -2,9 +2,9 @@
 //! succeeded when that is committed, and failed where it is not (METHOD 1.4). While the clock runs they are left in
 //! plain arrays; they go into histograms between two chunks.
 
-use prony_core::latency::{LatencyError, Recorder};
-use prony_core::record::{HistogramRecord, LatencyKind};
-use prony_core::units::Nanos;
+use prony_model::latency::{LatencyError, Recorder};
+use prony_model::record::{HistogramRecord, LatencyKind};
+use prony_model::units::Nanos;
 
 use super::chunk::{Chunk, Label, MOST_OPERATIONS};
 use super::series::GroupSeries;

@@ -1,13 +1,13 @@
 //! Whole trials on the store of `fake`, told by a scripted runner.
 
-use prony_core::experiment::spec::{
+use prony_model::latency::Recorder;
+use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
+use prony_model::record::LatencyKind;
+use prony_model::spec::{
     Action, Amount, Arrivals, Grouping, MixSpec, MixWeights, Ops, OptionValue, Order, PauseEvery, Sampling, ScanLength,
     ScanSpec, SettleSpec,
 };
-use prony_core::latency::Recorder;
-use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
-use prony_core::record::LatencyKind;
-use prony_core::units::{Nanos, PerSecond};
+use prony_model::units::{Nanos, PerSecond};
 
 use super::fake::{Fake, Script, Still, ops, option, plan, records, reports, run, run_on};
 use super::{HostError, Progress, host};

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use prony_core::latency::LatencyError;
-use prony_core::protocol::{Failure, FromWorker};
+use prony_model::latency::LatencyError;
+use prony_model::protocol::{Failure, FromWorker};
 
 use crate::driver::EngineError;
 use crate::timed_loop::chain;

@@ -127,7 +127,7 @@ impl Undoing {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::Nanos;
+    use prony_model::units::Nanos;
 
     use super::*;
     use crate::phases::chunk::{Draft, Label};

@@ -7,9 +7,9 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use prony_core::protocol::{PhaseReport, Verified};
-use prony_core::record::Answer;
-use prony_core::workload::{Digest, Records};
+use prony_model::protocol::{PhaseReport, Verified};
+use prony_model::record::Answer;
+use prony_workload::{Digest, Records};
 
 use super::ledger::{Ledger, State};
 use super::source::FIRST_KEY;

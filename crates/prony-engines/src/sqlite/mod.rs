@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prony_core::experiment::spec::StoreSpec;
+use prony_model::spec::StoreSpec;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Rows, Statement, params};
 use self_cell::self_cell;
 use serde_json::Value;

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::spec::{Durability, StoreSpec};
+use prony_model::spec::{Durability, StoreSpec};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -223,7 +223,7 @@ fn sync_call() -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::spec::OptionValue;
+    use prony_model::spec::OptionValue;
 
     use super::*;
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use prony_core::experiment::spec::{Durability, OptionValue, StoreSpec};
 use prony_engines::driver::{Capabilities, Driver, EngineError, OptionKind, Read, Session, Store, Write};
+use prony_model::spec::{Durability, OptionValue, StoreSpec};
 use tempfile::TempDir;
 
 /// One test per clause of the contract, in a module named after the engine.

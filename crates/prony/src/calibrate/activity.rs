@@ -4,16 +4,16 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
-use prony_core::experiment::spec::{SettleSpec, Sign};
-use prony_core::metric::{Metric, MetricKey};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::MetricKeyText;
-use prony_core::units::{Bytes, Fraction, Nanos};
-use prony_probe::cache;
-use prony_probe::clock::monotonic;
-use prony_probe::fixture::{Step, Syncs};
-use prony_probe::launch::Scratch;
-use prony_probe::sample::{Readings, phase_readings};
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::MetricKeyText;
+use prony_model::spec::{SettleSpec, Sign};
+use prony_model::units::{Bytes, Fraction, Nanos};
+use prony_os::cache;
+use prony_os::clock::monotonic;
+use prony_os::fixture::{Step, Syncs};
+use prony_os::launch::Scratch;
+use prony_os::sample::{Readings, phase_readings};
 
 use super::Ran;
 use super::bench::{Bench, Watched};
@@ -150,8 +150,8 @@ fn sync_lines(made: u64, phase: &Readings) -> Vec<Line> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use prony_probe::fixture::Done;
-    use prony_probe::settle::SettleResult;
+    use prony_os::fixture::Done;
+    use prony_os::settle::SettleResult;
 
     use super::super::line::Judgement;
     use super::*;

@@ -8,15 +8,15 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prony_core::experiment::spec::{Limits, SettleSpec};
-use prony_core::record::ProcessSeries;
-use prony_core::units::Nanos;
-use prony_probe::clock::{SystemClock, monotonic};
-use prony_probe::fixture::{Done, Said, Step};
-use prony_probe::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::{Edge, Root, Sampler, Settings, Tracepoints};
-use prony_probe::settle::{self, Activity, Probe, SettleResult, TreeProbe};
+use prony_model::record::ProcessSeries;
+use prony_model::spec::{Limits, SettleSpec};
+use prony_model::units::Nanos;
+use prony_os::clock::{SystemClock, monotonic};
+use prony_os::fixture::{Done, Said, Step};
+use prony_os::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch};
+use prony_os::limits::Group;
+use prony_os::sample::{Edge, Root, Sampler, Settings, Tracepoints};
+use prony_os::settle::{self, Activity, Probe, SettleResult, TreeProbe};
 
 use crate::error::Error;
 

@@ -4,12 +4,13 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use prony_core::experiment::{Overrides, check, parse};
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::plan;
-use prony_core::reading::{Reading, Why};
 use prony_engines::catalog::Catalog;
-use prony_probe::launch::Scratch;
+use prony_experiment::plan;
+use prony_experiment::{check, parse};
+use prony_model::catalog::Overrides;
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_os::launch::Scratch;
 
 use super::Ran;
 use super::bench::Bench;

@@ -3,14 +3,14 @@
 //! The noise is this machine's, recorded while a fixture does the same short work over and over. Whole campaigns are
 //! then simulated on it, and judged by what judges every run.
 
-use prony_core::reading::{Reading, Why};
-use prony_core::stats::Looks;
-use prony_core::stats::campaign::{ALPHA, Arm, Noise, Rate, Rng, Setting, Simulation};
-use prony_core::stats::power::POWER;
-use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
-use prony_probe::fixture::Step;
-use prony_probe::launch::Scratch;
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::fixture::Step;
+use prony_os::launch::Scratch;
+use prony_stats::Looks;
+use prony_stats::campaign::{ALPHA, Arm, Noise, Rate, Rng, Setting, Simulation};
+use prony_stats::power::POWER;
 
 use super::Ran;
 use super::bench::{Bench, Observed};
@@ -114,8 +114,8 @@ fn all(rate: Rate) -> Reading<Rate> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::stats::campaign::{MARGIN, Rule};
-    use prony_core::stats::{Comparison, Family, Verdict, compare_family};
+    use prony_stats::campaign::{MARGIN, Rule};
+    use prony_stats::{Comparison, Family, Verdict, compare_family};
 
     use super::super::line::{Check, Judgement};
     use super::*;

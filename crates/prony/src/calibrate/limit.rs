@@ -1,14 +1,15 @@
 //! A fixture that runs out of memory in phase 2 of 3: a whole trial, by the runner's own machinery.
 
-use prony_core::experiment::{Overrides, check, parse};
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::plan;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, PhaseRecord, TrialRecord};
-use prony_core::units::{Bytes, Nanos};
 use prony_engines::catalog::Catalog;
-use prony_probe::limits::{Ability, Limit};
+use prony_experiment::plan;
+use prony_experiment::{check, parse};
+use prony_model::catalog::Overrides;
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::limits::{Ability, Limit};
 
 use super::Ran;
 use super::bench::Bench;
@@ -90,9 +91,9 @@ fn peak(record: &TrialRecord) -> Reading<f64> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::outcome::Ending;
-    use prony_core::plan::{Label, PlannedTrial};
-    use prony_core::record::MetricKeyText;
+    use prony_model::outcome::Ending;
+    use prony_model::record::MetricKeyText;
+    use prony_model::trial::{Label, PlannedTrial};
     use serde_json::json;
 
     use super::super::line::Judgement;

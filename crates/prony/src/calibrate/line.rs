@@ -1,8 +1,8 @@
 //! One thing that is known, beside what prony reads of it. Pure.
 
-use prony_core::reading::{Reading, Why};
-use prony_core::stats::campaign::Rate;
-use prony_core::units::{Bytes, Nanos};
+use prony_model::reading::{Reading, Why};
+use prony_model::units::{Bytes, Nanos};
+use prony_stats::campaign::Rate;
 use serde_json::{Value, json};
 
 /// What a figure counts.

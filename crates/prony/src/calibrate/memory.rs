@@ -4,14 +4,14 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::MetricKeyText;
-use prony_core::units::Bytes;
-use prony_probe::fixture::{Allocation, Step};
-use prony_probe::launch::Scratch;
-use prony_probe::mount::Mount;
-use prony_probe::sample::{Readings, phase_readings};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::MetricKeyText;
+use prony_model::units::Bytes;
+use prony_os::fixture::{Allocation, Step};
+use prony_os::launch::Scratch;
+use prony_os::mount::Mount;
+use prony_os::sample::{Readings, phase_readings};
 
 use super::Ran;
 use super::bench::Bench;

@@ -143,7 +143,7 @@ impl Calibration {
 #[cfg(test)]
 mod tests {
     use clap::ValueEnum;
-    use prony_core::reading::{Reading, Why};
+    use prony_model::reading::{Reading, Why};
 
     use super::line::Unit;
     use super::*;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table};
-use prony_probe::launch::Scratch;
+use prony_os::launch::Scratch;
 use serde_json::{Value, json};
 
 use super::{Answer, Output, say, table};
@@ -114,7 +114,7 @@ fn summary(done: &[Calibration]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::reading::Reading;
+    use prony_model::reading::Reading;
 
     use super::*;
     use crate::calibrate::Ran;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table};
-use prony_core::experiment::Overrides;
-use prony_core::experiment::design::Experiment;
-use prony_core::metric::MetricName;
-use prony_core::plan::{Outline, VariantOutline, outline};
-use prony_core::stats::blocks_before_any_verdict;
-use prony_core::units::{Bytes, Nanos, parse_span};
+use prony_experiment::design::Experiment;
+use prony_experiment::plan::{Outline, VariantOutline, outline};
+use prony_model::catalog::Overrides;
+use prony_model::metric::MetricName;
+use prony_model::units::{Bytes, Nanos, parse_span};
+use prony_stats::blocks_before_any_verdict;
 
 use super::choice::DatabaseArg;
 use super::run::OverrideArguments;

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use prony_core::metric::MetricName;
+use prony_model::metric::MetricName;
 
 use crate::error::Error;
-use crate::results::{Database, RunData, RunHead, RunId};
+use prony_results::{Database, RunData, RunHead, RunId};
 
 /// Where the results are.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
@@ -29,7 +29,7 @@ impl SharedArg {
     /// Holds from now on.
     pub fn apply(self) {
         if self.shared {
-            prony_probe::shared::open_to_others();
+            prony_os::shared::open_to_others();
         }
     }
 }
@@ -63,7 +63,7 @@ impl RunChoice {
     /// The run that is meant.
     ///
     /// # Errors
-    /// [`Error::NoRun`], [`Error::Database`].
+    /// Those of the database.
     pub fn find(self, database: &Database) -> Result<RunId, Error> {
         let runs = database.runs()?;
         let found = match self {
@@ -77,14 +77,14 @@ impl RunChoice {
     fn not_found(self, runs: &[RunHead], database: &Database) -> Error {
         let path = database.path().to_owned();
         if runs.is_empty() {
-            return Error::NoRuns { path };
+            return prony_results::Error::NoRuns { path }.into();
         }
         let run = match self {
             Self::Latest => "latest".to_owned(),
             Self::Back(n) => format!("-{n}"),
             Self::Number(n) => n.to_string(),
         };
-        Error::NoRun { run, path }
+        prony_results::Error::NoRun { run, path }.into()
     }
 }
 

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::format::format_value;
-use prony_core::metric::MetricName;
-use prony_core::outcome::Outcome;
-use prony_core::reading::Reading;
-use prony_core::stats::verdict::RatioInterval;
-use prony_core::stats::{Summary, summary};
+use prony_experiment::format::format_value;
+use prony_model::metric::MetricName;
+use prony_model::outcome::Outcome;
+use prony_model::reading::Reading;
+use prony_stats::verdict::RatioInterval;
+use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
 
 use super::choice::{DatabaseArg, RunChoice, known_metric};
 use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::report::facts_lines;
-use crate::results::{Database, RunData};
 use crate::screen::one_line;
 use crate::verdicts::names;
 use crate::verdicts::observe::figure;
 use crate::verdicts::{self, Beside, Line, Pair};
+use prony_results::{Database, RunData};
 
 /// Which runs, and in what.
 #[derive(Debug, clap::Args)]
@@ -49,7 +49,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let database = Database::open(&arguments.database.database)?;
     let data = database.load_run(arguments.run.find(&database)?)?;
-    let other = arguments.other.as_ref().map(|other| database.load_run(other.find(&database)?)).transpose()?;
+    let other =
+        arguments.other.as_ref().map(|other| Ok::<_, Error>(database.load_run(other.find(&database)?)?)).transpose()?;
     for run in [Some(&data), other.as_ref()].into_iter().flatten() {
         arguments.metric.iter().try_for_each(|metric| known_metric(metric, run))?;
     }

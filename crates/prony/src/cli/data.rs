@@ -4,10 +4,10 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use prony_core::experiment::Anywhere;
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::spec::DataSpec;
-use prony_core::plan::plan;
+use prony_experiment::design::Experiment;
+use prony_experiment::plan::plan;
+use prony_model::catalog::Anywhere;
+use prony_model::spec::DataSpec;
 
 use super::run::OverrideArguments;
 use super::{Answer, Output, say};

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use comfy_table::Table;
-use prony_core::reading::Reading;
-use prony_core::units::{Bytes, PerSecond};
-use prony_probe::host::limits::Spread;
-use prony_probe::host::{Capability, Facts, MachineLimits, State, capabilities};
-use prony_probe::launch::Scratch;
-use prony_probe::limits::{self, Ability};
-use prony_probe::sample::Tracepoints;
+use prony_model::reading::Reading;
+use prony_model::units::{Bytes, PerSecond};
+use prony_os::host::limits::Spread;
+use prony_os::host::{Capability, Facts, MachineLimits, State, capabilities};
+use prony_os::launch::Scratch;
+use prony_os::limits::{self, Ability};
+use prony_os::sample::Tracepoints;
 use serde::Serialize;
 
 use super::{Answer, Output, table};
@@ -127,7 +127,7 @@ fn facts_table(facts: &Facts, width: Option<usize>) -> Table {
     table.add_row(["control groups".to_owned(), text(&facts.cgroups)]);
     table.add_row(["transparent huge pages".to_owned(), text(&facts.huge_pages)]);
     let mount =
-        |mount: &prony_probe::mount::Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
+        |mount: &prony_os::mount::Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
     table.add_row(["file system".to_owned(), shown(&facts.file_system, mount)]);
     for disk in &facts.disks {
         let what = format!(
@@ -179,8 +179,8 @@ fn bytes_a_second(rate: &PerSecond) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::reading::Why;
-    use prony_core::units::Nanos;
+    use prony_model::reading::Why;
+    use prony_model::units::Nanos;
 
     #[test]
     fn what_could_not_be_measured_says_why() {

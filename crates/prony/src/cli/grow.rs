@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use prony_core::search::{GrowSettings, Range};
-use prony_core::units::{Fraction, parse_fraction};
+use prony_analysis::search::{GrowSettings, Range};
+use prony_model::units::{Fraction, parse_fraction};
 
 use super::run::OverrideArguments;
 use super::searching::{SearchArguments, named};

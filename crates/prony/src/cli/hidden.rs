@@ -25,13 +25,13 @@ fn worker() -> ExitCode {
 
 /// Holds one subject and ends its tree.
 fn supervise() -> ExitCode {
-    prony_probe::launch::supervise_stdin()
+    prony_os::launch::supervise_stdin()
 }
 
 /// Does the steps that standard input tells, and says on standard output what they came to.
 #[expect(clippy::disallowed_methods, reason = "a protocol between processes, which nobody reads")]
 fn fixture() -> ExitCode {
-    match prony_probe::fixture::serve(io::stdin().lock(), io::stdout().lock()) {
+    match prony_os::fixture::serve(io::stdin().lock(), io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(2),
     }

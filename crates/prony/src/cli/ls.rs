@@ -4,7 +4,7 @@ use super::Output;
 use super::choice::DatabaseArg;
 use crate::error::Error;
 use crate::report::when;
-use crate::results::{Database, RunHead, RunStatus};
+use prony_results::{Database, RunHead, RunStatus};
 
 /// List the runs
 #[derive(Clone, Debug, clap::Args)]

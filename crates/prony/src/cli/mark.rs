@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
 
-use prony_probe::clock::monotonic;
+use prony_os::clock::monotonic;
 
 use crate::error::Error;
 use crate::runner::program::marks::{Edge, line};

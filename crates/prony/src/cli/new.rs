@@ -20,7 +20,7 @@ pub struct Arguments {
 /// # Errors
 /// Where the file exists or cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let text = prony_core::experiment::template();
+    let text = prony_experiment::template();
     let write = |path: &PathBuf| OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes());
     write(&arguments.file).map_err(|source| match source.kind() {
         ErrorKind::AlreadyExists => Error::Arguments {

@@ -2,13 +2,13 @@
 
 use std::path::PathBuf;
 
-use prony_core::metric::MetricName;
+use prony_model::metric::MetricName;
 
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::plot::{Figure, Options, draw, figures};
-use crate::results::Database;
+use prony_results::Database;
 
 /// Draw a figure of a run as an SVG picture
 #[derive(Clone, Debug, clap::Args)]
@@ -36,7 +36,7 @@ pub struct PlotArgs {
 /// Draws a figure to `--output`, or else to `output`; without a figure, lists those that the run offers.
 ///
 /// # Errors
-/// Those of the database, [`Error::NoRun`], [`Error::Latency`], [`Error::Arguments`], [`Error::Write`].
+/// Those of the database, [`Error::Latency`], [`Error::Arguments`], [`Error::Write`].
 pub fn plot(args: &PlotArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let run = args.run.find(&database)?;

@@ -3,14 +3,15 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use prony_core::profile::{ProfileFile, Selection, folded, speedscope};
+use prony_analysis::profile::{Selection, folded, speedscope};
+use prony_model::profile::ProfileFile;
 
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::profiles::{VariantProfile, is_named, load};
 use crate::report::profile::text;
-use crate::results::{Database, RunData};
+use prony_results::{Database, RunData};
 
 /// Show where the time of a profiled run goes
 #[derive(Clone, Debug, clap::Args)]
@@ -56,7 +57,7 @@ pub enum ProfileFormat {
 /// Writes the profiles to `--output`, or else to `output`.
 ///
 /// # Errors
-/// Those of the database, [`Error::NoRun`], [`Error::Arguments`] where nothing fits, [`Error::Write`].
+/// Those of the database, [`Error::Arguments`] where nothing fits, [`Error::Write`].
 pub fn profile(args: &ProfileArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;
@@ -162,8 +163,8 @@ fn one_file(args: &ProfileArgs, data: &RunData, profiles: &[VariantProfile]) -> 
 
 fn nothing(profiles: &[VariantProfile]) -> Error {
     let why = profiles.iter().find_map(|of| match &of.profile {
-        prony_core::reading::Reading::Missing(why) => Some(why.to_string()),
-        prony_core::reading::Reading::Measured(_) => None,
+        prony_model::reading::Reading::Missing(why) => Some(why.to_string()),
+        prony_model::reading::Reading::Measured(_) => None,
     });
     Error::Arguments {
         message: "there is no sample to write".to_owned(),

@@ -13,7 +13,7 @@ use crate::report::profile::markdown;
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
 use crate::report::{Options, build, html};
-use crate::results::{Database, RunData};
+use prony_results::{Database, RunData};
 
 /// Functions and packages of each profiled phase in a document.
 const ROWS: usize = 10;
@@ -79,7 +79,7 @@ pub enum What {
 /// Writes a run to `--output`, or else to `out`.
 ///
 /// # Errors
-/// Those of the database, [`Error::NoRun`], [`Error::Arguments`], [`Error::Write`].
+/// Those of the database, [`Error::Arguments`], [`Error::Write`].
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
     let for_people = matches!(args.format(), ReportFormat::Markdown | ReportFormat::Html);
     if for_people && args.what != What::Results {

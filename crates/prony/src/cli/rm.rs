@@ -5,8 +5,8 @@ use std::io::{BufRead, Write};
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
 use crate::report::when;
-use crate::results::{Database, RunHead, RunId};
 use crate::screen::{Screen, one_line};
+use prony_results::{Database, RunHead, RunId};
 
 /// Delete runs and everything they hold
 #[derive(Clone, Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub struct RmArgs {
 /// can answer. Says on `ask` what was deleted.
 ///
 /// # Errors
-/// Those of the database, [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Arguments`] where nobody can answer, [`Error::Write`].
+/// Those of the database, [`Error::Arguments`] where nobody can answer, [`Error::Write`].
 pub fn rm(args: &RmArgs, answers: Option<&mut dyn BufRead>, ask: &mut Screen<impl Write>) -> Result<(), Error> {
     let mut database = Database::open(&args.database.database)?;
     let mut runs = args.runs.iter().map(|run| run.find(&database)).collect::<Result<Vec<RunId>, _>>()?;

@@ -6,12 +6,12 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use prony_core::event::Event;
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::{Anywhere, Overrides};
-use prony_core::plan;
-use prony_core::units::{Nanos, parse_span};
-use prony_probe::clock::monotonic;
+use prony_experiment::design::Experiment;
+use prony_experiment::plan;
+use prony_model::catalog::{Anywhere, Overrides};
+use prony_model::event::Event;
+use prony_model::units::{Nanos, parse_span};
+use prony_os::clock::monotonic;
 
 use super::choice::{DatabaseArg, SharedArg};
 use super::show;
@@ -21,7 +21,6 @@ use crate::load;
 use crate::report::render::Render;
 use crate::report::render::markdown::Markdown;
 use crate::report::{self, Options};
-use crate::results::{Database, RunHead, RunId, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::{JsonLines, Observer};
@@ -31,6 +30,7 @@ use crate::screen::{self, Data, Screen};
 use crate::surroundings::Here;
 use crate::verdicts;
 use crate::verdicts::gate::{self, Gate, Verdicted};
+use prony_results::{Database, RunHead, RunId, RunStatus};
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -288,7 +288,7 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
         }
     }
     if which > 0 && found.is_none() {
-        return database.run(RunId(which));
+        return Ok(database.run(RunId(which))?);
     }
     found.ok_or_else(|| Error::Arguments {
         message: format!("every run in `{}` is done", database.path().display()),

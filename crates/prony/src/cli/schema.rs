@@ -21,9 +21,9 @@ pub struct Arguments {
 /// Where the output cannot be written.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let text = match (arguments.reference, arguments.results) {
-        (true, _) => prony_core::experiment::reference(),
+        (true, _) => prony_experiment::reference(),
         (false, true) => SCHEMA.trim_end().to_owned(),
-        (false, false) => format!("{:#}", prony_core::experiment::schema()),
+        (false, false) => format!("{:#}", prony_experiment::schema()),
     };
     output.print_data(&format!("{text}\n"))?;
     Ok(Answer::Yes)

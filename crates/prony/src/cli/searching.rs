@@ -2,16 +2,16 @@
 
 use std::path::PathBuf;
 
-use prony_core::experiment::Overrides;
+use prony_model::catalog::Overrides;
 use serde::de::DeserializeOwned;
 
 use super::choice::{DatabaseArg, SharedArg};
 use super::run::{observer, variables};
 use crate::error::Error;
-use crate::results::{Database, RunId, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::scratch;
 use crate::search::Means;
+use prony_results::{Database, RunId, RunStatus};
 
 /// What every search takes.
 #[derive(Debug, clap::Args)]

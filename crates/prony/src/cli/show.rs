@@ -1,12 +1,12 @@
 //! `prony show`: a run's tables on the terminal.
 
-use prony_core::metric::MetricName;
+use prony_model::metric::MetricName;
 
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice, known_metric};
 use crate::error::Error;
 use crate::report::{Options, build};
-use crate::results::{Database, RunId};
+use prony_results::{Database, RunId};
 
 /// Show a run's tables
 #[derive(Clone, Debug, clap::Args)]
@@ -42,7 +42,7 @@ impl ShowArgs {
 /// Shows a run; `--width` goes before the output's own.
 ///
 /// # Errors
-/// Those of the database, [`Error::NoRun`], and [`Error::Write`], which may be a broken pipe.
+/// Those of the database, and [`Error::Write`], which may be a broken pipe.
 pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let database = Database::open(&args.database.database)?;
     let data = database.load_run(args.run.find(&database)?)?;

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use prony_core::experiment::design::Blocks;
-use prony_core::metric::{Better, MetricName};
-use prony_core::search::{Constraint, Range};
-use prony_core::stats::MIN_BLOCKS;
-use prony_core::units::{Fraction, Nanos, parse_fraction, parse_span};
+use prony_analysis::search::{Constraint, Range};
+use prony_experiment::design::Blocks;
+use prony_model::metric::{Better, MetricName};
+use prony_model::units::{Fraction, Nanos, parse_fraction, parse_span};
+use prony_stats::MIN_BLOCKS;
 
 use super::run::OverrideArguments;
 use super::searching::{SearchArguments, named};

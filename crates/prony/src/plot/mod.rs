@@ -5,12 +5,12 @@ mod draw;
 
 use std::str::FromStr;
 
-use prony_core::metric::MetricName;
+use prony_model::metric::MetricName;
 
 use crate::error::Error;
-use crate::results::{Database, RunData, RunId};
 use crate::verdicts;
 use data::Source;
+use prony_results::{Database, RunData, RunId};
 
 /// A kind of picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,16 +2,17 @@
 
 mod overhead;
 
-use prony_core::experiment::design::{Experiment, Variant};
-use prony_core::metric::{Metric, MetricKey};
-use prony_core::profile::{Damaged, Profile, ProfileRecord, Profiler, Selection, Span};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{PhaseRecord, TrialRecord};
-use prony_core::units::Nanos;
+use prony_analysis::profile::{Damaged, Profile, Selection, Span};
+use prony_experiment::design::{Experiment, Variant};
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::profile::{ProfileRecord, Profiler};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{PhaseRecord, TrialRecord};
+use prony_model::units::Nanos;
 
 use crate::error::Error;
-use crate::results::{Database, RunData};
 use crate::verdicts::names;
+use prony_results::{Database, RunData};
 
 pub use overhead::Overhead;
 
@@ -150,7 +151,7 @@ pub fn is_named(experiment: &Experiment, variant: &Variant, text: &str) -> bool 
 mod tests {
     use std::collections::BTreeMap;
 
-    use prony_core::record::{Completion, MetricKeyText};
+    use prony_model::record::{Completion, MetricKeyText};
 
     use super::*;
 

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use prony_core::metric::{Metric, MetricKey, MetricName};
-use prony_core::record::{PhaseRecord, TrialRecord};
-use prony_core::stats::summary::median;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::record::{PhaseRecord, TrialRecord};
+use prony_stats::summary::median;
 
-use crate::results::RunData;
+use prony_results::RunData;
 
 /// Wall and CPU time of a phase of the profiled trial, by the medians of the trials that ended well.
 #[derive(Clone, Copy, Debug, PartialEq)]

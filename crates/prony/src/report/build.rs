@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::experiment::design::{CellPart, Statistic, TableSpec, Variant};
-use prony_core::experiment::expr::metrics;
-use prony_core::experiment::spec::Durability;
-use prony_core::guard::arms::{Arm, answers_differ};
-use prony_core::metric::{Metric, MetricKey, MetricName};
-use prony_core::record::TrialRecord;
+use prony_analysis::guard::arms::{Arm, answers_differ};
+use prony_experiment::design::{CellPart, Statistic, TableSpec, Variant};
+use prony_experiment::expr::metrics;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::record::TrialRecord;
+use prony_model::spec::Durability;
 
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::{self, ColumnPlan};
@@ -21,8 +21,8 @@ use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
 use super::settled;
-use crate::results::RunData;
 use crate::verdicts::{self, Verdicts};
+use prony_results::RunData;
 
 /// What to show.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,9 +1,9 @@
 //! From trials to the texts of one column: summary, one scale for all, text.
 
-use prony_core::experiment::design::{CellPart, Experiment, Expr, Statistic};
-use prony_core::experiment::expr::{Dimension, dimension};
-use prony_core::reading::Why;
-use prony_core::record::TrialRecord;
+use prony_experiment::design::{CellPart, Experiment, Expr, Statistic};
+use prony_experiment::expr::{Dimension, dimension};
+use prony_model::reading::Why;
+use prony_model::record::TrialRecord;
 
 use super::figure::{Summary, in_phase};
 use super::model::{Align, Cell, Figure};

@@ -1,10 +1,10 @@
 //! Which figures are shown where the experiment asks for none.
 
-use prony_core::experiment::design::{CellPart, Experiment, Expr};
-use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_core::processes;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{MetricKeyText, TrialRecord};
+use prony_experiment::design::{CellPart, Experiment, Expr};
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::processes;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{MetricKeyText, TrialRecord};
 
 use super::model::Topic;
 

@@ -1,11 +1,11 @@
 //! Figures of trials: an expression over one trial, a statistic over several.
 
-use prony_core::experiment::design::{Expr, Statistic};
-use prony_core::experiment::expr;
-use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_core::outcome::{Ending, Outcome};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_experiment::design::{Expr, Statistic};
+use prony_experiment::expr;
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
 
 /// What an expression gives in one trial.
 #[derive(Clone, Debug, PartialEq)]

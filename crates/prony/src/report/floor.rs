@@ -1,21 +1,21 @@
 //! What share of each variant's time lies above its floor: a table for each judged metric that is time or CPU time, and
 //! why the others have none.
 
-use prony_core::experiment::design::{CellPart, Expr, Statistic};
-use prony_core::metric::MetricName;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
-use prony_core::units::Unit;
+use prony_experiment::design::{CellPart, Expr, Statistic};
+use prony_model::metric::MetricName;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::TrialRecord;
+use prony_model::units::Unit;
 
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::figure::Summary;
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;
 use super::words::ended;
-use crate::results::RunData;
 use crate::verdicts::declared;
 use crate::verdicts::floor::{self, Above, NoShare, Share, ShareInterval};
 use crate::verdicts::names::varying;
+use prony_results::RunData;
 
 /// What a share above a floor is worth.
 pub(super) const NOT_JUDGED: &str = "no verdict: what lies above the floor is not judged and does not count in the family; each \

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::design::{Experiment, TableSpec, Variant};
+use prony_experiment::design::{Experiment, TableSpec, Variant};
 
 /// With more rows than this, a factor becomes tables even where none is numeric.
 const LONGEST_TABLE: usize = 40;

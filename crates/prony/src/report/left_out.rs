@@ -1,8 +1,8 @@
 //! The tables of leave-one-out effects: for each metric that is judged, a row for each change.
 
-use prony_core::experiment::design::Experiment;
-use prony_core::metric::{Better, MetricName};
-use prony_core::units::Unit;
+use prony_experiment::design::Experiment;
+use prony_model::metric::{Better, MetricName};
+use prony_model::units::Unit;
 
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;

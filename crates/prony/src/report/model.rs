@@ -1,7 +1,7 @@
 //! A report as data: texts and figures, not yet laid out for any medium. Texts from outside are
 //! as they came; each renderer escapes them for its medium.
 
-use prony_core::units::Unit;
+use prony_model::units::Unit;
 
 /// What a run says.
 #[derive(Clone, Debug, Default, PartialEq)]

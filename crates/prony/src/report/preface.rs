@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::guard::{Finding, Severity, gather, run};
-use prony_core::reading::Why;
-use prony_core::units::{Bytes, Nanos};
+use prony_analysis::guard::{Finding, Severity, gather, run};
+use prony_model::reading::Why;
+use prony_model::units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::layout::varying;
 use super::model::FindingLine;
 use super::words::{count, instant};
-use crate::results::{RunData, RunStatus};
 use crate::verdicts;
+use prony_results::{RunData, RunStatus};
 
 /// What ran, when, where and how it went.
 pub(super) fn preface(data: &RunData) -> Vec<String> {

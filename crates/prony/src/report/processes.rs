@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::design::{CellPart, Expr, Statistic, Variant};
-use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_core::processes::{NOT_ATTRIBUTED, name};
-use prony_core::reading::Reading;
-use prony_core::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use prony_experiment::design::{CellPart, Expr, Statistic, Variant};
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::processes::{NOT_ATTRIBUTED, name};
+use prony_model::reading::Reading;
+use prony_model::record::{MetricKeyText, PhaseRecord, TrialRecord};
 
 use super::cells::{Plan, Said, Source, fill, planned, scales};
 use super::columns::timed_phases;
 use super::model::{Align, Cell, Column, Label, Row, Table, Topic};
 use super::notes::Notes;
-use crate::results::RunData;
+use prony_results::RunData;
 
 /// What is shown of each process.
 const FIGURES: [MetricKey; 6] = [

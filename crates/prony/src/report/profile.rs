@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use prony_core::profile::{Profile, Selection, Share};
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
+use prony_analysis::profile::{Profile, Selection, Share};
+use prony_model::reading::Reading;
+use prony_model::units::Nanos;
 
 use super::escape::{self, terminal};
 use crate::profiles::{PhaseProfile, VariantProfile};

@@ -3,9 +3,9 @@
 use super::floor;
 use super::model::Remarks;
 use crate::plot::data::growth;
-use crate::results::RunData;
 use crate::verdicts::interactions::{self, Interactions};
 use crate::verdicts::{Verdicts, declared};
+use prony_results::RunData;
 
 /// Lines of one kind; the rest is counted.
 const MOST: usize = 8;

@@ -1,8 +1,8 @@
 //! How the numbers of one column are printed: one unit, one number of decimals.
 
-use prony_core::experiment::expr::Dimension;
-use prony_core::experiment::format::format_value;
-use prony_core::units::Unit;
+use prony_experiment::expr::Dimension;
+use prony_experiment::format::format_value;
+use prony_model::units::Unit;
 
 /// A unit of a column and how many decimals its numbers have.
 #[derive(Clone, Debug, PartialEq)]

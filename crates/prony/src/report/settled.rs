@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::spec::Sign;
-use prony_core::metric::{Metric, MetricKey, MetricName};
-use prony_core::record::TrialRecord;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::record::TrialRecord;
+use prony_model::spec::Sign;
 
 use super::cells::Source;
 use super::model::Cell;

@@ -1,8 +1,8 @@
 //! Outcomes, times and counts in words.
 
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::record::TrialRecord;
-use prony_core::units::{Bytes, Nanos};
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::record::TrialRecord;
+use prony_model::units::{Bytes, Nanos};
 
 use super::figure::least_memory;
 

@@ -1,9 +1,9 @@
 //! What is done around each trial so that it finds the machine at rest, and what the machine was like.
 
-use prony_core::experiment::program::Care;
-use prony_core::units::Nanos;
-use prony_probe::clock::SystemClock;
-use prony_probe::host::{Canary, Conditions, Moment, Quiesced, quiesce};
+use prony_model::program::Care;
+use prony_model::units::Nanos;
+use prony_os::clock::SystemClock;
+use prony_os::host::{Canary, Conditions, Moment, Quiesced, quiesce};
 use serde_json::{Value, json};
 
 use super::lab::Lab;

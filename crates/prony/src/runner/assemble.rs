@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::conclude::{Observed, Reached};
-use prony_core::experiment::spec::PhaseSpec;
-use prony_core::guard::{Finding, Severity};
-use prony_core::latency::Recorder;
-use prony_core::metric::{Metric, MetricKey};
-use prony_core::protocol::PhaseReport;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, LatencyKind, MetricKeyText, PhaseRecord};
-use prony_core::units::Nanos;
-use prony_probe::settle::SettleResult;
+use prony_analysis::conclude::{Observed, Reached};
+use prony_analysis::guard::{Finding, Severity};
+use prony_model::latency::Recorder;
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::protocol::PhaseReport;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, LatencyKind, MetricKeyText, PhaseRecord};
+use prony_model::spec::PhaseSpec;
+use prony_model::units::Nanos;
+use prony_os::settle::SettleResult;
 use serde_json::{Value, json};
 
 use super::session::Visit;
@@ -195,9 +195,9 @@ fn measured(n: u64) -> Reading<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::experiment::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sign};
-    use prony_core::protocol::Verified;
-    use prony_probe::sample::{Root, Sampler, Settings};
+    use prony_model::protocol::Verified;
+    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling, Sign};
+    use prony_os::sample::{Root, Sampler, Settings};
 
     fn spec() -> PhaseSpec {
         let ops = Ops {

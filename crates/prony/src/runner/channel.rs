@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use prony_core::protocol::{FromWorker, ToWorker};
+use prony_model::protocol::{FromWorker, ToWorker};
 
 /// A message longer than this is a worker gone wild: groups of 2,000,000 pairs take about 60 MB.
 const LONGEST: usize = 256 << 20;

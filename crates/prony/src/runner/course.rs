@@ -7,11 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::design::Experiment;
-use prony_core::pace::{Budget, Spent, Times};
-use prony_core::plan::{PlannedTrial, profiles};
-use prony_core::record::TrialRecord;
-use prony_core::units::Nanos;
+use prony_experiment::design::Experiment;
+use prony_experiment::plan::profiles;
+use prony_model::record::TrialRecord;
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_stats::pace::{Budget, Spent, Times};
 
 /// The course of a run. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug)]
@@ -162,11 +163,12 @@ impl Course {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::{Overrides, check, parse};
-    use prony_core::outcome::{Ending, Outcome};
-    use prony_core::plan::plan;
-    use prony_core::reading::{Reading, Why};
     use prony_engines::catalog::Catalog;
+    use prony_experiment::plan::plan;
+    use prony_experiment::{check, parse};
+    use prony_model::catalog::Overrides;
+    use prony_model::outcome::{Ending, Outcome};
+    use prony_model::reading::{Reading, Why};
     use serde_json::{Value, json};
 
     use super::*;

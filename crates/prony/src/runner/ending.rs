@@ -1,11 +1,11 @@
 //! How a trial ended, from what the worker said, what the supervisor saw and what the runner decided.
 
-use prony_core::experiment::spec::TrialSpec;
-use prony_core::outcome::{Ending, OutOfMemory, Outcome};
-use prony_core::protocol::Failure;
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
-use prony_probe::launch::classify::{EndedByUs, Evidence, classify};
+use prony_model::outcome::{Ending, OutOfMemory, Outcome};
+use prony_model::protocol::Failure;
+use prony_model::reading::Reading;
+use prony_model::spec::TrialSpec;
+use prony_model::units::Nanos;
+use prony_os::launch::classify::{EndedByUs, Evidence, classify};
 
 use super::session::{Closed, Stop};
 
@@ -98,11 +98,11 @@ fn problems(closed: &Closed) -> Vec<String> {
 mod tests {
     use std::collections::BTreeMap;
 
-    use prony_core::experiment::spec::{Limits, StoreSpec, Subject};
-    use prony_core::reading::Why;
-    use prony_probe::launch::{End, Finished, KilledFor, Status};
-    use prony_probe::limits::MemoryEvidence;
-    use prony_probe::sample::Sampled;
+    use prony_model::reading::Why;
+    use prony_model::spec::{Limits, StoreSpec, Subject};
+    use prony_os::launch::{End, Finished, KilledFor, Status};
+    use prony_os::limits::MemoryEvidence;
+    use prony_os::sample::Sampled;
 
     use super::*;
 

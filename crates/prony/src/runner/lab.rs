@@ -3,15 +3,15 @@
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 
-use prony_core::event::Event;
-use prony_core::experiment::design::{Experiment, Variant};
-use prony_core::experiment::program::{Care, CopyOf, ProgramSpec};
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::clock::monotonic;
-use prony_probe::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
-use prony_probe::launch::{Launcher, Scratch, Swept};
-use prony_probe::limits::{self, Ability, Limit};
-use prony_probe::runs::{self, Announced};
+use prony_experiment::design::{Experiment, Variant};
+use prony_model::event::Event;
+use prony_model::program::{Care, CopyOf, ProgramSpec};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::clock::monotonic;
+use prony_os::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
+use prony_os::launch::{Launcher, Scratch, Swept};
+use prony_os::limits::{self, Ability, Limit};
+use prony_os::runs::{self, Announced};
 use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
@@ -97,7 +97,7 @@ impl<'a> Lab<'a> {
             probing("disk and memory");
             let limits = MachineLimits::measure(near);
             probing("touching memory");
-            let available = prony_probe::host::Moment::now(None).available;
+            let available = prony_os::host::Moment::now(None).available;
             let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
             warm_memory(half.min(WARM));
             (limits.clock_cost, json!(limits))
@@ -211,7 +211,7 @@ mod tests {
                  copy = \"none\"\nreplicas = {{ count = \"{{n}}\", phase = \"run\" }}\n"
             );
             let experiment =
-                crate::load::text(text, "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
+                crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
             let each = experiment.variants().iter().map(|variant| stands(&experiment, variant));
             (starts_replicas(&experiment), each.collect::<Vec<_>>())
         };

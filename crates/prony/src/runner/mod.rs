@@ -22,25 +22,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use prony_core::event::Event;
-use prony_core::experiment::design::{Blocks, Experiment, Variant};
-use prony_core::experiment::program::Care;
-use prony_core::metric::{Metric, MetricKey, MetricName};
-use prony_core::outcome::Outcome;
-use prony_core::plan::{self, PlannedTrial};
-use prony_core::record::{PhaseRecord, TrialRecord};
-use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
+use prony_experiment::design::{Blocks, Experiment, Variant};
+use prony_experiment::plan::{self};
+use prony_model::event::Event;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::outcome::Outcome;
+use prony_model::program::Care;
+use prony_model::record::{PhaseRecord, TrialRecord};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
 
 use crate::budget::Bought;
 use crate::error::Error;
 use crate::estimate;
-use crate::results::{Database, RunId, RunStart, RunStatus};
 use crate::verdicts;
 use course::Course;
 use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
+use prony_results::{Database, RunId, RunStart, RunStatus};
 use warned::Warned;
 
 /// Trials that are shorter are kept several at once where care is light.
@@ -125,7 +126,7 @@ impl<'a> Campaign<'a> {
         }
         self.keep_gathered()?;
         // Before a trial has ended there is nothing to lose.
-        if self.done.is_empty() { Ok(()) } else { self.database.sync_before(last.map(Nanos::to_duration)) }
+        if self.done.is_empty() { Ok(()) } else { Ok(self.database.sync_before(last.map(Nanos::to_duration))?) }
     }
 
     /// Keeps a finished trial, at once or together with those that follow within milliseconds.
@@ -142,7 +143,7 @@ impl<'a> Campaign<'a> {
     fn keep_gathered(&mut self) -> Result<(), Error> {
         self.gathered.since = None;
         let records = std::mem::take(&mut self.gathered.records);
-        if records.is_empty() { Ok(()) } else { self.database.append_trials(self.run, &records) }
+        if records.is_empty() { Ok(()) } else { Ok(self.database.append_trials(self.run, &records)?) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use prony_core::event::Event;
+use prony_model::event::Event;
 
 /// Told everything that happens in a run, in order.
 pub trait Observer {

@@ -3,17 +3,19 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::event::Event;
-use prony_core::experiment::program::Runtime;
-use prony_core::experiment::spec::TrialSpec;
-use prony_core::outcome::Outcome;
-use prony_core::plan::{PlannedTrial, profiles};
-use prony_core::profile::{Profile, ProfileFile, ProfileRecord, Profiler};
-use prony_core::reading::{Reading, Why};
-use prony_core::stats::summary::median;
-use prony_core::units::Nanos;
-use prony_probe::launch::Scratch;
-use prony_probe::profile::{Taken, perf};
+use prony_analysis::profile::Profile;
+use prony_experiment::plan::profiles;
+use prony_model::event::Event;
+use prony_model::outcome::Outcome;
+use prony_model::profile::{ProfileFile, ProfileRecord, Profiler};
+use prony_model::program::Runtime;
+use prony_model::reading::{Reading, Why};
+use prony_model::spec::TrialSpec;
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::launch::Scratch;
+use prony_os::profile::{Taken, perf};
+use prony_stats::summary::median;
 
 use super::lab::Lab;
 use super::observer::Observer;

@@ -3,12 +3,13 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use prony_core::profile::Profiler;
-use prony_core::reading::{Reading, Why};
-use prony_core::units::Nanos;
-use prony_probe::launch::Scratch;
-use prony_probe::profile::perf::Perf;
-use prony_probe::profile::{Taken, node};
+use prony_model::profile::Profiler;
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Nanos;
+use prony_os::launch::Scratch;
+use prony_os::profile::Taken;
+use prony_os::profile::perf::Perf;
+use prony_runtime::profile as node;
 
 use crate::error::Error;
 

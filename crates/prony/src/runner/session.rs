@@ -6,17 +6,17 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use prony_core::event::Event;
-use prony_core::experiment::spec::{Action, Amount, PhaseSpec, SettleSpec, TrialSpec};
-use prony_core::plan::PlannedTrial;
-use prony_core::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
-use prony_probe::clock::{SystemClock, monotonic};
-use prony_probe::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::{Edge, Root, Sampled, Sampler, Settings};
-use prony_probe::settle::{self, SettleResult, TreeProbe};
+use prony_model::event::Event;
+use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
+use prony_model::reading::Reading;
+use prony_model::spec::{Action, Amount, PhaseSpec, SettleSpec, TrialSpec};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::clock::{SystemClock, monotonic};
+use prony_os::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
+use prony_os::limits::Group;
+use prony_os::sample::{Edge, Root, Sampled, Sampler, Settings};
+use prony_os::settle::{self, SettleResult, TreeProbe};
 use serde_json::Value;
 
 use super::channel::{Channel, Received};

@@ -7,10 +7,10 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
-use prony_core::experiment::design::Experiment;
-use prony_probe::launch::{Kept, Launcher, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::{GroupFiles, Samplers, Stranger, SyncCounters, Tracepoints};
+use prony_experiment::design::Experiment;
+use prony_os::launch::{Kept, Launcher, Scratch};
+use prony_os::limits::Group;
+use prony_os::sample::{GroupFiles, Samplers, Stranger, SyncCounters, Tracepoints};
 
 use crate::error::Error;
 

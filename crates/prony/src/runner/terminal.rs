@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use prony_core::event::Event;
-use prony_core::outcome::{Ending, Outcome};
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
+use prony_model::event::Event;
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::Reading;
+use prony_model::units::Nanos;
 
 use super::observer::Observer;
 use crate::estimate::span;
@@ -218,8 +218,8 @@ fn remaining(left: Nanos, after: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::plan::{Label, PlannedTrial};
-    use prony_core::reading::Why;
+    use prony_model::reading::Why;
+    use prony_model::trial::{Label, PlannedTrial};
 
     const PLAIN: Manner = Manner { live: false, quiet: false, width: 80 };
 

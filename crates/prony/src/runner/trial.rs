@@ -1,16 +1,16 @@
 //! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
 
-use prony_core::conclude::{Observed, Reached, conclude};
-use prony_core::experiment::spec::{PhaseSpec, Subject, TrialSpec};
-use prony_core::guard::{self, Finding};
-use prony_core::metric::{Metric, MetricKey};
-use prony_core::plan::PlannedTrial;
-use prony_core::record::{PhaseRecord, ProcessSeries, TrialRecord};
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::clock::{SystemClock, monotonic};
-use prony_probe::host::{Conditions, Moment, quiesce};
-use prony_probe::runs::Announced;
-use prony_probe::sample::{Processes, phase_readings};
+use prony_analysis::conclude::{Observed, Reached, conclude};
+use prony_analysis::guard::{self, Finding};
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::record::{PhaseRecord, ProcessSeries, TrialRecord};
+use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::{Bytes, Nanos};
+use prony_os::clock::{SystemClock, monotonic};
+use prony_os::host::{Conditions, Moment, quiesce};
+use prony_os::runs::Announced;
+use prony_os::sample::{Processes, phase_readings};
 use serde_json::{Value, json};
 
 use super::assemble;

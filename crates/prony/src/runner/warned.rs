@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use prony_core::event::Event;
-use prony_core::experiment::program::Care;
-use prony_core::finding::{Finding, Severity};
-use prony_core::record::TrialRecord;
+use prony_model::event::Event;
+use prony_model::finding::{Finding, Severity};
+use prony_model::program::Care;
+use prony_model::record::TrialRecord;
 
 /// The warnings of a run that were told, by guard and phase.
 #[derive(Debug, Default)]

@@ -1,8 +1,8 @@
 //! Where a search stands at first: the default setting, and one level of every other factor.
 
-use prony_core::experiment::design::{Experiment, Factor, Level};
-use prony_core::search::Range;
-use prony_core::search::grid::Point;
+use prony_analysis::search::Range;
+use prony_analysis::search::grid::Point;
+use prony_experiment::design::{Experiment, Factor, Level};
 use serde_json::Value;
 
 use super::source::{Source, text_of, unknown};

@@ -2,18 +2,18 @@
 
 use std::path::PathBuf;
 
-use prony_core::experiment::Overrides;
-use prony_core::experiment::design::Blocks;
-use prony_core::metric::MetricName;
-use prony_core::record::TrialRecord;
-use prony_core::search::{Constraint, Growth, Range};
-use prony_core::units::Nanos;
+use prony_analysis::search::{Constraint, Growth, Range};
+use prony_experiment::design::Blocks;
+use prony_model::catalog::Overrides;
+use prony_model::metric::MetricName;
+use prony_model::record::TrialRecord;
+use prony_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::kept::Kept;
-use crate::results::RunData;
 use crate::runner::Summary;
 use crate::verdicts::Verdicts;
+use prony_results::RunData;
 
 /// How far one combination of the other factors went.
 #[derive(Clone, Debug, PartialEq)]

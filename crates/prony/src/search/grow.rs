@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use prony_core::experiment::Overrides;
-use prony_core::experiment::design::{Experiment, Variant};
-use prony_core::record::TrialRecord;
-use prony_core::search::{Ask, Fate, Grow, GrowSettings};
+use prony_analysis::search::{Ask, Fate, Grow, GrowSettings};
+use prony_experiment::design::{Experiment, Variant};
+use prony_model::catalog::Overrides;
+use prony_model::record::TrialRecord;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -17,8 +17,8 @@ use super::shelf::Shelf;
 use super::source::{Source, others};
 use super::words;
 use crate::error::Error;
-use crate::results::RunId;
 use crate::runner::Summary;
+use prony_results::RunId;
 
 /// What was asked: the first entry of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,9 +1,9 @@
 //! What the winner's fresh trials say of the constraints: a trial that says nothing breaks none.
 
-use prony_core::finding::Severity;
-use prony_core::reading::Reading;
-use prony_core::record::TrialRecord;
-use prony_core::search::{Constraint, Fate};
+use prony_analysis::search::{Constraint, Fate};
+use prony_model::finding::Severity;
+use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
 
 /// What trials of one setting say of its constraints.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -111,8 +111,8 @@ fn refusal(trial: &TrialRecord) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::outcome::{OutOfMemory, Outcome};
-    use prony_core::reading::Why;
+    use prony_model::outcome::{OutOfMemory, Outcome};
+    use prony_model::reading::Why;
     use serde_json::json;
 
     use super::*;

@@ -6,22 +6,23 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use prony_core::event::Event;
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::Care;
-use prony_core::outcome::Outcome;
-use prony_core::plan::{Label, PlannedTrial, lone_block};
-use prony_core::record::TrialRecord;
+use prony_experiment::design::Experiment;
+use prony_experiment::plan::lone_block;
+use prony_model::event::Event;
+use prony_model::outcome::Outcome;
+use prony_model::program::Care;
+use prony_model::record::TrialRecord;
+use prony_model::trial::{Label, PlannedTrial};
 use serde_json::Value;
 
 use super::shelf::Shelf;
 use crate::error::Error;
-use crate::results::{Database, RunId, RunStart, RunStatus};
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
 use crate::runner::observer::Observer;
 use crate::runner::warned::Warned;
 use crate::runner::{Summary, elsewhere, trial, unix_ms, variant_text};
+use prony_results::{Database, RunId, RunStart, RunStatus};
 
 /// What every search needs beside its file.
 pub struct Means<'a> {

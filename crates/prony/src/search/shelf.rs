@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use prony_core::experiment::design::Experiment;
+use prony_experiment::design::Experiment;
 
 /// The stages of an experiment that grows: trials under way refer to theirs.
 #[derive(Debug, Default)]

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use prony_core::experiment::design::{Experiment, Level, Variant};
-use prony_core::experiment::{self, Overrides, RawExperiment};
-use prony_core::search::Range;
+use prony_analysis::search::Range;
 use prony_engines::catalog::Catalog;
+use prony_experiment::RawExperiment;
+use prony_experiment::design::{Experiment, Level, Variant};
+use prony_model::catalog::Overrides;
 use serde_json::Value;
 
 use crate::error::Error;
@@ -25,8 +26,11 @@ impl Source {
     /// Where it cannot be read, or is no TOML.
     pub fn read(file: &Path, overrides: Overrides) -> Result<Self, Error> {
         let (text, name) = load::read(file)?;
-        let raw =
-            experiment::parse(&text, &name).map_err(|problems| Error::Experiment { file: name, text, problems })?;
+        let raw = prony_experiment::parse(&text, &name).map_err(|problems| Error::Experiment {
+            file: name,
+            text,
+            problems,
+        })?;
         Ok(Self { raw, overrides })
     }
 
@@ -57,7 +61,7 @@ impl Source {
     pub fn at(&self, values: &[(String, String)]) -> Result<Experiment, Error> {
         let mut overrides = self.overrides.clone();
         overrides.set.extend(values.iter().map(|(name, value)| (name.clone(), vec![value.clone()])));
-        experiment::check(&self.raw, &Catalog, &overrides).map_err(|problems| Error::Experiment {
+        prony_experiment::check(&self.raw, &Catalog, &overrides).map_err(|problems| Error::Experiment {
             file: self.raw.file().to_owned(),
             text: self.raw.text().to_owned(),
             problems,

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use prony_core::event::Event;
-use prony_core::experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Statistic, TableSpec};
-use prony_core::experiment::expr;
-use prony_core::finding::Severity;
-use prony_core::reading::Reading;
-use prony_core::record::TrialRecord;
-use prony_core::search::tune::{Block, Found, Seen, Settings, Step};
-use prony_core::search::{Constraint, Fate, Tune};
-use prony_core::units::Nanos;
+use prony_analysis::search::tune::{Block, Found, Seen, Settings, Step};
+use prony_analysis::search::{Constraint, Fate, Tune};
+use prony_experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Statistic, TableSpec};
+use prony_experiment::expr;
+use prony_model::event::Event;
+use prony_model::finding::Severity;
+use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
+use prony_model::units::Nanos;
 use serde_json::{Value, json};
 
 use super::base::Base;
@@ -22,9 +22,9 @@ use super::shelf::Shelf;
 use super::source::Source;
 use super::words_tune as words;
 use crate::error::Error;
-use crate::results::{Database, RunId};
 use crate::runner::{self, Summary};
 use crate::verdicts::{self, Verdicts};
+use prony_results::{Database, RunId};
 
 /// What a search came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -167,7 +167,7 @@ fn figures_exist(wanted: &TuneWanted, experiment: &Experiment) -> Result<(), Err
 /// As many blocks as were asked for, or as the file has where they allow a verdict.
 fn blocks_of_confirmation(wanted: &TuneWanted, first: &Experiment) -> Blocks {
     let own = first.compare().blocks;
-    let least = prony_core::stats::MIN_BLOCKS;
+    let least = prony_stats::MIN_BLOCKS;
     wanted.confirm.unwrap_or(if own.min >= least { own } else { Blocks { min: least, max: 30 } })
 }
 

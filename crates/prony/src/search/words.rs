@@ -1,8 +1,8 @@
 //! What searches found, as text.
 
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::record::TrialRecord;
-use prony_core::search::{End, GrowSettings, Growth, Tried};
+use prony_analysis::search::{End, GrowSettings, Growth, Tried};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::record::TrialRecord;
 
 use super::found::Grown;
 use crate::report::render::terminal::{Terminal, plain_table};

@@ -1,16 +1,16 @@
 //! What a search by `tune` came to, as text.
 
-use prony_core::metric::MetricName;
-use prony_core::search::tune::{End, Found, Out};
-use prony_core::search::{Constraint, Tune};
-use prony_core::stats::summary::median;
-use prony_core::units::{Nanos, Unit};
+use prony_analysis::search::tune::{End, Found, Out};
+use prony_analysis::search::{Constraint, Tune};
+use prony_model::metric::MetricName;
+use prony_model::units::{Nanos, Unit};
+use prony_stats::summary::median;
 
 use super::found::{Confirmed, Setting, TuneWanted};
 use super::kept::{Bound, Holds, Kept};
 use crate::report::{bytes, time};
-use crate::results::RunId;
 use crate::screen::one_line;
+use prony_results::RunId;
 
 /// What is told of a search.
 pub(super) struct Told<'a> {

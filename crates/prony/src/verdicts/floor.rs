@@ -1,15 +1,15 @@
 //! What share of a variant's time lies above its floor: the same work straight into the bare engine (METHOD 5.5). It is
 //! shown beside the verdicts and is none of them.
 
-use prony_core::experiment::design::Experiment;
-use prony_core::metric::{Better, Metric, MetricName};
-use prony_core::reading::{Reading, Why};
-use prony_core::stats::{BlockValues, Observation, RatioInterval};
-use prony_core::units::Unit;
+use prony_experiment::design::Experiment;
+use prony_model::metric::{Better, Metric, MetricName};
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Unit;
+use prony_stats::{BlockValues, Observation, RatioInterval};
 
 use super::observe::Index;
 use super::{Pair, names};
-use crate::results::RunData;
+use prony_results::RunData;
 
 /// Settings without a floor that are named; the rest is counted.
 const NAMED: usize = 4;

@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use prony_core::metric::{MetricError, MetricName};
-use prony_core::outcome::{Outcome, counted};
-use prony_core::reading::Reading;
-use prony_core::record::TrialRecord;
-use prony_core::stats::Verdict;
-use prony_core::stats::verdict::directions;
-use prony_core::units::{QuantityError, parse_fraction};
+use prony_model::metric::{MetricError, MetricName};
+use prony_model::outcome::{Outcome, counted};
+use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
+use prony_model::units::{QuantityError, parse_fraction};
+use prony_stats::Verdict;
+use prony_stats::verdict::directions;
 
 use super::Line;
 
@@ -161,7 +161,7 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
         _ => {}
     }
     let Reading::Measured(interval) = &line.comparison.interval else { return Answer::Unsure };
-    let higher_is_better = gate.metric.key.metric.better() == prony_core::metric::Better::Higher;
+    let higher_is_better = gate.metric.key.metric.better() == prony_model::metric::Better::Higher;
     // The least and the most by which it can be worse, as factors of the cost.
     let (least, most) = if higher_is_better {
         (interval.high.map_or(0.0, |high| 1.0 / high), Some(interval.low).filter(|low| *low > 0.0).map(|low| 1.0 / low))

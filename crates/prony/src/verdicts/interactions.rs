@@ -3,17 +3,17 @@
 mod cells;
 mod cross;
 
-use prony_core::metric::MetricName;
-use prony_core::reading::Reading;
-use prony_core::stats::sign::gap_needed;
-use prony_core::stats::verdict::RatioInterval;
-use prony_core::stats::{Cross, Estimate, MIN_BLOCKS, Verdict, interaction};
+use prony_model::metric::MetricName;
+use prony_model::reading::Reading;
+use prony_stats::sign::gap_needed;
+use prony_stats::verdict::RatioInterval;
+use prony_stats::{Cross, Estimate, MIN_BLOCKS, Verdict, interaction};
 
 use super::sentence::{digits, interval_text};
 use super::{Verdicts, declared};
-use crate::results::RunData;
 use cells::Cells;
 use cross::{Roles, contexts, roles};
+use prony_results::RunData;
 
 /// What was looked at, and where the effects differ by more than the margin.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,11 +1,11 @@
 //! What each change does where the others are there: the verdicts of `[design] leave_one_out` against all of them, read
 //! as effects of what was left out. Nothing is computed here.
 
-use prony_core::experiment::design::{ALL, Experiment, NONE, WITHOUT};
-use prony_core::metric::{Better, Metric};
-use prony_core::reading::Reading;
-use prony_core::stats::Verdict;
-use prony_core::units::Unit;
+use prony_experiment::design::{ALL, Experiment, NONE, WITHOUT};
+use prony_model::metric::{Better, Metric};
+use prony_model::reading::Reading;
+use prony_model::units::Unit;
+use prony_stats::Verdict;
 
 use super::{Line, Verdicts, names};
 

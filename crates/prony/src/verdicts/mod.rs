@@ -11,16 +11,16 @@ pub mod names;
 pub mod observe;
 mod sentence;
 
-use prony_core::experiment::design::{Experiment, Variant};
-use prony_core::guard::weather;
-use prony_core::metric::{Metric, MetricKey, MetricName};
-use prony_core::reading::Reading;
-use prony_core::stats::{Comparison, Estimate, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
+use prony_analysis::guard::weather;
+use prony_experiment::design::{Experiment, Variant};
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::reading::Reading;
+use prony_stats::{Comparison, Estimate, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
 
-use crate::results::{RunData, RunStatus};
 use names::Names;
 use observe::Index;
 pub use observe::figure;
+use prony_results::{RunData, RunStatus};
 pub(crate) use sentence::{digits, interval_text, without};
 
 /// What a run's comparisons say.

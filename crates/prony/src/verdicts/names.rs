@@ -1,6 +1,6 @@
 //! How variants are called: by the levels of the factors that tell them apart.
 
-use prony_core::experiment::design::Experiment;
+use prony_experiment::design::Experiment;
 
 /// How a variant and its baseline are called in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]

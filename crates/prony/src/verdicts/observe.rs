@@ -2,18 +2,18 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use prony_core::experiment::design::{Blocks, Experiment};
-use prony_core::guard::gather::arm;
-use prony_core::guard::{Severity, arms};
-use prony_core::metric::{Better, MetricName};
-use prony_core::plan::Label;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
-use prony_core::stats::sign::{Bracket, SignTest};
-use prony_core::stats::{BlockValues, Looks, Observation, Pairing, RatioInterval, uncorrected};
+use prony_analysis::guard::gather::arm;
+use prony_analysis::guard::{Severity, arms};
+use prony_experiment::design::{Blocks, Experiment};
+use prony_model::metric::{Better, MetricName};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::TrialRecord;
+use prony_model::trial::Label;
+use prony_stats::sign::{Bracket, SignTest};
+use prony_stats::{BlockValues, Looks, Observation, Pairing, RatioInterval, uncorrected};
 
 use super::{Beside, Pair, Undisturbed};
-use crate::results::RunData;
+use prony_results::RunData;
 
 /// Two trials of a block further apart than this, in milliseconds, ran in two sessions: the run was interrupted between
 /// them and resumed. What lies between two trials of one session (a sync, canaries) takes seconds.

@@ -1,8 +1,8 @@
 //! A comparison as a sentence.
 
-use prony_core::reading::{Reading, Why};
-use prony_core::stats::verdict::directions;
-use prony_core::stats::{Comparison, Counts, RatioInterval, Verdict};
+use prony_model::reading::{Reading, Why};
+use prony_stats::verdict::directions;
+use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
 
 use super::{Pair, Undisturbed};
 
@@ -58,7 +58,7 @@ impl End {
     /// A percentile is infinite where it falls among operations that failed, however the trial ended; an activity that went
     /// on at the end of its phase has no last moment.
     fn of(pair: &Pair) -> Self {
-        use prony_core::metric::Metric as M;
+        use prony_model::metric::Metric as M;
         match pair.metric.key.metric {
             M::LatencyP50 | M::LatencyP90 | M::LatencyP95 | M::LatencyP99 | M::LatencyP999 => {
                 Self { does: "has a finite value", does_not: "has no finite value", did: "have a finite value" }

@@ -6,8 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prony_core::protocol::{FromWorker, ToWorker};
 use prony_engines::phases::{Link, LinkError, Progress};
+use prony_model::protocol::{FromWorker, ToWorker};
 
 /// How often the runner hears how far the trial is.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -10,14 +10,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use prony_core::experiment::spec::Subject;
-use prony_core::protocol::{Failure, FromWorker, ToWorker, VERSION};
-use prony_core::reading::{Reading, Why};
 use prony_engines::driver::Driver;
 use prony_engines::phases::{HostError, Link, LinkError, Machine, Plan, Progress, host};
 use prony_engines::registry::{Visitor, dispatch};
 use prony_engines::timed_loop::chain;
-use prony_probe::cache;
+use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
+use prony_model::reading::{Reading, Why};
+use prony_model::spec::Subject;
+use prony_os::cache;
 
 use line::{Line, tell_progress};
 

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use prony::results::{Database, RunData, RunId, RunStatus};
-use prony_core::event::Event;
-use prony_core::pace::Spent;
-use prony_core::units::Nanos;
+use prony_model::event::Event;
+use prony_model::units::Nanos;
+use prony_results::{Database, RunData, RunId, RunStatus};
+use prony_stats::pace::Spent;
 use tempfile::TempDir;
 
 /// Two equal programs that take half a second each, in blocks of three trials.
@@ -117,7 +117,7 @@ fn a_budget_is_met_within_one_block_by_commands_too() {
     let output = prony(dir.path(), &command);
     assert!(matches!(output.status.code(), Some(0)), "{}", said(&output));
     let run = Database::open(&dir.path().join("x.db")).unwrap().load_run(RunId(1)).unwrap();
-    let spent = |t: &prony_core::record::TrialRecord| Spent::of(&t.conditions, t.took);
+    let spent = |t: &prony_model::record::TrialRecord| Spent::of(&t.conditions, t.took);
     let blocks: Vec<f64> = run
         .trials
         .chunk_by(|a, b| a.trial.block == b.trial.block)

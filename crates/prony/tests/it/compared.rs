@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::design::Experiment;
-use prony_core::plan::Label;
-use prony_core::record::TrialRecord;
+use prony_experiment::design::Experiment;
+use prony_model::record::TrialRecord;
+use prony_model::trial::Label;
 use serde_json::{Value, json};
 
 use crate::synthetic::trial;

@@ -5,8 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-use prony::results::{Database, RunId};
-use prony_core::record::TrialRecord;
+use prony_model::record::TrialRecord;
+use prony_results::{Database, RunId};
 
 use crate::programs::{PRONY, eventually, guards, said};
 
@@ -188,9 +188,9 @@ fn two_runs_at_once_are_a_finding_in_both() {
 /// Whether a prony can be started as the first process of a PID namespace, and limit memory.
 fn can_share_groups(home: &Home) -> bool {
     let inside = home.command(&["unshare", "--pid", "--fork", "--mount-proc", "true"]).output();
-    let limits = prony_probe::limits::capability();
+    let limits = prony_os::limits::capability();
     let problem = match (inside, limits.memory) {
-        (Ok(output), prony_probe::limits::Ability::Works) if output.status.success() => return true,
+        (Ok(output), prony_os::limits::Ability::Works) if output.status.success() => return true,
         (Ok(output), limits) => format!("{} {limits:?}", String::from_utf8_lossy(&output.stderr)),
         (Err(error), _) => format!("`unshare`: {error}"),
     };

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::{Overrides, check, parse, reference, schema, template};
 use prony_engines::catalog::Catalog;
+use prony_experiment::{check, parse, reference, schema, template};
+use prony_model::catalog::Overrides;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use prony::results::{Database, RunStatus};
+use prony_results::{Database, RunStatus};
 
 use crate::programs::PRONY;
 use crate::runtimes::version;

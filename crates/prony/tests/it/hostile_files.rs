@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use prony::error::Error;
 use prony::load;
-use prony_core::experiment::{Anywhere, Overrides};
+use prony_model::catalog::{Anywhere, Overrides};
 
 /// More than what any set of 20 problems takes.
 const MOST: usize = 128 << 10;

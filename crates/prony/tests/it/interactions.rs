@@ -2,13 +2,13 @@
 
 use prony::plot::data::growth::{self, Growth};
 use prony::report::{Options, build, export};
-use prony::results::RunData;
 use prony::verdicts;
 use prony::verdicts::interactions::{self, Interactions};
-use prony_core::experiment::design::Experiment;
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::reading::Reading;
-use prony_core::record::{Answer, TrialRecord};
+use prony_experiment::design::Experiment;
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::Reading;
+use prony_model::record::{Answer, TrialRecord};
+use prony_results::RunData;
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};

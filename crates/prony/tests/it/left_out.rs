@@ -5,10 +5,10 @@ use prony::report::render::Render;
 use prony::report::render::markdown::Markdown;
 use prony::report::render::terminal::Terminal;
 use prony::report::{Options, Report, Row, Table, build};
-use prony::results::RunData;
-use prony_core::experiment::design::Experiment;
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::record::TrialRecord;
+use prony_experiment::design::Experiment;
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::record::TrialRecord;
+use prony_results::RunData;
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};

@@ -1,16 +1,16 @@
 //! Runs made up to be looked at: every kind of figure, every kind of gap. The browser's test drives the pages that
 //! these tests write.
 
-use prony::results::{Database, RunId, RunStatus};
-use prony_core::experiment::design::Experiment;
-use prony_core::guard::{Finding, Severity};
-use prony_core::latency::Recorder;
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::plan::Label;
-use prony_core::record::{
+use prony_analysis::guard::{Finding, Severity};
+use prony_experiment::design::Experiment;
+use prony_model::latency::Recorder;
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::record::{
     Completion, Groups, LatencyKind, PhaseRecord, ProcessSample, ProcessSeries, Throughput, TrialRecord,
 };
-use prony_core::units::{Bytes, Nanos};
+use prony_model::trial::Label;
+use prony_model::units::{Bytes, Nanos};
+use prony_results::{Database, RunId, RunStatus};
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
@@ -167,9 +167,9 @@ pub(crate) fn sourcing() -> (Experiment, Vec<TrialRecord>) {
         let memory = documents * [1600.0, 45.0][engine];
         let readings = t.phases[0].readings.get_mut("").unwrap();
         let peak = crate::synthetic::key("rss.peak");
-        readings.insert(peak, prony_core::reading::Reading::Measured(memory * (1.0 + 0.02 * bell(seed ^ 4)) + 3e7));
+        readings.insert(peak, prony_model::reading::Reading::Measured(memory * (1.0 + 0.02 * bell(seed ^ 4)) + 3e7));
         let anon = crate::synthetic::key("anon.max");
-        readings.insert(anon, prony_core::reading::Reading::Measured(memory * (1.0 + 0.02 * bell(seed ^ 8))));
+        readings.insert(anon, prony_model::reading::Reading::Measured(memory * (1.0 + 0.02 * bell(seed ^ 8))));
         t.series = series(&t.phases, 4, memory, seed);
         t.phases[0].histograms = [(LatencyKind::Intended, 1.6), (LatencyKind::Actual, 1.0)]
             .map(|(kind, slow)| histogram(kind, slow * [1.0, 1.7][engine], 3_000, seed))
@@ -185,7 +185,7 @@ pub(crate) fn sourcing() -> (Experiment, Vec<TrialRecord>) {
     (experiment, records)
 }
 
-pub(crate) fn histogram(kind: LatencyKind, slow: f64, count: u64, seed: u64) -> prony_core::record::HistogramRecord {
+pub(crate) fn histogram(kind: LatencyKind, slow: f64, count: u64, seed: u64) -> prony_model::record::HistogramRecord {
     let mut recorder = Recorder::new();
     for i in 0..count {
         let tail = if i % 97 == 5 && kind == LatencyKind::Intended { 25.0 } else { 1.0 };
@@ -290,7 +290,7 @@ pub(crate) fn large() -> (Experiment, Vec<TrialRecord>) {
             phase.readings.get_mut("").unwrap().extend(every);
             phase.readings.get_mut("").unwrap().insert(
                 crate::synthetic::key("time"),
-                prony_core::reading::Reading::Measured(
+                prony_model::reading::Reading::Measured(
                     1e9 * (4.0 + t.trial.variant as f64) * (1.0 + 0.02 * bell(seed)),
                 ),
             );

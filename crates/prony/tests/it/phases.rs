@@ -1,9 +1,9 @@
 //! What begins and ends phases of programs beside lines and marks, through the real binary: functions, other phases, and
 //! rest.
 
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::outcome::Outcome;
-use prony_core::record::{Completion, TrialRecord};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::Outcome;
+use prony_model::record::{Completion, TrialRecord};
 
 use crate::programs::{Bench, PRONY, amount, guards, said, shell};
 use crate::runtimes::{Site, gauge, phase, version, why};

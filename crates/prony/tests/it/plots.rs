@@ -3,9 +3,9 @@
 use prony::error::Error;
 use prony::plot::data::{Source, latency, samples};
 use prony::plot::{Figure, Options, draw, figures};
-use prony_core::experiment::design::Experiment;
-use prony_core::outcome::Outcome;
-use prony_core::record::{Groups, LatencyKind, TrialRecord};
+use prony_experiment::design::Experiment;
+use prony_model::outcome::Outcome;
+use prony_model::record::{Groups, LatencyKind, TrialRecord};
 
 use crate::compared::trials;
 use crate::pages;

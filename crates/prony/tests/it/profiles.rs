@@ -5,9 +5,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use prony::results::{Database, RunData};
-use prony_core::profile::{Profile, ProfileRecord, Profiler};
-use prony_core::reading::{Reading, Why};
+use prony_analysis::profile::Profile;
+use prony_model::profile::{ProfileRecord, Profiler};
+use prony_model::reading::{Reading, Why};
+use prony_results::{Database, RunData};
 use serde_json::Value;
 
 /// A folder with a database of its own.

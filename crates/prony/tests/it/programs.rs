@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use prony::results::{Database, RunData, RunId, RunStatus};
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::outcome::Outcome;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, TrialRecord};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::Outcome;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, TrialRecord};
+use prony_results::{Database, RunData, RunId, RunStatus};
 use serde_json::Value;
 
 /// A folder with a database of its own.

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Stdio};
 
-use prony::results::Database;
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, MetricKeyText, TrialRecord};
-use prony_probe::limits::{Ability, capability};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, MetricKeyText, TrialRecord};
+use prony_os::limits::{Ability, capability};
+use prony_results::Database;
 
 use crate::programs::{Bench, PRONY, alive, amount, eventually, guards, scratches};
 use crate::runtimes::version;

@@ -11,10 +11,10 @@ use prony::cli::rm::{RmArgs, rm};
 use prony::cli::show::{ShowArgs, show};
 use prony::error::Error;
 use prony::report::export::document::SCHEMA;
-use prony::results::{Database, RunStatus};
 use prony::screen::Screen;
-use prony_core::metric::Metric;
-use prony_core::outcome::Outcome;
+use prony_model::metric::Metric;
+use prony_model::outcome::Outcome;
+use prony_results::{Database, RunStatus};
 use serde_json::{Value, json};
 
 use crate::synthetic::{NOON, every_figure, experiment, full_trial, phase, start, texts, trial};
@@ -97,7 +97,10 @@ fn a_run_is_chosen_by_number_or_from_the_end() {
     }
     for line in ["show 9", "show -3"] {
         let error = fixture.try_run(line, None).unwrap_err();
-        assert!(matches!(error, Error::NoRun { .. }) && error.hint().is_some(), "{line}: {error}");
+        assert!(
+            matches!(error, Error::Results(prony_results::Error::NoRun { .. })) && error.hint().is_some(),
+            "{line}: {error}"
+        );
     }
 }
 
@@ -187,9 +190,9 @@ fn what_does_not_go_together_is_refused_with_a_hint() {
     assert!(error.hint().unwrap().contains("--format csv"));
     let empty = Fixture { dir: tempfile::tempdir().unwrap() };
     let error = empty.try_run("show", None).unwrap_err();
-    assert!(matches!(error, Error::NoDatabase { .. }) && !empty.path().exists());
+    assert!(matches!(error, Error::Results(prony_results::Error::NoDatabase { .. })) && !empty.path().exists());
     drop(Database::create(&empty.path()).unwrap());
-    assert!(matches!(empty.try_run("show", None).unwrap_err(), Error::NoRuns { .. }));
+    assert!(matches!(empty.try_run("show", None).unwrap_err(), Error::Results(prony_results::Error::NoRuns { .. })));
 }
 
 #[test]
@@ -202,7 +205,7 @@ fn rm_asks_before_it_deletes() {
         assert_eq!(kept(&fixture), 2);
     }
     assert!(matches!(fixture.try_run("rm 1", None), Err(Error::Arguments { .. })));
-    assert!(matches!(fixture.try_run("rm 1 9 --yes", None), Err(Error::NoRun { .. })));
+    assert!(matches!(fixture.try_run("rm 1 9 --yes", None), Err(Error::Results(prony_results::Error::NoRun { .. }))));
     assert_eq!(kept(&fixture), 2);
     assert!(fixture.try_run("rm 1", Some("y\n")).unwrap().ends_with("deleted run 1\n"));
     assert_eq!(fixture.run("rm -1 2 --yes"), "deleted run 2\n");
@@ -239,5 +242,5 @@ fn a_reader_that_goes_away_is_told_apart() {
         unreachable!()
     };
     broken(show(&args, &mut Output::new(&mut Gone(20), false, None, false)));
-    assert!(!Error::NoRuns { path: Path::new("x").to_owned() }.is_broken_pipe());
+    assert!(!Error::from(prony_results::Error::NoRuns { path: Path::new("x").to_owned() }).is_broken_pipe());
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use prony::report::html;
-use prony::results::{Database, RunId};
-use prony_core::experiment::design::Experiment;
-use prony_core::record::TrialRecord;
+use prony_experiment::design::Experiment;
+use prony_model::record::TrialRecord;
+use prony_results::{Database, RunId};
 
 use crate::pages;
 

@@ -3,11 +3,11 @@
 use prony::plot::{Figure, Options, draw, figures};
 use prony::report::build;
 use prony::report::export::document::{SCHEMA, document};
-use prony::results::{Database, RunId};
-use prony_core::profile::{Format, ProfileFile, ProfileRecord, Profiler};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
-use prony_core::units::Nanos;
+use prony_model::profile::{Format, ProfileFile, ProfileRecord, Profiler};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::TrialRecord;
+use prony_model::units::Nanos;
+use prony_results::{Database, RunId};
 use serde_json::{Value, json};
 
 use crate::synthetic::key;

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use prony::report::render::Render;
 use prony::report::render::terminal::Terminal;
 use prony::report::{Options, build};
-use prony::results::Database;
-use prony_core::plan::Label;
+use prony_model::trial::Label;
+use prony_results::Database;
 use serde_json::json;
 
 use crate::compared::against;

@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use prony::error::Error;
-use prony::results::{Database, RunId, RunStatus, SCHEMA_VERSION, experiment_hash};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::TrialRecord;
+use prony_results::{Database, Error, RunId, RunStatus, SCHEMA_VERSION, experiment_hash};
 use serde_json::{Value, json};
 
 use crate::synthetic::{NOON, experiment, full_trial, start, texts, trial};
@@ -64,7 +63,7 @@ fn a_run_knows_where_it_stands() {
     let run = begin(&mut database);
     assert_eq!(database.run(run).unwrap().status, RunStatus::Unfinished);
     let mut failed = trial(4, 2, 0);
-    failed.ending.outcome = prony_core::outcome::Outcome::TimedOut;
+    failed.ending.outcome = prony_model::outcome::Outcome::TimedOut;
     database.append_trial(run, &trial(0, 0, 0)).unwrap();
     database.append_trial(run, &failed).unwrap();
     assert_eq!(database.finished_positions(run).unwrap(), BTreeSet::from([0, 4]));
@@ -259,7 +258,7 @@ fn another_schema_is_named_with_path_and_versions_and_left_alone() {
         rusqlite::Connection::open(&f.path).unwrap().pragma_update(None, "user_version", found).unwrap();
         let before = std::fs::read(&f.path).unwrap();
         for refused in [Database::open(&f.path), Database::create(&f.path)] {
-            let text = refused.unwrap_err().text();
+            let text = prony::error::Error::from(refused.unwrap_err()).text();
             let expected = format!("has schema {found}; this prony reads and writes schema {SCHEMA_VERSION} only");
             assert!(text.contains("prony.db") && text.contains(&expected), "{text}");
             assert!(text.contains("--database"), "{text}");

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use prony::results::{Database, RunData, RunId};
-use prony_core::event::Event;
-use prony_core::metric::MetricKey;
-use prony_core::outcome::Outcome;
-use prony_core::record::{Completion, PhaseRecord};
+use prony_model::event::Event;
+use prony_model::metric::MetricKey;
+use prony_model::outcome::Outcome;
+use prony_model::record::{Completion, PhaseRecord};
+use prony_results::{Database, RunData, RunId};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -369,7 +369,7 @@ fn running_out_of_memory_is_a_result() {
     let run = bench.run();
     let ending = &run.trials[0].ending;
     assert!(
-        matches!(ending.outcome, Outcome::OutOfMemory { by: prony_core::outcome::OutOfMemory::Limit }),
+        matches!(ending.outcome, Outcome::OutOfMemory { by: prony_model::outcome::OutOfMemory::Limit }),
         "{ending:?}"
     );
     assert_eq!(ending.phase.as_deref(), Some("much"));

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use prony::results::Database;
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::reading::Reading;
-use prony_core::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::Reading;
+use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_results::Database;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 

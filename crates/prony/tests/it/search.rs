@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use prony::results::{Database, RunData, RunId, RunStatus};
-use prony_core::record::TrialRecord;
+use prony_model::record::TrialRecord;
+use prony_results::{Database, RunData, RunId, RunStatus};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;

@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use prony_core::experiment::spec::Sign;
-use prony_core::metric::{Metric, MetricKey};
-use prony_core::outcome::Outcome;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::outcome::Outcome;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::TrialRecord;
+use prony_model::spec::Sign;
 
 use crate::programs::{Bench, amount, guards, shell};
 

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use prony::results::{RunData, RunHead, RunId, RunStart, RunStatus};
-use prony_core::experiment::design::Experiment;
-use prony_core::guard::{Finding, Severity};
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::outcome::{Ending, Outcome};
-use prony_core::plan::{Label, PlannedTrial};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{
+use prony_analysis::guard::{Finding, Severity};
+use prony_experiment::design::Experiment;
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{
     Answer, Completion, Groups, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
     Throughput, TrialRecord,
 };
-use prony_core::units::{Bytes, Nanos, Unit};
+use prony_model::trial::{Label, PlannedTrial};
+use prony_model::units::{Bytes, Nanos, Unit};
+use prony_results::{RunData, RunHead, RunId, RunStart, RunStatus};
 use serde_json::{Value, json};
 
 /// Noon of 20 November 2026, Unix milliseconds.

@@ -5,11 +5,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use prony::results::Database;
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::outcome::Outcome;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Completion, TrialRecord};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::Outcome;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, TrialRecord};
+use prony_results::Database;
 
 use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said, scratches, shell};
 use crate::runtimes::version;

@@ -1,15 +1,15 @@
 //! From a run's trials to verdicts and their sentences.
 
-use prony::results::{RunData, RunStatus};
 use prony::verdicts::{self, Verdicts};
-use prony_core::experiment::design::Experiment;
-use prony_core::guard::{Finding, Severity};
-use prony_core::metric::MetricName;
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::plan::Label;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Answer, Completion, TrialRecord};
-use prony_core::stats::Verdict;
+use prony_analysis::guard::{Finding, Severity};
+use prony_experiment::design::Experiment;
+use prony_model::metric::MetricName;
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Answer, Completion, TrialRecord};
+use prony_model::trial::Label;
+use prony_results::{RunData, RunStatus};
+use prony_stats::Verdict;
 use serde_json::json;
 
 use crate::compared::{against, edited, trials};
@@ -272,7 +272,7 @@ fn a_baseline_that_does_not_run_is_not_called_undeclared() {
 
 #[test]
 fn comparisons_without_any_checked_answer_say_so() {
-    use prony_core::guard::gather::of_run;
+    use prony_analysis::guard::gather::of_run;
     let experiment = two_stores(6);
     let found = |fill: &dyn Fn(&mut TrialRecord)| {
         let data = data(&experiment, 6, |t| {

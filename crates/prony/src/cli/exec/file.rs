@@ -1,6 +1,6 @@
 //! The experiment file that repeats what was typed. Pure.
 
-use prony_core::experiment::program::Runtime;
+use prony_model::program::Runtime;
 use toml::{Table, Value};
 
 /// What was typed, as far as the file is concerned.
@@ -197,11 +197,12 @@ fn filled(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::design::Experiment;
-    use prony_core::experiment::program::{CommandLine, ProgramSpec};
-    use prony_core::experiment::{Overrides, check, parse, render};
-    use prony_core::units::Nanos;
     use prony_engines::catalog::Catalog;
+    use prony_experiment::design::Experiment;
+    use prony_experiment::{check, parse, render};
+    use prony_model::catalog::Overrides;
+    use prony_model::program::{CommandLine, ProgramSpec};
+    use prony_model::units::Nanos;
 
     use super::*;
 

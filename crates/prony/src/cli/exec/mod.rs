@@ -10,10 +10,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::Runtime;
-use prony_core::experiment::{Anywhere, Overrides};
-use prony_core::guard::run::failures;
-use prony_core::record::{ProcessSeries, TrialRecord};
+use prony_analysis::guard::run::failures;
+use prony_model::catalog::{Anywhere, Overrides};
+use prony_model::program::Runtime;
+use prony_model::record::{ProcessSeries, TrialRecord};
 
 use super::choice::{DatabaseArg, RunChoice, SharedArg};
 use super::report::{ReportArgs, ReportFormat, What};
@@ -23,13 +23,13 @@ use crate::load;
 use crate::paths::utf8;
 use crate::profiles;
 use crate::report;
-use crate::results::{Database, RunData, RunId};
 use crate::runner::observer::Observer;
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, interrupt::Interrupt};
 use crate::screen::{self, Screen, one_line};
 use crate::verdicts;
 use file::{Command, Typed};
+use prony_results::{Database, RunData, RunId};
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;

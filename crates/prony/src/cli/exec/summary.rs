@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_core::reading::Reading;
-use prony_core::record::TrialRecord;
-use prony_core::stats::summary::{Summary, summary};
-use prony_core::units::{Bytes, Nanos, Unit};
-use prony_probe::runtime::Role;
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
+use prony_model::units::{Bytes, Nanos, Unit};
+use prony_runtime::Role;
+use prony_stats::summary::{Summary, summary};
 use serde_json::Value;
 
 use super::timeline::Course;
@@ -226,7 +226,7 @@ fn findings(trials: &[&TrialRecord]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::outcome::Outcome;
+    use prony_model::outcome::Outcome;
     use serde_json::json;
 
     use super::*;

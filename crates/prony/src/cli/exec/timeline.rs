@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::record::{ProcessSample, ProcessSeries};
-use prony_core::units::{Bytes, Nanos};
+use prony_model::record::{ProcessSample, ProcessSeries};
+use prony_model::units::{Bytes, Nanos};
 
 /// From nothing to full.
 const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];

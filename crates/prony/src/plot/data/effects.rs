@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::metric::MetricName;
-use prony_core::plan::Label;
-use prony_core::stats::{Comparison, median_interval, summary};
+use prony_model::metric::MetricName;
+use prony_model::trial::Label;
+use prony_stats::{Comparison, median_interval, summary};
 use serde::Serialize;
 
 use super::Source;

@@ -2,16 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::experiment::design::Experiment;
-use prony_core::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_core::outcome::{OutOfMemory, Outcome};
-use prony_core::stats::growth::{FARTHEST, Reach};
-use prony_core::stats::{Growth as Fit, growth};
-use prony_core::units::Bytes;
+use prony_experiment::design::Experiment;
+use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::units::Bytes;
+use prony_stats::growth::{FARTHEST, Reach};
+use prony_stats::{Growth as Fit, growth};
 use serde::Serialize;
 
-use crate::results::RunData;
 use crate::verdicts::{figure, names};
+use prony_results::RunData;
 
 /// The growth of one metric with one factor.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,8 +1,8 @@
 //! Latency percentile curves from HdrHistograms, intended and actual.
 
-use prony_core::latency::{Recorder, percentile};
-use prony_core::metric::Metric;
-use prony_core::record::LatencyKind;
+use prony_model::latency::{Recorder, percentile};
+use prony_model::metric::Metric;
+use prony_model::record::LatencyKind;
 use serde::Serialize;
 
 use super::{Source, counts};

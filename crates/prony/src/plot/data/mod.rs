@@ -11,12 +11,12 @@ pub mod timeline;
 
 use std::collections::BTreeSet;
 
-use prony_core::metric::{Metric, MetricKey, MetricName};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::TrialRecord;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::TrialRecord;
 
-use crate::results::{Database, RunData};
 use crate::verdicts::figure;
+use prony_results::{Database, RunData};
 
 /// A run and where its heavy parts lie.
 #[derive(Clone, Copy)]

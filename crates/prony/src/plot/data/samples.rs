@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::metric::Metric;
+use prony_model::metric::Metric;
 use serde::Serialize;
 
 use super::spread::{Bins, Range, names, quantile, split};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::record::{ProcessSample, ProcessSeries, TrialRecord};
-use prony_core::units::Bytes;
+use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
+use prony_model::units::Bytes;
 use serde::Serialize;
 
 use super::Source;
@@ -102,7 +102,7 @@ const fn is_level(quantity: usize) -> bool {
 
 fn spans(record: &TrialRecord, origin: u64) -> Vec<Span> {
     let seconds = |at: u64| at.saturating_sub(origin) as f64 / 1e9;
-    let span = |phase: &prony_core::record::PhaseRecord| {
+    let span = |phase: &prony_model::record::PhaseRecord| {
         let (begin, end) = (seconds(phase.begin?.as_nanos()), seconds(phase.end?.as_nanos()));
         Some(Span { name: phase.name.clone(), begin, end, timed: phase.timed })
     };
@@ -146,7 +146,7 @@ const SWEEP: u64 = 2_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_core::units::Nanos;
+    use prony_model::units::Nanos;
 
     fn process(pid: u32, from: u64, count: u64, anon: u64) -> ProcessSeries {
         let sample = |i: u64| ProcessSample {

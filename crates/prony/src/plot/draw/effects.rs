@@ -1,6 +1,6 @@
 //! Every trial a dot with the interval beside it, ordered by effect.
 
-use prony_core::metric::MetricName;
+use prony_model::metric::MetricName;
 
 use super::Canvas;
 use super::format::Format;

@@ -5,7 +5,7 @@ use std::io;
 
 use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, parse_hex_color};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
-use prony_core::profile::{Selection, folded};
+use prony_analysis::profile::{Selection, folded};
 
 use super::Canvas;
 use super::look::nth;

@@ -1,6 +1,6 @@
 //! Numbers on axes: three digits and a unit.
 
-use prony_core::units::Unit;
+use prony_model::units::Unit;
 
 /// How the numbers of an axis are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::metric::MetricName;
-use prony_core::units::Unit;
+use prony_model::metric::MetricName;
+use prony_model::units::Unit;
 
 use super::Canvas;
 use super::format::Format;

@@ -1,7 +1,7 @@
 //! Latency percentile curves.
 
-use prony_core::record::LatencyKind;
-use prony_core::units::Unit;
+use prony_model::record::LatencyKind;
+use prony_model::units::Unit;
 
 use super::format::Format;
 use super::look::{Look, looks};

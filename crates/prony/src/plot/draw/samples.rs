@@ -1,6 +1,6 @@
 //! Frequency curves of sampled groups of operations.
 
-use prony_core::units::Unit;
+use prony_model::units::Unit;
 
 use super::format::Format;
 use super::look::{Look, looks};

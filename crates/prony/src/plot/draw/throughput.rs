@@ -1,6 +1,6 @@
 //! Operations per second over the time of a phase.
 
-use prony_core::units::Unit;
+use prony_model::units::Unit;
 
 use super::format::Format;
 use super::look::looks;

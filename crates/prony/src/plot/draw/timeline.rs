@@ -1,6 +1,6 @@
 //! CPU, memory and I/O over time, variants overlaid.
 
-use prony_core::units::Unit;
+use prony_model::units::Unit;
 
 use super::format::Format;
 use super::look::{Look, looks};

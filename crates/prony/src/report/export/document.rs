@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use prony_core::experiment::spec::Sign;
-use prony_core::record::{Answer, PhaseRecord, TrialRecord};
+use prony_model::record::{Answer, PhaseRecord, TrialRecord};
+use prony_model::spec::Sign;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ use super::readings::{Exported, completion, exported, unit};
 use crate::error::Error;
 use crate::profiles::VariantProfile;
 use crate::report::model::{Cell, Figure, Report, Table};
-use crate::results::{RunData, RunHead};
 use crate::verdicts;
+use prony_results::{RunData, RunHead};
 
 /// The JSON Schema of the document.
 pub const SCHEMA: &str = include_str!("../../../schema/results.schema.json");
@@ -94,7 +94,7 @@ struct TrialOut<'a> {
     phases: Vec<PhaseOut<'a>>,
     effective: &'a Value,
     conditions: &'a Value,
-    findings: &'a [prony_core::guard::Finding],
+    findings: &'a [prony_analysis::guard::Finding],
 }
 
 #[derive(Serialize)]
@@ -229,7 +229,7 @@ fn variants(data: &RunData) -> Vec<VariantOut<'_>> {
         let named = experiment.factors().iter().zip(levels);
         named.filter_map(|(f, l)| Some((f.name.as_str(), f.levels.get(*l)?.label.as_str()))).collect()
     };
-    let out = |v: &prony_core::experiment::design::Variant| VariantOut {
+    let out = |v: &prony_experiment::design::Variant| VariantOut {
         id: v.id,
         levels: levels(&v.levels),
         stratum: v.stratum,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::report::floor::{Line, lines, notes, without};
-use crate::results::RunData;
 use crate::verdicts::declared;
 use crate::verdicts::floor::Share;
+use prony_results::RunData;
 
 /// The floor, and each variant above it.
 #[derive(Serialize)]

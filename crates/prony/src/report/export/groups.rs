@@ -4,7 +4,7 @@ use super::readings::completion;
 use super::rows::{Field, Rows};
 use super::{Trials, unwritten};
 use crate::error::Error;
-use crate::results::{Database, RunData};
+use prony_results::{Database, RunData};
 
 /// Writes wall and CPU time of every group of operations of a run, a trial in memory at a time.
 ///

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::reading::Reading;
-use prony_core::stats::verdict::RatioInterval;
-use prony_core::stats::{Counts, Estimate, Verdict};
+use prony_model::reading::Reading;
+use prony_stats::verdict::RatioInterval;
+use prony_stats::{Counts, Estimate, Verdict};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::plot::data::growth;
-use crate::results::RunData;
 use crate::verdicts::interactions::{self, Interaction};
 use crate::verdicts::left_out::{self, LeftOut};
 use crate::verdicts::{Line, Verdicts, declared};
+use prony_results::RunData;
 
 #[derive(Serialize)]
 pub(super) struct ComparisonOut {

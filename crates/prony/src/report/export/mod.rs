@@ -2,10 +2,10 @@
 
 use std::io;
 
-use prony_core::record::TrialRecord;
+use prony_model::record::TrialRecord;
 
 use crate::error::Error;
-use crate::results::RunData;
+use prony_results::RunData;
 
 pub mod document;
 mod floor;
@@ -63,8 +63,8 @@ impl<'a> Trials<'a> {
 /// `a`, or `a2` for the second run of a baseline.
 pub(super) fn label(trial: &TrialRecord) -> &'static str {
     match trial.trial.label {
-        prony_core::plan::Label::A => "a",
-        prony_core::plan::Label::A2 => "a2",
+        prony_model::trial::Label::A => "a",
+        prony_model::trial::Label::A2 => "a2",
     }
 }
 

@@ -1,9 +1,9 @@
 //! Profiles as numbers, for the JSON document: functions and packages of each phase. The raw samples are in the files that
 //! `prony profile --format raw` writes.
 
-use prony_core::profile::{Selection, Share};
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
+use prony_analysis::profile::{Selection, Share};
+use prony_model::reading::Reading;
+use prony_model::units::Nanos;
 use serde::Serialize;
 
 use crate::profiles::{PhaseProfile, VariantProfile};

@@ -1,14 +1,14 @@
 //! One row for each trial, phase, instance and metric.
 
-use prony_core::metric::{MetricKey, MetricName};
-use prony_core::reading::Reading;
-use prony_core::record::{Completion, PhaseRecord, TrialRecord};
-use prony_core::units::Unit;
+use prony_model::metric::{MetricKey, MetricName};
+use prony_model::reading::Reading;
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::units::Unit;
 
 use super::rows::{Field, Rows};
 use super::{Trials, unwritten};
 use crate::error::Error;
-use crate::results::RunData;
+use prony_results::RunData;
 
 /// Writes every reading of a run.
 ///

@@ -1,12 +1,12 @@
 //! One row for each sample of each process.
 
-use prony_core::record::{ProcessSample, ProcessSeries, TrialRecord};
-use prony_core::units::{Bytes, Nanos};
+use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
+use prony_model::units::{Bytes, Nanos};
 
 use super::rows::{Field, Rows};
 use super::{Trials, unwritten};
 use crate::error::Error;
-use crate::results::{Database, RunData};
+use prony_results::{Database, RunData};
 
 /// The columns after those of the trial. Counters are cumulative since the process began.
 const COLUMNS: [&str; 21] = [

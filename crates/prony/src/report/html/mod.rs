@@ -13,13 +13,13 @@ use std::io::Write;
 use super::{Options, build};
 use crate::error::Error;
 use crate::plot::data::Source;
-use crate::results::{Database, RunData, RunId};
 use crate::verdicts;
+use prony_results::{Database, RunData, RunId};
 
 /// Writes a run's page.
 ///
 /// # Errors
-/// Those of the database, [`Error::NoRun`], [`Error::Latency`], [`Error::Json`], [`Error::Write`].
+/// Those of the database, [`Error::Latency`], [`Error::Json`], [`Error::Write`].
 pub fn write(database: &Database, run: RunId, out: &mut dyn Write) -> Result<(), Error> {
     write_loaded(database, &database.load_run(run)?, &Options::default(), out)
 }

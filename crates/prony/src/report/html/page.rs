@@ -3,8 +3,8 @@
 use super::sections;
 use super::text::{html, json, sentence};
 use crate::report::model::Report;
-use crate::results::RunData;
 use crate::verdicts::Verdicts;
+use prony_results::RunData;
 
 const SCRIPT: &str = include_str!("assets/app.js");
 const STYLE: &str = include_str!("assets/app.css");

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::metric::{Better, Metric, MetricName};
-use prony_core::plan::Label;
-use prony_core::reading::Reading;
-use prony_core::record::TrialRecord;
-use prony_core::units::Unit;
+use prony_model::metric::{Better, Metric, MetricName};
+use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
+use prony_model::trial::Label;
+use prony_model::units::Unit;
 use serde::Serialize;
 
 use super::pack::Packed;
@@ -178,7 +178,7 @@ fn factors(source: Source<'_>) -> Vec<Factor> {
     let experiment = &source.data.experiment;
     let varying = names::varying(experiment);
     let numeric = growth::factors(experiment);
-    let factor = |(at, factor): (usize, &prony_core::experiment::design::Factor)| Factor {
+    let factor = |(at, factor): (usize, &prony_experiment::design::Factor)| Factor {
         name: factor.name.clone(),
         levels: factor.levels.iter().map(|l| l.label.clone()).collect(),
         numbers: numeric.contains(&at).then(|| factor.levels.iter().filter_map(|l| l.number).collect()),
@@ -189,7 +189,7 @@ fn factors(source: Source<'_>) -> Vec<Factor> {
 
 fn variants(source: Source<'_>) -> Vec<Variant> {
     let experiment = &source.data.experiment;
-    let variant = |v: &prony_core::experiment::design::Variant| Variant {
+    let variant = |v: &prony_experiment::design::Variant| Variant {
         name: names::variant(experiment, v.id),
         levels: v.levels.clone(),
         baseline: v.baseline,

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::profile::{Flame, FlameNode, Profile, Selection, Share, What};
-use prony_core::reading::Reading;
-use prony_core::units::Nanos;
+use prony_analysis::profile::{Flame, FlameNode, Profile, Selection, Share, What};
+use prony_model::reading::Reading;
+use prony_model::units::Nanos;
 use serde::Serialize;
 
 use crate::error::Error;
@@ -184,7 +184,7 @@ fn cut(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::profile::Builder;
+    use prony_analysis::profile::Builder;
 
     use super::*;
 

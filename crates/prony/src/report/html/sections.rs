@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::text::{html, sentence};
 use crate::report::model::{Align, Cell, Column, FindingLine, Label, Remarks, Report, Table};
 use crate::verdicts::{Line, Verdicts, without};
-use prony_core::reading::Reading;
-use prony_core::stats::Verdict;
+use prony_model::reading::Reading;
+use prony_stats::Verdict;
 
 /// Longer lists are folded: what claims something stands open, up to so many.
 const OPEN: usize = 10;

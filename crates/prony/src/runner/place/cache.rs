@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use prony_core::experiment::program::ProgramSpec;
+use prony_model::program::ProgramSpec;
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::copy::copy_tree;
@@ -141,7 +141,7 @@ mod tests {
     fn program() -> ProgramSpec {
         let text = "[program.x]\ncommand = \"true\"\n";
         let experiment =
-            crate::load::text(text.into(), "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
+            crate::load::text(text.into(), "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
         experiment.variants()[0].spec.subject.program().unwrap().clone()
     }
 

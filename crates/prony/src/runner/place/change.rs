@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use prony_core::experiment::program::{Change, ProgramSpec};
+use prony_model::program::{Change, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::copy::outward_link;

@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek};
 use std::os::unix::fs::{OpenOptionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::OutwardLinks;
+use prony_model::program::OutwardLinks;
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use prony_core::experiment::program::Manager;
+use prony_model::program::Manager;
 
 /// Where pip puts packages, seen from the copy; it stands first in the program's `PYTHONPATH`.
 pub const PACKAGES: &str = ".prony-packages";

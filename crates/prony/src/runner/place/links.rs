@@ -13,11 +13,11 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use prony_core::experiment::program::OutwardLinks;
-use prony_probe::launch::Scratch;
+use prony_model::program::OutwardLinks;
+use prony_os::launch::Scratch;
 
 use crate::error::Error;
-use crate::results::RUN_SUFFIX;
+use prony_results::RUN_SUFFIX;
 
 /// As many links the kernel follows.
 const MOST_LINKS: usize = 40;

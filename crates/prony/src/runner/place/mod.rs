@@ -19,13 +19,13 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
-use prony_core::experiment::spec::{Limits, TrialSpec};
-use prony_core::guard::Finding;
-use prony_core::units::Nanos;
-use prony_probe::launch::{LaunchSpec, Launcher, Scratch, Status};
-use prony_probe::limits::Group;
+use prony_analysis::guard::Finding;
+use prony_experiment::design::Experiment;
+use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
+use prony_model::spec::{Limits, TrialSpec};
+use prony_model::units::Nanos;
+use prony_os::launch::{LaunchSpec, Launcher, Scratch, Status};
+use prony_os::limits::Group;
 use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;

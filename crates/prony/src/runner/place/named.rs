@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::Problem;
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::{Change, ProgramSpec, Trigger};
-use prony_core::experiment::spec::{Action, PhaseSpec};
-use prony_probe::runtime::{self, Runtime};
+use prony_experiment::Problem;
+use prony_experiment::design::Experiment;
+use prony_model::program::{Change, ProgramSpec, Trigger};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_runtime::Runtime;
 
 use crate::error::Error;
 
@@ -30,7 +30,7 @@ pub fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path
     let calls: Vec<(&str, &str)> =
         phases.iter().flat_map(|phase| calls(phase).map(|call| (phase.name.as_str(), call))).collect();
     let texts: Vec<&str> = calls.iter().map(|(_, call)| *call).collect();
-    let found = runtime::matches(runtime, &texts, directory);
+    let found = prony_runtime::matches(runtime, &texts, directory);
     match calls.iter().zip(&found).find(|(_, files)| files.len() > 1) {
         Some(((phase, call), files)) => Err(ambiguous(program, phase, call, files, directory)),
         None => Ok(()),
@@ -40,7 +40,7 @@ pub fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], directory: &Path
 /// The fault of a call that fits functions of several files.
 pub fn ambiguous(program: &ProgramSpec, phase: &str, call: &str, files: &BTreeSet<PathBuf>, directory: &Path) -> Error {
     let runtime = program.runtime.unwrap_or(Runtime::Node);
-    let names = runtime::names(runtime, call, files, directory);
+    let names = prony_runtime::names(runtime, call, files, directory);
     let hint = match runtime {
         Runtime::Node => {
             let packaged = names.iter().find_map(|name| Some(name.rsplit_once("/node_modules/")?.1));

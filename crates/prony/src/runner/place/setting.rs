@@ -5,12 +5,12 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::left_out::LEFT_OUT;
-use prony_core::experiment::program::{BASE_ENV, CommandLine, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
-use prony_core::units::Bytes;
-use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
-use prony_probe::launch::{Input, LaunchSpec, Output};
-use prony_probe::shared::{self, Others};
+use prony_experiment::left_out::LEFT_OUT;
+use prony_model::program::{BASE_ENV, CommandLine, DIR, InputSpec, OutputTo, ProgramSpec, TMP};
+use prony_model::units::Bytes;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::launch::{Input, LaunchSpec, Output};
+use prony_os::shared::{self, Others};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -197,7 +197,7 @@ impl<'a> Setting<'a> {
 }
 
 /// Why a program could not be executed. Where `commands` are not recorded, the error is told without the program's name.
-pub fn why_not_executed(error: &prony_probe::Error, commands: bool) -> String {
+pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
     let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
     let text = match error {
         NotExecuted { program, .. } | NotEntered { program, .. } if !commands => {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use prony_core::event::Event;
-use prony_core::experiment::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
-use prony_core::guard::{Finding, program as guard};
-use prony_core::units::Bytes;
+use prony_analysis::guard::{Finding, program as guard};
+use prony_model::event::Event;
+use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
+use prony_model::units::Bytes;
 
 use super::links::{Manifest, Plan, Rules};
 use crate::error::Error;

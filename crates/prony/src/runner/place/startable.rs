@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::design::Experiment;
-use prony_core::experiment::program::{DIR, ProgramSpec, TMP};
+use prony_experiment::design::Experiment;
+use prony_model::program::{DIR, ProgramSpec, TMP};
 
 use crate::error::Error;
 

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::OutwardLinks;
+use prony_model::program::OutwardLinks;
 use proptest::prelude::*;
 
 use super::copy::{copy_plan, copy_tree, outward_link};
@@ -298,7 +298,8 @@ proptest! {
         beside in any::<bool>(),
     ) {
         let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let top = fs::canonicalize(home.path()).unwrap();
+        // Links lead up to two directories up from `site`: what they reach must be the test's own too.
+        let top = fs::canonicalize(home.path()).unwrap().join("user");
         build(&top, &makings);
         let site = top.join("site");
         let scratch = if beside { site.join(".prony-run-1-2-3") } else { elsewhere.path().join("scratch") };

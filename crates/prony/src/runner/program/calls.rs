@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::latency::Recorder;
-use prony_core::reading::{Reading, Why};
-use prony_core::units::Nanos;
-use prony_probe::runtime::{CallTotals, ProbeEvent, ProbeLine, Source, Tallies};
+use prony_model::latency::Recorder;
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Nanos;
+use prony_runtime::{CallTotals, ProbeEvent, ProbeLine, Source, Tallies};
 
 use super::held::HeldTimes;
 

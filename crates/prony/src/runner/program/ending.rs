@@ -1,13 +1,13 @@
 //! How a trial of a program ended. Pure.
 
-use prony_core::experiment::program::ProgramSpec;
-use prony_core::experiment::spec::PhaseSpec;
-use prony_core::outcome::{Ending, OutOfMemory, Outcome};
-use prony_core::reading::Reading;
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::launch::classify::{EndedByUs, Evidence, classify};
-use prony_probe::launch::{Captured, Finished};
-use prony_probe::runtime::{ProbeEvent, ProbeLine, Role};
+use prony_model::outcome::{Ending, OutOfMemory, Outcome};
+use prony_model::program::ProgramSpec;
+use prony_model::reading::Reading;
+use prony_model::spec::PhaseSpec;
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::classify::{EndedByUs, Evidence, classify};
+use prony_os::launch::{Captured, Finished};
+use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
 use super::replicas::{Fate, Ran};
 use super::watch::{Stopped, Watched};
@@ -17,7 +17,7 @@ use crate::runner::place::setting::why_not_executed;
 const LAST_LINES: usize = 3;
 
 /// A program that could not be executed, named only where `commands` are recorded.
-pub fn not_begun(error: &prony_probe::Error, commands: bool) -> Ending {
+pub fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
     let evidence = vec![why_not_executed(error, commands)];
     Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
 }

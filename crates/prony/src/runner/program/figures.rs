@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::conclude::{Observed, Reached};
-use prony_core::experiment::spec::{PhaseSpec, Sign};
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{
+use prony_analysis::conclude::{Observed, Reached};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{
     Answer, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
 };
-use prony_core::units::Nanos;
-use prony_probe::runtime::DETAIL;
+use prony_model::spec::{PhaseSpec, Sign};
+use prony_model::units::Nanos;
+use prony_runtime::DETAIL;
 
 use super::calls::Calls;
 use super::functions;
@@ -334,11 +334,11 @@ fn nanos(time: Nanos) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
-    use prony_core::experiment::spec::{Action, SettleSpec};
-    use prony_core::units::{Bytes, Fraction};
-    use prony_probe::runtime::ProbeLine;
-    use prony_probe::settle::SettleResult;
+    use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
+    use prony_model::spec::{Action, SettleSpec};
+    use prony_model::units::{Bytes, Fraction};
+    use prony_os::settle::SettleResult;
+    use prony_runtime::ProbeLine;
 
     use super::super::functions::Part;
     use super::super::settling::Settled;

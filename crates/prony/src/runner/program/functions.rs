@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::program::{ObserveSpec, Trigger};
-use prony_core::experiment::spec::{Action, PhaseSpec};
-use prony_probe::runtime::CallSpec;
+use prony_model::program::{ObserveSpec, Trigger};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_runtime::CallSpec;
 
 /// What stands behind a phase's name in the name of a function that begins it; no phase's name has it.
 const BEGIN: &str = "/begin";
@@ -94,7 +94,7 @@ impl Functions {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::AtEndSpec;
+    use prony_model::program::AtEndSpec;
 
     use super::*;
 

@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::MetricKeyText;
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::runtime::{GcFigures, HeapFigures, Role};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::MetricKeyText;
+use prony_model::units::{Bytes, Nanos};
+use prony_runtime::{GcFigures, HeapFigures, Role};
 
 use super::held::HeldTimes;
 use super::threads::{MOST_SAMPLES, Thread, Threads};
@@ -345,7 +345,7 @@ mod tests {
         Nanos::from_millis(n)
     }
 
-    fn finished(lines: &[prony_probe::runtime::ProbeLine], at: u64) -> Threads {
+    fn finished(lines: &[prony_runtime::ProbeLine], at: u64) -> Threads {
         let mut threads = threads(lines);
         threads.finish(ms(at), &[], &BTreeMap::new());
         threads
@@ -461,18 +461,18 @@ mod tests {
     }
 
     /// The counts beside a heap that was read at `at`.
-    fn gc(at: u64, count: u64, until: u64) -> prony_probe::runtime::ProbeLine {
+    fn gc(at: u64, count: u64, until: u64) -> prony_runtime::ProbeLine {
         said(at, "sample", count, until)
     }
 
-    fn said(at: u64, why: &str, count: u64, until: u64) -> prony_probe::runtime::ProbeLine {
+    fn said(at: u64, why: &str, count: u64, until: u64) -> prony_runtime::ProbeLine {
         let gc =
             format!(r#""gc_count":{count},"gc_time":{},"gc_major":1,"gc_until":{}"#, count * 1_000, until * 1_000_000);
         line(1, 0, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
     }
 
     /// Collections that ended at these instants, numbered from `first`, told at `at`.
-    fn ends(at: u64, first: u64, ends: &[u64]) -> prony_probe::runtime::ProbeLine {
+    fn ends(at: u64, first: u64, ends: &[u64]) -> prony_runtime::ProbeLine {
         let point = |(n, end): (u64, &u64)| format!("[{},{n},1,{}]", end * 1_000_000, n * 1_000);
         let points: Vec<String> = (first..).zip(ends).map(point).collect();
         line(1, 0, at, &format!(r#""probe":"gc","points":[{}]"#, points.join(",")))
@@ -525,7 +525,7 @@ mod tests {
     #[test]
     fn collections_of_a_thread_that_was_ended_are_not_known_up_to_its_end() {
         let said_so = [said(950, "exit", 2, 950), bye(1, 0, 951)];
-        let ended = |last: &[prony_probe::runtime::ProbeLine]| {
+        let ended = |last: &[prony_runtime::ProbeLine]| {
             let lines = [hello(1, 0, 0), gc(900, 2, 900)];
             read(&finished(&[&lines[..], last].concat(), 1_000), 0, 1_000, None)
         };

@@ -1,6 +1,6 @@
 //! The times in which a program was held, and the clock that stands still in them. Pure.
 
-use prony_core::units::Nanos;
+use prony_model::units::Nanos;
 
 /// Times without overlap, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use prony_core::experiment::program::{AtEndSpec, Weak};
-use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
-use prony_probe::runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
-use prony_probe::settle::{Probe, SettleResult, Watch};
+use prony_model::program::{AtEndSpec, Weak};
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::settle::{Probe, SettleResult, Watch};
+use prony_runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
 use serde_json::{Value, json};
 
 use super::held::HeldTimes;
@@ -392,10 +392,10 @@ mod tests {
     use std::fs::File;
     use std::io::Read;
 
-    use prony_core::experiment::spec::SettleSpec;
-    use prony_core::reading::Reading;
-    use prony_core::units::{Bytes, Fraction};
-    use prony_probe::settle::Activity;
+    use prony_model::reading::Reading;
+    use prony_model::spec::SettleSpec;
+    use prony_model::units::{Bytes, Fraction};
+    use prony_os::settle::Activity;
 
     use super::super::threads::tests::{heap, line};
     use super::*;

@@ -1,6 +1,6 @@
 //! Limits on the times of phases, by a clock that stands still while the program is held. Pure.
 
-use prony_core::units::Nanos;
+use prony_model::units::Nanos;
 
 /// When each phase must be over. All instants are those of the clock that stands still.
 #[derive(Clone, Debug, Default)]

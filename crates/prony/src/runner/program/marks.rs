@@ -3,7 +3,7 @@
 //! A mark is one line: `NAME begin`, `NAME end`, or JSON, `{"mark":"NAME","edge":"begin","at":NANOSECONDS}`, where `at`
 //! counts as `CLOCK_MONOTONIC` does and may be left out. Lines up to 4096 bytes that are written at once stay whole.
 
-use prony_core::units::Nanos;
+use prony_model::units::Nanos;
 use serde::Deserialize;
 
 /// Which end of a phase.

@@ -28,19 +28,19 @@ pub mod watch;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use prony_core::conclude::conclude;
-use prony_core::experiment::program::{CommandLine, ProgramSpec};
-use prony_core::experiment::spec::{PhaseSpec, TrialSpec};
-use prony_core::guard;
-use prony_core::outcome::{Ending, Outcome};
-use prony_core::plan::PlannedTrial;
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{ProcessSeries, TrialRecord};
-use prony_core::units::Nanos;
-use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
-use prony_probe::clock::monotonic;
-use prony_probe::launch::{Captured, Finished};
-use prony_probe::runtime::ProbeLine;
+use prony_analysis::conclude::conclude;
+use prony_analysis::guard;
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::program::{CommandLine, ProgramSpec};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{ProcessSeries, TrialRecord};
+use prony_model::spec::{PhaseSpec, TrialSpec};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::clock::monotonic;
+use prony_os::launch::{Captured, Finished};
+use prony_runtime::ProbeLine;
 use serde_json::{Value, json};
 
 use super::around::Around;
@@ -75,7 +75,7 @@ pub fn run(
     match attempt(lab, trial, spec, program, recorder.as_deref_mut(), observer) {
         // A supervisor that was killed before the program began: nothing was measured, and another takes its place.
         // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
-        Err(Error::Probe(prony_probe::Error::SupervisorGone { .. })) => {
+        Err(Error::Probe(prony_os::Error::SupervisorGone { .. })) => {
             attempt(lab, trial, spec, program, recorder, observer)
         }
         attempted => attempted,

@@ -1,9 +1,9 @@
 //! Whether other threads or processes went on while one was held: what they did then is neither the hold's nor a
 //! phase's. Pure.
 
-use prony_core::record::ProcessSample;
-use prony_core::units::Nanos;
-use prony_probe::sample::Edge;
+use prony_model::record::ProcessSample;
+use prony_model::units::Nanos;
+use prony_os::sample::Edge;
 
 use super::holds::Hold;
 use super::threads::Thread;

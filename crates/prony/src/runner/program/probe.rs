@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use prony_core::experiment::program::ProgramSpec;
-use prony_core::experiment::spec::PhaseSpec;
-use prony_core::reading::Why;
-use prony_probe::launch::LaunchSpec;
-use prony_probe::runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Runtime, prepare, unprobed};
+use prony_model::program::ProgramSpec;
+use prony_model::reading::Why;
+use prony_model::spec::PhaseSpec;
+use prony_os::launch::LaunchSpec;
+use prony_runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Runtime, prepare, unprobed};
 
 use super::functions;
 use crate::error::Error;
@@ -90,9 +90,9 @@ impl Probing {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
-    use prony_core::experiment::program::{CommandLine, CopyOf, InputSpec, OutputTo, OutwardLinks};
-    use prony_core::experiment::spec::Action;
+    use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
+    use prony_model::program::{CommandLine, CopyOf, InputSpec, OutputTo, OutwardLinks};
+    use prony_model::spec::Action;
 
     use super::*;
 

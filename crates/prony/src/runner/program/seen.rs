@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use prony_core::event::Event;
-use prony_core::experiment::program::ObserveSpec;
-use prony_core::experiment::spec::TrialSpec;
-use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
-use prony_probe::runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
-use prony_probe::sample::{Edge, Sampler};
-use prony_probe::settle::TreeProbe;
+use prony_model::event::Event;
+use prony_model::program::ObserveSpec;
+use prony_model::spec::TrialSpec;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::sample::{Edge, Sampler};
+use prony_os::settle::TreeProbe;
+use prony_runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
 
 use super::functions::{Functions, Part, observed};
 use super::holds::{Asked, Holds};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use prony_core::experiment::spec::SettleSpec;
-use prony_core::reading::{Reading, Why};
-use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
-use prony_probe::settle::{Probe, SettleResult, Watch};
+use prony_model::reading::{Reading, Why};
+use prony_model::spec::SettleSpec;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::settle::{Probe, SettleResult, Watch};
 
 use super::held::HeldTimes;
 
@@ -113,8 +113,8 @@ pub fn ended_first(spec: &SettleSpec) -> Why {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::units::{Bytes, Fraction};
-    use prony_probe::settle::Activity;
+    use prony_model::units::{Bytes, Fraction};
+    use prony_os::settle::Activity;
 
     use super::*;
 

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{MetricKeyText, ProcessSeries};
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::launch::Usage;
-use prony_probe::sample::counters::Counters;
-use prony_probe::sample::edge::EdgeProcess;
-use prony_probe::sample::{Edge, Processes, phase_readings};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{MetricKeyText, ProcessSeries};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::Usage;
+use prony_os::sample::counters::Counters;
+use prony_os::sample::edge::EdgeProcess;
+use prony_os::sample::{Edge, Processes, phase_readings};
 
 use super::held::HeldTimes;
 use super::holds::Hold;
@@ -348,12 +348,12 @@ struct Before {
 pub(in crate::runner::program) mod tests {
     use std::collections::BTreeMap;
 
-    use prony_core::record::ProcessSample;
-    use prony_probe::launch::{Captured, CpuTime, End, Status};
-    use prony_probe::limits::MemoryEvidence;
-    use prony_probe::runtime::Source;
-    use prony_probe::sample::edge::Pressure;
-    use prony_probe::sample::parse::GroupCpu;
+    use prony_model::record::ProcessSample;
+    use prony_os::launch::{Captured, CpuTime, End, Status};
+    use prony_os::limits::MemoryEvidence;
+    use prony_os::sample::edge::Pressure;
+    use prony_os::sample::parse::GroupCpu;
+    use prony_runtime::Source;
 
     use super::super::replicas::Replicated;
     use super::super::threads::Threads;

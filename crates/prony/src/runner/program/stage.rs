@@ -10,16 +10,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use prony_core::experiment::program::{Care, ProgramSpec};
-use prony_core::experiment::spec::{Limits, TrialSpec};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::ProcessSample;
-use prony_core::units::Nanos;
-use prony_probe::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
-use prony_probe::limits::Group;
-use prony_probe::sample::counters::Counters;
-use prony_probe::sample::edge::EdgeProcess;
-use prony_probe::sample::{Edge, Root, Sampler, Settings};
+use prony_model::program::{Care, ProgramSpec};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::ProcessSample;
+use prony_model::spec::{Limits, TrialSpec};
+use prony_model::units::Nanos;
+use prony_os::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
+use prony_os::limits::Group;
+use prony_os::sample::counters::Counters;
+use prony_os::sample::edge::EdgeProcess;
+use prony_os::sample::{Edge, Root, Sampler, Settings};
 
 use super::store::OnDisk;
 use crate::error::Error;
@@ -194,7 +194,7 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Lets the program begin, whose streams have these ends, and corrects the edge before that by what its process told.
-pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Edge) -> Result<Running, prony_probe::Error>>;
+pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Edge) -> Result<Running, prony_os::Error>>;
 
 /// A program that was made after the edge has its preparation in the group's count.
 fn tell_preparation(edge: &mut Edge, running: &Running) {

@@ -6,10 +6,10 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use prony_core::experiment::program::Care;
-use prony_core::reading::{Reading, Why};
-use prony_core::units::Nanos;
-use prony_probe::sample::Edge;
+use prony_model::program::Care;
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Nanos;
+use prony_os::sample::Edge;
 use serde_json::{Value, json};
 
 use crate::runner::place::setting::Setting;
@@ -90,8 +90,8 @@ pub fn told(place: Value, edges: &[Edge], looks: Nanos) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::ProgramSpec;
-    use prony_probe::cache::DiskUsage;
+    use prony_model::program::ProgramSpec;
+    use prony_os::cache::DiskUsage;
 
     use super::super::span::tests::edge;
     use super::*;
@@ -99,7 +99,7 @@ mod tests {
     fn program(keys: &str) -> ProgramSpec {
         let text = format!("[program.x]\ncommand = \"true\"\n{keys}");
         let experiment =
-            crate::load::text(text, "x.toml", &Default::default(), &prony_core::experiment::Anywhere).unwrap();
+            crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
         experiment.variants()[0].spec.subject.program().unwrap().clone()
     }
 

@@ -3,9 +3,9 @@
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 
-use prony_core::units::Nanos;
-use prony_probe::clock::monotonic;
-use prony_probe::launch::{Capture, Captured};
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::launch::{Capture, Captured};
 
 /// Bytes of beginning and end that are kept.
 const KEPT: usize = 4 << 10;

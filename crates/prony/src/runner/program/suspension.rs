@@ -3,8 +3,8 @@
 //! Neither counting that time nor leaving it out makes figures of such a phase that could be compared with those of a run
 //! without the suspension: collections, caches and background work go another way after it. So it has none.
 
-use prony_core::experiment::spec::PhaseSpec;
-use prony_core::reading::Why;
+use prony_model::reading::Why;
+use prony_model::spec::PhaseSpec;
 
 use super::functions::observed;
 use super::watch::Watched;
@@ -30,9 +30,9 @@ pub fn why(by: &str) -> Why {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::{AtEndSpec, ObserveSpec, Trigger};
-    use prony_core::experiment::spec::Action;
-    use prony_core::units::Nanos;
+    use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
+    use prony_model::spec::Action;
+    use prony_model::units::Nanos;
 
     use super::super::marks::Mark;
     use super::super::span::tests::{edge, hold, ms, watched};

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::experiment::left_out::LEFT_OUT;
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::runtime::{
-    Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source,
-};
+use prony_experiment::left_out::LEFT_OUT;
+use prony_model::units::{Bytes, Nanos};
+use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
 use serde_json::{Value, json};
 
 /// Figures of heaps that are kept of a trial; later ones are counted.
@@ -279,7 +277,7 @@ impl Thread {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use prony_probe::runtime::{Line, parse};
+    use prony_runtime::{Line, parse};
 
     use super::*;
 

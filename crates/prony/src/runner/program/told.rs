@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use prony_core::experiment::spec::PhaseSpec;
-use prony_core::reading::Why;
-use prony_probe::runtime::{DETAIL, ProbeEvent, ProbeLine};
+use prony_model::reading::Why;
+use prony_model::spec::PhaseSpec;
+use prony_runtime::{DETAIL, ProbeEvent, ProbeLine};
 use serde_json::{Map, Value, json};
 
 use super::figures::held_times;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::experiment::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
-use prony_core::experiment::spec::PhaseSpec;
-use prony_core::metric::MetricKey;
-use prony_core::units::Nanos;
-use prony_probe::runtime::{ProbeEvent, ProbeLine};
+use prony_model::metric::MetricKey;
+use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
+use prony_model::spec::PhaseSpec;
+use prony_model::units::Nanos;
+use prony_runtime::{ProbeEvent, ProbeLine};
 use regex::Regex;
 
 use super::calls::Calls;

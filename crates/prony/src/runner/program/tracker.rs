@@ -1,9 +1,9 @@
 //! Which phases of a program are under way, from its lines and marks. Pure: instants come from outside.
 
-use prony_core::experiment::program::ObserveSpec;
-use prony_core::experiment::spec::PhaseSpec;
-use prony_core::units::Nanos;
-use prony_probe::runtime::{ProbeEvent, ProbeLine};
+use prony_model::program::ObserveSpec;
+use prony_model::spec::PhaseSpec;
+use prony_model::units::Nanos;
+use prony_runtime::{ProbeEvent, ProbeLine};
 
 use super::functions::{Part, observed};
 use super::marks::{Edge, Mark};
@@ -191,8 +191,8 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::Trigger;
-    use prony_core::experiment::spec::Action;
+    use prony_model::program::Trigger;
+    use prony_model::spec::Action;
 
     use super::super::threads::tests::line as line_of;
     use super::super::tracked::{Called, Ending};
@@ -429,11 +429,8 @@ mod tests {
     #[test]
     fn a_phase_begins_where_another_ends() {
         let after = || Some(Trigger::After("p".into()));
-        let settle = Some(Trigger::Settle(prony_core::experiment::spec::SettleSpec {
-            quiet: at(5),
-            within: at(50),
-            ..Default::default()
-        }));
+        let settle =
+            Some(Trigger::Settle(prony_model::spec::SettleSpec { quiet: at(5), within: at(50), ..Default::default() }));
         let mut settling = phase(after(), settle, None, true);
         settling.name = "settle".into();
         let mut last = phase(Some(Trigger::After("settle".into())), None, None, false);

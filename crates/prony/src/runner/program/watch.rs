@@ -6,10 +6,10 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use prony_core::units::Nanos;
-use prony_probe::clock::{monotonic, thread_cpu};
-use prony_probe::launch::{Captured, End, Running};
-use prony_probe::sample::Edge;
+use prony_model::units::Nanos;
+use prony_os::clock::{monotonic, thread_cpu};
+use prony_os::launch::{Captured, End, Running};
+use prony_os::sample::Edge;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::functions::begins_phase;

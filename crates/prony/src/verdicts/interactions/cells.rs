@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::metric::{Better, MetricName};
-use prony_core::record::TrialRecord;
-use prony_core::stats::sign::{Bracket, SignTest};
-use prony_core::stats::verdict::RatioInterval;
-use prony_core::stats::{Cross, Estimate, MIN_BLOCKS};
+use prony_model::metric::{Better, MetricName};
+use prony_model::record::TrialRecord;
+use prony_stats::sign::{Bracket, SignTest};
+use prony_stats::verdict::RatioInterval;
+use prony_stats::{Cross, Estimate, MIN_BLOCKS};
 
-use crate::results::RunData;
 use crate::verdicts::observe::{figure, in_one_go};
+use prony_results::RunData;
 
 /// Error of an effect's interval.
 const EFFECT: f64 = 0.05;

@@ -1,6 +1,6 @@
 //! Which variants stand at the corners of two factors.
 
-use prony_core::experiment::design::Experiment;
+use prony_experiment::design::Experiment;
 
 use crate::verdicts::names::{levels, varying};
 

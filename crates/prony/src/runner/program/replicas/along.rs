@@ -5,14 +5,14 @@ use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
-use prony_core::experiment::program::{ObserveSpec, ReplicasSpec, replica_instance};
-use prony_core::experiment::spec::{Action, PhaseSpec};
-use prony_core::units::Nanos;
-use prony_probe::Error::{Directory as NotEntered, Exec as NotExecuted};
-use prony_probe::clock::{monotonic, thread_cpu};
-use prony_probe::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
-use prony_probe::limits::Group;
-use prony_probe::sample::{Edge, Root, Sampler};
+use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_model::units::Nanos;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::clock::{monotonic, thread_cpu};
+use prony_os::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
+use prony_os::limits::Group;
+use prony_os::sample::{Edge, Root, Sampler};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -313,7 +313,7 @@ impl Replica {
         }
     }
 
-    fn begin(mut self, running: Result<Running, prony_probe::Error>, seen: &Seen<'_>) -> Result<Self, Error> {
+    fn begin(mut self, running: Result<Running, prony_os::Error>, seen: &Seen<'_>) -> Result<Self, Error> {
         self.first = seen.edges.len().saturating_sub(1);
         match running {
             Ok(mut running) => {

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_core::experiment::program::REPLICAS;
-use prony_core::metric::{Metric, MetricKey, Stat};
-use prony_core::reading::{Reading, Why};
-use prony_core::record::{Answer, MetricKeyText, ProcessSeries};
-use prony_core::units::{Bytes, Nanos, Unit};
-use prony_probe::launch::Usage;
-use prony_probe::sample::counters::Counters;
-use prony_probe::sample::{Edge, phase_readings};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::program::REPLICAS;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Answer, MetricKeyText, ProcessSeries};
+use prony_model::units::{Bytes, Nanos, Unit};
+use prony_os::launch::Usage;
+use prony_os::sample::counters::Counters;
+use prony_os::sample::{Edge, phase_readings};
 
 use super::super::heaps;
 use super::super::held::HeldTimes;
@@ -314,11 +314,11 @@ fn largest_pss(edges: &[Edge], read: Option<&Reading<Bytes>>) -> Reading<f64> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::experiment::program::ObserveSpec;
-    use prony_core::experiment::spec::{Action, PhaseSpec};
-    use prony_core::record::ProcessSample;
-    use prony_probe::launch::{Captured, CpuTime};
-    use prony_probe::sample::edge::EdgeProcess;
+    use prony_model::program::ObserveSpec;
+    use prony_model::record::ProcessSample;
+    use prony_model::spec::{Action, PhaseSpec};
+    use prony_os::launch::{Captured, CpuTime};
+    use prony_os::sample::edge::EdgeProcess;
 
     use super::super::super::span::tests::{edge, ms, watched};
     use super::super::super::tracked::Happened;

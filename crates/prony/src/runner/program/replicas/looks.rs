@@ -1,8 +1,8 @@
 //! When the memory of replicas is read because they told something: as often as takes a small part of their time. Pure.
 
-use prony_core::reading::Reading;
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::sample::Edge;
+use prony_model::reading::Reading;
+use prony_model::units::{Bytes, Nanos};
+use prony_os::sample::Edge;
 
 /// Looks take this part of the time since the first release, one in so many, and one look more.
 const SHARE: u64 = 20;
@@ -70,8 +70,8 @@ pub fn least_sum(edge: &Edge) -> Option<Reading<Bytes>> {
 
 #[cfg(test)]
 mod tests {
-    use prony_core::reading::Why;
-    use prony_probe::sample::edge::EdgeProcess;
+    use prony_model::reading::Why;
+    use prony_os::sample::edge::EdgeProcess;
 
     use super::super::super::span::tests::{edge, ms};
     use super::*;

@@ -5,13 +5,13 @@ pub mod figures;
 pub mod looks;
 pub mod told;
 
-use prony_core::experiment::program::replica_instance;
-use prony_core::reading::{Reading, Why};
-use prony_core::units::{Bytes, Nanos};
-use prony_probe::launch::{Captured, CpuTime, End, Finished, Usage};
-use prony_probe::runtime::ProbeLine;
-use prony_probe::sample::Edge;
-use prony_probe::sample::counters::Counters;
+use prony_model::program::replica_instance;
+use prony_model::reading::{Reading, Why};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::{Captured, CpuTime, End, Finished, Usage};
+use prony_os::sample::Edge;
+use prony_os::sample::counters::Counters;
+use prony_runtime::ProbeLine;
 
 use super::threads::Threads;
 use super::tracked::Tracked;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_core::units::Nanos;
+use prony_model::units::Nanos;
 use serde_json::{Value, json};
 
 use super::{Fate, Ran, Replicated};

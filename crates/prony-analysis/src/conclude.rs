@@ -1,0 +1,318 @@
+//! How a trial ended, and which of its phases are complete: decided here for every subject, stores and programs alike
+//! (METHOD 1.3, 8.1, 8.2).
+//!
+//! An observer says of each phase how far it came ([`Reached`]). What that is worth depends on how the whole trial ended,
+//! and on the operations that failed. Before, programs had a rule of their own: phases that end with the program were
+//! complete whatever the outcome, so that a crash was the fastest way to end.
+
+use prony_experiment::design::AllowedErrors;
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::record::{Completion, PhaseRecord};
+use prony_model::spec::{Action, Amount, PhaseSpec};
+use prony_model::units::Nanos;
+
+/// How far a phase came, as its observer saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    /// It never began.
+    Nothing,
+    /// It began, and something ended the trial before its own end.
+    Begin,
+    /// Its own end: the worker's report, a line, a mark, the return of a call, quiet.
+    OwnEnd,
+    /// The end of the subject: of the program, or of its replicas, or of all calls of a function that it may make.
+    SubjectEnd,
+}
+
+/// A phase as it was observed: its completion is not decided yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observed {
+    /// What was measured.
+    pub phase: PhaseRecord,
+    /// How far it came.
+    pub reached: Reached,
+    /// Operations that failed because the disk was full.
+    pub disk_full: u64,
+}
+
+impl Observed {
+    /// A phase without operations that failed for want of space.
+    pub const fn new(phase: PhaseRecord, reached: Reached) -> Self {
+        Self { phase, reached, disk_full: 0 }
+    }
+}
+
+/// How the trial ended, and its phases with their completion.
+pub fn conclude(
+    specs: &[PhaseSpec],
+    allowed: AllowedErrors,
+    ending: Ending,
+    observed: Vec<Observed>,
+) -> (Ending, Vec<PhaseRecord>) {
+    let spec = |one: &Observed| specs.iter().find(|spec| spec.name == one.phase.name);
+    let too_many = |one: &Observed| !spec(one).is_some_and(is_of_calls) && too_many_errors(one, allowed);
+    // Phases of a program may overlap, and stand in the file in any order.
+    let first = observed.iter().filter(|one| too_many(one)).min_by_key(|one| one.phase.begin);
+    let Some(first) = first else {
+        let outcome = ending.outcome;
+        let completed = observed.into_iter();
+        return (ending, completed.map(|one| completed_as(completion(one.reached, outcome), one)).collect());
+    };
+    let (since, failed, before) = (first.phase.begin, first.phase.name.clone(), ending.outcome);
+    let ending = with_errors(ending, first, allowed);
+    let completed = observed.into_iter().map(|one| {
+        let itself = one.phase.name == failed;
+        // The end of the subject ends the phase that failed too; every other such phase is judged by what that makes of
+        // the trial.
+        let completion = match completion(one.reached, if itself { before } else { ending.outcome }) {
+            Completion::Complete if itself && spec(&one).is_some_and(is_bounded_by_time) => Completion::Complete,
+            Completion::Complete if itself => Completion::Failed,
+            Completion::Complete if one.phase.end > since => Completion::AfterFailure,
+            completion => completion,
+        };
+        completed_as(completion, one)
+    });
+    let completed = completed.collect();
+    (ending, completed)
+}
+
+fn completed_as(completion: Completion, one: Observed) -> PhaseRecord {
+    PhaseRecord { completion, ..one.phase }
+}
+
+/// A phase is complete where its own end was reached, and where that end is the subject's, only if the outcome is ok.
+fn completion(reached: Reached, outcome: Outcome) -> Completion {
+    match reached {
+        Reached::Nothing => Completion::NotReached,
+        Reached::Begin => Completion::Partial,
+        Reached::OwnEnd => Completion::Complete,
+        Reached::SubjectEnd if outcome.is_ok() => Completion::Complete,
+        Reached::SubjectEnd => Completion::Partial,
+    }
+}
+
+/// Whether a phase ends after a time and not after so much work. Of what a program does in a phase nobody knows.
+fn is_bounded_by_time(spec: &PhaseSpec) -> bool {
+    spec.action.ops().is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
+}
+
+/// Whether its operations are calls of a function: what one throws is for its caller to judge, and no failure.
+fn is_of_calls(spec: &PhaseSpec) -> bool {
+    matches!(&spec.action, Action::Observe(observe) if observe.call().is_some())
+}
+
+/// A number of operations; `None` where it was not measured, or a program wrote what is no number of operations.
+fn count(phase: &PhaseRecord, metric: Metric) -> Option<u64> {
+    let number = *phase.reading(MetricKey::amount(metric))?.measured()?;
+    (number.is_finite() && number >= 0.0).then_some(number as u64)
+}
+
+/// Operations of a phase that were offered, done or not; `None` where nobody counted both.
+pub fn offered(phase: &PhaseRecord) -> Option<u64> {
+    Some(count(phase, Metric::Operations)?.saturating_add(count(phase, Metric::Errors)?))
+}
+
+fn too_many_errors(one: &Observed, allowed: AllowedErrors) -> bool {
+    let errors = count(&one.phase, Metric::Errors).unwrap_or(0);
+    !allowed.allows(errors, offered(&one.phase).unwrap_or(errors))
+}
+
+/// A trial that otherwise ended well failed by its operations.
+fn with_errors(ending: Ending, one: &Observed, allowed: AllowedErrors) -> Ending {
+    let phase = &one.phase;
+    let errors = count(phase, Metric::Errors).unwrap_or(0);
+    let of = offered(phase).map(|offered| format!(" of {offered}")).unwrap_or_default();
+    let of_the_disk = |text: &&String| one.disk_full > 0 && text.contains("disk full");
+    let most = phase.errors.iter().max_by_key(|(_, times)| **times).map(|(text, _)| text);
+    let text = phase.errors.keys().find(of_the_disk).or(most);
+    let cause = text.map(|text| format!(", most often: {text}")).unwrap_or_default();
+    let shown = format!("{errors}{of} operations of `{}` failed, and {allowed} may fail{cause}", phase.name);
+    let mut evidence = ending.evidence;
+    if !matches!(ending.outcome, Outcome::Ok | Outcome::Saturated) {
+        evidence.push(shown);
+        return Ending { evidence, ..ending };
+    }
+    evidence.insert(0, shown);
+    let lasted = phase.begin.zip(phase.end).map_or(Nanos::ZERO, |(begin, end)| end.since(begin));
+    let outcome = if one.disk_full > 0 { Outcome::DiskFull } else { Outcome::Failed { code: None } };
+    Ending { outcome, phase: Some(phase.name.clone()), after: lasted, evidence }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use prony_model::outcome::OutOfMemory;
+    use prony_model::reading::Reading;
+    use prony_model::record::MetricKeyText;
+    use prony_model::spec::{Grouping, Ops, Order, Sampling};
+    use prony_model::units::Fraction;
+
+    const FAILURES: [Outcome; 8] = [
+        Outcome::OutOfMemory { by: OutOfMemory::Limit },
+        Outcome::OutOfMemory { by: OutOfMemory::Host },
+        Outcome::TimedOut,
+        Outcome::Crashed { signal: 11 },
+        Outcome::Failed { code: Some(1) },
+        Outcome::DiskFull,
+        Outcome::WrongAnswer,
+        Outcome::Killed,
+    ];
+
+    fn spec(name: &str, amount: Amount) -> PhaseSpec {
+        let ops = Ops {
+            amount,
+            transaction: Grouping::Each,
+            order: Order::Record,
+            threads: 1,
+            pause: None,
+            rate: None,
+            sample: Sampling::Every,
+            touch: true,
+        };
+        PhaseSpec { name: name.to_owned(), timed: true, action: Action::Put(ops), limit: None }
+    }
+
+    fn observed(name: &str, reached: Reached, counts: Option<(u64, u64)>) -> Observed {
+        let figure = |metric, n: u64| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(n as f64));
+        let counts = counts.into_iter();
+        let readings = counts.flat_map(|(ok, errors)| [figure(Metric::Operations, ok), figure(Metric::Errors, errors)]);
+        let phase = PhaseRecord {
+            name: name.to_owned(),
+            action: "put".to_owned(),
+            timed: true,
+            completion: Completion::NotReached,
+            begin: Some(Nanos::from_secs(1)),
+            end: Some(Nanos::from_secs(4)),
+            readings: BTreeMap::from([(String::new(), readings.collect())]),
+            histograms: Vec::new(),
+            groups: None,
+            throughput: None,
+            answer: None,
+            errors: BTreeMap::from([("no space".to_owned(), 3)]),
+        };
+        Observed::new(phase, reached)
+    }
+
+    /// From one second to another.
+    fn at(seconds: (u64, u64), one: Observed) -> Observed {
+        let (begin, end) = (Some(Nanos::from_secs(seconds.0)), Some(Nanos::from_secs(seconds.1)));
+        Observed { phase: PhaseRecord { begin, end, ..one.phase }, ..one }
+    }
+
+    fn ending(outcome: Outcome) -> Ending {
+        Ending { outcome, phase: None, after: Nanos::ZERO, evidence: Vec::new() }
+    }
+
+    fn completions(phases: &[PhaseRecord]) -> Vec<Completion> {
+        phases.iter().map(|phase| phase.completion).collect()
+    }
+
+    #[test]
+    fn phase_that_ends_with_its_subject_is_complete_only_where_the_trial_ended_well() {
+        let all = [Reached::OwnEnd, Reached::SubjectEnd, Reached::Begin, Reached::Nothing];
+        let of = |outcome| {
+            let phases = all.map(|reached| observed("p", reached, None)).into();
+            completions(&conclude(&[], AllowedErrors::default(), ending(outcome), phases).1)
+        };
+        use Completion::{Complete, NotReached, Partial};
+        assert_eq!(of(Outcome::Ok), [Complete, Complete, Partial, NotReached]);
+        for outcome in FAILURES {
+            assert_eq!(of(outcome), [Complete, Partial, Partial, NotReached], "{outcome}");
+        }
+    }
+
+    #[test]
+    fn operations_that_failed_are_not_work_and_what_follows_is_not_the_work_asked_for() {
+        let specs = ["load", "write", "read"].map(|name| spec(name, Amount::Records));
+        let of = |allowed, failed| {
+            let phases = vec![
+                at((0, 1), observed("load", Reached::OwnEnd, Some((100, 0)))),
+                at((1, 4), observed("write", Reached::OwnEnd, Some((100 - failed, failed)))),
+                at((4, 5), observed("read", Reached::OwnEnd, Some((100, 0)))),
+            ];
+            let (ending, phases) = conclude(&specs, allowed, ending(Outcome::Ok), phases);
+            (ending, completions(&phases))
+        };
+        use Completion::{AfterFailure, Complete, Failed};
+        let none = AllowedErrors::default();
+        assert_eq!(of(none, 0), (ending(Outcome::Ok), vec![Complete; 3]));
+        let (how, completed) = of(none, 1);
+        assert_eq!((how.outcome, how.phase.as_deref()), (Outcome::Failed { code: None }, Some("write")));
+        assert_eq!(how.after, Nanos::from_secs(3));
+        assert_eq!(how.evidence, ["1 of 100 operations of `write` failed, and none may fail, most often: no space"]);
+        assert_eq!(completed, [Complete, Failed, AfterFailure]);
+        assert_eq!(of(AllowedErrors::Count(1), 1).1, [Complete; 3]);
+        assert_eq!(of(AllowedErrors::Count(1), 2).1, [Complete, Failed, AfterFailure]);
+        let share = AllowedErrors::Share(Fraction::new(0.05).unwrap());
+        assert_eq!((of(share, 5).1, of(share, 6).1), (vec![Complete; 3], vec![Complete, Failed, AfterFailure]));
+    }
+
+    #[test]
+    fn phases_that_contain_or_follow_failed_operations_do_not_count_whatever_their_order_in_the_file() {
+        let before = || at((0, 1), observed("before", Reached::OwnEnd, None));
+        let work = || at((1, 3), observed("work", Reached::OwnEnd, Some((90, 10))));
+        let around = || at((0, 4), observed("around", Reached::OwnEnd, None));
+        let run = || at((0, 5), observed("run", Reached::SubjectEnd, None));
+        let of = |phases: Vec<Observed>| {
+            let (how, phases) = conclude(&[], AllowedErrors::default(), ending(Outcome::Ok), phases);
+            assert_eq!(how.outcome, Outcome::Failed { code: None });
+            phases.into_iter().map(|phase| (phase.name, phase.completion)).collect::<BTreeMap<String, Completion>>()
+        };
+        let found = of(vec![before(), work(), around(), run()]);
+        use Completion::{AfterFailure, Complete, Failed, Partial};
+        let told = ["before", "work", "around", "run"].map(|name| found[name]);
+        assert_eq!(told, [Complete, Failed, AfterFailure, Partial]);
+        assert_eq!(of(vec![run(), around(), work(), before()]), found);
+        let by_the_end = || at((1, 5), observed("work", Reached::SubjectEnd, Some((90, 10))));
+        let found = of(vec![by_the_end(), run()]);
+        assert_eq!([found["work"], found["run"]], [Failed, Partial], "its counts are counts of what it did");
+    }
+
+    #[test]
+    fn what_a_program_wrote_as_numbers_of_operations_is_taken_for_what_it_is() {
+        let phase = |ok: f64, errors: f64| {
+            let figure = |metric, n| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(n));
+            let mut one = observed("work", Reached::OwnEnd, None);
+            let readings = [figure(Metric::Operations, ok), figure(Metric::Errors, errors)];
+            one.phase.readings = BTreeMap::from([(String::new(), BTreeMap::from(readings))]);
+            one.phase
+        };
+        assert_eq!(offered(&phase(1e30, 5.0)), Some(u64::MAX));
+        assert_eq!([offered(&phase(1.0, -5.0)), offered(&phase(f64::NAN, 0.0))], [None, None]);
+    }
+
+    #[test]
+    fn phase_bounded_by_time_keeps_its_rate_of_what_succeeded() {
+        let specs = [spec("mix", Amount::Duration(Nanos::from_secs(1))), spec("read", Amount::Records)];
+        let phases = vec![
+            at((0, 1), observed("mix", Reached::OwnEnd, Some((90, 10)))),
+            at((1, 2), observed("read", Reached::OwnEnd, Some((100, 0)))),
+        ];
+        let (how, phases) = conclude(&specs, AllowedErrors::default(), ending(Outcome::Ok), phases);
+        assert_eq!(how.outcome, Outcome::Failed { code: None });
+        assert_eq!(completions(&phases), [Completion::Complete, Completion::AfterFailure]);
+    }
+
+    #[test]
+    fn full_disk_is_named_and_an_earlier_end_is_kept() {
+        let specs = [spec("write", Amount::Records)];
+        let full = || vec![Observed { disk_full: 3, ..observed("write", Reached::OwnEnd, Some((97, 3))) }];
+        let of = |outcome| conclude(&specs, AllowedErrors::default(), ending(outcome), full()).0;
+        assert_eq!(of(Outcome::Ok).outcome, Outcome::DiskFull);
+        assert_eq!(of(Outcome::TimedOut).outcome, Outcome::TimedOut);
+        assert!(of(Outcome::TimedOut).evidence[0].starts_with("3 of 100 operations of `write` failed"));
+    }
+
+    #[test]
+    fn failed_phase_has_counts_and_percentiles_and_no_time_or_rate() {
+        assert!(!Completion::AfterFailure.counts(Metric::LatencyP50), "what was not stored is found fast");
+        let counts = |metric| Completion::Failed.counts(metric);
+        assert!([Metric::Errors, Metric::Operations, Metric::LatencyP50, Metric::LatencyP999].into_iter().all(counts));
+        let none =
+            [Metric::Time, Metric::Wall, Metric::Rate, Metric::Cpu, Metric::Anon, Metric::Written, Metric::LatencyMax];
+        assert!(!none.into_iter().any(counts));
+    }
+}

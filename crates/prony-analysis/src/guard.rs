@@ -1,0 +1,31 @@
+//! Each check of validity: data in, finding out. A guard may refuse a comparison, never delete data.
+//!
+//! [`trial`] looks at one trial, [`arms`] at a variant beside its stratum's baseline, [`run`] at a whole run; [`gather`](gather::gather) asks all of them.
+
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::record::PhaseRecord;
+
+pub use prony_model::finding::{Finding, Severity};
+
+pub mod arms;
+pub mod gather;
+pub mod processes;
+pub mod program;
+pub mod replicas;
+pub mod run;
+#[cfg(test)]
+mod tests;
+pub mod trial;
+pub mod unseen;
+pub mod weather;
+
+/// The value of an amount over the phase.
+fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {
+    phase.reading(MetricKey::amount(metric))?.measured().copied()
+}
+
+/// `12 %`, `0.3 %`.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent.abs() >= 10.0 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
+}

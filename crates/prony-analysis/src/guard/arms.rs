@@ -1,0 +1,236 @@
+//! Guards that look at a variant beside its stratum's baseline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::{Finding, Severity, amount, percent};
+use crate::conclude::offered;
+use prony_model::metric::Metric::{LatencyMax, LatencyP50, LatencyP90, LatencyP95, LatencyP99, LatencyP999};
+use prony_model::metric::{Metric, MetricName};
+use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
+use prony_model::spec::{Action, Amount, Ops, Order, TrialSpec};
+use prony_model::units::Unit;
+use prony_stats::summary;
+
+/// Work per operation may differ by so much before it is said.
+const WORK: f64 = 0.01;
+
+/// Syncs and bytes written scatter; they may differ by so much.
+const SYNCS: f64 = 0.10;
+
+/// A variant with its trials, of both labels where it is a baseline.
+#[derive(Clone, Debug)]
+pub struct Arm<'a> {
+    /// Its levels as text.
+    pub name: String,
+    /// What it does.
+    pub spec: &'a TrialSpec,
+    /// Its trials, in any order.
+    pub trials: Vec<&'a TrialRecord>,
+}
+
+/// Every guard that needs a variant and its baseline.
+pub fn check(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+    let mut findings = answers_differ(baseline, variant);
+    findings.extend(work_differs(baseline, variant));
+    findings.extend(durability_differs(baseline, variant));
+    findings
+}
+
+/// Why a comparison of the two is refused, where a finding refuses it.
+pub fn refusal(findings: &[Finding]) -> Option<String> {
+    findings.iter().find(|f| f.severity == Severity::Refusal).map(|f| f.message.clone())
+}
+
+/// Answers that should agree and do not: in one block both arms do the same work on the same data (METHOD 1.5).
+pub fn answers_differ(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+    let mut seen = BTreeSet::new();
+    let mut findings = Vec::new();
+    for (ours, theirs) in same_work(baseline, variant) {
+        for phase in ours.phases.iter().filter(|p| p.completion == Completion::Complete) {
+            if !same_question(baseline.spec, variant.spec, &phase.name) {
+                continue;
+            }
+            let other = theirs.phases.iter().find(|p| p.name == phase.name && p.completion == Completion::Complete);
+            let Some((a, b)) = other.and_then(|other| differing(phase, other)) else { continue };
+            if seen.insert(phase.name.clone()) {
+                findings.push(disagreement(baseline, variant, &phase.name, a, b));
+            }
+        }
+    }
+    findings
+}
+
+/// Whether a phase asks the same of the same data in both, so that its answers should agree: not where the compared
+/// factor changes the data, the amount or the records drawn. Grouping, pauses, rates and sampling change no answer.
+fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
+    let action = |spec: &'_ TrialSpec| spec.phases.iter().find(|p| p.name == phase).map(|p| p.action.clone());
+    match (action(a), action(b)) {
+        (Some(x), Some(y)) => a.data == b.data && same_kind(&x, &y) && same_draws(&x, &y),
+        _ => true,
+    }
+}
+
+/// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
+/// both do the same operations, done or failed. A phase that is bounded by time does as much as it can; of a program that
+/// says how many of its operations failed, the rate is per operation, and only its time needs equal work.
+pub fn unequal_offer(baseline: &Arm<'_>, variant: &Arm<'_>, name: &MetricName) -> Option<String> {
+    let per_operation =
+        matches!(name.key.metric, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
+    let action = |arm: &Arm<'_>| arm.spec.phases.iter().find(|p| p.name == name.phase).map(|p| p.action.clone());
+    let (a, b) = (action(baseline)?, action(variant)?);
+    let stored = a.ops().zip(b.ops()).map(|(a, b)| a.amount == b.amount && !matches!(a.amount, Amount::Duration(_)));
+    let needs = match (stored, name.key.metric.unit()) {
+        (Some(bounded_by_count), Unit::Nanos | Unit::PerSecond) => {
+            bounded_by_count && baseline.spec.data == variant.spec.data && !per_operation
+        }
+        (None, Unit::Nanos) => !per_operation && reports_operations(&a) && reports_operations(&b),
+        _ => false,
+    };
+    let phase = |t: &'_ TrialRecord| {
+        let found = t.phases.iter().find(|p| p.name == name.phase && p.completion == Completion::Complete)?;
+        offered(found)
+    };
+    let offers = same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
+    let (ours, theirs) = offers.into_iter().find(|(ours, theirs)| needs && ours != theirs)?;
+    Some(format!("`{}` was offered {ours} operations and `{}` {theirs}", baseline.name, variant.name))
+}
+
+/// Whether a phase's operations are those that its program tells: calls of a function are as many as the program makes.
+fn reports_operations(action: &Action) -> bool {
+    matches!(action, Action::Observe(observe) if observe.call().is_none())
+}
+
+fn same_kind(a: &Action, b: &Action) -> bool {
+    match (a, b) {
+        (Action::Scan(a), Action::Scan(b)) => a.length == b.length,
+        (Action::Mix(a), Action::Mix(b)) => a.weights == b.weights && a.scan_length == b.scan_length,
+        _ => a.name() == b.name(),
+    }
+}
+
+fn same_draws(a: &Action, b: &Action) -> bool {
+    let (Some(x), Some(y)) = (a.ops(), b.ops()) else { return true };
+    // A pass over all records reads them all, in whatever order and by however many clients. Else each client draws
+    // for itself, and other clients draw other records.
+    let whole = |action: &Action, ops: &Ops| {
+        matches!(action, Action::Get(_))
+            && ops.amount == Amount::Records
+            && matches!(ops.order, Order::Record | Order::Key | Order::Shuffled)
+    };
+    x.amount == y.amount && (whole(a, x) && whole(b, y) || x.order == y.order && x.threads == y.threads)
+}
+
+/// Pairs of trials of the two arms with the same block and the same seed.
+fn same_work<'a>(a: &Arm<'a>, b: &Arm<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
+    let work = |t: &TrialRecord| (t.trial.block, t.trial.seed);
+    let mut theirs: BTreeMap<(u32, u64), Vec<&'a TrialRecord>> = BTreeMap::new();
+    b.trials.iter().for_each(|y| theirs.entry(work(y)).or_default().push(y));
+    let pairs = |x: &'a TrialRecord| theirs.get(&work(x)).into_iter().flatten().map(move |y| (x, *y));
+    a.trials.iter().flat_map(|x| pairs(x)).collect()
+}
+
+fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, &'a Answer)> {
+    let (x, y) = (a.answer.as_ref()?, b.answer.as_ref()?);
+    let kind = |answer: &'a Answer| answer.digest.split_once(':').map(|(kind, _)| kind);
+    let comparable = x.comparable && y.comparable && a.action == b.action;
+    let rows = x.rows.zip(y.rows).map(|(x, y)| x == y);
+    let digests = (kind(x) == kind(y)).then(|| x.digest == y.digest);
+    // Answers that have nothing in common cannot be seen to agree.
+    let agree = [rows, digests].into_iter().flatten().reduce(|a, b| a && b).unwrap_or(false);
+    (comparable && !agree).then_some((x, y))
+}
+
+fn disagreement(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
+    let (left, right) = (&baseline.name, &variant.name);
+    let told = |answer: &'_ Answer| answer.digest.strip_prefix("told:").map(str::to_owned);
+    let message = match (a.rows.zip(b.rows), told(a).zip(told(b))) {
+        (Some((rows, others)), _) if rows != others => format!("`{left}` returned {rows} rows and `{right}` {others}"),
+        (_, Some((x, y))) => format!("`{left}` and `{right}` say that they answered differently: `{x}` and `{y}`"),
+        (Some((rows, _)), None) => format!("`{left}` and `{right}` returned {rows} rows each, and not the same ones"),
+        (None, None) => format!(
+            "one of `{left}` and `{right}` tells its rows and the other a digest, so that nothing shows whether they agree"
+        ),
+    };
+    let hint = if a.digest.starts_with("told:") || a.digest.starts_with("rows:") {
+        "one of them is wrong or they do different work: compare no speeds until their `digest` and `rows` agree"
+    } else {
+        "one of them is wrong or they do different work: add a `verify` phase, and compare no speeds until they agree"
+    };
+    let data = json!({ "baseline": { "variant": left, "answer": a }, "variant": { "variant": right, "answer": b } });
+    Finding::of("answers_differ", Severity::Refusal, message, hint).in_phase(phase).with(data)
+}
+
+/// Work per operation that differs though nothing in the two specifications explains it (METHOD 1.6).
+///
+/// Operations, transactions, bytes handed over and distinct keys follow from data and phases alone; syncs and bytes
+/// written also from the store and its settings, so these are compared only where the stores are the same.
+pub fn work_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let same_data = baseline.spec.data == variant.spec.data;
+    let same_subject = baseline.spec.subject == variant.spec.subject;
+    for phase in &variant.spec.phases {
+        let same_phase = baseline.spec.phases.iter().any(|p| p.name == phase.name && p.action == phase.action);
+        if !(same_data && same_phase && phase.timed) {
+            continue;
+        }
+        let given = [Metric::Operations, Metric::Transactions, Metric::UserBytes, Metric::Distinct];
+        let metrics = given.into_iter().map(|metric| (metric, WORK));
+        let stored = [Metric::Fsyncs, Metric::Written].into_iter().map(|metric| (metric, SYNCS));
+        for (metric, most) in metrics.chain(stored.filter(|_| same_subject)) {
+            findings.extend(unexplained(baseline, variant, &phase.name, metric, most));
+        }
+    }
+    findings
+}
+
+fn unexplained(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, metric: Metric, most: f64) -> Option<Finding> {
+    let (a, b) = (typical(baseline, phase, metric)?, typical(variant, phase, metric)?);
+    // Phases bounded by time do as much as they can: then work is compared per operation.
+    let per = |arm: &Arm<'_>| typical(arm, phase, Metric::Operations).filter(|n| *n > 0.0);
+    let (a, b) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
+        (Metric::Operations | Metric::Distinct, true, ..) => return None,
+        (_, true, Some(x), Some(y)) => (a / x, b / y),
+        _ => (a, b),
+    };
+    let difference = (a - b).abs() / a.abs().max(b.abs()).max(f64::MIN_POSITIVE);
+    if difference <= most {
+        return None;
+    }
+    let name = metric.name();
+    let message =
+        format!("`{}` has {a:.4} {name} and `{}` {b:.4}, {} apart", baseline.name, variant.name, percent(difference));
+    let hint = "the two do not do the same work: look at their settings in force and at failed operations";
+    let found = Finding::of("work_differs", Severity::Warning, message, hint).in_phase(phase);
+    Some(found.with(json!({ "metric": name, "baseline": a, "variant": b })))
+}
+
+fn bounded_by_time(arm: &Arm<'_>, phase: &str) -> bool {
+    let spec = arm.spec.phases.iter().find(|p| p.name == phase);
+    spec.and_then(|p| p.action.ops()).is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
+}
+
+/// The median over an arm's trials that completed the phase.
+fn typical(arm: &Arm<'_>, phase: &str, metric: Metric) -> Option<f64> {
+    let phases = arm.trials.iter().flat_map(|t| &t.phases);
+    let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
+    let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
+    Some(summary(&values)?.median)
+}
+
+/// The two promise different things: speed is compared with safety (METHOD 5.2).
+pub fn durability_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Option<Finding> {
+    let class = |arm: &Arm<'_>| arm.trials.iter().find_map(|t| t.effective["durability"].as_str().map(str::to_owned));
+    let (a, b) = (class(baseline)?, class(variant)?);
+    if a == b {
+        return None;
+    }
+    let message = format!(
+        "`{}` is {a} and `{}` is {b}: they promise different things after a crash",
+        baseline.name, variant.name
+    );
+    let hint = "set the same `durability` for both, or read the difference as the price of the promise";
+    let data: Value = json!({ "baseline": a, "variant": b });
+    Some(Finding::of("durability_differs", Severity::Note, message, hint).with(data))
+}

@@ -1,0 +1,480 @@
+//! Guards that look at one trial of a program.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Finding, Severity, amount};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::units::{Bytes, Nanos};
+
+/// Output beyond which writing it is a good part of what the program does.
+const FLOOD: Bytes = Bytes::from_mib(16);
+
+/// A heap that grows for so long without being read may have been much larger.
+const UNREAD: Nanos = Nanos::from_secs(1);
+
+/// Of a phase whose begin and end were noticed later than this share of it, counters may be its neighbours'.
+const LATE: f64 = 0.25;
+
+/// External memory below this is that of the runtime itself.
+const EXTERNAL: Bytes = Bytes::from_mib(16);
+
+/// The same below this share of the heap in use.
+const EXTERNAL_SHARE: f64 = 0.1;
+
+/// What is read of a store at edges may take this part of the phases' time.
+const READING: f64 = 0.05;
+
+/// Every guard of programs; finds nothing in trials of stores.
+pub fn check(record: &TrialRecord) -> Vec<Finding> {
+    let mut findings = unheard(record);
+    findings.extend(read_by_several(record));
+    findings.extend(settled_unseen(record));
+    findings.extend(late(record));
+    findings.extend(flooded(record));
+    findings.extend(left_behind(record));
+    findings.extend(strange_marks(record));
+    findings.extend(lines_lost(record));
+    findings.extend(read_rarely(record));
+    findings.extend(went_on(record));
+    findings.extend(suspended_inside(record));
+    findings.extend(died_aside(record));
+    findings.extend(finalizers_not_run(record));
+    findings.extend(store_not_found(record));
+    findings.extend(store_carried_over(record));
+    findings.extend(store_read_long(record));
+    findings
+}
+
+/// Paths of a program's directory that are not as they were when the run began: later copies hold something else, or the
+/// program has written there.
+pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
+    let (first, more) = (paths.first()?, paths.len() - 1);
+    let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+    let message = format!(
+        "`{}`{more} in the program's directory `{}` changed since the run began",
+        first.display(),
+        directory.display()
+    );
+    let hint = "leave the directory alone while a run is under way; where the program itself writes there, by a path of its \
+                own, let it write to its copy (`{dir}`)";
+    let finding = Finding::of("source_changed", Severity::Warning, message, hint);
+    let named: Vec<_> = paths.iter().take(20).map(|path| path.to_string_lossy()).collect();
+    Some(finding.with(json!({ "directory": directory.to_string_lossy(), "paths": named, "all": paths.len() })))
+}
+
+/// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
+pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
+    let settled = record.conditions["settled"].as_object().into_iter().flatten();
+    let finding = |(name, told): (&String, &Value)| {
+        let blind = told["result"]["blind"].as_array().filter(|blind| !blind.is_empty())?;
+        let blind: Vec<&str> = blind.iter().filter_map(Value::as_str).collect();
+        let message = format!("whether it was quiet was told without {}", blind.join(", "));
+        let hint = "take the settle time as a lower bound; `prony doctor` tells what this machine can measure";
+        Some(Finding::of("settled_unseen", Severity::Warning, message, hint).in_phase(name))
+    };
+    settled.filter_map(finding).collect()
+}
+
+/// Lines were to be read in phases that ended well, and none matched: what they would have told is missing, answers
+/// among it.
+pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
+    let silent = record.effective["heard_nothing"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let names = silent.iter().filter_map(Value::as_str);
+    let finding = |name: &str| {
+        let message = "no line of the phase matched its `read`: what it was to tell is in no figure".to_owned();
+        let hint = "compare the pattern with what the program writes between the phase's begin and its end";
+        Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
+    };
+    names.map(finding).collect()
+}
+
+/// Lines matched the `read` of several phases, one of which marks or calls bound: nobody knows in which of them each was
+/// written.
+pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
+    let phases = record.effective["read_by_several"].as_array().filter(|phases| !phases.is_empty())?;
+    let names: Vec<&str> = phases.iter().filter_map(Value::as_str).collect();
+    let message = format!(
+        "a line matched the `read` of several phases, `{}`: the metrics that it names are missing in each of them",
+        names.join("`, `")
+    );
+    let hint =
+        "write patterns of which one alone matches each line: the order of lines and of marks or calls is not known";
+    Some(Finding::of("read_by_several", Severity::Warning, message, hint).with(json!({ "phases": phases })))
+}
+
+/// Phases that were noticed so late that what was counted in them is partly what went on beside them.
+pub fn late(record: &TrialRecord) -> Vec<Finding> {
+    let watched = record.phases.iter().filter(|phase| phase.action == "observe" && phase.timed);
+    let finding = |name: &str, lag: f64, wall: f64| {
+        let [late, took] = [lag, wall].map(|nanos| Nanos::from_nanos(nanos as u64));
+        let (severity, what) = if wall < lag {
+            (Severity::Warning, "it has no figure that was read then")
+        } else {
+            (Severity::Note, "CPU time, bytes and calls may be its neighbours'")
+        };
+        let message = format!("its begin or its end was read up to {late} late, and it took {took}: {what}");
+        let hint = "let the program rest for a tenth of a second after a phase's begin, or do more in it; a function, or a \
+                    mark with `at`, has its own time";
+        let found = Finding::of("late_counters", severity, message, hint).in_phase(name);
+        found.with(json!({ "lag": lag, "wall": wall }))
+    };
+    let found = watched.filter_map(|phase| {
+        let took = || Some(phase.end?.since(phase.begin?).as_nanos() as f64);
+        let (lag, wall) = (amount(phase, Metric::Lag)?, amount(phase, Metric::Wall).or_else(took)?);
+        (lag > LATE * wall).then(|| finding(&phase.name, lag, wall))
+    });
+    found.collect()
+}
+
+/// Lines of probes that did not arrive: figures may lack what they told.
+pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
+    let lost = record.conditions["probe"]["lines_lost"].as_u64().filter(|lost| *lost > 0)?;
+    let message =
+        format!("{lost} lines of the runtime's probe were lost, so that calls or heap figures may be missing");
+    let hint = "run with less load on the machine, or with fewer processes of the runtime";
+    Some(Finding::of("probe_lines_lost", Severity::Warning, message, hint).with(json!({ "lines": lost })))
+}
+
+/// A heap that was read so rarely that its largest figure may be far too low.
+pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
+    let phases = record.phases.iter().filter(|phase| phase.completion != Completion::NotReached);
+    let finding = |phase: &PhaseRecord| {
+        let gap = record.conditions["probe"]["unread_ns"][&phase.name].as_u64().map(Nanos::from_nanos)?;
+        if gap < UNREAD {
+            return None;
+        }
+        let (message, hint) = unread(gap, record.conditions["probe"]["samples_dropped"].as_u64().unwrap_or(0));
+        Some(Finding::of("heap_read_rarely", Severity::Note, message, hint).in_phase(&phase.name))
+    };
+    phases.filter_map(finding).collect()
+}
+
+/// Why nothing is known of a heap for so long: nobody read it, or what was read was not kept.
+fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
+    if dropped > 0 {
+        let message = format!(
+            "no figure of the heap is there for {gap}: a trial keeps only so many, and {dropped} that came later were dropped"
+        );
+        return (message, "figures of heaps after that are missing; measure a shorter part, or fewer calls");
+    }
+    (
+        format!("the heap was not read for {gap}, in which the program gave its runtime no occasion"),
+        "take `max`, `min` and `mean` of the heap as rough; its figure at the end stands, where there is one",
+    )
+}
+
+/// A program that was to be held at the end of a call and went on by itself, or ended.
+pub fn went_on(record: &TrialRecord) -> Option<Finding> {
+    let holds = record.conditions["probe"]["holds"].as_array()?;
+    let first = holds.iter().find(|hold| hold["by_itself"] == true || hold["fault"].is_string())?;
+    let why = first["fault"].as_str().or(first["went_on"].as_str()).unwrap_or_default();
+    let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
+    let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
+    Some(Finding::of("hold_failed", Severity::Warning, message, hint))
+}
+
+/// Phases that were under way while `at_end` of another one suspended the program: they have no figures.
+pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
+    let all = record.conditions["probe"]["suspended_inside"].as_object().into_iter().flatten();
+    let finding = |(phase, by): (&String, &Value)| {
+        let by = by.as_str().unwrap_or_default();
+        let message =
+            format!("`at_end` of phase `{by}` suspended the program inside this phase, so that it has no figures");
+        let hint = "let the phase end before, or measure the two in experiments of their own";
+        let found = Finding::of("suspended_inside", Severity::Warning, message, hint).in_phase(phase);
+        found.with(json!({ "by": by }))
+    };
+    all.map(finding).collect()
+}
+
+/// External memory that was read while a program was held: what callbacks of finalizers would release is still in it.
+pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
+    let collected = |hold: &&Value| hold["collected_ns"].is_u64();
+    let holds = record.conditions["probe"]["holds"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let held: BTreeSet<&str> = holds.iter().filter(collected).filter_map(|hold| hold["phase"].as_str()).collect();
+    let finding = |phase: &PhaseRecord| {
+        let end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
+        let (external, used) = (end(Metric::External)?, end(Metric::HeapUsed)?);
+        if !held.contains(phase.name.as_str()) || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used) {
+            return None;
+        }
+        let size = Bytes::from_bytes(external as u64);
+        let message = format!("`external` is {size} after the forced collection, and finalizers had not run");
+        let hint = "what a FinalizationRegistry or a native addon releases later is still counted in it; read it again in a later phase";
+        let found = Finding::of("finalizers_not_run", Severity::Note, message, hint).in_phase(&phase.name);
+        Some(found.with(json!({ "external": external })))
+    };
+    record.phases.iter().filter_map(finding).collect()
+}
+
+/// A process of the program died by its own heap limit, and the program went on as if nothing had been.
+pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
+    let deaths = record.conditions["probe"]["deaths"].as_array().filter(|deaths| !deaths.is_empty())?;
+    if !record.ending.outcome.is_ok() {
+        return None;
+    }
+    let message = format!("{} processes of the program died because their heap was full", deaths.len());
+    let hint = "what the program did without them is another work than with them";
+    Some(Finding::of("heap_full_aside", Severity::Warning, message, hint).with(json!({ "deaths": deaths })))
+}
+
+/// The program's data were never where its `store` says.
+pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
+    let store = &record.effective["store"];
+    if store["found"] != false || !record.ending.outcome.is_ok() {
+        return None;
+    }
+    let message =
+        format!("nothing was ever at the program's `store`, `{}`", store["path"].as_str().unwrap_or_default());
+    let hint = "compare it with where the program writes; relative paths start at the directory it works in";
+    Some(Finding::of("store_not_found", Severity::Warning, message, hint))
+}
+
+/// Data of a trial before may have been there when this one began (METHOD 1.1).
+pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
+    let store = &record.effective["store"];
+    let before = store["at_begin"]["blocks"].as_u64().filter(|blocks| *blocks > 0).map(Bytes::from_bytes)?;
+    if store["of_the_trial"] != false {
+        return None;
+    }
+    let message = format!("the program's `store` had {before} when the trial began, in a place that trials share");
+    let hint = "where trials before it left that, let `prepare` remove it, or `copy = \"trial\"` give each its own";
+    Some(
+        Finding::of("store_carried_over", Severity::Note, message, hint)
+            .with(json!({ "blocks": store["at_begin"]["blocks"] })),
+    )
+}
+
+/// Reading the size of a store took a good part of the time in which the program ran.
+pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
+    let store = &record.effective["store"];
+    let reading = store["reading_ns"].as_u64()? as f64;
+    let wall = record.phases.iter().filter_map(|phase| Some(phase.end?.since(phase.begin?).as_nanos())).sum::<u64>();
+    if reading <= READING * wall as f64 {
+        return None;
+    }
+    let [took, wall] = [reading as u64, wall].map(Nanos::from_nanos);
+    let message = format!(
+        "reading the program's `store`, where phases begin and end and while one waits for quiet, took {took} of {wall}"
+    );
+    let hint = "name a smaller part of it as `store`: what reads it takes a processor and the disk's attention";
+    Some(
+        Finding::of("store_read_long", Severity::Warning, message, hint)
+            .with(json!({ "reading_ns": reading, "looks_ns": store["looks_ns"] })),
+    )
+}
+
+/// The program wrote so much that writing it counts.
+pub fn flooded(record: &TrialRecord) -> Option<Finding> {
+    let of = |stream: &str| record.effective["output"][stream]["total"].as_u64().unwrap_or(0);
+    let (stdout, stderr) = (of("stdout"), of("stderr"));
+    let total = Bytes::from_bytes(stdout + stderr);
+    if total < FLOOD {
+        return None;
+    }
+    let message = format!("output flooded: {total} were written, of which beginning and end are kept");
+    let hint = "writing them is part of the figures: make the program quieter, or set `output = \"null\"`";
+    let found = Finding::of("output_flooded", Severity::Warning, message, hint);
+    Some(found.with(json!({ "stdout": stdout, "stderr": stderr })))
+}
+
+/// Processes lived on after the program's own process had ended.
+pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
+    let left = record.effective["left_behind"].as_u64().filter(|left| *left > 0)?;
+    let message = format!("{left} processes lived on when the program's own had ended, and were ended too");
+    let hint = "what they did after it is in no figure; a daemon is measured in its foreground mode";
+    Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
+}
+
+/// Marks that belong to no phase, or could not be read.
+pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
+    let list = record.effective["strange_marks"].as_array().filter(|list| !list.is_empty())?;
+    let first = list.first().and_then(Value::as_str).unwrap_or_default();
+    // The list holds the first few only.
+    let all = record.effective["strange_marks_in_all"].as_u64().unwrap_or(list.len() as u64);
+    let message = format!("{all} marks belong to no phase or are wrong, the first: `{first}`");
+    let hint = "a mark is `NAME begin`, `NAME end`, or a line of JSON, with the name of a phase or of its `mark`; its \
+                `at`, where it has one, is CLOCK_MONOTONIC in nanoseconds";
+    Some(Finding::of("strange_marks", Severity::Note, message, hint).with(json!({ "all": all, "marks": list })))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use prony_model::metric::MetricKey;
+    use prony_model::outcome::{Ending, Outcome};
+    use prony_model::reading::Reading;
+    use prony_model::record::{MetricKeyText, PhaseRecord};
+    use prony_model::trial::{Label, PlannedTrial};
+
+    fn phase(name: &str, completion: Completion) -> PhaseRecord {
+        PhaseRecord {
+            name: name.into(),
+            action: "observe".into(),
+            timed: true,
+            completion,
+            begin: None,
+            end: None,
+            readings: BTreeMap::new(),
+            histograms: vec![],
+            groups: None,
+            throughput: None,
+            answer: None,
+            errors: BTreeMap::new(),
+        }
+    }
+
+    /// Of three phases, `a` was complete, `b` began and `c` did not.
+    pub(in crate::guard) fn record(outcome: Outcome, effective: Value) -> TrialRecord {
+        let completions = [Completion::Complete, Completion::Partial, Completion::NotReached];
+        TrialRecord {
+            trial: PlannedTrial { block: 0, sub_block: 0, position: 0, variant: 0, label: Label::A, seed: 1 },
+            started_unix_ms: 0,
+            took: Nanos::from_secs(1),
+            ending: Ending { outcome, phase: None, after: Nanos::ZERO, evidence: vec![] },
+            phases: ["a", "b", "c"].into_iter().zip(completions).map(|(name, how)| phase(name, how)).collect(),
+            effective,
+            conditions: Value::Null,
+            series: vec![],
+            sampler_cpu: Reading::Measured(Nanos::ZERO),
+            findings: vec![],
+        }
+    }
+
+    #[test]
+    fn source_changed_names_the_first_path_and_counts_the_others() {
+        let found = |paths: &[&str]| {
+            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
+            source_changed(Path::new("/home/site"), &paths).map(|finding| finding.message)
+        };
+        assert_eq!(found(&[]), None);
+        let one = "`a.js` in the program's directory `/home/site` changed since the run began";
+        assert_eq!(found(&["a.js"]).as_deref(), Some(one));
+        assert_eq!(found(&["a.js", "b", "c"]), Some(one.replace("`a.js`", "`a.js` and 2 more")));
+    }
+
+    #[test]
+    fn quiet_that_was_not_seen_whole_is_named() {
+        let blind = json!({ "quiet": 1, "result": { "blind": ["bytes written: not permitted: `/proc/7/io`"] } });
+        let conditions = json!({ "settled": { "a": blind } });
+        let [found] = check(&TrialRecord { conditions, ..record(Outcome::Ok, Value::Null) }).try_into().unwrap();
+        assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
+        assert!(found.message.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
+    }
+
+    #[test]
+    fn a_heap_that_was_not_read_for_long_is_noted() {
+        let mut trial = record(Outcome::Ok, Value::Null);
+        trial.conditions =
+            json!({ "probe": { "unread_ns": { "a": 1_500_000_000_u64, "b": 900_000_000, "c": 2_000_000_000_u64 } } });
+        let found = read_rarely(&trial);
+        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
+        assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
+        assert!(found[0].message.contains("no occasion"), "{}", found[0].message);
+        trial.conditions["probe"]["samples_dropped"] = json!(12_345);
+        let found = read_rarely(&trial);
+        assert!(found[0].message.contains("12345 that came later were dropped"), "{}", found[0].message);
+        assert!(!found[0].message.contains("occasion"), "the program is not to blame");
+    }
+
+    #[test]
+    fn what_went_wrong_with_a_probe_is_found() {
+        let mut trial = record(Outcome::Ok, Value::Null);
+        trial.phases.clear();
+        trial.conditions = json!({ "probe": {
+            "lines_lost": 3,
+            "holds": [{ "by_itself": false, "fault": null }, { "by_itself": true, "went_on": "nobody answered" }],
+            "deaths": [{ "pid": 1 }],
+            "suspended_inside": { "whole": "load" },
+        } });
+        let found = check(&trial);
+        let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
+        assert_eq!(guards, ["probe_lines_lost", "hold_failed", "suspended_inside", "heap_full_aside"]);
+        assert!(found[1].message.ends_with("nobody answered"));
+        assert!(found[2].message.starts_with("`at_end` of phase `load`") && found[2].phase.as_deref() == Some("whole"));
+        trial.conditions = json!({ "probe": { "lines_lost": 0, "holds": [], "deaths": [] } });
+        assert_eq!(check(&trial), []);
+    }
+
+    #[test]
+    fn large_external_memory_of_a_collected_phase_is_named() {
+        let of = |external: f64, collected: Value| {
+            let mut trial = record(Outcome::Ok, Value::Null);
+            trial.conditions = json!({ "probe": { "holds": [{ "phase": "b", "collected_ns": collected }] } });
+            let end = |metric, value| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value));
+            let readings = BTreeMap::from([end(Metric::External, external), end(Metric::HeapUsed, 70e6)]);
+            for phase in &mut trial.phases {
+                phase.readings = BTreeMap::from([(String::new(), readings.clone())]);
+            }
+            finalizers_not_run(&trial).into_iter().map(|found| (found.phase, found.message)).collect::<Vec<_>>()
+        };
+        let [(phase, message)] = of(490e6, json!(5)).try_into().unwrap();
+        assert_eq!(phase.as_deref(), Some("b"));
+        assert!(message.contains("`external` is 490.0 MB"), "{message}");
+        assert_eq!(of(490e6, Value::Null), [], "nothing was collected");
+        assert_eq!(of(10e6, json!(5)), [], "that of the runtime itself");
+    }
+
+    #[test]
+    fn counters_that_were_read_late_are_named() {
+        let mut record = record(Outcome::Ok, Value::Null);
+        let mut set = |phase: usize, lag: f64, wall: f64| {
+            let reading = |metric, value| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(value));
+            let readings = BTreeMap::from([reading(Metric::Lag, lag), reading(Metric::Wall, wall)]);
+            record.phases[phase].readings = BTreeMap::from([(String::new(), readings)]);
+        };
+        set(0, 1e6, 100e6);
+        set(1, 20e6, 6e6);
+        set(2, 20e6, 6e6);
+        record.phases[2].timed = false;
+        let found = late(&record);
+        assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("b")]);
+        assert!(found[0].message.contains("up to 20.00 ms late, and it took 6.00 ms"), "{}", found[0].message);
+    }
+
+    #[test]
+    fn a_store_that_is_not_there_or_was_there_before_or_takes_long_is_named() {
+        let of = |outcome, store: Value| {
+            let mut trial = record(outcome, json!({ "store": store }));
+            trial.phases.truncate(1);
+            (trial.phases[0].begin, trial.phases[0].end) = (Some(Nanos::ZERO), Some(Nanos::from_secs(1)));
+            check(&trial).into_iter().map(|finding| finding.guard).collect::<Vec<_>>()
+        };
+        let store = |found: bool, blocks: Value, own: bool, reading: u64| json!({ "path": "/x", "at_begin": blocks, "found": found, "of_the_trial": own, "reading_ns": reading });
+        let some = json!({ "blocks": 4096 });
+        assert_eq!(of(Outcome::Ok, store(false, Value::Null, false, 0)), ["store_not_found"]);
+        assert_eq!(of(Outcome::TimedOut, store(false, Value::Null, false, 0)), [""; 0], "it may not have come so far");
+        assert_eq!(of(Outcome::Ok, store(true, some.clone(), false, 0)), ["store_carried_over"]);
+        assert_eq!(of(Outcome::Ok, store(true, some, true, 50_000_000)), [""; 0], "it began with a copy of its own");
+        assert_eq!(of(Outcome::Ok, store(true, json!({ "blocks": 0 }), false, 50_000_001)), ["store_read_long"]);
+        assert_eq!(of(Outcome::Ok, Value::Null), [""; 0]);
+    }
+
+    #[test]
+    fn floods_leftovers_and_strange_marks_are_counted() {
+        let effective = json!({
+            "output": { "stdout": { "total": 60 << 20 }, "stderr": { "total": 4 << 20 } },
+            "left_behind": 2,
+            "strange_marks": ["x begin"],
+            "heard_nothing": ["a"],
+            "read_by_several": ["b", "c"],
+        });
+        let found = check(&record(Outcome::TimedOut, effective));
+        let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
+        assert_eq!(guards, ["read_nothing", "read_by_several", "output_flooded", "left_behind", "strange_marks"]);
+        assert_eq!(found[0].phase.as_deref(), Some("a"));
+        assert!(found[1].message.contains("several phases, `b`, `c`:"), "{}", found[1].message);
+        assert!(found[2].message.contains("67.1 MB"), "{}", found[2].message);
+        let many = json!({ "strange_marks": ["x begin", "y end"], "strange_marks_in_all": 10_000 });
+        let found = check(&record(Outcome::TimedOut, many));
+        assert!(found[0].message.starts_with("10000 marks"), "those that were not kept count: {}", found[0].message);
+        let quiet = json!({ "output": { "stdout": { "total": 1 << 20 } }, "left_behind": 0, "strange_marks": [] });
+        assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
+    }
+}

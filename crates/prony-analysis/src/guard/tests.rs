@@ -1,0 +1,455 @@
+//! Each guard with a record that it must speak of and one that it must not.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::arms::{self, Arm};
+use super::weather::{Weather, disturbed_trials};
+use super::{Finding, Severity, percent, trial};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Answer, Completion, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries, TrialRecord};
+use prony_model::spec::{
+    Action, Amount, DataSpec, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign, Size,
+    StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
+};
+use prony_model::trial::{Label, PlannedTrial};
+use prony_model::units::{Bytes, Fraction, Nanos};
+
+fn ops(amount: Amount) -> Ops {
+    Ops {
+        amount,
+        transaction: Grouping::Each,
+        order: Order::Record,
+        threads: 1,
+        pause: None,
+        rate: None,
+        sample: Sampling::None,
+        touch: true,
+    }
+}
+
+fn phase_spec(name: &str, action: Action) -> PhaseSpec {
+    PhaseSpec { name: name.into(), timed: true, action, limit: None }
+}
+
+fn spec(engine: &str) -> TrialSpec {
+    TrialSpec {
+        subject: Subject::Store(StoreSpec { engine: engine.into(), durability: None, options: BTreeMap::new() }),
+        data: Some(DataSpec {
+            records: 1000,
+            key: KeySpec::Integer { bytes: 8 },
+            value: ValueSpec {
+                bytes: Size::Fixed(Bytes::from_bytes(100)),
+                compressible: Fraction::default(),
+                prefix: Vec::new(),
+            },
+        }),
+        phases: vec![phase_spec("write", Action::Put(ops(Amount::Records)))],
+        limits: Limits::default(),
+    }
+}
+
+/// A complete timed phase with these amounts.
+fn phase(name: &str, amounts: &[(Metric, f64)]) -> PhaseRecord {
+    let readings = amounts.iter().map(|(m, v)| (MetricKeyText(MetricKey::amount(*m)), Reading::Measured(*v)));
+    PhaseRecord {
+        name: name.into(),
+        action: "put".into(),
+        timed: true,
+        completion: Completion::Complete,
+        begin: Some(Nanos::ZERO),
+        end: Some(Nanos::from_secs(1)),
+        readings: BTreeMap::from([(String::new(), readings.collect())]),
+        histograms: Vec::new(),
+        groups: None,
+        throughput: None,
+        answer: None,
+        errors: BTreeMap::new(),
+    }
+}
+
+fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
+    TrialRecord {
+        trial: PlannedTrial { block: 0, position: 0, sub_block: 0, variant: 0, label: Label::A, seed: 1 },
+        started_unix_ms: 0,
+        took: Nanos::from_secs(1),
+        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
+        phases,
+        effective: Value::Null,
+        conditions: Value::Null,
+        series: Vec::new(),
+        sampler_cpu: Reading::Missing(Why::NotApplicable),
+        findings: Vec::new(),
+    }
+}
+
+/// The record of a calm trial in which everything is as it should be.
+fn calm() -> TrialRecord {
+    let amounts = [
+        (Metric::Time, 1e9),
+        (Metric::Wall, 1.01e9),
+        (Metric::Gap, 0.01e9),
+        (Metric::Operations, 1000.0),
+        (Metric::Errors, 0.0),
+    ];
+    record(vec![phase("write", &amounts)])
+}
+
+fn names(findings: &[Finding]) -> Vec<&str> {
+    findings.iter().map(|f| f.guard.as_str()).collect()
+}
+
+#[test]
+fn a_calm_trial_has_no_findings() {
+    assert_eq!(trial::check(&spec("lmdb"), &calm(), Nanos::from_nanos(25)), []);
+}
+
+#[test]
+fn findings_survive_json_and_the_gravest_is_the_greatest() {
+    let finding = Finding::of("swapped", Severity::Warning, "4 pages".into(), "more memory").in_phase("write");
+    let text = serde_json::to_string(&finding).unwrap();
+    assert_eq!(serde_json::from_str::<Finding>(&text).unwrap(), finding);
+    assert!(Severity::Refusal > Severity::Warning && Severity::Warning > Severity::Note);
+    assert_eq!((percent(0.123), percent(0.0031)), ("12 %".to_owned(), "0.3 %".to_owned()));
+}
+
+#[test]
+fn reads_that_find_nothing_are_named() {
+    let read = |action: &str, rows, done| PhaseRecord {
+        action: action.into(),
+        ..phase("read", &[(Metric::Rows, rows), (Metric::Operations, done)])
+    };
+    let found = trial::nothing_found(&read("get", 0.0, 50.0)).unwrap();
+    assert_eq!((found.severity, found.message.as_str()), (Severity::Warning, "50 reads found no row at all"));
+    assert_eq!(trial::nothing_found(&read("get", 1.0, 50.0)), None);
+    assert_eq!(trial::nothing_found(&read("get", 0.0, 0.0)), None, "nothing was read");
+    assert_eq!(trial::nothing_found(&read("compute", 0.0, 50.0)), None, "a cache that fills misses at first");
+}
+
+#[test]
+fn work_at_a_close_that_no_phase_times_is_said() {
+    let (millis, second) = (Nanos::from_millis, Nanos::from_secs(1));
+    let found = trial::untimed_close(millis(80), second).unwrap();
+    assert!(found.message.contains("80"), "{}", found.message);
+    assert_eq!(trial::untimed_close(millis(40), second), None);
+}
+
+#[test]
+fn errors_stand_beside_the_throughput() {
+    let mut failing = phase("write", &[(Metric::Operations, 990.0), (Metric::Errors, 10.0)]);
+    failing.errors = [("busy".into(), 3), ("map full".into(), 7)].into();
+    let found = trial::errors_present(&failing).unwrap();
+    assert_eq!(found.message, "10 operations failed and 990 succeeded, most often: `map full`");
+    assert_eq!((found.phase.as_deref(), found.severity), (Some("write"), Severity::Warning));
+    assert_eq!(trial::errors_present(&phase("write", &[(Metric::Errors, 0.0)])), None);
+}
+
+#[test]
+fn gaps_count_above_five_percent() {
+    let with_gap = |gap| trial::gaps_between_batches(&phase("write", &[(Metric::Gap, gap), (Metric::Wall, 100.0)]));
+    assert_eq!(with_gap(5.0), None);
+    assert_eq!(with_gap(12.0).unwrap().message, "12 % of the wall time lies between timed sections");
+    let untimed = PhaseRecord { timed: false, ..phase("write", &[(Metric::Gap, 50.0), (Metric::Wall, 100.0)]) };
+    assert_eq!(trial::gaps_between_batches(&untimed), None);
+}
+
+#[test]
+fn a_phase_must_outlast_its_clock() {
+    let lasting = |time| phase("write", &[(Metric::Time, time), (Metric::Operations, 10.0)]);
+    let clock = Nanos::from_nanos(30);
+    let found = trial::phase_too_short(&lasting(200_000.0), clock).unwrap();
+    assert_eq!(found.message, "lasted 200.00 us, fewer than 10000 readings of the clock");
+    assert_eq!(trial::phase_too_short(&lasting(300_000.0), clock), None);
+    let unfinished = PhaseRecord { completion: Completion::Partial, ..lasting(10.0) };
+    assert_eq!(trial::phase_too_short(&unfinished, clock), None);
+    assert_eq!(trial::phase_too_short(&phase("close", &[(Metric::Time, 10.0)]), clock), None);
+}
+
+fn settle(reading: Reading<f64>) -> PhaseRecord {
+    let readings = BTreeMap::from([(MetricKeyText(MetricKey::amount(Metric::SettleTime)), reading)]);
+    let readings = BTreeMap::from([(String::new(), readings)]);
+    PhaseRecord { action: "settle".into(), readings, ..phase("settle", &[]) }
+}
+
+#[test]
+fn a_store_that_does_not_rest_is_named() {
+    let found = trial::unsettled(&settle(Reading::Missing(Why::NotSettled("within 60 s".into())))).unwrap();
+    assert!(found.message.ends_with("not settled within 60 s"), "{}", found.message);
+    let program = |reading, completion| PhaseRecord { action: "observe".into(), completion, ..settle(reading) };
+    let cap = || Reading::Missing(Why::NotSettled("within 60 s".into()));
+    let found = trial::unsettled(&program(cap(), Completion::Complete)).unwrap();
+    assert!(found.message.starts_with("the program did not come to rest"), "{}", found.message);
+    assert_eq!(trial::unsettled(&program(cap(), Completion::Partial)), None, "it ended first, which is said elsewhere");
+    let unclear = Reading::Missing(Why::NotSupported("others went on while one was held".into()));
+    assert_eq!(trial::unsettled(&program(unclear, Completion::Complete)), None);
+    assert_eq!(trial::unsettled(&settle(Reading::Measured(3e9))), None);
+    let dirty = |watched| {
+        let mut rested = settle(Reading::Measured(3e9));
+        let why = not_settled(Sign::Dirty.what(), Nanos::from_secs(watched), Nanos::from_secs(60));
+        let key = MetricKeyText(MetricKey::amount(Metric::SettleDirty));
+        rested.readings.get_mut("").unwrap().insert(key, Reading::Missing(why));
+        rested
+    };
+    let found = trial::unsettled(&dirty(60)).unwrap();
+    assert_eq!((found.severity, dirty(60).last_sign()), (Severity::Note, Some(Sign::Dirty)));
+    assert!(found.message.ends_with("dirty pages of the store"), "{}", found.message);
+    assert_eq!(trial::unsettled(&dirty(9)), None, "the phase did not wait for it");
+    assert_eq!(trial::unsettled(&phase("write", &[])), None);
+}
+
+fn memory(peak: u64, sampled: u64) -> PhaseRecord {
+    let mut with = phase("write", &[]);
+    let readings = with.readings.get_mut("").unwrap();
+    for (stat, mib) in [(Stat::Peak, peak), (Stat::Max, sampled)] {
+        let bytes = Bytes::from_mib(mib).as_bytes() as f64;
+        readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, stat)), Reading::Measured(bytes));
+    }
+    with
+}
+
+#[test]
+fn a_peak_between_two_samples_shows() {
+    let found = trial::kernel_peak(&memory(300, 200)).unwrap();
+    assert!(found.message.contains("peaked at 314.6 MB and the sampler saw at most 209.7 MB"), "{}", found.message);
+    assert_eq!(trial::kernel_peak(&memory(205, 200)), None);
+    // Small processes: 3 MiB above 10 are within the allowance.
+    assert_eq!(trial::kernel_peak(&memory(13, 10)), None);
+    assert_eq!(trial::kernel_peak(&phase("write", &[])), None);
+}
+
+#[test]
+fn a_cold_store_that_is_warm_is_named() {
+    let mut cold = spec("lmdb");
+    cold.phases = vec![
+        phase_spec("evict", Action::Evict),
+        phase_spec("read", Action::Get(ops(Amount::Records))),
+        phase_spec("again", Action::Get(ops(Amount::Records))),
+    ];
+    let cached = |share| {
+        let all = [(Metric::Cached, share)];
+        record(vec![phase("evict", &all), phase("read", &all), phase("again", &all)])
+    };
+    let found = trial::cache_state(&cold, &cached(0.4));
+    assert_eq!(names(&found), ["cache_not_as_declared"]);
+    assert_eq!(found[0].phase.as_deref(), Some("read"), "only the phase after `evict` was declared cold");
+    assert_eq!(trial::cache_state(&cold, &cached(0.005)), []);
+    assert_eq!(trial::cache_state(&spec("lmdb"), &cached(0.4)), []);
+}
+
+#[test]
+fn swap_shows_by_process_or_by_machine() {
+    let mut own = calm();
+    let sample = ProcessSample { swap: Bytes::from_mib(3), ..ProcessSample::default() };
+    own.series.push(ProcessSeries { pid: 7, role: "worker".into(), command: "prony".into(), samples: vec![sample] });
+    assert!(trial::swapped(&own).unwrap().message.starts_with("3.1 MB of its memory was in swap"));
+    let mut machine = calm();
+    machine.conditions = json!({ "change": { "swapped": { "measured": 12 } } });
+    assert_eq!(names(&trial::check(&spec("lmdb"), &machine, Nanos::ZERO)), ["swapped"]);
+    assert_eq!(trial::swapped(&calm()), None);
+}
+
+#[test]
+fn throttling_shows_with_its_cause() {
+    let hot = Weather { throttled_thermal: Some(3.0), ..Weather::default() };
+    assert!(trial::throttled(&hot).unwrap().message.starts_with("throttled 3 times by heat and 0 times"));
+    let limited = Weather { throttled_limit: Some(9.0), ..Weather::default() };
+    assert_eq!(trial::throttled(&limited).unwrap().data, json!({ "thermal": 0.0, "limit": 9.0 }));
+    assert_eq!(trial::throttled(&Weather::default()), None);
+}
+
+#[test]
+fn a_disk_is_nearly_full_by_share_or_by_need() {
+    let gib = |n: u64| Bytes::from_mib(1024 * n);
+    assert!(trial::disk_nearly_full(gib(5), gib(100), gib(1)).is_some());
+    assert!(trial::disk_nearly_full(gib(50), gib(100), gib(60)).is_some());
+    assert_eq!(trial::disk_nearly_full(gib(50), gib(100), gib(10)), None);
+}
+
+/// A settle phase's spec is data too: nothing about it may trip the guards of timed work.
+#[test]
+fn phases_not_reached_are_left_alone() {
+    let within = SettleSpec { quiet: Nanos::from_secs(5), within: Nanos::from_secs(60), ..SettleSpec::default() };
+    let mut with_settle = spec("lmdb");
+    with_settle.phases.push(phase_spec("settle", Action::Settle(within)));
+    let mut trial_record = calm();
+    let missing = settle(Reading::Missing(Why::NotReached));
+    trial_record.phases.push(PhaseRecord { completion: Completion::NotReached, ..missing });
+    assert_eq!(trial::check(&with_settle, &trial_record, Nanos::from_nanos(25)), []);
+}
+
+fn answered(digest: &str, rows: impl Into<Option<u64>>) -> TrialRecord {
+    let mut with = calm();
+    with.phases[0].answer = Some(Answer { rows: rows.into(), digest: digest.into(), comparable: true });
+    with
+}
+
+fn arm<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> Arm<'a> {
+    Arm { name: name.to_owned(), spec, trials: vec![trial] }
+}
+
+fn answers(a: &TrialRecord, b: &TrialRecord) -> Vec<Finding> {
+    let spec = spec("lmdb");
+    arms::answers_differ(&arm("lmdb", &spec, a), &arm("redb", &spec, b))
+}
+
+#[test]
+fn answers_that_differ_refuse_the_comparison() {
+    let found = answers(&answered("lines:aa", 10), &answered("lines:ab", 10));
+    assert_eq!((found.len(), found[0].severity), (1, Severity::Refusal));
+    assert_eq!(found[0].message, "`lmdb` and `redb` returned 10 rows each, and not the same ones");
+    assert_eq!(arms::refusal(&found).as_deref(), Some(found[0].message.as_str()));
+    let rows = answers(&answered("lines:aa", 10), &answered("lines:ab", 9));
+    assert_eq!(rows[0].message, "`lmdb` returned 10 rows and `redb` 9");
+}
+
+#[test]
+fn answers_that_programs_tell_must_agree_too() {
+    assert_eq!(answers(&answered("told:aa", None), &answered("told:aa", None)), []);
+    assert_eq!(
+        answers(&answered("told:aa", None), &answered("told:aa", 7)),
+        [],
+        "one has no number, the digests agree"
+    );
+    let zero = answers(&answered("told:aa", 0), &answered("told:aa", 7));
+    assert_eq!(zero[0].message, "`lmdb` returned 0 rows and `redb` 7", "no rows is a number");
+    let found = answers(&answered("told:aa", None), &answered("told:ab", 7));
+    assert_eq!(found[0].severity, Severity::Refusal);
+    assert_eq!(found[0].message, "`lmdb` and `redb` say that they answered differently: `aa` and `ab`");
+    assert_eq!(answers(&answered("rows:", 5), &answered("told:aa", 5)), [], "one tells more than the other");
+    let nothing_shared = answers(&answered("rows:", 5), &answered("told:aa", None));
+    assert_eq!(nothing_shared[0].severity, Severity::Refusal);
+    assert!(nothing_shared[0].message.contains("nothing shows whether they agree"), "{}", nothing_shared[0].message);
+    let rows = answers(&answered("rows:", 5), &answered("rows:", 4));
+    assert_eq!(rows[0].message, "`lmdb` returned 5 rows and `redb` 4");
+    assert!(!rows[0].hint.contains("verify"), "{}", rows[0].hint);
+}
+
+#[test]
+fn answers_to_different_questions_do_not_differ() {
+    let (a, b) = (answered("lines:aa", 10), answered("lines:ab", 10));
+    let name = a.phases[0].name.clone();
+    let asked = |amount, order, threads| TrialSpec {
+        phases: vec![phase_spec(&name, Action::Get(Ops { order, threads, ..ops(amount) }))],
+        ..spec("lmdb")
+    };
+    let differ = |x: &TrialSpec, y: &TrialSpec| arms::answers_differ(&arm("x", x, &a), &arm("y", y, &b)).len();
+    let drawn = asked(Amount::Count(10), Order::Uniform, 1);
+    assert_eq!(differ(&drawn, &drawn), 1);
+    assert_eq!(differ(&drawn, &asked(Amount::Count(10), Order::Uniform, 4)), 0, "other clients draw other records");
+    assert_eq!(differ(&drawn, &asked(Amount::Count(20), Order::Uniform, 1)), 0, "more of them");
+    let mut other_data = drawn.clone();
+    other_data.data.as_mut().unwrap().records = 2000;
+    assert_eq!(differ(&drawn, &other_data), 0, "other data");
+    let pass = asked(Amount::Records, Order::Record, 1);
+    assert_eq!(differ(&pass, &asked(Amount::Records, Order::Shuffled, 4)), 1, "a pass reads all records");
+}
+
+#[test]
+fn answers_that_cannot_be_compared_do_not_differ() {
+    assert_eq!(answers(&answered("lines:aa", 10), &answered("lines:aa", 10)), []);
+    assert_eq!(answers(&answered("lines:aa", 10), &answered("bytes:ab", 10)), [], "digests of two kinds");
+    let mut timed = answered("lines:ab", 77);
+    timed.phases[0].answer.as_mut().unwrap().comparable = false;
+    assert_eq!(answers(&answered("lines:aa", 10), &timed), [], "bounded by time");
+    let mut elsewhere = answered("lines:ab", 10);
+    elsewhere.trial.block = 1;
+    assert_eq!(answers(&answered("lines:aa", 10), &elsewhere), [], "another block has other data");
+    let mut partial = answered("lines:ab", 10);
+    partial.phases[0].completion = Completion::Partial;
+    assert_eq!(answers(&answered("lines:aa", 10), &partial), [], "not finished");
+    assert_eq!(arms::refusal(&[]), None);
+}
+
+fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
+    record(vec![phase("write", amounts)])
+}
+
+#[test]
+fn work_that_nothing_explains_is_named() {
+    let (a, b) = (worked(&[(Metric::UserBytes, 128e3)]), worked(&[(Metric::UserBytes, 20e3)]));
+    let spec = spec("lmdb");
+    let found = arms::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &b));
+    assert_eq!(names(&found), ["work_differs"]);
+    assert!(
+        found[0].message.contains("user.bytes") && found[0].message.ends_with("84 % apart"),
+        "{}",
+        found[0].message
+    );
+    assert_eq!(arms::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &a)), []);
+}
+
+#[test]
+fn work_that_a_factor_explains_is_not() {
+    let (a, b) = (worked(&[(Metric::Transactions, 1000.0)]), worked(&[(Metric::Transactions, 10.0)]));
+    let one = spec("lmdb");
+    let mut batches = spec("lmdb");
+    batches.phases[0].action = Action::Put(Ops { transaction: Grouping::Batch(100), ..ops(Amount::Records) });
+    assert_eq!(arms::work_differs(&arm("x", &one, &a), &arm("y", &batches, &b)), []);
+    let (a, b) = (worked(&[(Metric::Fsyncs, 2000.0)]), worked(&[(Metric::Fsyncs, 1000.0)]));
+    let other = spec("redb");
+    assert_eq!(arms::work_differs(&arm("x", &one, &a), &arm("y", &other, &b)), [], "another engine syncs otherwise");
+    assert_eq!(names(&arms::work_differs(&arm("x", &one, &a), &arm("y", &one, &b))), ["work_differs"]);
+}
+
+#[test]
+fn work_bounded_by_time_is_compared_per_operation() {
+    let mut timed = spec("lmdb");
+    timed.phases[0].action = Action::Put(ops(Amount::Duration(Nanos::from_secs(1))));
+    let done = |n: f64, bytes: f64| worked(&[(Metric::Operations, n), (Metric::UserBytes, n * bytes)]);
+    let (fast, slow, odd) = (done(5000.0, 128.0), done(1000.0, 128.0), done(1000.0, 20.0));
+    assert_eq!(arms::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &slow)), []);
+    assert_eq!(arms::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &odd)).len(), 1);
+}
+
+#[test]
+fn durability_is_compared_as_it_is_in_force() {
+    let promised = |class: &str| TrialRecord { effective: json!({ "durability": class }), ..calm() };
+    let (strict, none) = (promised("strict"), promised("none"));
+    let spec = spec("lmdb");
+    let found = arms::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &none)).unwrap();
+    assert!(found.message.starts_with("`a` is strict and `b` is none"), "{}", found.message);
+    assert_eq!(arms::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &strict)), None);
+    assert_eq!(arms::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &calm())), None);
+    let all = arms::check(&arm("a", &spec, &strict), &arm("b", &spec, &none));
+    assert_eq!(names(&all), ["durability_differs"]);
+}
+
+/// As a record's conditions look.
+fn conditions(cpu: u64, steal: Value) -> Value {
+    json!({
+        "canary_before": { "cpu": 20_000_000, "memory": 9_000_000, "fsync": { "measured": 4_000_000 } },
+        "canary_after": { "cpu": cpu, "memory": 9_000_000, "fsync": { "missing": "not_reached" } },
+        "change": { "steal": steal, "pressure_memory": { "measured": 0.0 }, "swapped": { "measured": 0 } },
+    })
+}
+
+#[test]
+fn conditions_are_read_as_recorded_and_absence_is_not_zero() {
+    let weather = Weather::of(&conditions(30_000_000, json!({ "missing": { "not_supported": "x" } })));
+    assert_eq!(weather.canaries[0], ("cpu".to_owned(), 3e7));
+    assert_eq!(weather.canaries[2], ("fsync".to_owned(), 4e6));
+    assert_eq!((weather.steal, weather.swapped), (None, Some(0.0)));
+    assert_eq!(Weather::of(&Value::Null), Weather::default());
+}
+
+#[test]
+fn disturbed_trials_are_marked_with_their_signs() {
+    let with = |position, conditions| {
+        let mut one = TrialRecord { conditions, ..calm() };
+        one.trial.position = position;
+        one
+    };
+    let none = || json!({ "measured": 0.0 });
+    let mut trials: Vec<TrialRecord> = (0..9).map(|i| with(i, conditions(20_000_000, none()))).collect();
+    assert_eq!(disturbed_trials(&trials.iter().collect::<Vec<_>>()), None);
+    trials.push(with(9, conditions(40_000_000, json!({ "measured": 0.1 }))));
+    let found = disturbed_trials(&trials.iter().collect::<Vec<_>>()).unwrap();
+    assert!(
+        found.message.starts_with("1 of 10 trials were disturbed; the first, trial 10: the cpu canary took 2.00 times")
+    );
+    assert!(found.message.contains("10 % of the processors' time"), "{}", found.message);
+    assert_eq!(found.data[0]["trial"], 10, "counted from 1, as in the message");
+}

@@ -1,0 +1,250 @@
+//! Guards that look at one trial.
+
+use std::cmp::Reverse;
+
+use serde_json::json;
+
+use super::weather::Weather;
+use super::{Finding, Severity, amount, percent, processes, program, replicas, unseen};
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::spec::{Action, Sign, TrialSpec};
+use prony_model::units::{Bytes, Nanos};
+
+/// Share of a phase's wall time outside timed sections above which it is said (METHOD 2.1).
+const GAPS: f64 = 0.05;
+
+/// A phase must last so many readings of the clock.
+const CLOCK_READINGS: f64 = 10_000.0;
+
+/// Share of a store's pages that may be in memory where it was declared cold.
+const STILL_CACHED: f64 = 0.01;
+
+/// The kernel's peak may exceed the greatest sample by so much of it, and by [`PEAK_BYTES`].
+const PEAK_SHARE: f64 = 0.10;
+
+/// See [`PEAK_SHARE`].
+const PEAK_BYTES: Bytes = Bytes::from_mib(4);
+
+/// A disk is nearly full below so much free space.
+const FREE_SHARE: f64 = 0.10;
+
+/// Every guard that needs one trial only. `clock` is the cost of one reading of the clock on this machine.
+pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for phase in record.phases.iter().filter(|p| p.completion != Completion::NotReached) {
+        findings.extend(errors_present(phase));
+        findings.extend(nothing_found(phase));
+        findings.extend(gaps_between_batches(phase));
+        findings.extend(phase_too_short(phase, clock));
+        findings.extend(unsettled(phase));
+        findings.extend(kernel_peak(phase));
+    }
+    findings.extend(cache_state(spec, record));
+    findings.extend(unseen::check(spec, record));
+    findings.extend(program::check(record));
+    findings.extend(replicas::check(record));
+    findings.extend(processes::check(record));
+    findings.extend(swapped(record));
+    findings.extend(processes_refused(spec, record));
+    findings.extend(throttled(&Weather::of(&record.conditions)));
+    findings
+}
+
+fn gauge(phase: &PhaseRecord, metric: Metric, stat: Stat) -> Option<f64> {
+    phase.reading(MetricKey::gauge(metric, stat))?.measured().copied()
+}
+
+/// Operations failed: the throughput beside them is flattered (METHOD 1.4).
+pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
+    let counted = amount(phase, Metric::Errors).unwrap_or(0.0);
+    let errors = counted.max(phase.errors.values().sum::<u64>() as f64);
+    if errors == 0.0 {
+        return None;
+    }
+    let done = amount(phase, Metric::Operations).unwrap_or(0.0);
+    let commonest = phase.errors.iter().min_by_key(|(_, count)| Reverse(**count));
+    let commonest = commonest.map_or(String::new(), |(text, _)| format!(", most often: {}", quoted(text)));
+    let message = format!("{errors:.0} operations failed and {done:.0} succeeded{commonest}");
+    let hint = "read the errors before the throughput; failed operations may be the cheap ones";
+    let found = Finding::of("errors_present", Severity::Warning, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "errors": errors, "operations": done, "texts": phase.errors })))
+}
+
+/// The limit on processes and threads was reached: the program went another way than it would have, or failed by it.
+pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
+    let refused = record.conditions["memory"]["forks_refused"]["measured"].as_u64().filter(|refused| *refused > 0)?;
+    let limit = spec.limits.pids.map_or_else(|| "the limit".to_owned(), |limit| format!("`pids = {limit}`"));
+    let message = format!("{refused} new processes or threads were refused by {limit}");
+    let hint = "raise the limit, or take the figures as those of a program that was refused processes or threads";
+    Some(Finding::of("processes_refused", Severity::Warning, message, hint).with(json!({ "refused": refused })))
+}
+
+/// Reads that all missed: what was measured is how fast nothing is found.
+pub fn nothing_found(phase: &PhaseRecord) -> Option<Finding> {
+    let (rows, done) = (amount(phase, Metric::Rows)?, amount(phase, Metric::Operations)?);
+    if rows > 0.0 || done == 0.0 || !matches!(phase.action.as_str(), "get" | "scan") {
+        return None;
+    }
+    let message = format!("{done:.0} reads found no row at all");
+    let hint = "look whether an earlier phase stores these records, and with the same keys";
+    Some(Finding::of("nothing_found", Severity::Warning, message, hint).in_phase(&phase.name))
+}
+
+/// In backticks, unless the text has names in backticks itself.
+fn quoted(text: &str) -> String {
+    if text.contains('`') { text.to_owned() } else { format!("`{text}`") }
+}
+
+/// Much of the phase lies outside its timed sections, where an engine's background work goes on for free.
+pub fn gaps_between_batches(phase: &PhaseRecord) -> Option<Finding> {
+    let (gap, wall) = (amount(phase, Metric::Gap)?, amount(phase, Metric::Wall)?);
+    if !phase.timed || wall <= 0.0 || gap <= GAPS * wall {
+        return None;
+    }
+    let message = format!("{} of the wall time lies between timed sections", percent(gap / wall));
+    let hint =
+        "compare `wall` beside `time`, or make values smaller or less compressible so that preparing them is cheap";
+    let found = Finding::of("gaps_between_batches", Severity::Note, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "gap_ns": gap, "wall_ns": wall })))
+}
+
+/// A timed phase lasted few readings of the clock.
+pub fn phase_too_short(phase: &PhaseRecord, clock: Nanos) -> Option<Finding> {
+    let time = amount(phase, Metric::Time)?;
+    let least = CLOCK_READINGS * clock.as_nanos() as f64;
+    // A phase that did nothing at all (a commit with nothing open) has no speed to mislead about.
+    if !phase.timed
+        || phase.completion != Completion::Complete
+        || amount(phase, Metric::Operations)? == 0.0
+        || time >= least
+    {
+        return None;
+    }
+    let message =
+        format!("lasted {}, fewer than {CLOCK_READINGS} readings of the clock", Nanos::from_nanos(time as u64));
+    let hint = "give the phase more operations";
+    let found = Finding::of("phase_too_short", Severity::Warning, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "time_ns": time, "clock_ns": clock.as_nanos() })))
+}
+
+/// The store or the program was still at work when `settle` gave up.
+pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
+    let reading = phase.reading(MetricKey::amount(Metric::SettleTime))?;
+    let Reading::Missing(why) = reading else { return unsettled_beside(phase) };
+    let what = match (phase.action.as_str(), phase.completion) {
+        ("settle", _) => "store",
+        // A program that ended first is another matter, and so is a time that a hold made unclear.
+        ("observe", Completion::Complete) if matches!(why, Why::NotSettled(_) | Why::Failed(_)) => "program",
+        _ => return None,
+    };
+    let hint = "raise `within`; figures of later phases include this work, and those of this one leave some out";
+    let message = format!("the {what} did not come to rest: {why}");
+    Some(Finding::of("unsettled", Severity::Warning, message, hint).in_phase(&phase.name))
+}
+
+/// What counts came to rest, and what is waited for beside it had not at the cap.
+fn unsettled_beside(phase: &PhaseRecord) -> Option<Finding> {
+    let reading = |sign: Sign| phase.reading(MetricKey::amount(sign.metric()));
+    let active = Sign::ALL.into_iter().find_map(|sign| match reading(sign)? {
+        Reading::Missing(why @ Why::NotSettled(text)) if text.starts_with("within") => Some(why),
+        _ => None,
+    })?;
+    let message = format!("`settle.time` is there, and of what the phase waited for beside it: {active}");
+    let hint = "raise `within`, or take the sign out of `beside`; figures of later phases include this work";
+    Some(Finding::of("unsettled", Severity::Note, message, hint).in_phase(&phase.name))
+}
+
+/// The kernel's own peak of resident memory is far above the greatest sample: other sampled peaks miss it too.
+pub fn kernel_peak(phase: &PhaseRecord) -> Option<Finding> {
+    let (peak, sampled) = (gauge(phase, Metric::Rss, Stat::Peak)?, gauge(phase, Metric::Rss, Stat::Max)?);
+    if peak <= sampled * (1.0 + PEAK_SHARE) + PEAK_BYTES.as_bytes() as f64 {
+        return None;
+    }
+    let bytes = |n: f64| Bytes::from_bytes(n as u64);
+    let message = format!("resident memory peaked at {} and the sampler saw at most {}", bytes(peak), bytes(sampled));
+    let hint = "sample more often (`hertz`); `anon.max` has no exact counterpart and is too low by as much";
+    let found = Finding::of("kernel_peak_above_sampled", Severity::Note, message, hint).in_phase(&phase.name);
+    Some(found.with(json!({ "peak": peak, "sampled": sampled })))
+}
+
+/// A store that was evicted is still in the page cache when the next phase begins.
+pub fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
+    let after_evict = spec.phases.windows(2).filter(|pair| matches!(pair[0].action, Action::Evict));
+    let findings = after_evict.filter_map(|pair| {
+        let phase = record.phases.iter().find(|p| p.name == pair[1].name)?;
+        let cached = amount(phase, Metric::Cached)?;
+        if cached <= STILL_CACHED {
+            return None;
+        }
+        let message = format!("declared cold, with {} of the store's pages in memory at its begin", percent(cached));
+        let hint = "close whatever maps the store before `evict`; on some file systems pages cannot be dropped";
+        let found = Finding::of("cache_not_as_declared", Severity::Warning, message, hint).in_phase(&phase.name);
+        Some(found.with(json!({ "cached": cached })))
+    });
+    findings.collect()
+}
+
+/// Memory was swapped out, of the trial's processes or elsewhere on the machine.
+pub fn swapped(record: &TrialRecord) -> Option<Finding> {
+    let most = record.series.iter().flat_map(|s| &s.samples).map(|s| s.swap).max().unwrap_or_default();
+    let pages = Weather::of(&record.conditions).swapped.unwrap_or(0.0);
+    if most == Bytes::default() && pages == 0.0 {
+        return None;
+    }
+    let message =
+        format!("{most} of its memory was in swap at most, and the machine moved {pages:.0} pages to or from swap");
+    let hint = "free memory on the machine, or set a memory limit below what is free: swap is off inside it";
+    let found = Finding::of("swapped", Severity::Warning, message, hint);
+    Some(found.with(json!({ "swap": most.as_bytes(), "pages": pages })))
+}
+
+/// Other runs of prony were under way on the machine; at most `count` at the trial's begin or end.
+pub fn other_run(count: usize) -> Finding {
+    let what = match count {
+        0 => "another run of prony began and ended".to_owned(),
+        1 => "another run of prony was under way".to_owned(),
+        _ => format!("{count} other runs of prony were under way"),
+    };
+    let message = format!("{what} on this machine during the trial");
+    let hint = "each takes processors, memory and disk from the other: run them one after another";
+    Finding::of("other_run", Severity::Warning, message, hint).with(json!({ "runs": count }))
+}
+
+/// The processor or the control group held the trial back.
+pub fn throttled(weather: &Weather) -> Option<Finding> {
+    let (thermal, limit) = (weather.throttled_thermal.unwrap_or(0.0), weather.throttled_limit.unwrap_or(0.0));
+    if thermal + limit == 0.0 {
+        return None;
+    }
+    let message = format!("throttled {thermal:.0} times by heat and {limit:.0} times by the limit on processors");
+    let hint =
+        "let the machine cool between trials, or raise `cpus`; where the limit is meant, read times with it in mind";
+    let found = Finding::of("throttled", Severity::Warning, message, hint);
+    Some(found.with(json!({ "thermal": thermal, "limit": limit })))
+}
+
+/// The store was closed after the last phase, and that took a good part of what the phases did: `closing` of `phases`,
+/// wall time both. Work at a close belongs to a phase (METHOD 2.4).
+pub fn untimed_close(closing: Nanos, phases: Nanos) -> Option<Finding> {
+    if closing.as_nanos() as f64 <= GAPS * phases.as_nanos() as f64 {
+        return None;
+    }
+    let message = format!("closing the store after the last phase took {closing} and is in no phase's time");
+    let hint = "end with a `close` phase, so that what an engine leaves for its close is measured too";
+    let found = Finding::of("untimed_close", Severity::Note, message, hint);
+    Some(found.with(json!({ "closing_ns": closing.as_nanos(), "phases_ns": phases.as_nanos() })))
+}
+
+/// The disk of the store has little space left: file systems slow down near their end. `next` is what a trial needs.
+pub fn disk_nearly_full(free: Bytes, size: Bytes, next: Bytes) -> Option<Finding> {
+    let (free_bytes, size_bytes) = (free.as_bytes() as f64, size.as_bytes() as f64);
+    if free_bytes >= FREE_SHARE * size_bytes && free > next {
+        return None;
+    }
+    let message = format!("{free} of {size} are free on the store's disk, and a trial needs {next}");
+    let found =
+        Finding::of("disk_nearly_full", Severity::Warning, message, "free space, or use another working directory");
+    Some(found.with(json!({ "free": free.as_bytes(), "size": size.as_bytes(), "next": next.as_bytes() })))
+}

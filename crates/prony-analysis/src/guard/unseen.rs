@@ -1,0 +1,239 @@
+//! Phases of a program that never began or never ended although it ended well, and why; where it did not, those that
+//! waited for a function which was never called.
+
+use super::{Finding, Severity};
+use prony_model::outcome::Outcome;
+use prony_model::program::{ObserveSpec, Trigger};
+use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::spec::{Action, TrialSpec};
+use prony_model::units::Nanos;
+
+/// A message without its begin, and a hint.
+type Said = (String, &'static str);
+
+/// Phases that never began or never ended although the program ended well. A wrong name of a function can be why it did not:
+/// one that was never called is reported however it ended.
+pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
+    let never_called = |phase: &PhaseRecord| record.effective["calls"][&phase.name]["never"].is_string();
+    let reported = |phase: &&PhaseRecord| match record.ending.outcome {
+        Outcome::Ok => true,
+        Outcome::Interrupted => false,
+        _ => never_called(phase),
+    };
+    let of_program = record.phases.iter().filter(|phase| phase.action == "observe").filter(reported);
+    let finding = |phase: &PhaseRecord, what: &str, (why, hint): Said| {
+        let message = format!("phase never {what}: {why}");
+        Finding::of(&format!("phase_never_{what}"), Severity::Warning, message, hint).in_phase(&phase.name)
+    };
+    let found = of_program.filter_map(|phase| match phase.completion {
+        Completion::Complete | Completion::Failed | Completion::AfterFailure => None,
+        Completion::Partial => Some(finding(phase, "ended", never_ended(spec, record, phase))),
+        Completion::NotReached => Some(finding(phase, "began", never_began(spec, record, phase))),
+    });
+    found.collect()
+}
+
+fn observed<'a>(spec: &'a TrialSpec, phase: &PhaseRecord) -> Option<&'a ObserveSpec> {
+    match &spec.phases.iter().find(|planned| planned.name == phase.name)?.action {
+        Action::Observe(observe) => Some(observe),
+        _ => None,
+    }
+}
+
+fn never_began(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> Said {
+    match observed(spec, phase).and_then(|observe| observe.begin.as_ref()) {
+        Some(Trigger::After(before)) => came_after(record, before),
+        Some(Trigger::Replicas) => replicas(record, None),
+        _ => uncalled(record, phase, "began"),
+    }
+}
+
+fn never_ended(spec: &TrialSpec, record: &TrialRecord, phase: &PhaseRecord) -> Said {
+    if let Some(Trigger::Replicas) = observed(spec, phase).and_then(|observe| observe.end.as_ref()) {
+        return replicas(record, phase.begin);
+    }
+    match observed(spec, phase).and_then(ObserveSpec::settle) {
+        Some(settle) => restless(settle.quiet),
+        None => uncalled(record, phase, "ended"),
+    }
+}
+
+/// It begins where another phase ends.
+fn came_after(record: &TrialRecord, before: &str) -> Said {
+    let how = match record.phases.iter().find(|phase| phase.name == before).map(|phase| phase.completion) {
+        Some(Completion::Partial) => "never ended",
+        Some(Completion::Complete | Completion::Failed | Completion::AfterFailure) => "ended when the program did",
+        Some(Completion::NotReached) | None => "never began",
+    };
+    let hint = "look what is the matter with that phase: this one waits for its end";
+    (format!("it begins after `{before}`, which {how}"), hint)
+}
+
+/// The end of the last replica was waited for, by a phase that had begun or is to begin with it.
+fn replicas(record: &TrialRecord, began: Option<Nanos>) -> Said {
+    let told = &record.effective["replicas"];
+    let copies = told["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let at_work: Vec<&str> =
+        (copies.iter().filter(|copy| copy["fate"] == "cut off")).filter_map(|copy| copy["instance"].as_str()).collect();
+    let last = copies.iter().filter_map(|copy| copy["ended"].as_u64()).max().map(Nanos::from_nanos);
+    if copies.is_empty() {
+        let phase = told["phase"].as_str().unwrap_or_default();
+        let why = format!("no replica was started, for the phase with which they start, `{phase}`, never began");
+        return (why, "look what is the matter with that phase");
+    }
+    if !at_work.is_empty() {
+        let why = format!("replicas were at work when the program ended: `{}`", at_work.join("`, `"));
+        return (why, "let the program wait until they have ended");
+    }
+    if began.zip(last).is_some_and(|(began, last)| began >= last) {
+        let why = "all replicas had ended before it began".to_owned();
+        return (why, "begin it earlier, or end it with a line, a mark or the program");
+    }
+    ("the last replica ended when the program did".to_owned(), "let the program live on until they have ended")
+}
+
+/// The program ended while it was watched for quiet.
+fn restless(quiet: Nanos) -> Said {
+    (
+        format!("the program ended before it had been quiet for {quiet}"),
+        "ask for a shorter `quiet`; or take `end` out, so that the phase ends with the program",
+    )
+}
+
+/// A function was not called, or did not return, or nothing was said or marked.
+fn uncalled(record: &TrialRecord, phase: &PhaseRecord, what: &str) -> Said {
+    let call = &record.effective["calls"][&phase.name];
+    let text = |key: &str| call[key].as_str();
+    match (text("call"), text("missed"), text("never")) {
+        // Invocations of the function that was to end the phase did so, and none of them was the one.
+        (Some(_), Some(why), _) => {
+            (why.to_owned(), "compare begin and end of the phase with the order in which the program does things")
+        }
+        (Some(function), None, Some(why)) => (
+            format!("the function `{function}` was not called: {why}"),
+            "compare file and name with the program's; a function that a module calls within itself is not seen",
+        ),
+        (Some(function), None, None) => (
+            format!("a call of `{function}` had not returned when the program ended"),
+            "a promise that never settles, or a process that was ended, never returns",
+        ),
+        (None, ..) => (
+            format!("nothing that the program said or marked {what} `{}`", phase.name),
+            "compare the pattern or the mark's name with what the program does; its output is in the record",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::program::tests::record;
+    use super::*;
+    use prony_model::outcome::Outcome;
+    use prony_model::program::ProgramSpec;
+    use prony_model::spec::{Limits, PhaseSpec, SettleSpec, Subject};
+
+    /// A program whose phases `b` and `c` begin and end so.
+    fn spec(begin_c: Option<Trigger>, end_b: Option<Trigger>) -> TrialSpec {
+        let phase = |name: &str, begin, end| {
+            let observe = ObserveSpec { begin, end, ..ObserveSpec::WHOLE };
+            PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+        };
+        let program = r#"{"name":"x","command":{"words":["run"]},"directory":null,"copy":"none","links":"refuse",
+            "store":null,"env":{},"inherit":[],"input":"null","output":"capture","pty":false,"runtime":null,
+            "success":[0],"build":null,"prepare":null,"cleanup":null,"warmup":0,"changes":[]}"#;
+        let program: ProgramSpec = serde_json::from_str(program).unwrap();
+        let phases = vec![phase("a", None, None), phase("b", None, end_b), phase("c", begin_c, None)];
+        TrialSpec { subject: Subject::Program(Box::new(program)), data: None, phases, limits: Limits::default() }
+    }
+
+    fn line() -> Option<Trigger> {
+        Some(Trigger::Line("x".into()))
+    }
+
+    /// What is said of `b`, which never ended, and of `c`, which never began.
+    fn said(spec: &TrialSpec, effective: Value) -> [String; 2] {
+        let found = check(spec, &record(Outcome::Ok, effective));
+        let named: Vec<_> = found.iter().map(|one| (one.guard.as_str(), one.phase.as_deref())).collect();
+        assert_eq!(named, [("phase_never_ended", Some("b")), ("phase_never_began", Some("c"))]);
+        found.into_iter().map(|one| one.message).collect::<Vec<_>>().try_into().unwrap()
+    }
+
+    #[test]
+    fn what_never_came_is_found_only_where_the_program_ended_well() {
+        let spec = spec(line(), line());
+        let said = said(&spec, Value::Null);
+        assert_eq!(said[0], "phase never ended: nothing that the program said or marked ended `b`");
+        assert_eq!(check(&spec, &record(Outcome::TimedOut, Value::Null)), []);
+    }
+
+    #[test]
+    fn a_function_that_was_never_called_is_found_however_the_program_ended() {
+        let spec = spec(line(), line());
+        let never = || {
+            json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
+                                          "b": { "call": "a.js#g", "never": null } } })
+        };
+        for outcome in [Outcome::TimedOut, Outcome::Failed { code: Some(1) }, Outcome::Killed] {
+            let found = check(&spec, &record(outcome, never()));
+            let said: Vec<_> = found.iter().map(|one| (one.phase.as_deref(), one.message.as_str())).collect();
+            let why = "phase never began: the function `a.js#f` was not called: no module of this name was loaded";
+            assert_eq!(said, [(Some("c"), why)], "{outcome}");
+        }
+        assert_eq!(check(&spec, &record(Outcome::Interrupted, never())), []);
+    }
+
+    #[test]
+    fn a_phase_that_follows_one_that_never_ended_says_so() {
+        let after = |name: &str| said(&spec(Some(Trigger::After(name.into())), line()), Value::Null)[1].clone();
+        assert_eq!(after("b"), "phase never began: it begins after `b`, which never ended");
+        assert_eq!(after("c"), "phase never began: it begins after `c`, which never began");
+        assert_eq!(after("a"), "phase never began: it begins after `a`, which ended when the program did");
+    }
+
+    #[test]
+    fn a_phase_that_waited_for_replicas_says_what_became_of_them() {
+        let spec = spec(Some(Trigger::Replicas), Some(Trigger::Replicas));
+        let with = |copies: Value, began: u64| {
+            let mut record = record(Outcome::Ok, json!({ "replicas": { "phase": "q", "copies": copies } }));
+            record.phases[1].begin = Some(Nanos::from_nanos(began));
+            let found = check(&spec, &record);
+            [0, 1].map(|at| found[at].message.split_once(": ").unwrap().1.to_owned())
+        };
+        let none = "no replica was started, for the phase with which they start, `q`, never began";
+        assert_eq!(with(json!([]), 0), [none, none]);
+        let ended = json!({ "instance": "replica.1", "fate": "ended", "ended": 7 });
+        let cut_off = json!({ "instance": "replica.2", "fate": "cut off", "ended": 9 });
+        let at_work = "replicas were at work when the program ended: `replica.2`";
+        assert_eq!(with(json!([ended, cut_off]), 8), [at_work, at_work]);
+        let last = "the last replica ended when the program did";
+        assert_eq!(with(json!([ended]), 8), ["all replicas had ended before it began", last]);
+        assert_eq!(with(json!([ended]), 6), [last, last]);
+    }
+
+    #[test]
+    fn a_function_that_was_not_seen_says_why() {
+        let never = json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
+                                       "b": { "call": "a.js#g", "never": null } } });
+        assert_eq!(
+            said(&spec(line(), line()), never),
+            [
+                "phase never ended: a call of `a.js#g` had not returned when the program ended",
+                "phase never began: the function `a.js#f` was not called: no module of this name was loaded",
+            ]
+        );
+        let why = "every call of `a.js#g` that ended had done so before the phase began";
+        let early = json!({ "calls": { "b": { "call": "a.js#g", "never": null, "missed": why } } });
+        assert_eq!(said(&spec(line(), line()), early)[0], format!("phase never ended: {why}"));
+    }
+
+    #[test]
+    fn a_program_that_ended_before_it_was_quiet_says_so() {
+        let settle = SettleSpec { quiet: Nanos::from_secs(5), ..SettleSpec::default() };
+        let never = json!({ "calls": { "c": { "call": "a.js#g", "never": "no module of this name was loaded" } } });
+        let said = said(&spec(line(), Some(Trigger::Settle(settle))), never);
+        assert!(said[0].ends_with(&format!("before it had been quiet for {}", Nanos::from_secs(5))), "{}", said[0]);
+        assert!(said[1].contains("the function `a.js#g` was not called"), "{}", said[1]);
+    }
+}

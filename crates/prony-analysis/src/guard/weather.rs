@@ -1,0 +1,116 @@
+//! What the machine was like beside a trial, read from its record; and which trials it disturbed (METHOD 4.10).
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use super::{Finding, Severity, percent};
+use prony_model::record::TrialRecord;
+use prony_stats::summary;
+
+/// A canary that took so many times the run's median marks its trial.
+const CANARY: f64 = 1.25;
+
+/// Share of the processors' time given to other machines above which a trial is marked.
+const STEAL: f64 = 0.02;
+
+/// Share of the time in which tasks waited for memory above which a trial is marked.
+const MEMORY_PRESSURE: f64 = 0.01;
+
+/// Figures of a record's `conditions`; `None` where they were not measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Weather {
+    /// Canaries by name, the slower of before and after, nanoseconds.
+    pub canaries: Vec<(String, f64)>,
+    /// Share of the processors' time given to other machines.
+    pub steal: Option<f64>,
+    /// Share of the time in which some task waited for memory.
+    pub pressure_memory: Option<f64>,
+    /// Pages swapped in and out.
+    pub swapped: Option<f64>,
+    /// Thermal throttling events.
+    pub throttled_thermal: Option<f64>,
+    /// Throttling by the limit on processors.
+    pub throttled_limit: Option<f64>,
+}
+
+impl Weather {
+    /// Reads `change`, `canary_before` and `canary_after` of a record's conditions; whatever is not there is `None`.
+    pub fn of(conditions: &Value) -> Self {
+        let change = |name: &str| measured(&conditions["change"][name]);
+        let canary = |name: &str| {
+            let ends = ["canary_before", "canary_after"].map(|end| measured(&conditions[end][name]));
+            Some((name.to_owned(), ends.into_iter().flatten().reduce(f64::max)?))
+        };
+        Self {
+            canaries: ["cpu", "memory", "fsync"].into_iter().filter_map(canary).collect(),
+            steal: change("steal"),
+            pressure_memory: change("pressure_memory"),
+            swapped: change("swapped"),
+            throttled_thermal: change("throttled_thermal"),
+            throttled_limit: change("throttled_limit"),
+        }
+    }
+}
+
+/// A number, or a reading of one.
+fn measured(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.get("measured")?.as_f64())
+}
+
+/// Why a trial counts as disturbed, in words; empty where it does not. `usual` are the run's median canaries.
+fn signs(weather: &Weather, usual: &[(String, f64)]) -> Vec<String> {
+    let slow = |(name, took): &(String, f64)| {
+        let (_, median) = usual.iter().find(|(other, _)| other == name)?;
+        (*took > CANARY * median).then(|| format!("the {name} canary took {:.2} times as long as usual", took / median))
+    };
+    let mut signs: Vec<String> = weather.canaries.iter().filter_map(slow).collect();
+    let share = |value: Option<f64>, most: f64, what: &str| {
+        value.filter(|v| *v > most).map(|v| format!("{} of the {what}", percent(v)))
+    };
+    signs.extend(share(weather.steal, STEAL, "processors' time went to other machines"));
+    signs.extend(share(weather.pressure_memory, MEMORY_PRESSURE, "time went by waiting for memory"));
+    signs.extend(weather.swapped.filter(|n| *n > 0.0).map(|n| format!("{n:.0} pages swapped")));
+    signs.extend(weather.throttled_thermal.filter(|n| *n > 0.0).map(|n| format!("throttled {n:.0} times by heat")));
+    signs
+}
+
+/// The trials beside which the machine was not as usual, by position in the plan, each with why.
+fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
+    let weathers: Vec<Weather> = trials.iter().map(|t| Weather::of(&t.conditions)).collect();
+    let usual = usual(&weathers);
+    let signed = trials.iter().zip(&weathers).map(|(t, weather)| (t.trial.position, signs(weather, &usual)));
+    signed.filter(|(_, signs)| !signs.is_empty()).collect()
+}
+
+/// Positions of the trials that are marked as disturbed.
+pub fn disturbed(trials: &[&TrialRecord]) -> BTreeSet<u32> {
+    marked(trials).into_iter().map(|(position, _)| position).collect()
+}
+
+/// Trials beside which the machine was not as usual. They are marked and stay: the verdict uses all trials.
+pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
+    let marked = marked(trials);
+    let (first, why) = marked.first()?;
+    let message = format!(
+        "{} of {} trials were disturbed; the first, trial {}: {}",
+        marked.len(),
+        trials.len(),
+        first + 1,
+        why.join(", ")
+    );
+    let hint = "beside each verdict stands its figure without them; run on a quieter machine where the two disagree";
+    let data: Vec<Value> =
+        marked.iter().map(|(position, signs)| json!({ "trial": position + 1, "signs": signs })).collect();
+    Some(Finding::of("disturbed_trials", Severity::Note, message, hint).with(json!(data)))
+}
+
+/// The median of each canary over a run.
+fn usual(weathers: &[Weather]) -> Vec<(String, f64)> {
+    let median = |name: &str| {
+        let all = weathers.iter().flat_map(|w| &w.canaries).filter(|(other, _)| other == name);
+        let took: Vec<f64> = all.map(|(_, took)| *took).collect();
+        Some((name.to_owned(), summary(&took)?.median))
+    };
+    ["cpu", "memory", "fsync"].into_iter().filter_map(median).collect()
+}

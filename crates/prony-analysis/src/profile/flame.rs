@@ -1,0 +1,124 @@
+//! The flame graph: calls by the time spent below them, without those too small to be seen.
+
+use std::collections::BTreeMap;
+
+use super::select::Selection;
+use prony_model::units::Nanos;
+
+/// Calls deeper than this are left out of the picture.
+const DEEPEST: usize = 250;
+
+/// A flame graph; a caller stands before what it calls.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Flame {
+    /// The calls.
+    pub nodes: Vec<FlameNode>,
+    /// Calls that are left out for being small or deep; their time is in their callers.
+    pub left_out: usize,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlameNode {
+    /// Index of its caller.
+    pub parent: Option<usize>,
+    /// What it is.
+    pub what: What,
+    /// Time in it and in all that it calls, shown or not.
+    pub total: Nanos,
+    /// Time in itself.
+    pub own: Nanos,
+}
+
+/// What a node of a flame graph stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// Everything in a thread, where there are several.
+    Thread(usize),
+    /// Everything in so many threads, each too small to be seen by itself: their calls are those of all of them.
+    Others(usize),
+    /// A call of a function.
+    Function(usize),
+}
+
+/// A call as it is gathered.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    own: u64,
+    total: u64,
+}
+
+/// Own and total time of the frames that were seen, by number. Of a thread these are few of the profile's.
+type Sums = BTreeMap<usize, Sum>;
+
+impl Flame {
+    /// Of a selection, without calls below a share (0 to 1) of its time. Threads below it are one root together.
+    pub fn of(selection: &Selection<'_>, smallest: f64) -> Self {
+        let least = (selection.busy.as_nanos() as f64 * smallest) as u64;
+        let threads: Vec<(usize, u64)> = selection.threads().into_iter().map(|t| (t, time_of(selection, t))).collect();
+        let mut flame = Self::default();
+        if let [(only, _)] = threads.as_slice() {
+            flame.grow(selection, &sums(selection, &[*only]), None, least);
+            return flame;
+        }
+        let (seen, small): (Vec<_>, Vec<_>) = threads.into_iter().partition(|(_, time)| *time > 0 && *time >= least);
+        for (thread, time) in seen {
+            flame.add(selection, What::Thread(thread), &[thread], (time, least));
+        }
+        let time = small.iter().map(|(_, time)| time).sum();
+        let small: Vec<usize> = small.into_iter().map(|(thread, _)| thread).collect();
+        match small.as_slice() {
+            [] => {}
+            [one] => flame.add(selection, What::Thread(*one), &small, (time, least)),
+            all => flame.add(selection, What::Others(all.len()), all, (time, least)),
+        }
+        flame
+    }
+
+    /// A root and what its threads called; `time` is theirs and the least that is shown.
+    fn add(&mut self, selection: &Selection<'_>, what: What, threads: &[usize], (time, least): (u64, u64)) {
+        let root = self.push(None, what, Sum { own: 0, total: time });
+        self.grow(selection, &sums(selection, threads), Some(root), least);
+    }
+
+    fn push(&mut self, parent: Option<usize>, what: What, sum: Sum) -> usize {
+        let (own, total) = (Nanos::from_nanos(sum.own), Nanos::from_nanos(sum.total));
+        self.nodes.push(FlameNode { parent, what, total, own });
+        self.nodes.len() - 1
+    }
+
+    /// Parents stand before children among the frames, so one pass finds each call's place.
+    fn grow(&mut self, selection: &Selection<'_>, sums: &Sums, root: Option<usize>, least: u64) {
+        let frames = &selection.profile.frames;
+        let mut placed: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+        for (at, sum) in sums.iter().filter(|(_, sum)| sum.total > 0) {
+            let above = match frames[*at].parent {
+                None => Some((root, 0)),
+                Some(parent) => placed.get(&parent).map(|(node, depth)| (Some(*node), depth + 1)),
+            };
+            match above.filter(|(_, depth)| sum.total >= least && *depth < DEEPEST) {
+                None => self.left_out += 1,
+                Some((parent, depth)) => {
+                    placed.insert(*at, (self.push(parent, What::Function(frames[*at].function), *sum), depth));
+                }
+            }
+        }
+    }
+}
+
+fn time_of(selection: &Selection<'_>, thread: usize) -> u64 {
+    selection.own_of(thread).map(|(_, time)| time).sum()
+}
+
+/// Own and total time of each frame in these threads together.
+fn sums(selection: &Selection<'_>, threads: &[usize]) -> Sums {
+    let mut sums = Sums::new();
+    for (innermost, time) in threads.iter().flat_map(|thread| selection.own_of(*thread)) {
+        for (depth, frame) in selection.profile.outwards(innermost).enumerate() {
+            let sum = sums.entry(frame).or_default();
+            sum.total += time;
+            sum.own += if depth == 0 { time } else { 0 };
+        }
+    }
+    sums
+}

@@ -1,0 +1,104 @@
+//! Functions, stacks, threads and samples.
+
+use prony_model::units::Nanos;
+
+/// Everything that was sampled in one trial, of all its threads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// Every function met, each once.
+    pub functions: Vec<Function>,
+    /// Names of packages; [`Function::package`] is an index into it.
+    pub packages: Vec<String>,
+    /// Every stack of calls met, as a forest; a parent stands before its children.
+    pub frames: Vec<Frame>,
+    /// Every thread met.
+    pub threads: Vec<Thread>,
+    /// In the order of time.
+    pub samples: Vec<Sample>,
+    /// How far the clock of the samples may be from `CLOCK_MONOTONIC`, at most.
+    pub uncertainty: Nanos,
+}
+
+/// A function.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Function {
+    /// Its name; in parentheses where it is none of the program's: `(garbage collector)`.
+    pub name: String,
+    /// Where it is from: a file, a URL, or a library; empty where that is not known.
+    pub file: String,
+    /// Line of its begin, from 1.
+    pub line: Option<u32>,
+    /// Column of its begin, from 1; two functions may begin in one line.
+    pub column: Option<u32>,
+    /// Index of its package.
+    pub package: usize,
+    /// Whether the thread waits here: V8's `(idle)`.
+    pub idle: bool,
+}
+
+impl Function {
+    /// The name with the place: `persist (store.js:12)`.
+    pub fn label(&self) -> String {
+        let file = self.file.rsplit('/').next().unwrap_or_default();
+        match (file, self.line) {
+            ("", _) => self.name.clone(),
+            (file, None) => format!("{} ({file})", self.name),
+            (file, Some(line)) => format!("{} ({file}:{line})", self.name),
+        }
+    }
+}
+
+/// A call in a stack: a function, called from the parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Frame {
+    /// Index of the caller's frame; `None` at the bottom of the stack.
+    pub parent: Option<usize>,
+    /// Index of the function.
+    pub function: usize,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// Process id.
+    pub pid: u32,
+    /// The kernel's thread id for `perf`; the number of the worker thread for Node, 0 for the main thread.
+    pub tid: u32,
+    /// What it is called: the command, or the script.
+    pub name: String,
+}
+
+/// One look at one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// When, by `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// The time for which it stands.
+    pub time: Nanos,
+    /// Index of the thread.
+    pub thread: usize,
+    /// Index of the innermost call's frame.
+    pub frame: usize,
+}
+
+impl Profile {
+    /// The function of a frame.
+    pub fn function_of(&self, frame: usize) -> &Function {
+        &self.functions[self.frames[frame].function]
+    }
+
+    /// The frames of a stack from its innermost call outwards.
+    pub fn outwards(&self, frame: usize) -> impl Iterator<Item = usize> {
+        std::iter::successors(Some(frame), |frame| self.frames[*frame].parent)
+    }
+
+    /// What a thread is called where there are others.
+    pub fn thread_name(&self, thread: usize) -> String {
+        let Thread { pid, tid, name } = &self.threads[thread];
+        match tid {
+            0 => format!("{name} [{pid}]"),
+            tid if tid == pid => format!("{name} [{pid}]"),
+            tid => format!("{name} [{pid}, thread {tid}]"),
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Growing a factor until the subject fails: doubling, then bisection, then the edge again.
+//!
+//! A value lives only where every one of its trials did: so the edge is that of reliable survival. What lives at one
+//! trial and dies at the next, or lives above what died, is noticed and said.
+
+use serde::{Deserialize, Serialize};
+
+use super::fate::Fate;
+use super::range::Range;
+
+/// Disturbed trials of one value in a row, at most.
+const PATIENCE: u32 = 3;
+
+/// What is grown and how finely.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// The factor, where it begins, and where it ends at the latest. Begins above zero.
+    pub range: Range,
+    /// The gap between what lives and what dies that is narrow enough, as a share of what lives.
+    pub resolution: f64,
+    /// Trials at each side of the edge, at least 1.
+    pub confirm: u32,
+}
+
+/// A value and how its trials went.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The value, in the range's unit.
+    pub value: f64,
+    /// Trials that ended well.
+    pub lived: u32,
+    /// Trials that died.
+    pub died: u32,
+    /// Trials that say nothing.
+    pub disturbed: u32,
+}
+
+impl Tried {
+    /// Whether every trial that says something ended well.
+    pub const fn lives(&self) -> bool {
+        self.lived > 0 && self.died == 0
+    }
+
+    /// Whether it did both.
+    pub const fn is_mixed(&self) -> bool {
+        self.lived > 0 && self.died > 0
+    }
+
+    const fn told(&self) -> u32 {
+        self.lived + self.died
+    }
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ask {
+    /// Run a trial with this value.
+    Try(f64),
+    /// Nothing; this is what was found.
+    Done(Growth),
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Growth {
+    /// How the search ended.
+    pub end: End,
+    /// The largest value that lives, below everything that dies.
+    pub lives: Option<Tried>,
+    /// The smallest value that died.
+    pub dies: Option<Tried>,
+    /// Values above the smallest that died of which every trial lived: survival is not monotone in the factor.
+    pub lives_above: Vec<f64>,
+    /// The value that was given up, since its trials were disturbed too often in a row.
+    pub given_up: Option<f64>,
+    /// Every value tried, ascending.
+    pub tried: Vec<Tried>,
+}
+
+/// How a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// Both sides of the edge are known, as narrowly as asked.
+    Edge,
+    /// The first value dies already.
+    NothingLives,
+    /// Even the last value of the range lives.
+    AllLive,
+    /// Something outside ended too many trials of a value in a row.
+    Disturbed,
+}
+
+/// One factor being grown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grow {
+    settings: Settings,
+    /// Ascending.
+    tried: Vec<Tried>,
+    /// The first value that died, from below.
+    first_death: Option<f64>,
+    /// Whether one look was taken above it.
+    looked: bool,
+    /// The value whose last trials were disturbed, and how many of them in a row: it is asked until they are too many.
+    row: Option<(f64, u32)>,
+}
+
+impl Grow {
+    /// A search that has tried nothing yet.
+    pub const fn new(settings: Settings) -> Self {
+        Self { settings, tried: Vec::new(), first_death: None, looked: false, row: None }
+    }
+
+    /// How many trials of a value have been told: the block of its next one.
+    pub fn trials_of(&self, value: f64) -> u32 {
+        self.tried.iter().find(|tried| tried.value == value).map_or(0, |tried| tried.told() + tried.disturbed)
+    }
+
+    /// What to try now.
+    pub fn ask(&self) -> Ask {
+        if let Some(value) = self.given_up() {
+            // The look above the first death comes last, when both sides of the edge are known: no more than it is lost.
+            let look = self.first_death.is_some_and(|first| value > first);
+            return self.done(if look { End::Edge } else { End::Disturbed });
+        }
+        // A disturbed trial is repeated before anything is concluded.
+        if let Some(tried) = self.tried.iter().find(|tried| tried.told() == 0) {
+            return Ask::Try(tried.value);
+        }
+        match (self.lives(), self.dies()) {
+            (None, None) => Ask::Try(self.settings.range.round(self.settings.range.low)),
+            (Some(lives), None) => self.upwards(lives),
+            (None, Some(dies)) if dies.told() < self.settings.confirm => Ask::Try(dies.value),
+            (None, Some(_)) => self.done(End::NothingLives),
+            (Some(lives), Some(dies)) => self.between(lives, dies),
+        }
+    }
+
+    /// How a trial with this value ended.
+    pub fn tell(&mut self, value: f64, fate: Fate) {
+        let at = self.tried.partition_point(|tried| tried.value < value);
+        if self.tried.get(at).is_none_or(|tried| tried.value != value) {
+            self.tried.insert(at, Tried { value, lived: 0, died: 0, disturbed: 0 });
+        }
+        let tried = &mut self.tried[at];
+        match fate {
+            Fate::Lived => tried.lived += 1,
+            Fate::Died => tried.died += 1,
+            Fate::Disturbed => tried.disturbed += 1,
+        }
+        let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
+        self.row = (fate == Fate::Disturbed).then_some((value, before + 1));
+        self.looked |= self.first_death.is_some_and(|first| value > first);
+        if fate == Fate::Died && self.first_death.is_none() {
+            self.first_death = Some(value);
+        }
+    }
+
+    /// The value that was disturbed too often in a row, however it went before.
+    fn given_up(&self) -> Option<f64> {
+        self.row.filter(|(_, times)| *times >= PATIENCE).map(|(value, _)| value)
+    }
+
+    /// The smallest value that died.
+    fn dies(&self) -> Option<Tried> {
+        self.tried.iter().find(|tried| tried.died > 0).copied()
+    }
+
+    /// The largest value that lives below everything that died.
+    fn lives(&self) -> Option<Tried> {
+        self.tried.iter().take_while(|tried| tried.died == 0).filter(|tried| tried.lives()).last().copied()
+    }
+
+    fn upwards(&self, lives: Tried) -> Ask {
+        let next = self.settings.range.round(lives.value * 2.0);
+        if next > lives.value {
+            Ask::Try(next)
+        } else if lives.lived < self.settings.confirm {
+            Ask::Try(lives.value)
+        } else {
+            self.done(End::AllLive)
+        }
+    }
+
+    fn between(&self, lives: Tried, dies: Tried) -> Ask {
+        if let Some(middle) = self.middle(lives.value, dies.value) {
+            return Ask::Try(middle);
+        }
+        if lives.lived < self.settings.confirm {
+            return Ask::Try(lives.value);
+        }
+        if dies.told() < self.settings.confirm {
+            return Ask::Try(dies.value);
+        }
+        match self.above() {
+            Some(value) => Ask::Try(value),
+            None => self.done(End::Edge),
+        }
+    }
+
+    /// The geometric middle, where the gap is wider than asked and has a value in it.
+    fn middle(&self, lives: f64, dies: f64) -> Option<f64> {
+        let range = &self.settings.range;
+        let narrow = dies <= lives * (1.0 + self.settings.resolution);
+        let middle = range.round((lives * dies).sqrt());
+        // Between 1 and 3 the middle rounds to 2, between 2 and 3 to an end.
+        let inside = middle > lives && middle < dies;
+        (!narrow && inside).then_some(middle)
+    }
+
+    /// One look above the first death: what lives there, though less died, is no edge.
+    fn above(&self) -> Option<f64> {
+        let first = self.first_death.filter(|_| !self.looked)?;
+        Some(self.settings.range.round(first * 2.0)).filter(|value| *value > first)
+    }
+
+    fn done(&self, end: End) -> Ask {
+        let (lives, dies) = (self.lives(), self.dies());
+        let above = |tried: &&Tried| tried.lives() && dies.is_some_and(|dies| tried.value > dies.value);
+        let lives_above = self.tried.iter().filter(above).map(|tried| tried.value).collect();
+        Ask::Done(Growth { end, lives, dies, lives_above, given_up: self.given_up(), tried: self.tried.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn settings(range: &str) -> Settings {
+        Settings { range: range.parse().unwrap(), resolution: 0.05, confirm: 3 }
+    }
+
+    /// Runs to the end; `fate(value, how many trials of it before)`.
+    fn grown(settings: Settings, mut fate: impl FnMut(f64, u32) -> Fate) -> (Growth, Vec<f64>) {
+        let (mut grow, mut asked) = (Grow::new(settings), Vec::new());
+        loop {
+            match grow.ask() {
+                Ask::Done(growth) => return (growth, asked),
+                Ask::Try(value) => {
+                    let before = grow.trials_of(value);
+                    asked.push(value);
+                    grow.tell(value, fate(value, before));
+                }
+            }
+            assert!(asked.len() < 300, "it never ends: {asked:?}");
+        }
+    }
+
+    fn below(edge: f64) -> impl FnMut(f64, u32) -> Fate {
+        move |value, _| if value <= edge { Fate::Lived } else { Fate::Died }
+    }
+
+    #[test]
+    fn it_doubles_then_bisects_then_asks_both_sides_again() {
+        let (growth, asked) = grown(settings("n=1000.."), below(5300.0));
+        assert_eq!(asked[..4], [1000.0, 2000.0, 4000.0, 8000.0]);
+        let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
+        assert!(lives.value <= 5300.0 && dies.value > 5300.0 && dies.value <= lives.value * 1.05, "{growth:?}");
+        assert_eq!((growth.end, lives.lived, dies.died), (End::Edge, 3, 3));
+        assert_eq!(asked.last(), Some(&16_000.0), "one look above");
+        assert!(growth.lives_above.is_empty() && asked.len() <= 14, "{asked:?}");
+    }
+
+    #[test]
+    fn the_ends_of_the_range_are_said() {
+        let (growth, asked) = grown(settings("n=10..100"), below(1e9));
+        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies), (End::AllLive, 100.0, None));
+        assert_eq!(asked, [10.0, 20.0, 40.0, 80.0, 100.0, 100.0, 100.0]);
+        let (growth, asked) = grown(settings("n=10..100"), below(5.0));
+        assert_eq!((growth.end, growth.lives, growth.dies.unwrap().died), (End::NothingLives, None, 3));
+        assert_eq!(asked, [10.0; 3]);
+    }
+
+    #[test]
+    fn disturbed_trials_are_repeated_and_decide_nothing() {
+        let flaky = |value: f64, before: u32| match (value, before) {
+            (4.0, 0..2) => Fate::Disturbed,
+            (value, _) if value <= 11.0 => Fate::Lived,
+            _ => Fate::Died,
+        };
+        let (growth, asked) = grown(settings("n=1.."), flaky);
+        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies.unwrap().value), (End::Edge, 11.0, 12.0));
+        assert_eq!(asked.iter().filter(|value| **value == 4.0).count(), 3);
+        let (growth, asked) =
+            grown(settings("n=1.."), |value, _| if value < 8.0 { Fate::Lived } else { Fate::Disturbed });
+        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies), (End::Disturbed, 4.0, None));
+        assert_eq!((asked.len(), growth.given_up), (3 + 3, Some(8.0)));
+    }
+
+    #[test]
+    fn what_lived_once_is_given_up_after_three_disturbances_in_a_row_too() {
+        // 11 lives at its first trial; those that should confirm it are all ended from outside.
+        let never_again = |value: f64, before: u32| match value {
+            11.0 if before > 0 => Fate::Disturbed,
+            value if value <= 11.0 => Fate::Lived,
+            _ => Fate::Died,
+        };
+        let (growth, asked) = grown(settings("n=1.."), never_again);
+        assert_eq!((growth.end, growth.given_up), (End::Disturbed, Some(11.0)));
+        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().value), (1, 12.0), "what is known is told");
+        assert_eq!(asked[asked.len() - 4..], [12.0, 11.0, 11.0, 11.0], "{asked:?}");
+        // Three in all, but never in a row, end nothing.
+        let now_and_then = |value: f64, before: u32| match value {
+            11.0 if before % 2 == 1 => Fate::Disturbed,
+            value if value <= 11.0 => Fate::Lived,
+            _ => Fate::Died,
+        };
+        let (growth, _) = grown(Settings { confirm: 5, ..settings("n=1..") }, now_and_then);
+        let lives = growth.lives.unwrap();
+        assert_eq!((growth.end, lives.lived, lives.disturbed, growth.given_up), (End::Edge, 5, 4, None));
+    }
+
+    #[test]
+    fn a_disturbed_look_above_costs_nothing_but_itself() {
+        let fate = |value: f64, _| match value {
+            value if value <= 11.0 => Fate::Lived,
+            value if value <= 16.0 => Fate::Died,
+            _ => Fate::Disturbed,
+        };
+        let (growth, asked) = grown(settings("n=1.."), fate);
+        assert_eq!((growth.end, growth.given_up), (End::Edge, Some(32.0)));
+        assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().died), (3, 3));
+        assert_eq!(asked[asked.len() - 3..], [32.0; 3]);
+    }
+
+    #[test]
+    fn what_dies_when_asked_again_is_not_the_edge() {
+        // 8 lives once and dies at the second trial.
+        let fate = |value: f64, before: u32| {
+            if value < 8.0 || (value < 8.5 && before == 0) { Fate::Lived } else { Fate::Died }
+        };
+        let (growth, _) = grown(settings("n=1.."), fate);
+        assert_eq!((growth.lives.unwrap().value, growth.lives.unwrap().lived), (7.0, 3));
+        let dies = growth.dies.unwrap();
+        assert!(dies.value == 8.0 && dies.is_mixed(), "{dies:?}");
+    }
+
+    #[test]
+    fn a_larger_one_that_lives_is_noticed() {
+        let hole = |value: f64, _| if (10.0..20.0).contains(&value) { Fate::Died } else { Fate::Lived };
+        let (growth, _) = grown(settings("n=1..100"), hole);
+        assert_eq!((growth.lives.unwrap().value, growth.dies.unwrap().value), (9.0, 10.0));
+        assert_eq!(growth.lives_above, [32.0]);
+    }
+
+    #[test]
+    fn told_the_same_it_asks_the_same() {
+        let (_, asked) = grown(settings("n=3..9000"), below(777.0));
+        let mut again = Grow::new(settings("n=3..9000"));
+        for value in asked {
+            assert_eq!(again.ask(), Ask::Try(value));
+            again.tell(value, below(777.0)(value, 0));
+        }
+        assert!(matches!(again.ask(), Ask::Done(_)));
+    }
+
+    proptest! {
+        #[test]
+        fn the_edge_is_bracketed_within_the_resolution_and_a_bound(
+            start in 1u32..1000, edge in 1u32..10_000_000, resolution in 0.01f64..0.5, confirm in 1u32..5,
+        ) {
+            let settings = Settings { resolution, confirm, ..settings(&format!("n={start}..20_000_000")) };
+            let edge = f64::from(edge);
+            let (growth, asked) = grown(settings, below(edge));
+            if edge < f64::from(start) {
+                prop_assert_eq!(growth.end, End::NothingLives);
+            } else {
+                let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
+                prop_assert!(lives.value <= edge && edge < dies.value);
+                prop_assert!(dies.value <= (lives.value * (1.0 + resolution)).max(lives.value + 1.0));
+                prop_assert!(lives.lived >= confirm && dies.died >= confirm);
+                let (doublings, halvings) = (26.0, (1.0 / resolution).log2().ceil() + 3.0);
+                prop_assert!((asked.len() as f64) < doublings + halvings + 2.0 * f64::from(confirm) + 2.0, "{}", asked.len());
+            }
+        }
+
+        #[test]
+        fn random_fates_end_and_never_call_a_value_that_died_alive(seed: u64, confirm in 1u32..5) {
+            let mut state = seed;
+            let settings = Settings { confirm, ..settings("n=1.0..1000000") };
+            let (growth, _) = grown(settings, |_, _| {
+                state = prony_model::random::mix(state.wrapping_add(prony_model::random::GOLDEN));
+                match state % 8 { 0 => Fate::Disturbed, 1..4 => Fate::Died, _ => Fate::Lived }
+            });
+            if let Some(lives) = growth.lives {
+                prop_assert!(lives.died == 0);
+                prop_assert!(growth.tried.iter().filter(|tried| tried.value < lives.value).all(|tried| tried.died == 0));
+            }
+            prop_assert_eq!(growth.end == End::Edge, growth.lives.is_some() && growth.dies.is_some() && growth.end != End::Disturbed);
+        }
+    }
+}

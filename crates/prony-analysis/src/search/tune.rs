@@ -1,0 +1,421 @@
+//! Tuning: settings race against each other in interleaved blocks, losers leave, and a finer grid around the best
+//! follows, until the steps are as fine as asked, drown in noise, or the budget is spent.
+//!
+//! Every block has the default setting in it, unless two of its trials failed. A setting stays in only while each of its trials ended well and kept the
+//! constraints. What wins has also been lucky: its figures here are no effect, and a verdict takes fresh trials.
+
+use serde::{Deserialize, Serialize};
+
+use super::grid::{self, Point};
+use super::race::{Lane, Standing, median, standing};
+use super::range::Range;
+use prony_experiment::plan::lone_block;
+use prony_model::units::Nanos;
+
+/// Blocks of a stage before anyone leaves it for being slow.
+const LEAST_BLOCKS: u32 = 2;
+
+/// Blocks of a stage, at most.
+const MOST_BLOCKS: u32 = 6;
+
+/// Disturbed trials of a setting before it is given up.
+const PATIENCE: u32 = 3;
+
+/// Trials of the default that did not end well before it is left out of the blocks.
+const DEFAULT_TRIES: u32 = 2;
+
+/// What is searched, how finely and how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// What is varied; each has two bounds.
+    pub ranges: Vec<Range>,
+    /// The present setting: a value for each range, which may lie outside of it.
+    pub default: Point,
+    /// Values on each axis of the first grid; `None` for as many as [`grid::per_axis`] says.
+    pub grid: Option<u32>,
+    /// Steps are halved until they are as fine, as a share of each range.
+    pub resolution: f64,
+    /// Whether more is better.
+    pub maximize: bool,
+    /// Trials of the search at most.
+    pub max_trials: Option<u32>,
+    /// Time for all trials, those of the confirmation included.
+    pub budget: Option<Nanos>,
+    /// Trials that the confirmation takes at least.
+    pub reserve: u32,
+    /// Seeds the order in blocks.
+    pub seed: u64,
+}
+
+/// What a trial of a setting showed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Seen {
+    /// It ended well, kept every constraint, and the objective is this: of 0 no ratio can be stated.
+    Good(f64),
+    /// It ended well and broke a constraint.
+    Broke(f64),
+    /// It did not end well, by its own doing.
+    Died,
+    /// Something outside may have ended it.
+    Disturbed,
+    /// The objective or a constraint could not be read, or a guard refuses the trial.
+    Unread,
+}
+
+/// Why a setting is out for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Out {
+    /// A trial broke a constraint.
+    Broke,
+    /// A trial did not end well.
+    Died,
+    /// Trials were ended from outside again and again.
+    Disturbed,
+    /// What is searched for could not be read.
+    Unread,
+    /// What is searched for was 0 in a trial: read, but nothing that the race could set beside others.
+    Zero,
+}
+
+/// A setting in the search. The first is the default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// Its values.
+    pub point: Point,
+    /// Why it is out for good.
+    pub out: Option<Out>,
+    /// Its trials, whatever came of them.
+    pub trials: u32,
+    disturbed: u32,
+    failed: u32,
+    /// Logarithm of the objective by block, lower is better; also where a constraint was broken.
+    values: Vec<(u32, f64)>,
+}
+
+/// A block to run: each of these settings once, in this order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its number, from 0.
+    pub number: u32,
+    /// The stage it belongs to, from 0.
+    pub stage: u32,
+    /// Settings by number.
+    pub order: Vec<usize>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Run a block and tell how each trial went.
+    Run(Block),
+    /// Nothing; this is what was found.
+    Done(Found),
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The best setting that kept everything; 0 is the default.
+    pub winner: Option<usize>,
+    /// How the search ended.
+    pub end: End,
+    /// Blocks that ran.
+    pub blocks: u32,
+    /// Trials that ran.
+    pub trials: u32,
+}
+
+/// How a search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum End {
+    /// The steps are as fine as asked, or no value lies between.
+    Fine,
+    /// A finer step made no difference that noise allows to see.
+    Noise,
+    /// The trials or the time are spent.
+    Spent,
+    /// No setting kept every constraint.
+    NothingFeasible,
+}
+
+/// What was concluded after a block, for the journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The stage.
+    pub stage: u32,
+    /// The block after which.
+    pub block: u32,
+    /// The setting that was ahead.
+    pub ahead: Option<usize>,
+    /// Settings that were clearly behind.
+    pub behind: Vec<usize>,
+    /// Settings that left because only the better half goes on.
+    pub halved: Vec<usize>,
+    /// Settings that go on.
+    pub on: Vec<usize>,
+}
+
+/// One grid and its race.
+#[derive(Clone, Debug, PartialEq)]
+struct Stage {
+    number: u32,
+    /// Distance of neighbours, as a share of each range.
+    step: f64,
+    /// How many began.
+    size: usize,
+    /// Who is still in.
+    alive: Vec<usize>,
+    first_block: u32,
+    /// Whether anyone was clearly behind, or broke something.
+    told_apart: bool,
+}
+
+/// A search under way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tune {
+    settings: Settings,
+    candidates: Vec<Candidate>,
+    stage: Stage,
+    /// Blocks asked for.
+    blocks: u32,
+    spent: Nanos,
+    /// Of the last stage that ended, the best first.
+    ranking: Vec<usize>,
+    decisions: Vec<Decision>,
+}
+
+impl Tune {
+    /// A search that has tried nothing yet.
+    pub fn new(settings: Settings) -> Self {
+        let points = settings.grid.unwrap_or_else(|| grid::per_axis(settings.ranges.len())).max(2);
+        let mut tune = Self {
+            candidates: Vec::new(),
+            stage: Stage {
+                number: 0,
+                step: 1.0 / f64::from(points - 1),
+                size: 0,
+                alive: Vec::new(),
+                first_block: 0,
+                told_apart: false,
+            },
+            blocks: 0,
+            spent: Nanos::ZERO,
+            ranking: Vec::new(),
+            decisions: Vec::new(),
+            settings,
+        };
+        let default = tune.settings.default.clone();
+        let grid = grid::coarse(&tune.settings.ranges, points, tune.settings.seed);
+        let alive = std::iter::once(default).chain(grid).map(|point| tune.enter(point)).collect();
+        tune.begin(alive);
+        tune
+    }
+
+    /// Every setting so far, by number.
+    pub fn candidates(&self) -> &[Candidate] {
+        &self.candidates
+    }
+
+    /// What was concluded since this was last asked.
+    pub fn take_decisions(&mut self) -> Vec<Decision> {
+        std::mem::take(&mut self.decisions)
+    }
+
+    /// The median ratio of a setting to the default in the blocks they share. It is biased: settings were chosen by it.
+    pub fn ratio(&self, candidate: usize) -> Option<f64> {
+        let default = &self.candidates[0].values;
+        let ratio = |(block, value): &(u32, f64)| {
+            default.iter().find(|(at, _)| at == block).map(|(_, default)| value - default)
+        };
+        let log = median(self.candidates[candidate].values.iter().filter_map(ratio).collect())?;
+        Some(if self.settings.maximize { -log } else { log }.exp())
+    }
+
+    /// Trials that the time left holds, at the mean of those so far; `None` without a budget or a trial.
+    pub fn trials_left(&self) -> Option<u32> {
+        let budget = self.settings.budget.filter(|_| self.ran_in_all() > 0)?;
+        let each = self.spent.as_secs_f64() / f64::from(self.ran_in_all());
+        // Without a cost of its own a trial fits any number of times: the cast saturates.
+        Some(((budget.as_secs_f64() - self.spent.as_secs_f64()).max(0.0) / each) as u32)
+    }
+
+    /// How a trial of a block went, and what it cost.
+    pub fn tell(&mut self, candidate: usize, seen: Seen, cost: Nanos) {
+        self.spent += cost;
+        let block = self.blocks.saturating_sub(1);
+        let sign = if self.settings.maximize { -1.0 } else { 1.0 };
+        let this = &mut self.candidates[candidate];
+        this.trials += 1;
+        let out = match seen {
+            Seen::Good(value) | Seen::Broke(value) if value > 0.0 && value.is_finite() => {
+                this.values.push((block, sign * value.ln()));
+                matches!(seen, Seen::Broke(_)).then_some(Out::Broke)
+            }
+            // The logarithm of nothing: no ratio can be stated.
+            Seen::Good(0.0) => Some(Out::Zero),
+            Seen::Good(_) | Seen::Unread => Some(Out::Unread),
+            Seen::Broke(_) => Some(Out::Broke),
+            Seen::Died => Some(Out::Died),
+            Seen::Disturbed => {
+                this.disturbed += 1;
+                (this.disturbed >= PATIENCE).then_some(Out::Disturbed)
+            }
+        };
+        this.failed += u32::from(matches!(seen, Seen::Died | Seen::Disturbed | Seen::Unread | Seen::Good(0.0)));
+        this.out = this.out.or(out);
+    }
+
+    /// What to do now, after every trial of the last block was told.
+    pub fn step(&mut self) -> Step {
+        if self.ran() > 0 {
+            self.judge();
+        }
+        while self.stage_is_over() {
+            if let Some(end) = self.advance() {
+                return self.done(end);
+            }
+        }
+        let order = self.members();
+        if !self.affordable(order.len()) {
+            return self.done(End::Spent);
+        }
+        let number = self.blocks;
+        self.blocks += 1;
+        let (_, places) = lone_block(self.settings.seed, number, order.len());
+        let order = places.into_iter().map(|at| order[at]).collect();
+        Step::Run(Block { number, stage: self.stage.number, order })
+    }
+
+    /// Blocks of this stage.
+    fn ran(&self) -> u32 {
+        self.blocks - self.stage.first_block
+    }
+
+    fn enter(&mut self, point: Point) -> usize {
+        if let Some(known) = self.candidates.iter().position(|candidate| candidate.point == point) {
+            return known;
+        }
+        let new = Candidate { point, out: None, trials: 0, disturbed: 0, failed: 0, values: Vec::new() };
+        self.candidates.push(new);
+        self.candidates.len() - 1
+    }
+
+    fn begin(&mut self, mut alive: Vec<usize>) {
+        alive.retain(|id| self.candidates[*id].out.is_none());
+        alive.sort_unstable();
+        alive.dedup();
+        self.stage.size = alive.len();
+        self.stage.alive = alive;
+        self.stage.first_block = self.blocks;
+        self.stage.told_apart = false;
+    }
+
+    /// Who runs in a block: those still in, and the default, until it has failed too often.
+    fn members(&self) -> Vec<usize> {
+        let mut members = self.stage.alive.clone();
+        if !members.contains(&0) && self.candidates[0].failed < DEFAULT_TRIES {
+            members.push(0);
+        }
+        members.sort_unstable();
+        members
+    }
+
+    fn standing(&self) -> Standing {
+        let from = self.stage.first_block;
+        let of_stage = |id: &usize| -> Lane {
+            let values = self.candidates[*id].values.iter().filter(|(block, _)| *block >= from);
+            (*id, values.copied().collect())
+        };
+        standing(&self.stage.alive.iter().map(of_stage).collect::<Vec<_>>())
+    }
+
+    /// After a block: who broke something leaves, who is clearly behind leaves, and of the rest the better half stays.
+    fn judge(&mut self) {
+        let before = self.stage.alive.len();
+        let candidates = &self.candidates;
+        self.stage.alive.retain(|id| candidates[*id].out.is_none());
+        self.stage.told_apart |= self.stage.alive.len() < before;
+        let standing = self.standing();
+        let ahead = standing.order.first().map(|(id, _)| *id);
+        let (mut behind, mut halved) = (Vec::new(), Vec::new());
+        if self.ran() >= LEAST_BLOCKS {
+            behind = standing.losers().collect();
+            self.stage.told_apart |= !behind.is_empty();
+            let keep = self.stage.size.div_ceil(1 << (self.ran() - 1)).max(1);
+            let rest = standing.order.iter().map(|(id, _)| *id).filter(|id| !behind.contains(id));
+            halved = rest.skip(keep).collect();
+            self.stage.alive.retain(|id| !behind.contains(id) && !halved.contains(id));
+        }
+        let (stage, block) = (self.stage.number, self.blocks - 1);
+        self.decisions.push(Decision { stage, block, ahead, behind, halved, on: self.stage.alive.clone() });
+        if let Some(ahead) = ahead {
+            self.ranking = std::iter::once(ahead)
+                .chain(standing.order.iter().skip(1).map(|(id, _)| *id))
+                .chain(self.ranking.iter().copied().filter(|id| !standing.order.iter().any(|(known, _)| known == id)))
+                .collect();
+        }
+    }
+
+    fn stage_is_over(&self) -> bool {
+        let alone = self.stage.alive.len() <= 1 && self.ran() >= LEAST_BLOCKS;
+        self.stage.alive.is_empty() || alone || self.ran() >= MOST_BLOCKS
+    }
+
+    /// The next stage, or why there is none.
+    fn advance(&mut self) -> Option<End> {
+        let Some(centre) = self.best() else { return Some(End::NothingFeasible) };
+        if !self.stage.alive.is_empty() && !self.stage.told_apart {
+            return Some(End::Noise);
+        }
+        // Where all of a stage broke something, the next best place gets the same step.
+        let again = self.stage.alive.is_empty();
+        let mut coarser = self.stage.step * if again { 2.0 } else { 1.0 };
+        loop {
+            if coarser <= self.settings.resolution {
+                return Some(End::Fine);
+            }
+            let step = coarser / 2.0;
+            let around = grid::around(&self.settings.ranges, &self.candidates[centre].point, step);
+            let mut alive: Vec<usize> = around.into_iter().map(|point| self.enter(point)).collect();
+            alive.retain(|id| self.candidates[*id].out.is_none());
+            if !alive.is_empty() {
+                alive.push(centre);
+                self.stage = Stage { number: self.stage.number + 1, step, ..self.stage.clone() };
+                self.begin(alive);
+                return None;
+            }
+            coarser = step;
+        }
+    }
+
+    /// The best setting that is not out.
+    fn best(&self) -> Option<usize> {
+        self.ranking.iter().copied().find(|id| self.candidates[*id].out.is_none())
+    }
+
+    /// Trials of all settings.
+    fn ran_in_all(&self) -> u32 {
+        self.candidates.iter().map(|candidate| candidate.trials).sum()
+    }
+
+    fn affordable(&self, trials: usize) -> bool {
+        let run = self.ran_in_all();
+        let more = u32::try_from(trials).unwrap_or(u32::MAX);
+        if self.settings.max_trials.is_some_and(|most| run.saturating_add(more) > most) {
+            return false;
+        }
+        let Some(budget) = self.settings.budget.filter(|_| run > 0) else { return true };
+        let each = self.spent.as_secs_f64() / f64::from(run);
+        let reserve = each * f64::from(self.settings.reserve);
+        self.spent.as_secs_f64() + each * f64::from(more) + reserve <= budget.as_secs_f64()
+    }
+
+    fn done(&self, end: End) -> Step {
+        Step::Done(Found { winner: self.best(), end, blocks: self.blocks, trials: self.ran_in_all() })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,252 @@
+//! The file as written -> the experiment that can run, with every fault found on the way.
+
+use std::collections::BTreeMap;
+
+use super::combine::{self, Combination};
+use super::decode::compare::{self, Named, PhaseNames};
+use super::decode::program::is_observed;
+use super::decode::{View, report};
+use super::design::{Blocks, Compare, Experiment, Variant};
+use super::factors::{self, FactorDef, LevelDef};
+use super::floor;
+use super::grammar;
+use super::node::{Node, RawExperiment};
+use super::outside::Outside;
+use super::problem::{Problem, Problems};
+use super::shape::Shape;
+use super::substitute;
+use super::validate::{Holes, Walk};
+use super::variant::{Context, variant};
+use prony_model::catalog::{Anywhere, EngineCatalog, Overrides, Surroundings};
+use prony_model::program::WHOLE;
+use prony_model::units::Nanos;
+
+/// The sections in which placeholders of factors have a meaning.
+const VARIED: [&str; 6] = ["store", "program", "subject", "data", "phase", "limits"];
+
+/// More phases than anyone reads; a file with more is a mistake.
+const MOST_PHASES: usize = 1_000;
+
+/// The seed of an experiment that gives none.
+const DEFAULT_SEED: u64 = 1;
+
+/// Checks a file against the engines of this build, with what the command line changes.
+///
+/// # Errors
+/// Every fault of the file, in its order.
+pub fn check(
+    raw: &RawExperiment,
+    engines: &dyn EngineCatalog,
+    overrides: &Overrides,
+) -> Result<Experiment, Vec<Problem>> {
+    check_in(raw, engines, &Anywhere, overrides)
+}
+
+/// The same, and that what the file names is there.
+///
+/// # Errors
+/// Every fault of the file, in its order.
+pub fn check_in(
+    raw: &RawExperiment,
+    engines: &dyn EngineCatalog,
+    surroundings: &dyn Surroundings,
+    overrides: &Overrides,
+) -> Result<Experiment, Vec<Problem>> {
+    let mut problems = Problems::new(&raw.text);
+    let outside = Outside::new(&overrides.variables, &raw.text);
+    let raw = &outside.fill(raw, &mut problems);
+    let factors = factors::read(&raw.root, overrides, &mut problems);
+    let names: Vec<String> = factors.iter().map(|factor| factor.name.clone()).collect();
+    form(raw, &names, &mut problems);
+    if raw.root.get("phase").and_then(Node::list).is_some_and(|phases| phases.len() > MOST_PHASES) {
+        return Err(problems.into_list());
+    }
+    let mut used = Vec::new();
+    VARIED.iter().filter_map(|section| raw.root.get(section)).for_each(|node| substitute::used(node, &mut used));
+    combine::unused(&factors, &used, &mut problems);
+
+    let baseline = combine::baseline(&factors, &raw.root, &mut problems);
+    let combinations = combine::combinations(&factors, &raw.root, &baseline, &mut problems);
+    let blocks = compare::level_blocks(raw.root.get("compare"), &factors, &mut problems);
+    no_baseline(raw, &combinations, &baseline, overrides, &mut problems);
+    baseline_set_aside(raw, &factors, &baseline, overrides, &mut problems);
+    let floor = floor::read(raw, &factors, &combinations, overrides, &mut problems);
+
+    let context = Context { raw, engines, surroundings, factors: &factors, names: &names, outside };
+    let phases = phase_names(&raw.root, &context, &combinations, is_narrowed(overrides) || !overrides.free.is_empty());
+    let named = Named { baseline: factors::labels(&factors, &baseline), floor: factors::labels(&factors, &floor) };
+    let mut compare = compare::compare(raw.root.get("compare"), named, &phases, &mut problems);
+    (compare.blocks, compare.budget) = amount(&compare, overrides);
+    let public = factors::public(&factors);
+    let tables = report::tables(raw.root.get("report"), &factors, &public, &phases, &mut problems);
+    let places = places(&factors);
+    let strata = combine::strata(&combinations, &baseline);
+    let mut variants = Vec::with_capacity(combinations.len());
+    for (id, levels) in combinations.iter().enumerate() {
+        let Some(spec) = variant(&context, levels, &mut problems) else { continue };
+        variants.push(Variant {
+            id,
+            levels: places.iter().zip(levels).map(|(places, level)| places[*level]).collect(),
+            spec,
+            stratum: strata[id],
+            baseline: combine::is_baseline(levels, &baseline),
+            blocks: capped(compare::blocks_of(levels, &blocks, compare.blocks), overrides.blocks),
+        });
+    }
+    if !problems.is_empty() {
+        return Err(problems.into_list());
+    }
+    compare.primary = compare.primary.or_else(|| compare::default_primary(&variants));
+    let about = View::new(raw.root.get("experiment"), &grammar::EXPERIMENT);
+    Ok(Experiment {
+        title: about.plain("title").unwrap_or(&raw.file).to_owned(),
+        question: about.plain("question").map(str::to_owned),
+        source: raw.text.clone(),
+        seed: overrides.seed.or(about.whole("seed")).unwrap_or(DEFAULT_SEED),
+        factors: public,
+        variants,
+        compare,
+        observe: compare::observe(raw.root.get("observe")),
+        tables,
+        explores: false,
+        leave_one_out: factors::left_out(&raw.root).map(str::to_owned),
+    })
+}
+
+/// How many blocks run, and the time that they have; both may be given on the command line.
+fn amount(compare: &Compare, overrides: &Overrides) -> (Blocks, Option<Nanos>) {
+    match (overrides.blocks, overrides.budget.or(compare.budget)) {
+        (Some(n), _) => (Blocks { min: n, max: n }, None),
+        (None, Some(budget)) => (compare::within_a_budget(compare.blocks), Some(budget)),
+        (None, None) => (compare.blocks, None),
+    }
+}
+
+/// Walks the file as written.
+fn form(raw: &RawExperiment, names: &[String], problems: &mut Problems<'_>) {
+    let Some(entries) = raw.root.table() else { return };
+    for entry in entries {
+        let holes = if VARIED.contains(&entry.key.as_str()) { Holes::Open } else { Holes::None };
+        let mut walk = Walk { problems, file: &raw.text, factors: names, holes };
+        match grammar::ROOT.field(&entry.key) {
+            Some(_) if entry.key == "phase" => walk.value(&entry.key, &entry.node, phase_shape(&raw.root)),
+            Some(field) => walk.value(&entry.key, &entry.node, &field.shape),
+            None => walk.stranger(&raw.root, entry, &grammar::ROOT),
+        }
+    }
+    let mut walk = Walk { problems, file: &raw.text, factors: names, holes: Holes::None };
+    walk.complete(&raw.root, &grammar::ROOT);
+    let programs = raw.root.get("program").is_some();
+    if !programs && raw.root.get("store").is_none() {
+        let problem = Problem::new(raw.root.span.clone(), "the file has nothing to measure");
+        problems.add(problem.hint("add `[store]` or `[program.NAME]`"));
+    }
+    let phases =
+        raw.root.entry("phase").filter(|phases| phases.node.list().is_some_and(|list| list.len() > MOST_PHASES));
+    if let Some(phases) = phases {
+        let message = format!(
+            "the experiment has {} phases; the most are {MOST_PHASES}",
+            phases.node.list().map_or(0, <[_]>::len)
+        );
+        problems.add(Problem::new(phases.key_span.clone(), message).hint("a phase may have many operations"));
+    }
+    if !programs
+        && raw.root.get("store").is_some()
+        && raw.root.get("phase").is_none_or(|phases| phases.list().is_none_or(<[_]>::is_empty))
+    {
+        let problem = Problem::new(raw.root.span.clone(), "the experiment has no phase");
+        problems.add(problem.hint("add `[[phase]]` with a name and what it does"));
+    }
+}
+
+/// What phases look like in this file.
+fn phase_shape(root: &Node) -> &'static Shape {
+    if root.get("program").is_some() { &grammar::PROGRAM_PHASES } else { &grammar::STORE_PHASES }
+}
+
+/// Whether other levels run than those of the file.
+fn is_narrowed(overrides: &Overrides) -> bool {
+    !overrides.only.is_empty() || !overrides.set.is_empty()
+}
+
+/// A baseline that stands in no stratum, unless the command line took it out.
+fn no_baseline(
+    raw: &RawExperiment,
+    combinations: &[Combination],
+    baseline: &BTreeMap<usize, usize>,
+    overrides: &Overrides,
+    problems: &mut Problems<'_>,
+) {
+    let missing = !baseline.is_empty() && !combinations.iter().any(|levels| combine::is_baseline(levels, baseline));
+    if missing && !is_narrowed(overrides) && !combinations.is_empty() {
+        let entry = raw.root.get("compare").and_then(|compare| compare.entry("baseline"));
+        let span = entry.map_or(0..0, |entry| entry.node.span.clone());
+        let problem = Problem::new(span, "no variant is the baseline, so nothing can be compared");
+        problems.add(problem.hint("`[design]` leaves these levels out; name others, or let them run"));
+    }
+}
+
+/// A baseline's level that `--set` takes out: the user asked for levels to compare, and nothing would be.
+fn baseline_set_aside(
+    raw: &RawExperiment,
+    factors: &[FactorDef],
+    baseline: &BTreeMap<usize, usize>,
+    overrides: &Overrides,
+    problems: &mut Problems<'_>,
+) {
+    let entries = raw.root.get("compare").and_then(|compare| compare.get("baseline")).and_then(Node::table);
+    for (name, levels) in &overrides.set {
+        let named = baseline.iter().map(|(at, level)| (&factors[*at], *level)).find(|(factor, _)| factor.name == *name);
+        // A search compares nothing until it has found something.
+        let aside = |(factor, level): &(&FactorDef, usize)| !factor.free && !factor.levels[*level].selected;
+        let Some((factor, level)) = named.filter(aside) else { continue };
+        // `leave_one_out` names the baseline where nothing else does.
+        let named = entries.and_then(|all| all.iter().find(|entry| entry.key == *name)).map(|entry| &entry.node);
+        let span = named.or_else(|| factors::left_out_node(&raw.root)).map(|node| node.span.clone());
+        let label = &factor.levels[level].label;
+        let given = levels.join(",");
+        let message = format!("--set {name}={given} takes out `{label}`, the baseline: nothing would be compared");
+        let hint = format!("write `--set {name}={label},{given}`, or `--only` for a run without a comparison");
+        problems.add(Problem::new(span.unwrap_or(0..0), message).hint(hint));
+    }
+}
+
+/// Every phase's name, in the order of the file, over all variants.
+fn phase_names(root: &Node, context: &Context<'_>, combinations: &[Combination], narrowed: bool) -> PhaseNames {
+    let programs = root.get("program").and_then(Node::table).unwrap_or_default();
+    let roles = programs.iter().any(|program| program.node.get("runtime").is_some());
+    let replicas = context.replicas(programs, combinations, narrowed);
+    let mut names = PhaseNames { roles, replicas, ..PhaseNames::default() };
+    for phase in root.get("phase").and_then(Node::list).unwrap_or_default() {
+        for name in context.names_of(phase, combinations) {
+            if !names.list.iter().any(|(known, _)| *known == name.0) {
+                names.list.push(name);
+            }
+        }
+    }
+    let nodes = root.get("phase").and_then(Node::list).unwrap_or_default();
+    if root.get("program").is_some() && !nodes.iter().any(is_observed) {
+        names.list.push((WHOLE.to_owned(), true));
+    }
+    names
+}
+
+/// For each level of each factor, its index among the levels that run.
+fn places(factors: &[FactorDef]) -> Vec<Vec<usize>> {
+    let of = |factor: &FactorDef| {
+        let mut running = 0;
+        let place = |level: &LevelDef| {
+            running += usize::from(level.selected);
+            running - usize::from(level.selected)
+        };
+        factor.levels.iter().map(place).collect()
+    };
+    factors.iter().map(of).collect()
+}
+
+fn capped(blocks: Blocks, most: Option<u32>) -> Blocks {
+    match most {
+        Some(most) => Blocks { min: blocks.min.min(most), max: blocks.max.min(most) },
+        None => blocks,
+    }
+}

@@ -1,0 +1,197 @@
+//! `[experiment]`, `[compare]` and `[observe]`.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use super::instance::{self, Started};
+use super::view::whole;
+use crate::combine::Combination;
+use crate::design::{AllowedErrors, Blocks, Compare, Observe, Variant};
+use crate::factors::{FactorDef, by_key, level_fault, level_hint};
+use crate::grammar;
+use crate::node::{Entry, Node};
+use crate::problem::{Problem, Problems, known_hint};
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::program::{Care, ProfileOf};
+use prony_model::units::Fraction;
+
+/// Blocks where nothing is said: the least with which a verdict is possible (METHOD 4.7).
+const DEFAULT_BLOCKS: u32 = prony_stats::MIN_BLOCKS;
+
+/// No run has more.
+const MOST_BLOCKS: u32 = 10_000;
+
+/// Phases by name, in order, and whether they are timed.
+#[derive(Default)]
+pub(crate) struct PhaseNames {
+    pub(crate) list: Vec<(String, bool)>,
+    /// Whether a program has a runtime, whose figures stand by role too.
+    pub(crate) roles: bool,
+    /// The replicas of programs, whose figures stand by number too.
+    pub(crate) replicas: Vec<Started>,
+}
+
+/// What `[compare]` names by levels of some factors: factor -> label.
+pub(crate) struct Named {
+    pub(crate) baseline: BTreeMap<String, String>,
+    pub(crate) floor: BTreeMap<String, String>,
+}
+
+/// `[compare]` but for baseline and floor, which the design has read already.
+pub(crate) fn compare(node: Option<&Node>, named: Named, phases: &PhaseNames, problems: &mut Problems<'_>) -> Compare {
+    let view = View::new(node, &grammar::COMPARE);
+    let metrics = view.get("metrics").and_then(Node::list).unwrap_or_default();
+    Compare {
+        baseline: named.baseline,
+        floor: named.floor,
+        primary: view.get("metric").and_then(|node| metric(node, phases, problems)),
+        metrics: metrics.iter().filter_map(|node| metric(node, phases, problems)).collect(),
+        margin: view.share("margin").or(Fraction::new(0.03)).unwrap_or_default(),
+        alpha: alpha(&view, problems),
+        blocks: default_blocks(&view, problems),
+        budget: view.time("budget"),
+        twice: view.flag("twice").unwrap_or(true),
+        errors: allowed_errors(&view),
+    }
+}
+
+/// A whole number is a count; what has a percent sign or a point is a share.
+fn allowed_errors(view: &View<'_>) -> AllowedErrors {
+    let count = view.whole("errors").map(AllowedErrors::Count);
+    count.or_else(|| view.share("errors").map(AllowedErrors::Share)).unwrap_or_default()
+}
+
+/// The blocks of a run with a time budget: at least as many as a range asks for before it may end early, and more than
+/// any budget holds.
+pub(crate) fn within_a_budget(blocks: Blocks) -> Blocks {
+    let min = if blocks.min < blocks.max { blocks.min } else { DEFAULT_BLOCKS };
+    Blocks { min, max: MOST_BLOCKS }
+}
+
+/// At 0 no verdict is possible, at 1 each is.
+fn alpha(view: &View<'_>, problems: &mut Problems<'_>) -> Fraction {
+    let alpha = view.share("alpha").or(Fraction::new(0.05)).unwrap_or_default();
+    if let (Some(node), true) = (view.get("alpha"), alpha.get() <= 0.0 || alpha.get() >= 1.0) {
+        let problem = Problem::new(node.span.clone(), format!("`alpha` cannot be `{}`", node.label()));
+        problems.add(problem.hint("expected a share above 0 and below 1, such as `\"5%\"`"));
+    }
+    alpha
+}
+
+/// The metric that is judged where the file names none: the time of the first timed phase that every variant has, so
+/// that each can be compared, or else of the first timed one.
+pub(crate) fn default_primary(variants: &[Variant]) -> Option<MetricName> {
+    let phases = || variants.iter().flat_map(|variant| &variant.spec.phases).filter(|phase| phase.timed);
+    let in_all = |name: &str| variants.iter().all(|variant| variant.spec.phases.iter().any(|phase| phase.name == name));
+    let phase = phases().find(|phase| in_all(&phase.name)).or(phases().next())?;
+    Some(MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(Metric::Time) })
+}
+
+fn metric(node: &Node, phases: &PhaseNames, problems: &mut Problems<'_>) -> Option<MetricName> {
+    let text = node.text()?;
+    match text.parse::<MetricName>() {
+        Ok(name) => {
+            if let Some((message, hint)) = phase_fault(&name, phases) {
+                problems.add(Problem::new(node.span.clone(), message).maybe_hint(hint));
+            }
+            Some(name)
+        }
+        Err(error) => {
+            problems.add(Problem::new(node.span.clone(), error.to_string()));
+            None
+        }
+    }
+}
+
+/// What is wrong with the phase of a metric's name, and a hint.
+pub(crate) fn phase_fault(name: &MetricName, phases: &PhaseNames) -> Option<(String, Option<String>)> {
+    match phases.list.iter().find(|(phase, _)| *phase == name.phase) {
+        None if phases.list.is_empty() => None,
+        None => {
+            let hint = known_hint(&name.phase, phases.list.iter().map(|(phase, _)| phase.as_str()));
+            Some((format!("`{name}`: unknown phase `{}`", name.phase), hint))
+        }
+        Some((_, true)) => {
+            let fault = |instance: &String| instance::fault(name, instance, phases.roles, &phases.replicas);
+            name.instance.as_ref().and_then(fault)
+        }
+        Some((phase, false)) => Some((
+            format!("`{name}`: phase `{phase}` has `timed = false`, which keeps it out of every figure"),
+            Some("take `timed = false` out of the phase".to_owned()),
+        )),
+    }
+}
+
+fn default_blocks(view: &View<'_>, problems: &mut Problems<'_>) -> Blocks {
+    let Some(node) = view.get("blocks") else { return Blocks { min: DEFAULT_BLOCKS, max: DEFAULT_BLOCKS } };
+    let blocks = View::new(Some(node), &grammar::BLOCKS);
+    let Some(default) = blocks.get("default") else { return range(node, problems) };
+    for bound in ["min", "max"].into_iter().filter(|bound| blocks.get(bound).is_some()) {
+        let problem = Problem::new(blocks.key_span(bound), format!("`{bound}` and `default` exclude each other"));
+        problems.add(problem.hint("write `default = { min = 6, max = 12 }`"));
+    }
+    range(default, problems)
+}
+
+fn range(node: &Node, problems: &mut Problems<'_>) -> Blocks {
+    if let Some(n) = whole(node) {
+        return Blocks { min: n as u32, max: n as u32 };
+    }
+    let view = View::new(Some(node), &grammar::LEVEL_BLOCKS);
+    let max = view.whole("max").map(|n| n as u32);
+    let min = view.whole("min").map_or_else(|| max.map_or(DEFAULT_BLOCKS, |max| max.min(DEFAULT_BLOCKS)), |n| n as u32);
+    let max = max.unwrap_or(min);
+    if max < min {
+        problems.add(Problem::new(node.span.clone(), format!("`max`, {max}, is below `min`, {min}")));
+    }
+    Blocks { min, max }
+}
+
+/// Blocks that single levels set: factor, level, blocks.
+pub(crate) fn level_blocks(
+    node: Option<&Node>,
+    factors: &[FactorDef],
+    problems: &mut Problems<'_>,
+) -> Vec<(usize, usize, Blocks)> {
+    let blocks = View::new(node, &grammar::COMPARE).get("blocks").and_then(Node::table).unwrap_or_default();
+    let mut set = Vec::new();
+    for entry in blocks.iter().filter(|entry| grammar::BLOCKS.field(&entry.key).is_none()) {
+        let Some((at, factor)) = by_key(factors, entry, problems) else { continue };
+        for level in entry.node.table().unwrap_or_default() {
+            match level_of(factor, level, problems) {
+                Some(found) => set.push((at, found, range(&level.node, problems))),
+                None => continue,
+            }
+        }
+    }
+    set
+}
+
+fn level_of(factor: &FactorDef, entry: &Entry, problems: &mut Problems<'_>) -> Option<usize> {
+    let found = factor.level(&entry.key);
+    if found.is_none() {
+        let problem = Problem::new(entry.key_span.clone(), level_fault(factor, &entry.key));
+        problems.add(problem.maybe_hint(level_hint(factor, &entry.key)));
+    }
+    found
+}
+
+/// The blocks of one variant: the fewest that its levels ask for, else the default.
+pub(crate) fn blocks_of(levels: &Combination, set: &[(usize, usize, Blocks)], default: Blocks) -> Blocks {
+    let own = set.iter().filter(|(factor, level, _)| levels[*factor] == *level).map(|(_, _, blocks)| *blocks);
+    own.min_by_key(|blocks| (blocks.max, blocks.min)).unwrap_or(default)
+}
+
+/// `[observe]`.
+pub(crate) fn observe(node: Option<&Node>) -> Observe {
+    let view = View::new(node, &grammar::OBSERVE);
+    let default = Observe::default();
+    Observe {
+        hertz: view.whole("hertz").map_or(default.hertz, |hertz| hertz as u32),
+        throughput: view.time("throughput").unwrap_or(default.throughput),
+        care: if view.plain("care") == Some("light") { Care::Light } else { Care::Full },
+        profile: (view.plain("profile") == Some("cpu")).then_some(ProfileOf::Cpu),
+        record_commands: view.flag("record_commands").unwrap_or(true),
+        syncs: view.flag("syncs"),
+    }
+}

@@ -1,0 +1,74 @@
+//! Whose figures there are beside those of a phase as a whole: those of roles, and of replicas.
+
+use crate::node::Node;
+use crate::problem::quoted;
+use prony_model::metric::MetricName;
+use prony_model::program::{OfReplicas, ROLES, of_replicas};
+
+/// Replicas that a program starts with a phase, over all variants.
+pub(crate) struct Started {
+    /// The phase; `None` where what is written is at fault, so that it may be any.
+    phase: Option<String>,
+    /// The most of them in any variant.
+    most: u32,
+}
+
+impl Started {
+    /// So many as there may be, with whatever phase.
+    pub(crate) const ANY: Self = Self { phase: None, most: u32::MAX };
+
+    /// Takes in what `replicas` of a program says in one variant.
+    pub(crate) fn note(all: &mut Vec<Self>, replicas: &Node) {
+        let phase = replicas.get("phase").and_then(Node::text).map(str::to_owned);
+        let count = replicas.get("count").and_then(super::view::whole).and_then(|count| u32::try_from(count).ok());
+        let most = count.unwrap_or(u32::MAX);
+        match all.iter_mut().find(|started| started.phase == phase) {
+            Some(started) => started.most = started.most.max(most),
+            None => all.push(Self { phase, most }),
+        }
+    }
+}
+
+/// What is wrong with the instance of a figure, and a hint; `roles` says whether a program has a runtime.
+pub(super) fn fault(
+    name: &MetricName,
+    instance: &str,
+    roles: bool,
+    replicas: &[Started],
+) -> Option<(String, Option<String>)> {
+    if roles && ROLES.contains(&instance) {
+        return None;
+    }
+    let replicas: Vec<&Started> = replicas.iter().filter(|started| started.most > 0).collect();
+    if let (Some(of), false) = (of_replicas(instance, roles), replicas.is_empty()) {
+        return not_started(name, of, &replicas);
+    }
+    let minus = instance.contains('-').then(|| "put spaces around `-` where it is meant as minus".to_owned());
+    let none = format!("`{name}`: there is no instance `{instance}`");
+    if !replicas.is_empty() {
+        let hint = "those of a program with `replicas`: `replicas` for all of them, `replica.1` for the first";
+        return Some((none, minus.or_else(|| Some(hint.to_owned()))));
+    }
+    if roles {
+        let hint = format!("those of a program with a `runtime`: `{}`", ROLES.join("`, `"));
+        return Some((none, minus.or(Some(hint))));
+    }
+    Some((format!("`{name}`: a store runs in one process, so there is no instance `{instance}`"), minus))
+}
+
+/// Replicas of which there are figures, but not these.
+fn not_started(name: &MetricName, of: OfReplicas, replicas: &[&Started]) -> Option<(String, Option<String>)> {
+    let here = replicas.iter().filter(|started| started.phase.as_ref().is_none_or(|phase| *phase == name.phase));
+    let Some(most) = here.map(|started| started.most).max() else {
+        let phases: Vec<&str> = replicas.iter().filter_map(|started| started.phase.as_deref()).collect();
+        let message = format!("`{name}`: no replicas start with phase `{}`, so it has no figures of any", name.phase);
+        return Some((message, Some(format!("they start with {}", quoted(&phases)))));
+    };
+    match of {
+        OfReplicas::One(number) if number > most => {
+            let message = format!("`{name}`: there is no replica {number}, in no variant");
+            Some((message, Some(format!("the last one is `replica.{most}`"))))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,172 @@
+//! What of a program waits for what: phases that follow others, and replicas that start with one.
+
+use super::trigger::Frame;
+use super::view::unescaped;
+use crate::node::Node;
+use crate::problem::{Problem, Problems, known_hint};
+use crate::validate::via;
+use prony_model::program::{ObserveSpec, ProgramSpec, Trigger};
+use prony_model::spec::{Action, PhaseSpec};
+
+/// The phases of a program in one variant: all of them, or those that stand before one.
+#[derive(Default)]
+pub(crate) struct Phases {
+    /// Those that are sound.
+    pub(crate) sound: Vec<PhaseSpec>,
+    /// The names of those at fault; `None` where the name itself is.
+    pub(crate) at_fault: Vec<Option<String>>,
+    /// The names of those that their `when` leaves out.
+    pub(crate) left_out: Vec<String>,
+}
+
+impl Phases {
+    /// Whether there is a phase of this name, sound or not; `None` where that cannot be told.
+    fn has(&self, name: &str) -> Option<bool> {
+        let found = self.names().any(|known| known == name);
+        (found || !self.at_fault.contains(&None)).then_some(found)
+    }
+
+    /// The names that are known, of phases at fault too.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let sound = self.sound.iter().map(|phase| phase.name.as_str());
+        sound.chain(self.at_fault.iter().flatten().map(String::as_str))
+    }
+
+    fn observed(&self, name: &str) -> Option<&ObserveSpec> {
+        observed(self.sound.iter().find(|phase| phase.name == name)?)
+    }
+
+    /// Whether a phase has begun in any case when another ends.
+    fn has_begun(&self, phase: &ObserveSpec, ends: &ObserveSpec) -> bool {
+        let function = |trigger: &Option<Trigger>| match trigger {
+            Some(Trigger::Call(call) | Trigger::Invocation(call)) => Some(call.clone()),
+            _ => None,
+        };
+        let (begin, called) = (&phase.begin, function(&phase.begin));
+        let at_once = begin.is_none() || *begin == ends.begin;
+        let by_call = called.is_some() && (called == function(&ends.begin) || called == function(&ends.end));
+        // A phase comes after one that stands before it, so that this ends.
+        let before = || match &ends.begin {
+            Some(Trigger::After(name)) => self.observed(name).is_some_and(|ends| self.has_begun(phase, ends)),
+            _ => false,
+        };
+        at_once || by_call || before()
+    }
+
+    /// What to do about a name that no phase has.
+    fn hint(&self, name: &str) -> Option<String> {
+        if self.left_out.iter().any(|other| other == name) {
+            let needs = "give what needs it the same `when`, or replicas a `count` of 0";
+            return Some(format!("the `when` of `{name}` leaves it out of this variant: {needs}"));
+        }
+        known_hint(name, self.names())
+    }
+
+    /// The first phase of those that this one comes after which waits until replicas have ended; it may be this one.
+    fn awaits_replicas<'a>(&'a self, name: &'a str) -> Option<&'a str> {
+        let mut name = name;
+        // A phase comes after one that stands before it, so that no round is longer than the list.
+        for _ in 0..=self.sound.len() {
+            match &self.observed(name)?.begin {
+                Some(Trigger::Replicas) => return Some(name),
+                Some(Trigger::After(before)) => name = before,
+                _ => return None,
+            }
+            if matches!(self.observed(name)?.end, Some(Trigger::Replicas)) {
+                return Some(name);
+            }
+        }
+        None
+    }
+}
+
+fn observed(phase: &PhaseSpec) -> Option<&ObserveSpec> {
+    match &phase.action {
+        Action::Observe(observe) => Some(observe),
+        _ => None,
+    }
+}
+
+/// A phase that begins where another ends names one that stands before it, and that does not end with the program.
+pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>) {
+    let Some(place) = node.get("begin").and_then(|begin| begin.get("after")) else { return };
+    let Some(name) = unescaped(place) else { return };
+    let fault = |message: String| Problem::new(place.span.clone(), message);
+    if earlier.has(&name) == Some(false) {
+        let problem = fault(format!("no phase `{name}` stands before this one"));
+        problems.add(via(place, problem.maybe_hint(earlier.hint(&name))));
+    }
+    if earlier.observed(&name).is_some_and(|observe| observe.end.is_none()) {
+        let message = format!("phase `{name}` ends with the program, so that nothing comes after it");
+        problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
+    }
+}
+
+/// A phase cannot end by what it waits for to begin. `node` is that of the last of the phases.
+pub(crate) fn ends_later(node: &Node, phases: &Phases, frame: &Frame, problems: &mut Problems<'_>) {
+    let Some(place) = node.get("end").and_then(|end| end.get("replicas")) else { return };
+    let Some(phase) = phases.sound.last().filter(|_| frame.replicas != Some(false)) else { return };
+    if phases.awaits_replicas(&phase.name).is_some() {
+        let message = format!("phase `{}` begins when the replicas have ended, so that this never ends it", phase.name);
+        let hint = "let it end with a line, a mark, when it has settled, or with the program";
+        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+    }
+}
+
+/// Nothing but its `read` tells which lines are those of a phase that marks or calls bound, so that no other phase has the
+/// same. `node` is that of the last of the phases.
+pub(crate) fn reads_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let (Some(place), Some((last, earlier))) = (node.get("read"), phases.sound.split_last()) else { return };
+    let Some(own) = observed(last) else { return };
+    let same = |other: &ObserveSpec| other.read == own.read && (other.is_marked() || own.is_marked());
+    let Some(other) = earlier.iter().find(|phase| observed(phase).is_some_and(same)) else { return };
+    let message = format!(
+        "phases `{}` and `{}` read the same lines, and nothing tells in which of them a line is written: marks and calls \
+         come by another way than lines",
+        other.name, last.name
+    );
+    let hint = "give each a pattern that matches its own lines only";
+    problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+}
+
+/// While `at_end` of a phase suspends the program no other phase is under way, as far as that is known: one that ends with
+/// the program and has begun by then would have the suspension inside it. `node` is that of the last of the phases.
+pub(crate) fn suspends_alone(node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let Some((last, earlier)) = phases.sound.split_last() else { return };
+    for other in earlier {
+        for (one, two) in [(last, other), (other, last)] {
+            let (Some(suspends), Some(open)) = (observed(one), observed(two)) else { continue };
+            if suspends.at_end.is_none() || open.end.is_some() || !phases.has_begun(open, suspends) {
+                continue;
+            }
+            let place = node.entry("at_end").map(|at_end| &at_end.key_span).filter(|_| one.name == last.name);
+            let place = place.or(node.get("name").map(|name| &name.span)).unwrap_or(&node.span);
+            let (by, open) = (&one.name, &two.name);
+            let message = format!(
+                "`at_end` of phase `{by}` suspends the program while phase `{open}` is under way, which would have no figures"
+            );
+            let hint = format!("let `{open}` end before, or measure the two in experiments of their own");
+            problems.add(Problem::new(place.clone(), message).hint(hint));
+        }
+    }
+}
+
+/// Replicas start with a phase that the variant has, and that does not wait for them. `node` is the program's.
+pub(crate) fn starts_with_a_phase(program: &ProgramSpec, node: &Node, phases: &Phases, problems: &mut Problems<'_>) {
+    let Some(replicas) = &program.replicas else { return };
+    let (name, phase) = (&program.name, &replicas.phase);
+    let place = node.get("replicas").and_then(|node| node.get("phase")).unwrap_or(node);
+    let fault = |message: String| Problem::new(place.span.clone(), message);
+    if phases.has(phase) == Some(false) {
+        let message = format!("program `{name}` has no phase `{phase}` with which replicas could start");
+        problems.add(via(place, fault(message).maybe_hint(phases.hint(phase))));
+    }
+    if let Some(awaits) = phases.awaits_replicas(phase) {
+        let how = match awaits == phase {
+            true => "which begins only when they have ended".to_owned(),
+            false => format!("which comes after `{awaits}`, and that waits until they have ended"),
+        };
+        let hint = "let them start with an earlier phase, or that phase begin with a line, a mark or a call";
+        problems.add(via(place, fault(format!("replicas would start with phase `{phase}`, {how}")).hint(hint)));
+    }
+}

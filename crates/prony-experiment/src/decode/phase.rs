@@ -1,0 +1,124 @@
+//! `[[phase]]` of one variant.
+
+use std::ops::Range;
+
+use super::View;
+use super::ops::{mix, ops, scan};
+use super::view::time;
+use crate::grammar;
+use crate::node::Node;
+use crate::problem::{Problem, Problems};
+use crate::validate::via;
+use prony_model::spec::{Action, PhaseSpec, SettleSpec, Sign, Signs};
+use prony_model::units::Nanos;
+
+/// A phase with the places that later checks point at.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) spec: PhaseSpec,
+    /// Where the action's key is written.
+    pub(crate) action: Range<usize>,
+    /// Where `transaction` is written, where it is.
+    pub(crate) transaction: Option<Range<usize>>,
+    /// Where `threads` is written, where it is.
+    pub(crate) threads: Option<Range<usize>>,
+}
+
+/// The name, with what is wrong with it.
+pub(crate) fn name(node: &Node, problems: &mut Problems<'_>) -> Option<String> {
+    let place = node.get("name")?;
+    let name = super::view::unescaped(place)?;
+    let plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    if !plain || name.trim() != name || name.is_empty() {
+        let problem = Problem::new(place.span.clone(), format!("`{name}` is no name for a phase"));
+        problems.add(via(place, problem.hint("letters, digits, `-`, `_` and spaces between them make a name")));
+    }
+    Some(name)
+}
+
+/// A phase that has passed the walk; `phase_limit` is the limit of every phase.
+pub(crate) fn phase(node: &Node, phase_limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<Placed> {
+    let view = View::new(Some(node), &grammar::PHASE);
+    let name = name(node, problems)?;
+    let actions = grammar::PHASE.actions();
+    let entry = actions.iter().find_map(|action| node.entry(action))?;
+    let limit = view.time("limit").or(phase_limit);
+    let spec = PhaseSpec {
+        name,
+        timed: view.flag("timed").unwrap_or(true),
+        action: action(&entry.key, &entry.node, limit, problems)?,
+        limit,
+    };
+    let inner = |key: &str| entry.node.get(key).map(|node| node.span.clone());
+    Some(Placed { spec, action: entry.key_span.clone(), transaction: inner("transaction"), threads: inner("threads") })
+}
+
+fn action(key: &str, node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> Option<Action> {
+    let plain = |problems: &mut Problems<'_>| ops(key, node, &grammar::OPS, problems);
+    Some(match key {
+        "put" => Action::Put(plain(problems)?),
+        "get" => Action::Get(plain(problems)?),
+        "update" => Action::Update(plain(problems)?),
+        "delete" => Action::Delete(plain(problems)?),
+        "compute" => Action::Compute(plain(problems)?),
+        "scan" => Action::Scan(scan(node, problems)?),
+        "mix" => Action::Mix(mix(node, problems)?),
+        "commit" => Action::Commit,
+        "persist" => Action::Persist,
+        "close" => Action::Close,
+        "reopen" => Action::Reopen,
+        "evict" => Action::Evict,
+        "settle" => Action::Settle(settle(node, limit, problems)),
+        "verify" => Action::Verify,
+        "pause" => Action::Pause(time(node)?),
+        _ => return None,
+    })
+}
+
+/// When a tree counts as quiet, within the `limit` of its phase.
+pub(super) fn settle(node: &Node, limit: Option<Nanos>, problems: &mut Problems<'_>) -> SettleSpec {
+    let view = View::new(Some(node), &grammar::SETTLE);
+    let default = SettleSpec::default();
+    let spec = SettleSpec {
+        quiet: view.time("quiet").unwrap_or(default.quiet),
+        within: view.time("within").unwrap_or(default.within),
+        cpu: view.share("cpu").unwrap_or(default.cpu),
+        bytes: view.bytes("bytes").unwrap_or(default.bytes),
+        of: view.get("of").map_or(default.of, signs),
+        beside: view.get("beside").map_or(default.beside, signs),
+    };
+    if let (Some(of), true) = (node.get("of"), spec.of == Signs::default()) {
+        let problem = Problem::new(of.span.clone(), "`of` names no sign, so that there is no `settle.time`");
+        problems.add(via(of, problem.hint("name at least one of `cpu`, `written`, `disk`, `dirty`")));
+    }
+    can_settle(node, &spec, limit, problems);
+    spec
+}
+
+fn signs(node: &Node) -> Signs {
+    let named = |node: &Node| Sign::ALL.into_iter().find(|sign| node.text() == Some(sign.name()));
+    node.list().unwrap_or_default().iter().filter_map(named).collect()
+}
+
+/// The quiet fits into the time that there is for it, and that into the phase's limit: a phase at its limit has timed out,
+/// where it should be told that it did not settle.
+fn can_settle(node: &Node, spec: &SettleSpec, limit: Option<Nanos>, problems: &mut Problems<'_>) {
+    let SettleSpec { quiet, within, .. } = *spec;
+    let place = |key: &str| node.get(key).unwrap_or(node);
+    let mut fault = |place: &Node, message: String, hint: &str| {
+        problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
+    };
+    let within_is = match node.get("within") {
+        Some(_) => format!("`within`, {within}"),
+        None => format!("`within`, which is {within} where nothing is said"),
+    };
+    if quiet >= within {
+        let message = format!("`quiet`, {quiet}, has no room in {within_is}");
+        fault(node.get("quiet").unwrap_or(place("within")), message, "write a `within` that is longer than `quiet`");
+    }
+    if let Some(limit) = limit.filter(|limit| within > *limit) {
+        let message =
+            format!("{within_is}, is beyond the limit of the phase, {limit}, at which the trial has timed out");
+        fault(place("within"), message, "write a shorter `within`, or give the phase a longer `limit`");
+    }
+}

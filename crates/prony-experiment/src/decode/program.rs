@@ -1,0 +1,392 @@
+//! `[program.NAME]` and its phases, of one variant.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use super::View;
+use super::phase::{name, settle};
+use super::trigger::{Frame, call, pattern, trigger};
+use super::view::{unescaped, whole};
+use crate::grammar;
+use crate::node::{Node, Value};
+use crate::problem::{Problem, Problems};
+use crate::shape::TableShape;
+use crate::validate::via;
+use prony_model::program::{
+    AtEndSpec, Change, CommandLine, CopyOf, DIGEST_GROUP, DIR, INSTANCE, InputSpec, Manager, ObserveSpec, OutputTo,
+    OutwardLinks, ProgramSpec, ReplicasSpec, Runtime, TMP, Trigger, WHOLE, Weak, group_meaning, package,
+};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_model::units::Nanos;
+
+/// A program that has passed the walk. `file` is the experiment's, from which relative paths start; `changes` come on
+/// top of its own.
+pub(crate) fn program(
+    name: &str,
+    node: &Node,
+    changes: Option<&Node>,
+    file: &str,
+    problems: &mut Problems<'_>,
+) -> Option<ProgramSpec> {
+    let view = View::new(Some(node), &grammar::PROGRAM);
+    let copy = match view.plain("copy") {
+        Some("trial") => CopyOf::Trial,
+        Some("none") => CopyOf::None,
+        _ => CopyOf::Variant,
+    };
+    let place = Place { file };
+    let mut spec = ProgramSpec {
+        name: name.to_owned(),
+        command: command(view.get("command")?, view.get("shell"), problems)?,
+        directory: view.text("directory").map(|path| place.resolve(&path)),
+        copy,
+        links: match view.plain("links") {
+            Some("copy") => OutwardLinks::Copy,
+            Some("keep") => OutwardLinks::Keep,
+            _ => OutwardLinks::Refuse,
+        },
+        store: store(&view, problems),
+        env: view.get("env").map(env).unwrap_or_default(),
+        inherit: texts(view.get("inherit")),
+        input: view.get("input").map_or(Some(InputSpec::Null), |node| place.input(node))?,
+        output: if view.plain("output") == Some("null") { OutputTo::Null } else { OutputTo::Capture },
+        pty: view.flag("pty").unwrap_or(false),
+        runtime: view.plain("runtime").and_then(Runtime::named),
+        success: success(view.get("success")),
+        build: view.get("build").and_then(line),
+        prepare: view.get("prepare").and_then(line),
+        cleanup: view.get("cleanup").and_then(line),
+        warmup: view.whole("warmup").map_or(0, |n| n as u32),
+        changes: Vec::new(),
+        replicas: view.get("replicas").and_then(|node| replicas(node, view.get("shell"), problems)),
+    };
+    no_nul(node, problems);
+    changes.into_iter().for_each(|node| no_nul(node, problems));
+    for node in view.get("change").into_iter().chain(changes).flat_map(items) {
+        place.change(node, &mut spec, problems);
+    }
+    // It makes the copy that the others change.
+    spec.changes.sort_by_key(|change| !matches!(change, Change::Revision { .. }));
+    if let [Change::Revision { of: first }, Change::Revision { of: second }, ..] = spec.changes.as_slice() {
+        let message = format!("program `{name}` cannot be at `{first}` and at `{second}`");
+        problems.add(Problem::new(node.span.clone(), message).hint("name one `revision` in each variant"));
+    }
+    names_of_variables(view.span(), spec.env.keys().chain(&spec.inherit), problems);
+    let copied = spec.directory.is_some() && spec.copy != CopyOf::None;
+    if !spec.changes.is_empty() && !copied {
+        let problem = Problem::new(node.span.clone(), format!("program `{name}` has no copy that could be changed"));
+        problems.add(problem.hint("name its `directory`, and leave `copy = \"none\"` out"));
+    }
+    let writes =
+        [("change", !spec.changes.is_empty()), ("build", spec.build.is_some()), ("prepare", spec.prepare.is_some())];
+    if let (OutwardLinks::Keep, Some((step, _))) = (spec.links, writes.iter().find(|(_, is_there)| *is_there)) {
+        let message = format!("`{step}` would change, through a link that is kept, what is not in the copy");
+        let problem = Problem::new(view.key_span("links"), message);
+        problems.add(problem.hint(format!("write `links = \"copy\"`, or leave `{step}` out")));
+    }
+    if spec.output == OutputTo::Null && spec.pty {
+        let problem = Problem::new(view.key_span("pty"), "output that is thrown away needs no terminal");
+        problems.add(problem.hint("take `pty` or `output` out"));
+    }
+    Some(spec)
+}
+
+/// Where its data lie, as it is written: only a trial knows the directory it works in.
+fn store(view: &View<'_>, problems: &mut Problems<'_>) -> Option<String> {
+    let path = view.text("store")?;
+    if path.is_empty() {
+        let problem = Problem::new(view.key_span("store"), "`store` names no file and no directory");
+        problems.add(problem.hint("write where the program keeps its data, as `store = \"{dir}/data\"`"));
+    }
+    Some(path)
+}
+
+/// One, or each of a list.
+fn items(node: &Node) -> &[Node] {
+    node.list().unwrap_or(std::slice::from_ref(node))
+}
+
+fn texts(node: Option<&Node>) -> Vec<String> {
+    node.into_iter().flat_map(items).map(word).collect()
+}
+
+/// Exit codes; none for any.
+fn success(node: Option<&Node>) -> Vec<i32> {
+    match node {
+        None => vec![0],
+        Some(node) => node.list().unwrap_or_default().iter().filter_map(whole).map(|n| n as i32).collect(),
+    }
+}
+
+/// A text, or a number or flag as it is written.
+fn word(node: &Node) -> String {
+    unescaped(node).unwrap_or_else(|| node.label())
+}
+
+fn env(node: &Node) -> BTreeMap<String, String> {
+    node.table().unwrap_or_default().iter().map(|entry| (entry.key.clone(), word(&entry.node))).collect()
+}
+
+/// A command beside the program: a text for the shell, or words.
+fn line(node: &Node) -> Option<CommandLine> {
+    match node.list() {
+        Some(_) => Some(CommandLine::Words(texts(Some(node)))).filter(|line| !line.words().is_empty()),
+        None => Some(CommandLine::Shell { shell: "sh".to_owned(), script: unescaped(node)? }),
+    }
+}
+
+fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Option<CommandLine> {
+    let shell = match shell {
+        Some(Node { value: Value::Flag(flag), .. }) => flag.then(|| "sh".to_owned()),
+        Some(node) if node.text().is_none() => {
+            let problem = Problem::new(node.span.clone(), format!("`shell` cannot be `{}`", node.label()));
+            problems.add(problem.hint("`true`, `false`, or the shell's name"));
+            return None;
+        }
+        Some(node) => unescaped(node),
+        None => None,
+    };
+    let mut fault = |message: &str, hint: &str| {
+        problems.add(via(node, Problem::new(node.span.clone(), message).hint(hint)));
+        None
+    };
+    match (node.list(), shell) {
+        (Some(_), Some(_)) => fault("a shell takes one text, not a list of words", "write `command` as one text"),
+        (None, Some(shell)) => Some(CommandLine::Shell { shell, script: unescaped(node)? }),
+        (Some(_), None) if texts(Some(node)).first().is_none_or(String::is_empty) => {
+            fault("`command` is empty", "program and arguments: `[\"node\", \"build.js\"]`")
+        }
+        (Some(_), None) => Some(CommandLine::Words(texts(Some(node)))),
+        (None, None) => match shell_words::split(&unescaped(node)?) {
+            Err(_) => fault("`command` ends inside a quote", "close it, or write the command as a list"),
+            Ok(words) if words.is_empty() => fault("`command` is empty", "name a program"),
+            Ok(words) => Some(CommandLine::Words(words)),
+        },
+    }
+}
+
+/// Keys whose texts never become a name, an argument or a variable.
+const DATA_KEYS: [&str; 4] = ["text", "find", "with", "read"];
+
+/// Whether there is a NUL beside those that mark what a trial fills in.
+fn has_nul(text: &str) -> bool {
+    text.contains('\0')
+        && [DIR, TMP, INSTANCE].into_iter().fold(text.to_owned(), |rest, hole| rest.replace(hole, "")).contains('\0')
+}
+
+/// The system takes no argument, variable or path with a NUL in it.
+fn no_nul(node: &Node, problems: &mut Problems<'_>) {
+    match &node.value {
+        Value::Text(text) if has_nul(text) => {
+            let problem = Problem::new(node.span.clone(), "a text of a program cannot contain the character NUL");
+            problems.add(via(node, problem.hint("take `\\u0000` out")));
+        }
+        Value::List(items) => items.iter().for_each(|item| no_nul(item, problems)),
+        Value::Table(entries) => {
+            let given = entries.iter().filter(|entry| !DATA_KEYS.contains(&entry.key.as_str()));
+            given.for_each(|entry| no_nul(&entry.node, problems));
+        }
+        _ => {}
+    }
+}
+
+fn names_of_variables<'n>(place: Range<usize>, names: impl Iterator<Item = &'n String>, problems: &mut Problems<'_>) {
+    for name in names {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            problems.add(Problem::new(place.clone(), format!("`{name}` is no name for a variable")));
+        }
+        if name.starts_with("PRONY_") || name == "TMPDIR" {
+            let problem = Problem::new(place.clone(), format!("the variable `{name}` is set by prony"));
+            problems.add(problem.hint("choose another name"));
+        }
+    }
+}
+
+/// Further copies of the program; `None` where there are to be 0 of them. `shell` is the program's.
+fn replicas(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Option<ReplicasSpec> {
+    let view = View::new(Some(node), &grammar::REPLICAS);
+    if let Some(node) = view.get("read") {
+        reading_pattern(node, problems);
+    }
+    let spec = ReplicasSpec {
+        count: view.whole("count")? as u32,
+        phase: view.text("phase")?,
+        env: view.get("env").map(env).unwrap_or_default(),
+        command: view.get("command").and_then(|node| command(node, shell, problems)),
+        read: view.plain("read").map(str::to_owned),
+    };
+    names_of_variables(view.key_span("env"), spec.env.keys(), problems);
+    (spec.count > 0).then_some(spec)
+}
+
+/// Where relative paths start.
+struct Place<'f> {
+    file: &'f str,
+}
+
+impl Place<'_> {
+    fn resolve(&self, path: &str) -> String {
+        let folder = Path::new(self.file).parent().unwrap_or(Path::new(""));
+        folder.join(path).to_string_lossy().into_owned()
+    }
+
+    fn input(&self, node: &Node) -> Option<InputSpec> {
+        match node.table() {
+            None => Some(InputSpec::File(self.resolve(&unescaped(node)?))),
+            Some(_) => {
+                let view = View::new(Some(node), &grammar::INPUT);
+                let file = view.text("file").map(|path| InputSpec::File(self.resolve(&path)));
+                file.or_else(|| view.text("text").map(InputSpec::Text))
+            }
+        }
+    }
+
+    fn change(&self, node: &Node, spec: &mut ProgramSpec, problems: &mut Problems<'_>) {
+        let view = View::new(Some(node), &grammar::CHANGE);
+        spec.env.extend(view.get("env").map(env).unwrap_or_default());
+        spec.changes.extend(view.text("revision").map(|of| Change::Revision { of }));
+        let manager = [Manager::Npm, Manager::Pip].into_iter().find(|one| view.plain("manager") == Some(one.name()));
+        for node in view.get("dependency").into_iter().flat_map(items) {
+            let Some(text) = unescaped(node) else { continue };
+            match package(&text) {
+                Some((name, version)) => {
+                    let (name, version) = (name.to_owned(), version.to_owned());
+                    spec.changes.push(Change::Dependency { name, version, manager });
+                }
+                None => {
+                    let problem = Problem::new(node.span.clone(), format!("`{text}` names no package and version"));
+                    problems.add(via(node, problem.hint("write `name@version`")));
+                }
+            }
+        }
+        for node in view.get("replace").into_iter().flat_map(items) {
+            let view = View::new(Some(node), &grammar::REPLACE);
+            let (Some(file), Some(find), Some(with)) = (view.text("file"), view.plain("find"), view.plain("with"))
+            else {
+                continue;
+            };
+            let count = view.whole("count").unwrap_or(1);
+            spec.changes.push(Change::Replace { file, find: find.to_owned(), with: with.to_owned(), count });
+        }
+        let patches = texts(view.get("patch"));
+        spec.changes.extend(patches.iter().map(|file| Change::Patch { file: self.resolve(file) }));
+    }
+}
+
+/// Whether a phase as written says how a program shows it.
+pub(crate) fn is_observed(node: &Node) -> bool {
+    let any = |keys: &[&str]| keys.iter().any(|key| node.entry(key).is_some());
+    any(&grammar::OBSERVED_KEYS) || !any(&grammar::PHASE.actions())
+}
+
+/// The phase of a program without phases of its own.
+pub(crate) fn whole_program(limit: Option<Nanos>) -> PhaseSpec {
+    PhaseSpec { name: WHOLE.to_owned(), timed: true, action: Action::Observe(ObserveSpec::WHOLE), limit }
+}
+
+/// An observed phase that has passed the walk.
+pub(crate) fn phase(node: &Node, frame: &Frame, problems: &mut Problems<'_>) -> Option<PhaseSpec> {
+    let view = View::new(Some(node), &grammar::PROGRAM_PHASE);
+    let name = name(node, problems)?;
+    one_way(node, problems);
+    let frame = &Frame { limit: view.time("limit").or(frame.limit), ..*frame };
+    let edge = |key: &str, shape: &'static TableShape, problems: &mut Problems<'_>| {
+        view.get(key).and_then(|node| trigger(node, shape, frame, problems))
+    };
+    let (begin, end) = (edge("begin", &grammar::BEGIN, problems), edge("end", &grammar::END, problems));
+    let told = ["begin", "end", "mark", "read", "call"].iter().any(|key| node.entry(key).is_some());
+    let mark = view.text("mark").or_else(|| (!told).then(|| name.clone())).map(Trigger::Mark);
+    let both = view.text("call").map(Trigger::Call).or(mark);
+    if let Some(node) = view.get("call") {
+        call(node, frame.runtime, problems);
+    }
+    let read = view.plain("read").map(str::to_owned);
+    if let Some(node) = view.get("read") {
+        reading_pattern(node, problems);
+    }
+    let stop = view.plain("then") == Some("stop");
+    let observe = ObserveSpec {
+        begin: begin.or_else(|| both.clone()),
+        end: end.or(both),
+        read,
+        stop,
+        at_end: view.get("at_end").map(|node| at_end(node, stop, problems)),
+    };
+    if observe.stop && observe.end.is_none() {
+        let problem =
+            Problem::new(view.key_span("then"), "the phase ends with the program, so there is nothing to stop");
+        problems.add(problem.hint("give it an `end`, or take `then` out"));
+    }
+    Some(PhaseSpec {
+        name,
+        timed: view.flag("timed").unwrap_or(true),
+        action: Action::Observe(observe),
+        limit: frame.limit,
+    })
+}
+
+/// A phase is told by one means only.
+fn one_way(node: &Node, problems: &mut Problems<'_>) {
+    let edge = node.entry("begin").or(node.entry("end"));
+    if let (Some(mark), true) = (node.entry("mark"), edge.is_some()) {
+        let problem = Problem::new(mark.key_span.clone(), "`mark` stands for begin and end, one of which is there too");
+        problems.add(problem.hint("write `begin = { mark = \"NAME\" }`"));
+    }
+    let other = edge.or(node.entry("mark"));
+    if let (Some(call), Some(other)) = (node.entry("call"), other) {
+        let message = format!("`call` is begin and end of the phase, and `{}` is there too", other.key);
+        let hint = "write `begin = { call = \"...\" }` and an `end`, or make two phases of them";
+        problems.add(Problem::new(call.key_span.clone(), message).hint(hint));
+    }
+    let line = node.get("begin").and_then(|begin| begin.entry("line"));
+    let mark = node.get("end").and_then(|end| end.entry("mark"));
+    if let (Some(_), Some(mark)) = (line, mark) {
+        let message =
+            "the phase begins with a line and ends with a mark, whose order is not known: they come by two ways";
+        let hint = "begin it with a mark too, `begin = { mark = \"NAME\" }`, or end it with a line";
+        problems.add(via(&mark.node, Problem::new(mark.key_span.clone(), message).hint(hint)));
+    }
+    let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
+    if let (Some(at_end), None) = (node.entry("at_end"), called) {
+        let problem = Problem::new(at_end.key_span.clone(), "`at_end` holds the program at the end of a `call`");
+        problems.add(problem.hint("name the function, as `call = \"FILE#EXPORT\"`, or take `at_end` out"));
+    }
+}
+
+fn at_end(node: &Node, stop: bool, problems: &mut Problems<'_>) -> AtEndSpec {
+    let view = View::new(Some(node), &grammar::AT_END);
+    if view.get("wait").is_some() && view.get("settle").is_some() {
+        let problem = Problem::new(view.key_span("wait"), "`wait` and `settle` are two ways to wait");
+        problems.add(via(node, problem.hint("take one of them out")));
+    }
+    let (collect, wait) = (view.flag("collect").unwrap_or(false), view.time("wait"));
+    let weak = match view.plain("weak") {
+        Some("clear") => Weak::Clear,
+        Some("turn") => Weak::Turn,
+        // A program that does not go on sees no reference that was cleared.
+        _ if stop => Weak::Clear,
+        _ => Weak::Turn,
+    };
+    if view.get("weak").is_some() && !collect {
+        let problem = Problem::new(view.key_span("weak"), "`weak` says what a collection does, and none is forced");
+        problems.add(via(node, problem.hint("add `collect = true`, or take `weak` out")));
+    }
+    // The time in which a program is held is in no limit of a phase.
+    AtEndSpec { collect, weak, wait, settle: view.get("settle").map(|node| settle(node, None, problems)) }
+}
+
+fn reading_pattern(node: &Node, problems: &mut Problems<'_>) {
+    let Some(regex) = pattern(node, problems) else { return };
+    let groups: Vec<&str> = regex.capture_names().flatten().collect();
+    if groups.is_empty() {
+        let problem = Problem::new(node.span.clone(), "the pattern has no named group, so nothing is read");
+        problems.add(problem.hint("name what is read by a metric: `(?<time>[0-9.]+)s`"));
+    }
+    for group in groups.into_iter().filter(|group| *group != DIGEST_GROUP && group_meaning(group).is_none()) {
+        let problem = Problem::new(node.span.clone(), format!("the group `{group}` names no metric"));
+        problems.add(problem.hint(
+            "a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`",
+        ));
+    }
+}

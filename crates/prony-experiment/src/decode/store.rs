@@ -1,0 +1,148 @@
+//! `[store]` and `[limits]` of one variant.
+
+use std::collections::BTreeMap;
+
+use super::View;
+use super::view::{bytes, time, unescaped};
+use crate::grammar;
+use crate::node::{Entry, Node, Value};
+use crate::problem::{Problem, Problems, known_hint, quoted};
+use crate::validate::via;
+use prony_model::catalog::{EngineCatalog, EngineFacts};
+use prony_model::spec::{Durability, Limits, OptionValue, StoreSpec};
+use prony_model::units::Bytes;
+
+/// Takes the keys of `use = { ... }` into the table `[owner]` beside it.
+pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) -> Node {
+    let (Some(level), Some(entries)) = (store.entry("use"), store.table()) else { return store.clone() };
+    let Some(brought) = level.node.table() else {
+        let message = format!("`use` cannot be {}", level.node.kind());
+        let problem = Problem::new(level.node.span.clone(), message);
+        problems.add(via(
+            &level.node,
+            problem.hint(format!("it takes a table with the keys of `[{owner}]`, such as a factor's level")),
+        ));
+        return without_use(store, entries);
+    };
+    let mut merged = without_use(store, entries);
+    let Value::Table(own) = &mut merged.value else { return merged };
+    for entry in brought {
+        match own.iter().find(|other| other.key == entry.key) {
+            None => own.push(entry.clone()),
+            Some(other) => {
+                let message = format!("`{}` stands here and in what `use` brings", entry.key);
+                let problem = Problem::new(other.key_span.clone(), message);
+                problems.add(problem.label(entry.key_span.clone(), "brought"));
+            }
+        }
+    }
+    merged
+}
+
+fn without_use(store: &Node, entries: &[Entry]) -> Node {
+    let rest = entries.iter().filter(|entry| entry.key != "use").cloned().collect();
+    Node { value: Value::Table(rest), ..store.clone() }
+}
+
+/// The store, and what its engine can do; everything that the engine does not take is a problem.
+pub(crate) fn store(
+    node: &Node,
+    engines: &dyn EngineCatalog,
+    problems: &mut Problems<'_>,
+) -> Option<(StoreSpec, EngineFacts)> {
+    let view = View::new(Some(node), &grammar::STORE);
+    let Some(engine_node) = view.get("engine") else {
+        problems.add(via(
+            node,
+            Problem::new(node.span.clone(), "`store` needs the key `engine`").hint("the driver's name"),
+        ));
+        return None;
+    };
+    let engine = unescaped(engine_node)?;
+    let Some(facts) = engines.facts(&engine) else {
+        problems.add(via(engine_node, unknown_engine(engine_node, &engine, engines)));
+        return None;
+    };
+    let durability = view.plain("durability").and_then(|name| Durability::ALL.into_iter().find(|d| d.name() == name));
+    let options = view.get("options").and_then(Node::table).unwrap_or_default();
+    let options: BTreeMap<String, OptionValue> =
+        options.iter().filter_map(|entry| Some((entry.key.clone(), option(&entry.node)?))).collect();
+    let spec = StoreSpec { engine, durability, options };
+    match durability.filter(|class| !facts.classes.contains(class)) {
+        Some(class) => problems.add(not_offered(&view, &spec.engine, class, &facts)),
+        None => settings(&view, node, &spec, engines, problems),
+    }
+    Some((spec, facts))
+}
+
+fn unknown_engine(node: &Node, engine: &str, engines: &dyn EngineCatalog) -> Problem {
+    if let Some((_, feature)) = engines.absent().into_iter().find(|(name, _)| name == engine) {
+        let problem = Problem::new(node.span.clone(), format!("engine `{engine}` is not in this build"));
+        return problem.hint(format!("build with `--features {feature}`"));
+    }
+    let names = engines.engines();
+    let hint = known_hint(engine, names.iter().map(String::as_str));
+    Problem::new(node.span.clone(), format!("unknown engine `{engine}`")).maybe_hint(hint)
+}
+
+fn not_offered(view: &View<'_>, engine: &str, class: Durability, facts: &EngineFacts) -> Problem {
+    let offered: Vec<&str> = facts.classes.iter().map(|class| class.name()).collect();
+    let message = format!("`{engine}` does not offer durability `{}`; it offers {}", class.name(), quoted(&offered));
+    let node = view.get("durability");
+    let problem = Problem::new(node.map_or_else(|| view.span(), |node| node.span.clone()), message)
+        .hint("ask for a class it offers, or leave the variant out with `[design] skip`");
+    node.map_or(problem.clone(), |node| via(node, problem))
+}
+
+fn settings(view: &View<'_>, node: &Node, spec: &StoreSpec, engines: &dyn EngineCatalog, problems: &mut Problems<'_>) {
+    for fault in engines.check(spec) {
+        let options = view.get("options");
+        let entry = fault.option.as_ref().and_then(|name| options?.entry(name));
+        let place = entry.map(|entry| entry.key_span.start..entry.node.span.end);
+        let place = place.or_else(|| Some(view.get("durability")?.span.clone()));
+        let span = place.or_else(|| Some(view.get("engine")?.span.clone())).unwrap_or_else(|| node.span.clone());
+        let owner = entry.map_or(node, |entry| &entry.node);
+        problems.add(via(owner, Problem::new(span, fault.message).maybe_hint(fault.hint)));
+    }
+}
+
+fn option(node: &Node) -> Option<OptionValue> {
+    match node.value {
+        Value::Flag(flag) => Some(OptionValue::Bool(flag)),
+        Value::Whole(n) => Some(OptionValue::Int(n)),
+        Value::Number(x) => Some(OptionValue::Float(x)),
+        _ => unescaped(node).map(OptionValue::Text),
+    }
+}
+
+/// No process of its own starts in less: measured with the least program there is, `true`.
+pub(crate) const LEAST_OF_A_PROGRAM: Bytes = Bytes::from_bytes(256_000);
+
+/// No process that hosts a store starts in less.
+pub(crate) const LEAST_OF_A_STORE: Bytes = Bytes::from_bytes(1_000_000);
+
+/// A limit on memory in which nothing can start: no trial would say anything of the subject.
+pub(crate) fn enough_memory(limit: Option<&Node>, least: Bytes, subject: &str, problems: &mut Problems<'_>) {
+    let Some((node, limit)) = limit.and_then(|node| Some((node, bytes(node)?))) else { return };
+    if limit < least {
+        let message = format!("`memory` is {limit}, and no {subject} starts in less than {least}");
+        problems.add(via(
+            node,
+            Problem::new(node.span.clone(), message).hint("write a size with its unit, as `\"64 MB\"`"),
+        ));
+    }
+}
+
+/// `[limits]`.
+pub(crate) fn limits(node: Option<&Node>) -> Limits {
+    let view = View::new(node, &grammar::LIMITS);
+    let of_phase = view.get("time").filter(|time| time.table().is_some());
+    let times = View::new(of_phase, &grammar::TIME_LIMITS);
+    Limits {
+        memory: view.bytes("memory"),
+        cpus: view.number("cpus"),
+        pids: view.whole("pids"),
+        trial: view.get("time").and_then(time).or_else(|| times.time("trial")),
+        phase: times.time("phase"),
+    }
+}

@@ -1,0 +1,88 @@
+//! What begins and ends the phases of a program.
+
+use regex::Regex;
+
+use super::View;
+use super::phase::settle;
+use super::view::unescaped;
+use crate::node::Node;
+use crate::problem::{Problem, Problems};
+use crate::shape::TableShape;
+use crate::validate::via;
+use prony_model::program::{Runtime, Trigger};
+use prony_model::units::Nanos;
+
+/// What the phases of a program stand in.
+#[derive(Clone, Copy)]
+pub(crate) struct Frame {
+    /// The limit of every phase; of the phase at hand where it has one of its own.
+    pub(crate) limit: Option<Nanos>,
+    /// The program's runtime, where the program itself is sound.
+    pub(crate) runtime: Option<Option<Runtime>>,
+    /// Whether the program has replicas, where it is sound.
+    pub(crate) replicas: Option<bool>,
+}
+
+/// An event that has passed the walk along `shape`, which is that of `begin` or of `end`.
+pub(super) fn trigger(
+    node: &Node,
+    shape: &'static TableShape,
+    frame: &Frame,
+    problems: &mut Problems<'_>,
+) -> Option<Trigger> {
+    let view = View::new(Some(node), shape);
+    let of = |key: &str| shape.field(key).and_then(|_| view.get(key));
+    if let Some(line) = of("line") {
+        return pattern(line, problems).map(|_| Trigger::Line(line.text().unwrap_or_default().to_owned()));
+    }
+    if let Some(function) = of("call") {
+        call(function, frame.runtime, problems);
+        return unescaped(function).map(Trigger::Invocation);
+    }
+    if let Some(phase) = of("after") {
+        return unescaped(phase).map(Trigger::After);
+    }
+    if of("replicas").is_some() {
+        if frame.replicas == Some(false) {
+            let problem = Problem::new(view.key_span("replicas"), "the program has no replicas that could end");
+            let hint = "add `replicas` to the program; where their `count` is 0, leave the phase out by its `when`";
+            problems.add(via(node, problem.hint(hint)));
+        }
+        return Some(Trigger::Replicas);
+    }
+    match of("settle") {
+        Some(node) => Some(Trigger::Settle(settle(node, frame.limit, problems))),
+        None => of("mark").and_then(unescaped).map(Trigger::Mark),
+    }
+}
+
+/// A function is timed by the probe of its runtime.
+pub(super) fn call(node: &Node, runtime: Option<Option<Runtime>>, problems: &mut Problems<'_>) {
+    let (Some(text), Some(runtime)) = (unescaped(node), runtime) else { return };
+    let fault = |message: String, hint: &str| via(node, Problem::new(node.span.clone(), message).hint(hint));
+    let Some(runtime) = runtime else {
+        let message = format!("the function `{text}` cannot be timed: the program names no `runtime`");
+        problems.add(fault(message, "add `runtime = \"node\"` or `runtime = \"python\"` to the program"));
+        return;
+    };
+    if !runtime.is_call(&text) {
+        let message = format!("`{text}` names no function of the runtime `{}`", runtime.name());
+        let (_, form) = runtime.call_form();
+        problems.add(fault(message, &format!("write `{form}`; names may be nested by full stops")));
+    }
+}
+
+pub(super) fn pattern(node: &Node, problems: &mut Problems<'_>) -> Option<Regex> {
+    match Regex::new(node.text()?) {
+        Ok(regex) => Some(regex),
+        Err(error) => {
+            // The last line of the message says what is wrong; those before it draw the pattern.
+            let text = error.to_string();
+            let what = text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned();
+            let problem = Problem::new(node.span.clone(), format!("this is no pattern: {what}"));
+            problems
+                .add(via(node, problem.hint("`\\` takes a character literally; '...' quotes keep it as it stands")));
+            None
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Reads keys of a table by their declaration, so that decoder and declaration cannot drift apart.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::node::{Node, Value};
+use crate::placeholder::{Part, split};
+use crate::shape::TableShape;
+use prony_model::units::{
+    Bytes, Fraction, Nanos, PerSecond, QuantityError, parse_bytes, parse_fraction, parse_rate, parse_time,
+};
+
+/// A table whose keys are declared.
+#[derive(Clone, Copy)]
+pub(crate) struct View<'n> {
+    node: Option<&'n Node>,
+    shape: &'static TableShape,
+}
+
+impl<'n> View<'n> {
+    /// A table; `None` reads as one without keys.
+    pub(crate) fn new(node: Option<&'n Node>, shape: &'static TableShape) -> Self {
+        Self { node, shape }
+    }
+
+    /// The value of a declared key.
+    pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
+        debug_assert!(self.shape.field(key).is_some(), "`{key}` is declared in `{}`", self.shape.name);
+        self.node?.get(key)
+    }
+
+    /// Where the key, or else the table, is written.
+    pub(crate) fn key_span(&self, key: &str) -> Range<usize> {
+        let entry = self.node.and_then(|node| node.entry(key));
+        entry.map_or_else(|| self.span(), |entry| entry.key_span.clone())
+    }
+
+    /// Where the table is written.
+    pub(crate) fn span(&self) -> Range<usize> {
+        self.node.map_or(0..0, |node| node.span.clone())
+    }
+
+    pub(crate) fn whole(&self, key: &str) -> Option<u64> {
+        self.get(key).and_then(whole)
+    }
+
+    pub(crate) fn flag(&self, key: &str) -> Option<bool> {
+        match self.get(key)?.value {
+            Value::Flag(flag) => Some(flag),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
+        self.get(key)?.number()
+    }
+
+    /// A text as it stands.
+    pub(crate) fn plain(&self, key: &str) -> Option<&'n str> {
+        self.get(key)?.text()
+    }
+
+    /// A text, escapes of braces taken back.
+    pub(crate) fn text(&self, key: &str) -> Option<String> {
+        self.get(key).and_then(unescaped)
+    }
+
+    pub(crate) fn time(&self, key: &str) -> Option<Nanos> {
+        self.get(key).and_then(time)
+    }
+
+    pub(crate) fn bytes(&self, key: &str) -> Option<Bytes> {
+        self.get(key).and_then(bytes)
+    }
+
+    pub(crate) fn share(&self, key: &str) -> Option<Fraction> {
+        self.get(key).and_then(|node| quantity(node, parse_fraction))
+    }
+
+    pub(crate) fn rate(&self, key: &str) -> Option<PerSecond> {
+        self.get(key).and_then(rate)
+    }
+}
+
+pub(crate) fn whole(node: &Node) -> Option<u64> {
+    match node.value {
+        Value::Whole(n) => u64::try_from(n).ok(),
+        _ => None,
+    }
+}
+
+pub(crate) fn time(node: &Node) -> Option<Nanos> {
+    quantity(node, parse_time)
+}
+
+pub(crate) fn bytes(node: &Node) -> Option<Bytes> {
+    quantity(node, parse_bytes)
+}
+
+pub(crate) fn rate(node: &Node) -> Option<PerSecond> {
+    quantity(node, parse_rate)
+}
+
+fn quantity<T>(node: &Node, parse: fn(&str) -> Result<T, QuantityError>) -> Option<T> {
+    let text = match &node.value {
+        Value::Text(text) => Cow::Borrowed(text.as_str()),
+        Value::Whole(_) | Value::Number(_) => Cow::Owned(node.label()),
+        _ => return None,
+    };
+    parse(&text).ok()
+}
+
+/// A text with the escapes of braces taken back.
+pub(crate) fn unescaped(node: &Node) -> Option<String> {
+    Some(template(node)?.join("{i}"))
+}
+
+/// The texts before, between and after each `{i}`: always one more than there are numbers.
+pub(crate) fn template(node: &Node) -> Option<Vec<String>> {
+    let mut parts = vec![String::new()];
+    for part in split(node.text()?).ok()? {
+        match (part, parts.last_mut()) {
+            (Part::Text(text), Some(last)) => last.push_str(&text),
+            (Part::Hole(..), _) => parts.push(String::new()),
+            (Part::Text(_), None) => {}
+        }
+    }
+    Some(parts)
+}

@@ -1,0 +1,333 @@
+//! What is compared: factors, variants, blocks, the comparison, the report's tables.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use prony_model::metric::MetricName;
+use prony_model::program::{Care, ProfileOf};
+use prony_model::spec::TrialSpec;
+use prony_model::units::{Fraction, Nanos};
+use prony_stats::Looks;
+
+/// An experiment that can run: everything in it has been checked.
+///
+/// Made by `experiment::check` only; its fields cannot be changed from outside.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    pub(crate) title: String,
+    pub(crate) question: Option<String>,
+    pub(crate) source: String,
+    pub(crate) seed: u64,
+    pub(crate) factors: Vec<Factor>,
+    pub(crate) variants: Vec<Variant>,
+    pub(crate) compare: Compare,
+    pub(crate) observe: Observe,
+    pub(crate) tables: Vec<TableSpec>,
+    /// Its variants were chosen by a search as it went.
+    pub(crate) explores: bool,
+    /// The factor whose levels leave one change out each, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) leave_one_out: Option<String>,
+}
+
+/// The level that `[design] leave_one_out` makes of all changes together.
+pub const ALL: &str = "all";
+
+/// The level that `[design] leave_one_out` makes of no change.
+pub const NONE: &str = "none";
+
+/// How the levels begin that `[design] leave_one_out` makes of all changes but one; the name of that follows.
+pub const WITHOUT: &str = "without ";
+
+impl Experiment {
+    /// The title, or the file's name where it has none.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+    /// What it is to answer, where the file says so.
+    pub fn question(&self) -> Option<&str> {
+        self.question.as_deref()
+    }
+    /// The file's text, byte for byte.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+    /// The seed of everything drawn at random in it.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+    /// What is varied, in the file's order.
+    pub fn factors(&self) -> &[Factor] {
+        &self.factors
+    }
+    /// Every combination that runs.
+    pub fn variants(&self) -> &[Variant] {
+        &self.variants
+    }
+    /// A variant's levels as text: `lmdb, each`.
+    pub fn labels(&self, variant: &Variant) -> String {
+        let levels = self.factors.iter().zip(&variant.levels);
+        let labels: Vec<&str> = levels.filter_map(|(f, level)| Some(f.levels.get(*level)?.label.as_str())).collect();
+        labels.join(", ")
+    }
+
+    /// What is compared with what, and how often it runs.
+    pub fn compare(&self) -> &Compare {
+        &self.compare
+    }
+    /// How trials are observed.
+    pub fn observe(&self) -> &Observe {
+        &self.observe
+    }
+    /// The tables asked for; empty for the derived layout.
+    pub fn tables(&self) -> &[TableSpec] {
+        &self.tables
+    }
+    /// The factor of `[design] leave_one_out`, by index: its levels are all changes, all but one, and none.
+    pub fn leave_one_out(&self) -> Option<usize> {
+        let name = self.leave_one_out.as_ref()?;
+        self.factors.iter().position(|factor| factor.name == *name)
+    }
+    /// Whether a search chose its variants as it went, by their own figures: those are biased, and nothing is compared.
+    pub fn explores(&self) -> bool {
+        self.explores
+    }
+}
+
+/// What is varied.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    /// Its name.
+    pub name: String,
+    /// Its levels, in the file's order.
+    pub levels: Vec<Level>,
+}
+
+impl Factor {
+    /// Whether every level is a number.
+    pub fn is_numeric(&self) -> bool {
+        !self.levels.is_empty() && self.levels.iter().all(|level| level.number.is_some())
+    }
+}
+
+/// One value of a factor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// As shown: the key of a table, or the value's text.
+    pub label: String,
+    /// The value; whole tables for table factors.
+    pub value: Value,
+    /// The value as a number (quantities in bytes or nanoseconds), where it is one.
+    pub number: Option<f64>,
+}
+
+/// One combination of levels.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Variant {
+    /// Index into [`Experiment::variants`].
+    pub id: usize,
+    /// The level of each factor, by index, in the order of [`Experiment::factors`].
+    pub levels: Vec<usize>,
+    /// What it does.
+    pub spec: TrialSpec,
+    /// The stratum: variants of one stratum are compared with that stratum's baseline.
+    pub stratum: usize,
+    /// Whether it is its stratum's baseline, which runs twice a block under two labels.
+    pub baseline: bool,
+    /// How many blocks it runs in.
+    pub blocks: Blocks,
+}
+
+/// How many blocks run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Blocks {
+    /// At least.
+    pub min: u32,
+    /// At most; equal to `min` where the number is fixed. Between, looks decide.
+    pub max: u32,
+}
+
+/// What is compared with what.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Compare {
+    /// Factor name -> label of the level, for the factors that the baseline names; empty for no comparison.
+    pub baseline: BTreeMap<String, String>,
+    /// Factor name -> label of the level, for the factors that the floor names; empty for no floor.
+    pub floor: BTreeMap<String, String>,
+    /// The one metric that gets verdicts; unless told the `time` of the first timed phase that all variants have.
+    pub primary: Option<MetricName>,
+    /// Further metrics declared for verdicts; they count in the family.
+    pub metrics: Vec<MetricName>,
+    /// Differences below this share do not matter.
+    pub margin: Fraction,
+    /// Family-wise error rate.
+    pub alpha: Fraction,
+    /// Blocks, unless a variant says otherwise.
+    pub blocks: Blocks,
+    /// The time that the run has: as many blocks run as it holds, until every comparison is decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Nanos>,
+    /// Run the baseline a second time in each block (A/A).
+    pub twice: bool,
+    /// Operations of a phase that may fail.
+    pub errors: AllowedErrors,
+}
+
+/// How many operations of a phase may fail before the trial has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AllowedErrors {
+    /// So many.
+    Count(u64),
+    /// This share of those offered.
+    Share(Fraction),
+}
+
+impl AllowedErrors {
+    /// Whether so many failed operations of those offered are allowed.
+    pub fn allows(self, errors: u64, offered: u64) -> bool {
+        match self {
+            Self::Count(most) => errors <= most,
+            Self::Share(most) => errors as f64 <= most.get() * offered as f64,
+        }
+    }
+}
+
+impl Default for AllowedErrors {
+    fn default() -> Self {
+        Self::Count(0)
+    }
+}
+
+impl fmt::Display for AllowedErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(0) => f.write_str("none"),
+            Self::Count(most) => write!(f, "{most}"),
+            Self::Share(most) => write!(f, "{} %", (most.get() * 1e8).round() / 1e6),
+        }
+    }
+}
+
+impl Compare {
+    /// The interim analyses of what runs in so many blocks: fixed before the first of them.
+    pub fn looks(&self, blocks: Blocks) -> Looks {
+        match self.budget {
+            Some(_) => Looks::timed(blocks.min, blocks.max),
+            None => Looks::new(blocks.min, blocks.max),
+        }
+    }
+}
+
+/// How trials are observed.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Observe {
+    /// Samples of the process tree per second, 1 to 100.
+    pub hertz: u32,
+    /// Interval of the throughput series.
+    pub throughput: Nanos,
+    /// How much trouble is taken around each trial.
+    pub care: Care,
+    /// What one extra trial of each variant profiles; `None` for no such trials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileOf>,
+    /// Command lines, variables and texts of programs are part of the record.
+    pub record_commands: bool,
+    /// Whether calls such as `fsync` are counted; `None` where the file leaves it to [`Experiment::counts_syncs`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub syncs: Option<bool>,
+}
+
+impl Default for Observe {
+    fn default() -> Self {
+        let throughput = Nanos::from_millis(100);
+        Self { hertz: 10, throughput, care: Care::Full, profile: None, record_commands: true, syncs: None }
+    }
+}
+
+/// A table asked for by `[[report.table]]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TableSpec {
+    /// Above the table.
+    pub title: Option<String>,
+    /// Factor -> labels to keep; empty keeps all.
+    pub select: BTreeMap<String, Vec<String>>,
+    /// Factors whose levels make the rows (joined where several).
+    pub rows: Vec<String>,
+    /// Factors that make one table each.
+    pub tables: Vec<String>,
+    /// Factors whose levels make groups of columns.
+    pub columns_by: Vec<String>,
+    /// The columns of figures, in order.
+    pub columns: Vec<Column>,
+    /// How trials become one figure.
+    pub statistic: Statistic,
+}
+
+/// A column: a heading and its text with figures in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Column {
+    /// The heading.
+    pub title: String,
+    /// Literal text and expressions in turn.
+    pub parts: Vec<CellPart>,
+}
+
+/// A part of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellPart {
+    /// As it stands.
+    Text(String),
+    /// A figure with its format.
+    Figure {
+        /// What is computed.
+        expr: Expr,
+        /// How it is printed; `None` by its unit.
+        format: Option<String>,
+    },
+}
+
+/// Sums and quotients of figures.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expr {
+    /// A figure.
+    Metric(MetricName),
+    /// A constant.
+    Number(f64),
+    /// Left and right, by the operator.
+    Binary(Box<Expr>, Operator, Box<Expr>),
+}
+
+/// An operator of cell expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operator {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+}
+
+/// How trials become one figure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Statistic {
+    /// The median, with the spread beside it where there are several trials.
+    #[default]
+    Median,
+    /// The arithmetic mean.
+    Mean,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+}

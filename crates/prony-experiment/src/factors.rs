@@ -1,0 +1,366 @@
+//! Factors and their levels, as written and as the command line changes them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use super::design::{ALL, Factor, Level, NONE, WITHOUT};
+use super::node::{Entry, Node, Value};
+use super::placeholder::NAMESPACES;
+use super::problem::{Problem, Problems, known_hint};
+use prony_model::catalog::Overrides;
+use prony_model::units::{parse_bytes, parse_time};
+
+/// A factor with its levels.
+#[derive(Clone, Debug)]
+pub(crate) struct FactorDef {
+    pub(crate) name: String,
+    /// Where its name is written.
+    pub(crate) span: Range<usize>,
+    pub(crate) levels: Vec<LevelDef>,
+    /// Whether levels are a table's keys.
+    labelled: bool,
+    /// Where each label stands first, and each number that a label is.
+    index: Index,
+    /// Whether a search lays out its levels, so that `[design]` does not.
+    pub(crate) free: bool,
+}
+
+/// Levels by their labels: a file may have a hundred thousand, and name each again in `skip` or `when`.
+#[derive(Clone, Debug, Default)]
+struct Index {
+    labels: BTreeMap<String, usize>,
+    /// By the number's bits.
+    numbers: BTreeMap<u64, usize>,
+}
+
+impl Index {
+    fn of(levels: &[LevelDef]) -> Self {
+        let mut index = Self::default();
+        for (at, level) in levels.iter().enumerate() {
+            index.labels.entry(level.label.clone()).or_insert(at);
+            plain(&level.label).map(|number| index.numbers.entry(number).or_insert(at));
+        }
+        index
+    }
+}
+
+/// A label as a number, which may be written with underscores.
+fn plain(label: &str) -> Option<u64> {
+    // Zero has two signs, and one place among the levels.
+    label.replace('_', "").parse::<f64>().ok().map(|number| (number + 0.0).to_bits())
+}
+
+/// A level.
+#[derive(Clone, Debug)]
+pub(crate) struct LevelDef {
+    pub(crate) label: String,
+    pub(crate) node: Node,
+    /// Whether the command line leaves it in.
+    pub(crate) selected: bool,
+}
+
+impl FactorDef {
+    /// The index of the level with this label; numbers may be written with underscores.
+    pub(crate) fn level(&self, label: &str) -> Option<usize> {
+        let exact = self.index.labels.get(label).copied();
+        exact.or_else(|| self.index.numbers.get(&plain(label)?).copied())
+    }
+
+    /// After its levels have changed.
+    fn set_levels(&mut self, levels: Vec<LevelDef>) {
+        self.index = Index::of(&levels);
+        self.levels = levels;
+    }
+
+    fn add_level(&mut self, label: String, node: Node) {
+        let at = self.levels.len();
+        plain(&label).map(|number| self.index.numbers.entry(number).or_insert(at));
+        self.index.labels.entry(label.clone()).or_insert(at);
+        self.levels.push(LevelDef { label, node, selected: true });
+    }
+
+    fn public(&self) -> Factor {
+        let level = |level: &LevelDef| Level {
+            label: level.label.clone(),
+            value: level.node.to_json(),
+            number: number(&level.node),
+        };
+        let levels = self.levels.iter().filter(|level| level.selected).map(level).collect();
+        Factor { name: self.name.clone(), levels }
+    }
+}
+
+/// The factors as they stand in the checked experiment: only levels that run.
+pub(crate) fn public(factors: &[FactorDef]) -> Vec<Factor> {
+    factors.iter().map(FactorDef::public).collect()
+}
+
+/// A level's value as a number: quantities in bytes or nanoseconds.
+fn number(node: &Node) -> Option<f64> {
+    let quantity = |text: &str| {
+        let bytes = parse_bytes(text).map(|bytes| bytes.as_bytes() as f64);
+        bytes.or_else(|_| parse_time(text).map(|time| time.as_nanos() as f64)).ok()
+    };
+    node.number().or_else(|| quantity(node.text()?))
+}
+
+/// Reads `[factors]` and applies `--set` and `--only`.
+pub(crate) fn read(root: &Node, overrides: &Overrides, problems: &mut Problems<'_>) -> Vec<FactorDef> {
+    let entries = root.get("factors").and_then(Node::table).unwrap_or_default();
+    let mut factors: Vec<FactorDef> = entries.iter().map(|entry| factor(entry, problems)).collect();
+    factors.iter_mut().for_each(|factor| factor.free = overrides.free.contains(&factor.name));
+    if let Some(wanted) = left_out_node(root) {
+        leave_one_out(&mut factors, wanted, problems);
+    }
+    let (keys, whole): (Vec<_>, Vec<_>) = overrides.set.iter().partition(|(name, _)| name.contains('.'));
+    for (name, levels) in whole {
+        set(&mut factors, name, levels, problems);
+    }
+    for (name, levels) in &overrides.only {
+        only(&mut factors, name, levels, problems);
+    }
+    for (name, values) in keys {
+        set_key(&mut factors, name, values, problems);
+    }
+    factors
+}
+
+fn factor(entry: &Entry, problems: &mut Problems<'_>) -> FactorDef {
+    name_fault(entry).into_iter().for_each(|problem| problems.add(problem));
+    let level = |label: String, node: &Node| LevelDef { label, node: node.clone(), selected: true };
+    let levels: Vec<LevelDef> = match &entry.node.value {
+        Value::List(items) => items.iter().map(|item| level(item.label(), item)).collect(),
+        Value::Table(entries) => entries.iter().map(|one| level(one.key.clone(), &one.node)).collect(),
+        _ => {
+            let message = format!("factor `{}` is {}, not a list of levels", entry.key, entry.node.kind());
+            let hint = format!("write `{} = [{}]`, or a table of labels and values", entry.key, entry.node.inline());
+            problems.add(Problem::new(entry.node.span.clone(), message).hint(hint));
+            vec![level(entry.node.label(), &entry.node)]
+        }
+    };
+    if levels.is_empty() {
+        problems.add(Problem::new(entry.node.span.clone(), format!("factor `{}` has no levels", entry.key)));
+    }
+    let index = Index::of(&levels);
+    for (at, one) in levels.iter().enumerate() {
+        if index.labels.get(&one.label) != Some(&at) {
+            let message = format!("factor `{}` has the level `{}` twice", entry.key, one.label);
+            problems.add(Problem::new(one.node.span.clone(), message));
+        }
+    }
+    let labelled = entry.node.table().is_some();
+    FactorDef { name: entry.key.clone(), span: entry.key_span.clone(), levels, labelled, index, free: false }
+}
+
+/// Where `[design] leave_one_out` names a factor.
+pub(crate) fn left_out_node(root: &Node) -> Option<&Node> {
+    root.get("design")?.get("leave_one_out")
+}
+
+/// The factor of `[design] leave_one_out`, by name.
+pub(crate) fn left_out(root: &Node) -> Option<&str> {
+    left_out_node(root)?.text()
+}
+
+/// Makes levels of all changes together, of all but one each, and of none.
+fn leave_one_out(factors: &mut [FactorDef], wanted: &Node, problems: &mut Problems<'_>) {
+    let name = wanted.text().unwrap_or_default();
+    let known = known_hint(name, factors.iter().map(|factor| factor.name.as_str()));
+    let Some(factor) = factors.iter_mut().find(|factor| factor.name == name) else {
+        return problems.add(Problem::new(wanted.span.clone(), format!("unknown factor `{name}`")).maybe_hint(known));
+    };
+    let changes = factor.levels.iter().all(|level| level.node.table().is_some() || level.node.list().is_some());
+    if factor.levels.len() < 2 || !changes || !factor.labelled {
+        let problem =
+            Problem::new(wanted.span.clone(), format!("factor `{name}` has no changes that could be left out"));
+        return problems.add(problem.hint("give it a table of two changes or more, each under its name"));
+    }
+    let of = |label: String, left_out: Option<usize>| {
+        let kept = factor.levels.iter().enumerate().filter(|(at, _)| Some(*at) != left_out);
+        let all = kept.flat_map(|(_, level)| level.node.list().unwrap_or(std::slice::from_ref(&level.node)));
+        list(label, factor.span.clone(), all.cloned().collect())
+    };
+    let each = factor.levels.iter().enumerate().map(|(at, level)| of(format!("{WITHOUT}{}", level.label), Some(at)));
+    let mut levels = vec![of(ALL.to_owned(), None)];
+    levels.extend(each);
+    levels.push(list(NONE.to_owned(), factor.span.clone(), Vec::new()));
+    factor.set_levels(levels);
+}
+
+fn list(label: String, span: Range<usize>, items: Vec<Node>) -> LevelDef {
+    LevelDef { label, node: Node { span, via: None, value: Value::List(items) }, selected: true }
+}
+
+fn name_fault(entry: &Entry) -> Option<Problem> {
+    let name = entry.key.as_str();
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
+    if NAMESPACES.contains(&name) {
+        let message = format!("no factor can be named `{name}`: placeholders of another kind begin so");
+        return Some(Problem::new(entry.key_span.clone(), message).hint("choose another name"));
+    }
+    (!plain || name.is_empty()).then(|| {
+        let message = format!("`{name}` is no name for a factor");
+        Problem::new(entry.key_span.clone(), message).hint("letters, digits, `-` and `_` make a name")
+    })
+}
+
+fn set(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut Problems<'_>) {
+    let Some(factor) = find(factors, name, "--set", problems) else { return };
+    factor.levels.iter_mut().for_each(|level| level.selected = false);
+    for text in levels {
+        match factor.level(text) {
+            Some(at) => factor.levels[at].selected = true,
+            None if factor.labelled => {
+                let fault = level_fault(factor, text);
+                let problem = Problem::new(factor.span.clone(), format!("--set {name}={text}: {fault}"));
+                problems.add(problem.maybe_hint(level_hint(factor, text)));
+            }
+            None => {
+                let node = Node { span: factor.span.clone(), via: None, value: typed(text) };
+                factor.add_level(node.label(), node);
+            }
+        }
+    }
+}
+
+/// `--set factor.key=a,b`: each level that runs, once with each value of the key; its label says what differs from the
+/// file.
+fn set_key(factors: &mut [FactorDef], path: &str, values: &[String], problems: &mut Problems<'_>) {
+    let (name, key) = path.split_once('.').unwrap_or((path, ""));
+    let Some(factor) = find(factors, name, "--set", problems) else { return };
+    let running: Vec<usize> = (0..factor.levels.len()).filter(|at| factor.levels[*at].selected).collect();
+    for at in running {
+        let level = factor.levels[at].clone();
+        let Some(before) = level.node.get(key) else {
+            let message = format!("--set {path}: level `{}` of `{name}` has no key `{key}`", level.label);
+            let keys = level.node.table().unwrap_or_default().iter().map(|entry| entry.key.as_str());
+            problems.add(Problem::new(level.node.span.clone(), message).maybe_hint(known_hint(key, keys)));
+            continue;
+        };
+        factor.levels[at].selected = false;
+        for text in values {
+            let value = Node { span: before.span.clone(), via: None, value: typed(text) };
+            if value.label() == before.label() {
+                factor.levels[at].selected = true;
+                continue;
+            }
+            let label = format!("{} {key}={}", level.label, value.label());
+            factor.add_level(label, with_key(&level.node, key, &value));
+        }
+    }
+}
+
+/// The table with another value of this key.
+fn with_key(table: &Node, key: &str, value: &Node) -> Node {
+    let entry = |entry: &Entry| {
+        let node = if entry.key == key { value.clone() } else { entry.node.clone() };
+        Entry { node, ..entry.clone() }
+    };
+    let entries = table.table().unwrap_or_default().iter().map(entry).collect();
+    Node { value: Value::Table(entries), ..table.clone() }
+}
+
+fn only(factors: &mut [FactorDef], name: &str, levels: &[String], problems: &mut Problems<'_>) {
+    let Some(factor) = find(factors, name, "--only", problems) else { return };
+    let mut wanted = BTreeSet::new();
+    for text in levels {
+        match factor.level(text) {
+            Some(at) => _ = wanted.insert(at),
+            None => {
+                let fault = level_fault(factor, text);
+                let problem = Problem::new(factor.span.clone(), format!("--only {name}={text}: {fault}"));
+                problems.add(problem.maybe_hint(level_hint(factor, text)));
+            }
+        }
+    }
+    for (at, level) in factor.levels.iter_mut().enumerate() {
+        level.selected &= wanted.contains(&at);
+    }
+}
+
+fn find<'f>(
+    factors: &'f mut [FactorDef],
+    name: &str,
+    option: &str,
+    problems: &mut Problems<'_>,
+) -> Option<&'f mut FactorDef> {
+    match factors.iter().position(|factor| factor.name == name) {
+        Some(at) => Some(&mut factors[at]),
+        None => {
+            let hint = known_hint(name, factors.iter().map(|factor| factor.name.as_str()));
+            problems.add(Problem::new(0..0, format!("{option} {name}: unknown factor `{name}`")).maybe_hint(hint));
+            None
+        }
+    }
+}
+
+/// A level from the command line, typed as TOML would type it.
+fn typed(text: &str) -> Value {
+    let plain = text.replace('_', "");
+    match (text, plain.parse::<i64>(), plain.parse::<f64>()) {
+        ("true", ..) => Value::Flag(true),
+        ("false", ..) => Value::Flag(false),
+        (_, Ok(whole), _) => Value::Whole(whole),
+        (_, _, Ok(number)) if number.is_finite() => Value::Number(number),
+        _ => Value::Text(text.to_owned()),
+    }
+}
+
+/// What is wrong with a label that is no level's.
+pub(crate) fn level_fault(factor: &FactorDef, label: &str) -> String {
+    format!("factor `{}` has no level `{label}`", factor.name)
+}
+
+/// The nearest level, or all of them.
+pub(crate) fn level_hint(factor: &FactorDef, label: &str) -> Option<String> {
+    known_hint(label, factor.levels.iter().map(|level| level.label.as_str()))
+}
+
+/// Names and labels of `factor -> level`.
+pub(crate) fn labels(factors: &[FactorDef], named: &BTreeMap<usize, usize>) -> BTreeMap<String, String> {
+    named.iter().map(|(at, level)| (factors[*at].name.clone(), factors[*at].levels[*level].label.clone())).collect()
+}
+
+/// Resolves a key as a factor; a fault names the nearest one.
+pub(crate) fn by_key<'f>(
+    factors: &'f [FactorDef],
+    entry: &Entry,
+    problems: &mut Problems<'_>,
+) -> Option<(usize, &'f FactorDef)> {
+    let found = factors.iter().enumerate().find(|(_, factor)| factor.name == entry.key);
+    if found.is_none() {
+        let hint = known_hint(&entry.key, factors.iter().map(|factor| factor.name.as_str()));
+        let hint = hint.unwrap_or_else(|| "the file has no `[factors]`".to_owned());
+        problems.add(Problem::new(entry.key_span.clone(), format!("unknown factor `{}`", entry.key)).hint(hint));
+    }
+    found
+}
+
+/// Resolves a value as levels of a factor: one, or a list of them.
+pub(crate) fn levels(factor: &FactorDef, node: &Node, problems: &mut Problems<'_>) -> Vec<usize> {
+    let single = std::slice::from_ref(node);
+    let items = node.list().unwrap_or(single);
+    let mut found = Vec::new();
+    for item in items {
+        match factor.level(&item.label()) {
+            Some(at) => found.push(at),
+            None => {
+                let label = item.label();
+                let problem = Problem::new(item.span.clone(), level_fault(factor, &label));
+                problems.add(problem.maybe_hint(level_hint(factor, &label)));
+            }
+        }
+    }
+    found
+}
+
+/// `factor -> levels` of a table such as `when`, by index.
+pub(crate) fn selection(factors: &[FactorDef], table: &Node, problems: &mut Problems<'_>) -> Vec<(usize, Vec<usize>)> {
+    let mut chosen = Vec::new();
+    for entry in table.table().unwrap_or_default() {
+        if let Some((at, factor)) = by_key(factors, entry, problems) {
+            chosen.push((at, levels(factor, &entry.node, problems)));
+        }
+    }
+    chosen
+}

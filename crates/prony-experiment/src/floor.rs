@@ -1,0 +1,66 @@
+//! The floor: the variant that does the same work without what is measured above it, inside the same levels of every
+//! factor that it does not name.
+
+use std::collections::BTreeMap;
+
+use super::combine::{self, Combination};
+use super::design::Experiment;
+use super::factors::FactorDef;
+use super::node::{Node, RawExperiment};
+use super::problem::{Problem, Problems};
+use prony_model::catalog::Overrides;
+
+impl Experiment {
+    /// The floor of a variant, by index: the levels that `[compare] floor` names, and its own of every other factor. A
+    /// floor's own is itself; `None` where the file names no floor, or none runs at these levels.
+    pub fn floor_of(&self, variant: usize) -> Option<usize> {
+        if self.compare().floor.is_empty() {
+            return None;
+        }
+        let mut levels = self.variants().get(variant)?.levels.clone();
+        for (name, label) in &self.compare().floor {
+            let at = self.factors().iter().position(|factor| factor.name == *name)?;
+            levels[at] = self.factors()[at].levels.iter().position(|level| level.label == *label)?;
+        }
+        self.variants().iter().position(|other| other.levels == levels)
+    }
+}
+
+/// Reads `[compare] floor`: factor -> level, by index.
+pub(crate) fn read(
+    raw: &RawExperiment,
+    factors: &[FactorDef],
+    combinations: &[Combination],
+    overrides: &Overrides,
+    problems: &mut Problems<'_>,
+) -> BTreeMap<usize, usize> {
+    let node = raw.root.get("compare").and_then(|compare| compare.get("floor"));
+    let floor = combine::named(factors, node, problems);
+    // What is faulty has been said already, and what the command line sets aside was not forgotten.
+    let sound = node.and_then(Node::table).is_some_and(|entries| !floor.is_empty() && entries.len() == floor.len());
+    let narrowed = !overrides.only.is_empty() || !overrides.set.is_empty();
+    if let (Some(node), true) = (node, sound && !narrowed && !combinations.is_empty()) {
+        let fault = |(message, hint): (&str, &str)| Problem::new(node.span.clone(), message).hint(hint);
+        fault_of(combinations, &floor).map(fault).into_iter().for_each(|problem| problems.add(problem));
+    }
+    floor
+}
+
+/// What is wrong with a floor beside the variants that run, and a hint.
+fn fault_of(combinations: &[Combination], floor: &BTreeMap<usize, usize>) -> Option<(&'static str, &'static str)> {
+    let is_floor = |levels: &&Combination| combine::is_baseline(levels, floor);
+    let like = |levels: &Combination| {
+        let level = |(at, level): (usize, &usize)| floor.get(&at).copied().unwrap_or(*level);
+        levels.iter().enumerate().map(level).collect::<Combination>()
+    };
+    if !combinations.iter().any(|levels| is_floor(&levels)) {
+        let hint = "`[design]` leaves these levels out; name others, or let them run";
+        return Some(("no variant is the floor, so nothing can be set above it", hint));
+    }
+    let mut others = combinations.iter().filter(|levels| !is_floor(levels));
+    if !others.any(|levels| combinations.contains(&like(levels))) {
+        let hint = "let it run at the levels of the others, or name those levels in `floor` too";
+        return Some(("the floor runs at no levels of any other variant, so nothing can be set above it", hint));
+    }
+    None
+}

@@ -1,0 +1,269 @@
+//! `[[phase]]` and its actions.
+
+use crate::shape::{Field, Shape, TableShape, action, optional, required};
+
+/// `[[phase]]`.
+pub(crate) static PHASE: TableShape = TableShape {
+    name: "phase",
+    doc: "A named part of a trial, with exactly one action.",
+    fields: &[&FRAME, &ACTIONS],
+    rest: None,
+};
+
+pub(super) const FRAME: [Field; 4] = [
+    required("name", Shape::Text, "Unique within a trial; letters, digits, spaces, `-` and `_`."),
+    optional(
+        "when",
+        Shape::Map(&super::LEVELS),
+        "in every variant",
+        "Restricts it to variants with these levels: `when = { factor = level }`, or a list of levels.",
+    ),
+    optional("timed", Shape::Flag, "true", "`false` keeps set-up out of every figure."),
+    optional("limit", Shape::Span, "`limits.time.phase`", "Time after which the trial has timed out."),
+];
+
+/// The actions.
+pub(super) const ACTIONS: [Field; 15] = [
+    action("put", Shape::Table(&OPS), "Inserts records."),
+    action("get", Shape::Table(&OPS), "Reads records by key."),
+    action("update", Shape::Table(&OPS), "Overwrites records with a new version of their value."),
+    action("delete", Shape::Table(&OPS), "Removes records."),
+    action("scan", Shape::Table(&SCAN), "Reads ranges in key order."),
+    action("compute", Shape::Table(&OPS), "A cache's `compute`: a get, and where it misses a put."),
+    action("mix", Shape::Table(&MIX), "Operations drawn by weight, as YCSB."),
+    action("commit", Shape::Table(&EMPTY), "Commits the transaction that an earlier phase left open."),
+    action("persist", Shape::Table(&EMPTY), "Everything acknowledged so far is on the disk when it ends."),
+    action("close", Shape::Table(&EMPTY), "Closes the store: what the engine does in its destructor is timed here."),
+    action("reopen", Shape::Table(&EMPTY), "Opens the store again, closing it first where it is open."),
+    action("evict", Shape::Table(&EMPTY), "Makes the page cache cold for the store's files, and verifies it."),
+    action("settle", Shape::Table(&SETTLE), "Waits until the store is quiet."),
+    action("verify", Shape::Table(&EMPTY), "Reads everything back and compares it with what the generator says."),
+    action("pause", Shape::Span, "Does nothing for a time."),
+];
+
+static EMPTY: TableShape = TableShape { name: "nothing to set", doc: "Takes no keys.", fields: &[], rest: None };
+
+/// Operations.
+pub(crate) static OPS: TableShape =
+    TableShape { name: "operations", doc: "How operations are repeated.", fields: &[&REPEATED], rest: None };
+
+static REPEATED: [Field; 9] = [
+    optional("count", Shape::Whole(1, i64::MAX as u64), "one for each record", "How many operations."),
+    optional("duration", Shape::Span, "`count`", "As many operations as the time allows, instead of `count`."),
+    optional(
+        "transaction",
+        Shape::Either(&[Shape::Word(&GROUPED), Shape::Table(&BATCH)]),
+        "\"each\"",
+        "How operations are grouped into transactions.",
+    ),
+    optional(
+        "order",
+        Shape::Either(&[Shape::Word(&ORDERS), Shape::Table(&ZIPFIAN)]),
+        "\"record\" for put and compute, \"uniform\" for mix, else \"shuffled\"",
+        "Which record each operation touches.",
+    ),
+    optional("threads", Shape::Whole(1, 1024), "1", "Client threads; each has an equal share of the operations."),
+    optional(
+        "pause",
+        Shape::Table(&PAUSE_EVERY),
+        "none",
+        "A pause after every so many operations; it counts in `time`.",
+    ),
+    optional(
+        "rate",
+        Shape::Either(&[Shape::Rate, Shape::Table(&RATE)]),
+        "closed loop",
+        "Open loop: starts come at this rate.",
+    ),
+    optional(
+        "sample",
+        Shape::Either(&[Shape::Word(&SAMPLES), Shape::Table(&ONE_IN)]),
+        "\"every\"",
+        "What is timed beside the phase as a whole.",
+    ),
+    optional("touch", Shape::Flag, "true", "Reads touch every cache line of each value."),
+];
+
+/// Words for `transaction`.
+static GROUPED: [(&str, &str); 3] = [
+    ("each", "one transaction an operation"),
+    (
+        "single",
+        "one transaction; it stays open until the next `commit` phase, where one follows, else until the phase's end",
+    ),
+    ("open", "one transaction that a later `commit` phase ends"),
+];
+
+/// `transaction = { batch = N }`.
+pub(crate) static BATCH: TableShape = TableShape {
+    name: "transaction",
+    doc: "Transactions of several operations.",
+    fields: &[&[required("batch", Shape::Whole(1, i64::MAX as u64), "So many operations a transaction.")]],
+    rest: None,
+};
+
+static ORDERS: [(&str, &str); 6] = [
+    ("record", "by number: 0, 1, 2 ..."),
+    ("key", "by the keys' byte order"),
+    ("shuffled", "each once, in a seeded random order"),
+    ("uniform", "independent draws, all equally likely"),
+    ("zipfian", "YCSB's scrambled zipfian with exponent 0.99"),
+    ("latest", "YCSB's latest: zipfian back from the newest record"),
+];
+
+/// `order = { ... }`.
+pub(crate) static ZIPFIAN: TableShape = TableShape {
+    name: "order",
+    doc: "Which record each operation touches, with parameters.",
+    fields: &[&[
+        action("zipfian", Shape::Positive, "Scrambled zipfian with this exponent, below 1."),
+        action("latest", Shape::Positive, "Zipfian back from the newest record, with this exponent, below 1."),
+        action("hotspot", Shape::Table(&HOTSPOT_SHARES), "A share of the operations goes to a share of the records."),
+    ]],
+    rest: None,
+};
+
+/// `hotspot = { ... }`.
+pub(crate) static HOTSPOT_SHARES: TableShape = TableShape {
+    name: "hotspot",
+    doc: "A share of the operations goes to a share of the records.",
+    fields: &[&[
+        required("records", Shape::Share, "Share of the records that is hot."),
+        required("operations", Shape::Share, "Share of the operations that goes there."),
+    ]],
+    rest: None,
+};
+
+/// `pause = { ... }`.
+pub(crate) static PAUSE_EVERY: TableShape = TableShape {
+    name: "pause",
+    doc: "A pause between groups of operations.",
+    fields: &[&[
+        required("every", Shape::Whole(1, i64::MAX as u64), "Operations between two pauses."),
+        required("for", Shape::Time, "How long; `\"0 ms\"` yields the processor once."),
+    ]],
+    rest: None,
+};
+
+/// `rate = { ... }`.
+pub(crate) static RATE: TableShape = TableShape {
+    name: "rate",
+    doc: "An open loop's schedule.",
+    fields: &[&[
+        required("rate", Shape::Rate, "Operations per second over all clients."),
+        optional(
+            "arrivals",
+            Shape::Word(&[("even", "equal gaps"), ("poisson", "exponential gaps")]),
+            "\"even\"",
+            "How the gaps between starts are drawn.",
+        ),
+    ]],
+    rest: None,
+};
+
+static SAMPLES: [(&str, &str); 2] =
+    [("none", "nothing: least cost"), ("every", "every operation's latency, into a histogram")];
+
+/// `sample = { ... }`.
+pub(crate) static ONE_IN: TableShape = TableShape {
+    name: "sample",
+    doc: "What is timed beside the phase as a whole.",
+    fields: &[&[
+        action(
+            "operations",
+            Shape::Whole(1, i64::MAX as u64),
+            "Wall and CPU time of each group of so many operations, all kept.",
+        ),
+        action("one_in", Shape::Whole(1, i64::MAX as u64), "One operation in so many, into a histogram."),
+    ]],
+    rest: None,
+};
+
+/// `scan = { ... }`.
+pub(crate) static SCAN: TableShape = TableShape {
+    name: "scan",
+    doc: "Reads ranges in key order; `order` picks the first record of each.",
+    fields: &[
+        &[optional(
+            "length",
+            Shape::Either(&[Shape::Whole(1, i64::MAX as u64), Shape::Table(&SCAN_UNIFORM)]),
+            "one scan from the first key to the end",
+            "Rows a scan.",
+        )],
+        &REPEATED,
+    ],
+    rest: None,
+};
+
+/// `length = { uniform = N }`.
+pub(crate) static SCAN_UNIFORM: TableShape = TableShape {
+    name: "scan length",
+    doc: "Rows a scan, drawn.",
+    fields: &[&[required("uniform", Shape::Whole(1, i64::MAX as u64), "Uniform from 1 to this.")]],
+    rest: None,
+};
+
+/// `mix = { ... }`.
+pub(crate) static MIX: TableShape = TableShape {
+    name: "mix",
+    doc: "Operations drawn by weight; the weights have any scale.",
+    fields: &[
+        &[
+            optional("read", Shape::Weight, "0", "Reads by key."),
+            optional("update", Shape::Weight, "0", "Overwrites."),
+            optional("insert", Shape::Weight, "0", "New records, numbered on from the largest so far."),
+            optional("scan", Shape::Weight, "0", "Ranges."),
+            optional(
+                "read_modify_write",
+                Shape::Weight,
+                "0",
+                "A read and an overwrite of one record, in one transaction.",
+            ),
+            optional("delete", Shape::Weight, "0", "Removals."),
+            optional(
+                "scan_length",
+                Shape::Either(&[Shape::Whole(1, i64::MAX as u64), Shape::Table(&SCAN_UNIFORM)]),
+                "{ uniform = 100 }",
+                "Rows a scan.",
+            ),
+        ],
+        &REPEATED,
+    ],
+    rest: None,
+};
+
+/// Signs of activity.
+static SIGNS: [(&str, &str); 4] = [
+    ("cpu", "CPU time of the process tree"),
+    ("written", "bytes that its processes wrote"),
+    ("disk", "blocks allocated to the store"),
+    ("dirty", "dirty and writeback pages of the store"),
+];
+
+/// `settle = { ... }`.
+pub(crate) static SETTLE: TableShape = TableShape {
+    name: "settle",
+    doc: "When the process tree and its store count as quiet. Of a program without `store`, or with light care, CPU time \
+          and bytes written alone are watched.",
+    fields: &[&[
+        optional("quiet", Shape::Span, "2 s", "Everything must stay under its threshold for so long."),
+        optional("within", Shape::Span, "10 min", "After so long the finding is `not settled`."),
+        optional("cpu", Shape::Share, "2%", "CPU of the process tree, as a share of one core."),
+        optional("bytes", Shape::Bytes, "1 MB", "Bytes written a second, growth and dirty pages of the store."),
+        optional(
+            "of",
+            Shape::List(&Shape::Word(&SIGNS)),
+            "`[\"cpu\", \"written\", \"disk\"]`: what processes do",
+            "The signs whose last activity is `settle.time`. Each sign has a figure of its own as well, `settle.time.cpu` and so \
+             on, measured from the same begin.",
+        ),
+        optional(
+            "beside",
+            Shape::List(&Shape::Word(&SIGNS)),
+            "`[\"dirty\"]`: what the kernel writes for them",
+            "Further signs that the phase waits for and that are not in `settle.time`. A sign in neither list has a figure \
+             where it was quiet when the phase ended. With `beside = []` the phase does not wait for the kernel.",
+        ),
+    ]],
+    rest: None,
+};

@@ -1,0 +1,55 @@
+//! `[report]`.
+
+use crate::shape::{Shape, TableShape, optional};
+
+/// `[report]`.
+pub(crate) static REPORT: TableShape = TableShape {
+    name: "report",
+    doc: "The tables of the report; without them the layout is derived.",
+    fields: &[&[optional("table", Shape::List(&Shape::Table(&TABLE)), "the derived layout", "A table.")]],
+    rest: None,
+};
+
+static NAMES: Shape = Shape::Either(&[Shape::Plain, Shape::List(&Shape::Plain)]);
+
+/// `[[report.table]]`.
+pub(crate) static TABLE: TableShape = TableShape {
+    name: "report.table",
+    doc: "A table of the report.",
+    fields: &[&[
+        optional("title", Shape::Plain, "none", "Stands above the table."),
+        optional("select", Shape::Map(&super::LEVELS), "every variant", "Keeps only variants with these levels."),
+        optional("rows", NAMES, "every factor not named elsewhere", "Factors whose levels make the rows."),
+        optional("tables", NAMES, "one table", "Factors whose levels make a table each."),
+        optional(
+            "cells",
+            Shape::Map(&Shape::Plain),
+            "none",
+            "Heading and text with figures: `\"source, s\" = \"{source.time + persist.time:s}\"`.",
+        ),
+        optional(
+            "columns",
+            Shape::List(&Shape::Plain),
+            "the cells in their order",
+            "Headings of cells, figures such as `\"source.rss.end:MB\"`, and factors whose levels group the columns.",
+        ),
+        optional(
+            "statistic",
+            Shape::Word(&[
+                ("median", "the median, with the spread beside it"),
+                ("mean", "the arithmetic mean"),
+                ("min", "the least"),
+                ("max", "the greatest"),
+            ]),
+            "\"median\"",
+            "How the trials of a variant become one figure.",
+        ),
+        optional(
+            "format",
+            Shape::Plain,
+            "by unit",
+            "How figures are printed that it fits and that have no format of their own.",
+        ),
+    ]],
+    rest: None,
+};

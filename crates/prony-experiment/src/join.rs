@@ -1,0 +1,124 @@
+//! Experiments made of others: what a search asks of the same file, joined as it goes, and two variants set against
+//! each other.
+
+use super::design::{Blocks, Experiment, Factor, Level, TableSpec, Variant};
+use prony_model::metric::MetricName;
+
+impl Experiment {
+    /// The same experiment with no variant yet, to be filled by [`Self::admit`]: a search explores, so it compares
+    /// nothing.
+    #[must_use]
+    pub fn emptied(&self, title: String) -> Self {
+        let mut empty = self.clone();
+        empty.title = title;
+        empty.variants.clear();
+        empty.factors.iter_mut().for_each(|factor| factor.levels.clear());
+        empty.compare.baseline.clear();
+        empty.compare.floor.clear();
+        empty.compare.blocks = Blocks { min: 1, max: 1 };
+        empty.compare.budget = None;
+        empty.explores = true;
+        empty.tables.clear();
+        empty
+    }
+
+    /// Takes in a variant of another experiment of the same factors, and tells the variant's number here. Numbers given
+    /// before stay as they are; a variant with the same levels is not taken in twice. Where commands are not recorded, a
+    /// known variant takes the other's commands, since its own may have been read from a record that has none.
+    pub fn admit(&mut self, other: &Self, variant: usize) -> usize {
+        let variant = &other.variants[variant];
+        let levels: Vec<usize> =
+            (0..self.factors.len()).map(|at| self.level_like(at, other.level_of(variant, at))).collect();
+        if let Some(known) = self.variants.iter().position(|known| known.levels == levels) {
+            if !self.records_commands() {
+                self.variants[known].spec = variant.spec.clone();
+            }
+            return known;
+        }
+        let id = self.variants.len();
+        let blocks = self.compare.blocks;
+        self.variants.push(Variant { id, levels, stratum: 0, baseline: false, blocks, spec: variant.spec.clone() });
+        (0..self.factors.len()).for_each(|at| self.sort_levels(at));
+        id
+    }
+
+    /// The same with the variants of what was recorded of it under their numbers there, to go on with.
+    #[must_use]
+    pub fn continuing(mut self, recorded: &Self) -> Self {
+        let own = self.clone();
+        self.variants.clear();
+        self.factors.iter_mut().for_each(|factor| factor.levels.clear());
+        for from in [recorded, &own] {
+            for id in 0..from.variants.len() {
+                self.admit(from, id);
+            }
+        }
+        self
+    }
+
+    /// The value of a factor in a variant.
+    pub fn level_of(&self, variant: &Variant, factor: usize) -> &Level {
+        &self.factors[factor].levels[variant.levels[factor]]
+    }
+
+    /// The tables that a report of it shows.
+    #[must_use]
+    pub fn showing(mut self, tables: Vec<TableSpec>) -> Self {
+        self.tables = tables;
+        self
+    }
+
+    /// The same under another title.
+    #[must_use]
+    pub fn titled(mut self, title: String) -> Self {
+        self.title = title;
+        self
+    }
+
+    /// Two of its variants as an ordinary experiment: `rival` against `baseline` in one metric. Its seed is another, so
+    /// that what was chosen by some data is judged by others.
+    #[must_use]
+    pub fn duel(&self, baseline: usize, rival: usize, metric: &MetricName, blocks: Blocks) -> Self {
+        let mut duel = self.emptied(self.title.clone());
+        duel.explores = false;
+        // The tables and metrics for which they are counted are not the duel's.
+        duel.observe.syncs = Some(self.counts_syncs());
+        duel.seed = duel.seed.wrapping_add(1);
+        for id in [baseline, rival] {
+            duel.admit(self, id);
+        }
+        duel.variants[0].baseline = true;
+        duel.variants.iter_mut().for_each(|variant| variant.blocks = blocks);
+        let named = |at: &usize| duel.factors[*at].levels.len() > 1;
+        let label = |at: usize| (duel.factors[at].name.clone(), duel.level_of(&duel.variants[0], at).label.clone());
+        duel.compare.baseline = (0..duel.factors.len()).filter(named).map(label).collect();
+        duel.compare.primary = Some(metric.clone());
+        duel.compare.metrics.clear();
+        duel.compare.blocks = blocks;
+        duel
+    }
+
+    fn level_like(&mut self, factor: usize, level: &Level) -> usize {
+        let levels = &mut self.factors[factor].levels;
+        levels.iter().position(|known| known.label == level.label).unwrap_or_else(|| {
+            levels.push(level.clone());
+            levels.len() - 1
+        })
+    }
+
+    /// Numbers in ascending order, whatever the order in which they came.
+    fn sort_levels(&mut self, factor: usize) {
+        let levels = &self.factors[factor].levels;
+        if !Factor::is_numeric(&self.factors[factor]) {
+            return;
+        }
+        let mut order: Vec<usize> = (0..levels.len()).collect();
+        order.sort_by(|a, b| levels[*a].number.unwrap_or(0.0).total_cmp(&levels[*b].number.unwrap_or(0.0)));
+        let sorted = order.iter().map(|at| levels[*at].clone()).collect();
+        self.factors[factor].levels = sorted;
+        for variant in &mut self.variants {
+            let before = variant.levels[factor];
+            variant.levels[factor] = order.iter().position(|at| *at == before).unwrap_or(before);
+        }
+    }
+}

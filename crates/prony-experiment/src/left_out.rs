@@ -1,0 +1,76 @@
+//! The experiment as it is recorded where its file keeps command lines out of the record.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::design::Experiment;
+use prony_model::program::{Change, CommandLine, InputSpec, ProgramSpec};
+use prony_model::spec::Subject;
+
+/// What stands in the place of a text that is not recorded.
+pub const LEFT_OUT: &str = "(left out of the record)";
+
+impl Experiment {
+    /// Whether command lines, variables and texts of programs are recorded.
+    pub const fn records_commands(&self) -> bool {
+        self.observe.record_commands
+    }
+
+    /// The experiment as it is recorded: whole, or without command lines, variables, texts that programs are given, and
+    /// the file's text. Everything that figures and comparisons rest on stays.
+    pub fn recorded(&self) -> Cow<'_, Self> {
+        if self.records_commands() {
+            return Cow::Borrowed(self);
+        }
+        let mut kept = self.clone();
+        kept.source = recorded_source(&self.source);
+        for level in kept.factors.iter_mut().flat_map(|factor| &mut factor.levels) {
+            if level.value.is_object() || level.value.is_array() {
+                level.value = Value::Null;
+            }
+        }
+        for variant in &mut kept.variants {
+            if let Subject::Program(program) = &mut variant.spec.subject {
+                leave_out(program);
+            }
+        }
+        Cow::Owned(kept)
+    }
+
+    /// Whether a text is the file of which this experiment was made, as far as the record tells.
+    pub fn is_of(&self, text: &str) -> bool {
+        self.source == text || self.source == recorded_source(text)
+    }
+}
+
+/// What is recorded of a file's text, by which it is known again.
+fn recorded_source(text: &str) -> String {
+    // FNV-1a: it tells texts apart, and nothing of what they hold.
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("# {LEFT_OUT}: a text of {} bytes, {hash:016x}\n", text.len())
+}
+
+fn leave_out(program: &mut ProgramSpec) {
+    let line = || CommandLine::Words(vec![LEFT_OUT.to_owned()]);
+    program.command = line();
+    for step in [&mut program.build, &mut program.prepare, &mut program.cleanup].into_iter().flatten() {
+        *step = line();
+    }
+    program.env.values_mut().for_each(|value| LEFT_OUT.clone_into(value));
+    if let Some(replicas) = &mut program.replicas {
+        replicas.env.values_mut().for_each(|value| LEFT_OUT.clone_into(value));
+        replicas.command = replicas.command.is_some().then(line);
+    }
+    if let InputSpec::Text(text) = &mut program.input {
+        LEFT_OUT.clone_into(text);
+    }
+    for change in &mut program.changes {
+        if let Change::Replace { find, with, .. } = change {
+            LEFT_OUT.clone_into(find);
+            LEFT_OUT.clone_into(with);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Placeholders of programs that ask for what is outside of the file: `{env.NAME}`, `{dir}`, `{tmp}`, `{instance}`.
+
+use std::collections::BTreeMap;
+
+use super::node::{Entry, Node, RawExperiment, Value};
+use super::placeholder::{Part, span_in, split};
+use super::problem::{Problem, Problems};
+use prony_model::program::{DIR, INSTANCE, TMP};
+
+/// Keys of a program whose texts are told the directory in which it works, and its TMPDIR.
+const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cleanup"];
+
+/// Keys of replicas whose texts are told that and the number of each.
+const WITH_INSTANCE: [&str; 2] = ["command", "env"];
+
+/// What texts of programs are told of the world, and where a text stands. The variables are prony's own: what came of
+/// them is part of the checked experiment, and so of its record.
+#[derive(Clone, Copy)]
+pub(crate) struct Outside<'a> {
+    variables: &'a BTreeMap<String, String>,
+    file: &'a str,
+    dir: bool,
+    instance: bool,
+}
+
+fn entries(node: &mut Node) -> &mut [Entry] {
+    match &mut node.value {
+        Value::Table(entries) => entries,
+        _ => &mut [],
+    }
+}
+
+impl<'a> Outside<'a> {
+    /// For the texts of a file.
+    pub(crate) fn new(variables: &'a BTreeMap<String, String>, file: &'a str) -> Self {
+        Self { variables, file, dir: false, instance: false }
+    }
+
+    /// Fills `{env.NAME}` into the texts of programs, and marks the places of `{dir}`, `{tmp}` and `{instance}`, which are
+    /// known in a trial only. What comes through levels of factors is filled once these are known.
+    pub(crate) fn fill(self, raw: &RawExperiment, problems: &mut Problems<'_>) -> RawExperiment {
+        let mut filled = raw.clone();
+        for section in entries(&mut filled.root) {
+            match section.key.as_str() {
+                "program" => {
+                    entries(&mut section.node).iter_mut().for_each(|entry| self.program(&mut entry.node, problems));
+                }
+                "subject" => self.subject(&mut section.node, problems),
+                _ => {}
+            }
+        }
+        filled
+    }
+
+    /// The same in one program.
+    pub(crate) fn program(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node) {
+            match key.key.as_str() {
+                "replicas" => self.replicas(&mut key.node, problems),
+                "change" => self.change(&mut key.node, problems),
+                name => self.telling(WITH_DIR.contains(&name), false).node(&mut key.node, problems),
+            }
+        }
+    }
+
+    /// The same in what `[subject]` changes in a program.
+    pub(crate) fn subject(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node).iter_mut().filter(|key| key.key == "change") {
+            self.change(&mut key.node, problems);
+        }
+    }
+
+    fn replicas(self, node: &mut Node, problems: &mut Problems<'_>) {
+        for key in entries(node).iter_mut().filter(|key| key.key != "read") {
+            let told = WITH_INSTANCE.contains(&key.key.as_str());
+            self.telling(told, told).node(&mut key.node, problems);
+        }
+    }
+
+    fn change(self, node: &mut Node, problems: &mut Problems<'_>) {
+        match &mut node.value {
+            Value::List(items) => items.iter_mut().for_each(|item| self.change(item, problems)),
+            Value::Table(keys) => {
+                keys.iter_mut().for_each(|key| self.telling(key.key == "env", false).node(&mut key.node, problems));
+            }
+            _ => self.node(node, problems),
+        }
+    }
+
+    const fn telling(self, dir: bool, instance: bool) -> Self {
+        Self { dir, instance, ..self }
+    }
+
+    fn node(&self, node: &mut Node, problems: &mut Problems<'_>) {
+        match &mut node.value {
+            Value::Text(_) => self.text(node, problems),
+            Value::List(items) => items.iter_mut().for_each(|item| self.node(item, problems)),
+            Value::Table(entries) => entries.iter_mut().for_each(|entry| self.node(&mut entry.node, problems)),
+            _ => {}
+        }
+    }
+
+    fn text(&self, node: &mut Node, problems: &mut Problems<'_>) {
+        // Faults of the braces are said by the validator, which sees the text as it stands.
+        let Some(Ok(parts)) = node.text().map(split) else { return };
+        let is_ours = |name: &str| matches!(name, "dir" | "tmp" | "instance") || name.starts_with("env.");
+        let ours = |part: &Part| matches!(part, Part::Hole(name, _) if is_ours(name));
+        if !parts.iter().any(ours) {
+            return;
+        }
+        let mut filled = String::new();
+        for part in parts {
+            match part {
+                Part::Text(text) => filled += &escaped(&text),
+                Part::Hole(name, _) if name == "dir" && self.dir => filled += DIR,
+                Part::Hole(name, _) if name == "tmp" && self.dir => filled += TMP,
+                Part::Hole(name, _) if name == "instance" && self.instance => filled += INSTANCE,
+                Part::Hole(name, at) => match name.strip_prefix("env.").map(|name| (name, self.variables.get(name))) {
+                    Some((_, Some(value))) => filled += &escaped(value),
+                    Some((variable, None)) => {
+                        let message = format!("the variable `{variable}` is not set where prony runs");
+                        let problem = Problem::new(span_in(node, self.file, &at), message);
+                        problems.add(problem.hint(format!("`{variable}=... prony ...` sets it")));
+                    }
+                    None => filled += &format!("{{{name}}}"),
+                },
+            }
+        }
+        node.value = Value::Text(filled);
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
+}

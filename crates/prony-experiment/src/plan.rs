@@ -1,0 +1,143 @@
+//! Which trial runs when: blocks, order, seeds. A pure function of the experiment and its seed.
+//!
+//! A block runs every variant once, in seeded random order (METHOD 4.1). Where there is a baseline,
+//! the block is cut into sub-blocks of one stratum: the baseline, twice where it is asked, and at
+//! most five variants (METHOD 4.2), so that what is compared ran close together. Neither the order
+//! nor the seed of a block depends on how many blocks follow, so that looks and resumed runs find
+//! the earlier ones as they were.
+
+mod outline;
+
+use prony_model::trial::{Label, PlannedTrial};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::design::{Experiment, Variant};
+
+pub use outline::{Outline, Stratum, VariantOutline, data_bytes, outline};
+
+/// Variants beside the baseline in one sub-block, at most (METHOD 4.2).
+const MOST_BESIDE_BASELINE: usize = 5;
+
+/// Every trial of the experiment, in the order in which they run, up to each variant's largest number of blocks.
+pub fn plan(experiment: &Experiment) -> Vec<PlannedTrial> {
+    let variants = experiment.variants();
+    let blocks = variants.iter().map(|variant| variant.blocks.max).max().unwrap_or(0);
+    let mut trials = Vec::new();
+    for block in 0..blocks {
+        let present: Vec<&Variant> = variants.iter().filter(|variant| variant.blocks.max > block).collect();
+        let draw = Draw { seed: experiment.seed(), block };
+        for (sub_block, runs) in sub_blocks(&present, experiment.compare().twice, draw).into_iter().enumerate() {
+            for (variant, label) in runs {
+                let position = trials.len() as u32;
+                trials.push(PlannedTrial {
+                    block,
+                    sub_block: sub_block as u32,
+                    position,
+                    variant,
+                    label,
+                    seed: draw.trial_seed(),
+                });
+            }
+        }
+    }
+    trials
+}
+
+/// The seed of data and operation order in a block, and the order of its trials: the places of `count` things, for
+/// searches, which plan a block at a time.
+pub fn lone_block(seed: u64, block: u32, count: usize) -> (u64, Vec<usize>) {
+    let draw = Draw { seed, block };
+    let mut order: Vec<usize> = (0..count).collect();
+    draw.shuffle("search", &mut order, |at| *at as u64);
+    (draw.trial_seed(), order)
+}
+
+/// The trials that are profiled, one of each variant, to run after the plan's own; none where no profile is asked for.
+///
+/// They are no part of [`plan`], so that nothing that counts, judges or draws trials meets them. Each does the work of
+/// its variant's trial in the first block.
+pub fn profiles(experiment: &Experiment) -> Vec<PlannedTrial> {
+    if experiment.observe().profile.is_none() {
+        return Vec::new();
+    }
+    let after = plan(experiment).len() as u32;
+    let seed = Draw { seed: experiment.seed(), block: 0 }.trial_seed();
+    let trial = |variant: &Variant| PlannedTrial {
+        block: 0,
+        sub_block: 0,
+        position: after + variant.id as u32,
+        variant: variant.id,
+        label: Label::A,
+        seed,
+    };
+    experiment.variants().iter().map(trial).collect()
+}
+
+/// The variants (by index) of each sub-block in running order, with their labels.
+fn sub_blocks(present: &[&Variant], twice: bool, draw: Draw) -> Vec<Vec<(usize, Label)>> {
+    let mut strata: Vec<usize> = present.iter().map(|variant| variant.stratum).collect();
+    strata.sort_unstable();
+    strata.dedup();
+    let mut parts = Vec::new();
+    for stratum in strata {
+        let of_stratum = || present.iter().filter(|variant| variant.stratum == stratum);
+        let baseline = of_stratum().find(|variant| variant.baseline).map(|variant| variant.id);
+        let mut others: Vec<usize> =
+            of_stratum().filter(|variant| !variant.baseline).map(|variant| variant.id).collect();
+        draw.shuffle("variants", &mut others, |id| *id as u64);
+        let Some(baseline) = baseline else {
+            parts.push(others.into_iter().map(|id| (id, Label::A)).collect());
+            continue;
+        };
+        for share in shares(&others) {
+            let mut runs: Vec<(usize, Label)> = share.iter().map(|id| (*id, Label::A)).collect();
+            runs.push((baseline, Label::A));
+            runs.extend(twice.then_some((baseline, Label::A2)));
+            draw.shuffle("runs", &mut runs, |(id, label)| *id as u64 * 2 + u64::from(*label == Label::A2));
+            parts.push(runs);
+        }
+    }
+    let key = |part: &Vec<(usize, Label)>| part.iter().map(|(id, _)| *id as u64).fold(7, |a, b| a ^ mix(b));
+    draw.shuffle("sub-blocks", &mut parts, key);
+    parts
+}
+
+/// Cuts into as few shares as hold at most five each, as equal as can be; one empty share where there is nothing.
+fn shares(others: &[usize]) -> Vec<&[usize]> {
+    let parts = others.len().div_ceil(MOST_BESIDE_BASELINE).max(1);
+    (0..parts).map(|part| &others[others.len() * part / parts..others.len() * (part + 1) / parts]).collect()
+}
+
+/// The chance of one block: a hash of seed, block and what is drawn.
+#[derive(Clone, Copy)]
+struct Draw {
+    seed: u64,
+    block: u32,
+}
+
+impl Draw {
+    fn number(self, purpose: &str, of: u64) -> u64 {
+        let mut text = Vec::with_capacity(32);
+        text.extend_from_slice(&self.seed.to_le_bytes());
+        text.extend_from_slice(&self.block.to_le_bytes());
+        text.extend_from_slice(&of.to_le_bytes());
+        text.extend_from_slice(purpose.as_bytes());
+        xxh3_64(&text)
+    }
+
+    fn trial_seed(self) -> u64 {
+        self.number("trial", 0)
+    }
+
+    /// Into the order of the hashes of their keys: each order equally likely, whatever stood first.
+    fn shuffle<T>(self, purpose: &str, items: &mut [T], key: impl Fn(&T) -> u64) {
+        items.sort_by_cached_key(|item| (self.number(purpose, key(item)), key(item)));
+    }
+}
+
+fn mix(number: u64) -> u64 {
+    xxh3_64(&number.to_le_bytes())
+}
+
+#[cfg(test)]
+mod tests;

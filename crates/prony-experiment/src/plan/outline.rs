@@ -1,0 +1,244 @@
+//! What `prony check` prints: the plan in figures, before anything runs.
+
+use crate::design::{Blocks, Experiment, Variant};
+use prony_model::spec::{DataSpec, KeySpec, Size};
+
+use prony_stats::MIN_BLOCKS;
+
+use super::{plan, profiles};
+
+/// The plan in figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outline {
+    /// Every variant, in the experiment's order.
+    pub variants: Vec<VariantOutline>,
+    /// The groups inside which variants are compared.
+    pub strata: Vec<Stratum>,
+    /// Blocks over all variants.
+    pub blocks: Blocks,
+    /// Trials of the least number of blocks.
+    pub trials_min: u32,
+    /// Trials of the greatest number of blocks.
+    pub trials_max: u32,
+    /// Trials of the first block, which has the most.
+    pub trials_of_a_block: u32,
+    /// Trials that are profiled, one a variant; in neither of the counts above.
+    pub profiles: u32,
+    /// Comparisons that get a verdict, the declared metrics counted: the family of the correction.
+    pub family: u32,
+}
+
+/// A variant in figures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VariantOutline {
+    /// Index into the experiment's variants.
+    pub variant: usize,
+    /// Factor and level, as text.
+    pub levels: Vec<(String, String)>,
+    /// Its stratum.
+    pub stratum: usize,
+    /// Whether it is the baseline of its stratum.
+    pub baseline: bool,
+    /// Blocks it runs in.
+    pub blocks: Blocks,
+    /// Trials at the greatest number of blocks; a baseline has more than blocks.
+    pub trials: u32,
+    /// Records of one pass over the data; 0 without data.
+    pub records: u64,
+    /// Bytes of all keys and values; an expectation where lengths are drawn.
+    pub data_bytes: f64,
+    /// Names of the phases, in order.
+    pub phases: Vec<String>,
+    /// Why it gets no verdict; `None` where it can get one, and for baselines.
+    pub no_verdict: Option<String>,
+}
+
+/// Variants that are compared with one baseline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stratum {
+    /// Factor and level that its variants have in common because the baseline does not name them.
+    pub levels: Vec<(String, String)>,
+    /// Its baseline, where it has one.
+    pub baseline: Option<usize>,
+    /// Its variants, the baseline among them.
+    pub variants: Vec<usize>,
+}
+
+/// The plan of an experiment in figures.
+pub fn outline(experiment: &Experiment) -> Outline {
+    let trials = plan(experiment);
+    let mut counts = vec![0u32; experiment.variants().len()];
+    trials.iter().for_each(|trial| counts[trial.variant] += 1);
+    let strata = strata(experiment);
+    let variants: Vec<VariantOutline> = experiment
+        .variants()
+        .iter()
+        .map(|variant| variant_outline(experiment, variant, &strata, counts[variant.id]))
+        .collect();
+    let judged = variants.iter().filter(|variant| !variant.baseline && variant.no_verdict.is_none()).count();
+    let metrics = 1 + experiment.compare().metrics.len();
+    let bound = |bound: fn(&Blocks) -> u32| variants.iter().map(|variant| bound(&variant.blocks)).max().unwrap_or(0);
+    let blocks = Blocks { min: bound(|blocks| blocks.min), max: bound(|blocks| blocks.max) };
+    let early = |variant: usize, block: u32| experiment.variants().get(variant).is_some_and(|v| block < v.blocks.min);
+    Outline {
+        trials_min: trials.iter().filter(|trial| early(trial.variant, trial.block)).count() as u32,
+        trials_max: trials.len() as u32,
+        trials_of_a_block: trials.iter().take_while(|trial| trial.block == 0).count() as u32,
+        profiles: profiles(experiment).len() as u32,
+        family: (judged * metrics) as u32,
+        variants,
+        strata,
+        blocks,
+    }
+}
+
+fn variant_outline(experiment: &Experiment, variant: &Variant, strata: &[Stratum], trials: u32) -> VariantOutline {
+    let data = variant.spec.data.as_ref();
+    VariantOutline {
+        variant: variant.id,
+        levels: levels(experiment, variant, |_| true),
+        stratum: variant.stratum,
+        baseline: variant.baseline,
+        blocks: variant.blocks,
+        trials,
+        records: data.map_or(0, |data| data.records),
+        data_bytes: data.map_or(0.0, data_bytes),
+        phases: variant.spec.phases.iter().map(|phase| phase.name.clone()).collect(),
+        no_verdict: no_verdict(experiment, variant, strata),
+    }
+}
+
+fn no_verdict(experiment: &Experiment, variant: &Variant, strata: &[Stratum]) -> Option<String> {
+    let baseline = strata.get(variant.stratum).and_then(|stratum| stratum.baseline);
+    let compare = experiment.compare();
+    if variant.baseline {
+        return None;
+    }
+    let Some(baseline) = baseline.and_then(|id| experiment.variants().get(id)) else {
+        let no_comparison = compare.baseline.is_empty();
+        return Some(if no_comparison { "nothing is compared" } else { "its stratum has no baseline" }.to_owned());
+    };
+    let blocks = variant.blocks.max.min(baseline.blocks.max);
+    if blocks < MIN_BLOCKS {
+        return Some(format!("{blocks} blocks; a verdict takes at least {MIN_BLOCKS}"));
+    }
+    let has_metric = |variant: &Variant| match &compare.primary {
+        Some(metric) => variant.spec.phases.iter().any(|phase| phase.name == metric.phase && phase.timed),
+        None => false,
+    };
+    (!has_metric(variant) || !has_metric(baseline)).then(|| match &compare.primary {
+        Some(metric) => format!("it or its baseline has no phase `{}`", metric.phase),
+        None => "no phase is timed".to_owned(),
+    })
+}
+
+fn strata(experiment: &Experiment) -> Vec<Stratum> {
+    let variants = experiment.variants();
+    let count = variants.iter().map(|variant| variant.stratum + 1).max().unwrap_or(0);
+    let named = &experiment.compare().baseline;
+    let stratum = |index: usize| {
+        let inside: Vec<&Variant> = variants.iter().filter(|variant| variant.stratum == index).collect();
+        let common = |name: &str| !named.is_empty() && !named.contains_key(name);
+        Stratum {
+            levels: inside.first().map(|variant| levels(experiment, variant, common)).unwrap_or_default(),
+            baseline: inside.iter().find(|variant| variant.baseline).map(|variant| variant.id),
+            variants: inside.iter().map(|variant| variant.id).collect(),
+        }
+    };
+    (0..count).map(stratum).collect()
+}
+
+fn levels(experiment: &Experiment, variant: &Variant, wanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+    let pairs = experiment.factors().iter().zip(&variant.levels);
+    let label = |(factor, level): (&crate::design::Factor, &usize)| {
+        let level = factor.levels.get(*level)?;
+        wanted(&factor.name).then(|| (factor.name.clone(), level.label.clone()))
+    };
+    pairs.filter_map(label).collect()
+}
+
+/// Bytes of all keys and values of one pass; an expectation where lengths are drawn.
+pub fn data_bytes(data: &DataSpec) -> f64 {
+    let records = data.records as f64;
+    let key = match &data.key {
+        KeySpec::Integer { bytes } => f64::from(*bytes),
+        KeySpec::Hashed { bytes, .. } => f64::from(*bytes),
+        KeySpec::Template { parts, pad } => template_bytes(parts, *pad, data.records),
+    };
+    let prefix = match data.value.prefix.as_slice() {
+        [] => 0.0,
+        parts => template_bytes(parts, 0, data.records),
+    };
+    records * (key + mean_size(&data.value.bytes).max(prefix))
+}
+
+/// Mean length of a template over all record numbers.
+fn template_bytes(parts: &[String], pad: u8, records: u64) -> f64 {
+    let literal: usize = parts.iter().map(String::len).sum();
+    literal as f64 + mean_digits(records, pad) * (parts.len().saturating_sub(1)) as f64
+}
+
+/// Mean number of decimal digits of `0..records`, each at least `pad`.
+fn mean_digits(records: u64, pad: u8) -> f64 {
+    let mut sum = 0.0;
+    let mut from = 0u64;
+    for digits in 1..=20u32 {
+        let to = 10u64.checked_pow(digits).map_or(records, |power| power.min(records));
+        sum += (to - from) as f64 * f64::from(digits.max(u32::from(pad)));
+        from = to;
+        if to == records {
+            break;
+        }
+    }
+    if records == 0 { 0.0 } else { sum / records as f64 }
+}
+
+fn mean_size(size: &Size) -> f64 {
+    let bytes = |bytes: prony_model::units::Bytes| bytes.as_bytes() as f64;
+    match size {
+        Size::Fixed(fixed) => bytes(*fixed),
+        Size::Uniform { min, max } => (bytes(*min) + bytes(*max)) / 2.0,
+        Size::Zipfian { min, max } => zipfian_mean(bytes(*min), bytes(*max)),
+        // The cut at `max` is left out: it only makes the truth smaller than this bound.
+        Size::LogNormal { median, sigma, max } => (bytes(*median) * (sigma * sigma / 2.0).exp()).min(bytes(*max)),
+    }
+}
+
+/// Mean of `min - 1 + k` over k = 1..=n with weights k^-0.99, the sums taken as integrals (Euler-Maclaurin, two terms).
+fn zipfian_mean(min: f64, max: f64) -> f64 {
+    const THETA: f64 = 0.99;
+    let n = max - min + 1.0;
+    let power_sum = |s: f64| {
+        let integral = (n.powf(1.0 - s) - 1.0) / (1.0 - s);
+        integral + (1.0 + n.powf(-s)) / 2.0 + s * (1.0 - n.powf(-s - 1.0)) / 12.0
+    };
+    min - 1.0 + power_sum(THETA - 1.0) / power_sum(THETA)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_digits_match_counting() {
+        for records in [1u64, 2, 9, 10, 11, 99, 100, 101, 12_345] {
+            for pad in [0u8, 3] {
+                let counted: usize = (0..records).map(|n| n.to_string().len().max(usize::from(pad))).sum();
+                assert!((mean_digits(records, pad) - counted as f64 / records as f64).abs() < 1e-9, "{records} {pad}");
+            }
+        }
+        assert_eq!(mean_digits(0, 0), 0.0);
+    }
+
+    #[test]
+    fn the_zipfian_mean_matches_its_sum() {
+        for (min, max) in [(1u64, 1u64), (1, 10), (100, 400), (1000, 40_000)] {
+            let weight = |k: u64| (k as f64).powf(-0.99);
+            let n = max - min + 1;
+            let sum: f64 = (1..=n).map(|k| weight(k) * (min - 1 + k) as f64).sum();
+            let expected = sum / (1..=n).map(weight).sum::<f64>();
+            let mean = zipfian_mean(min as f64, max as f64);
+            assert!((mean / expected - 1.0).abs() < 0.01, "{min}..{max}: {mean} against {expected}");
+        }
+    }
+}

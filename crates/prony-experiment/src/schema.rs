@@ -1,0 +1,181 @@
+//! The JSON Schema (draft 2020-12) of the file, made from its declaration.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::grammar;
+use super::shape::{Field, Need, Shape, TableShape};
+
+/// The schema, for editors that complete and check the file.
+///
+/// It is a little wider than the checker: it does not know factors, engines or the order of phases.
+pub fn schema() -> Value {
+    let mut definitions = BTreeMap::new();
+    let mut root = table(&grammar::ROOT, &mut definitions);
+    let placeholder = json!({ "type": "string", "pattern": "\\{.+\\}", "description": "A placeholder of a factor" });
+    definitions.insert("placeholder".to_owned(), placeholder);
+    let phases_of_stores = value(&grammar::STORE_PHASES, &mut definitions);
+    if let Value::Object(root) = &mut root {
+        root.insert("if".to_owned(), json!({ "not": { "required": ["program"] } }));
+        root.insert("then".to_owned(), json!({ "properties": { "phase": phases_of_stores } }));
+        root.insert("$schema".to_owned(), json!("https://json-schema.org/draft/2020-12/schema"));
+        root.insert("title".to_owned(), json!("prony experiment"));
+        root.insert("$defs".to_owned(), Value::Object(definitions.into_iter().collect()));
+    }
+    root
+}
+
+type Definitions = BTreeMap<String, Value>;
+
+fn table(shape: &'static TableShape, definitions: &mut Definitions) -> Value {
+    let mut properties = Map::new();
+    for field in shape.all() {
+        properties.insert(field.name.to_owned(), field_schema(field, definitions));
+    }
+    let required: Vec<&str> =
+        shape.all().filter(|field| field.need == Need::Required).map(|field| field.name).collect();
+    let rest = shape.rest.map_or(Value::Bool(false), |rest| value(rest, definitions));
+    let mut object = json!({
+        "type": "object",
+        "description": shape.doc,
+        "properties": properties,
+        "required": required,
+        "additionalProperties": rest,
+    });
+    let actions: Vec<Value> = shape.actions().iter().map(|action| json!({ "required": [action] })).collect();
+    if let (Value::Object(object), false) = (&mut object, actions.is_empty()) {
+        object.insert("oneOf".to_owned(), Value::Array(actions));
+    }
+    object
+}
+
+fn field_schema(field: &'static Field, definitions: &mut Definitions) -> Value {
+    let doc = match field.need {
+        Need::Optional(default) => format!("{} Without it: {default}.", field.doc),
+        Need::Required | Need::Action => field.doc.to_owned(),
+    };
+    match value(&field.shape, definitions) {
+        Value::Object(mut object) => {
+            object.insert("description".to_owned(), Value::String(doc));
+            Value::Object(object)
+        }
+        other => other,
+    }
+}
+
+/// A value's schema, open to a placeholder where one has a meaning.
+fn value(shape: &'static Shape, definitions: &mut Definitions) -> Value {
+    let number = |minimum: f64| json!({ "type": "number", "minimum": minimum });
+    let quantity = |pattern: &str| json!({ "anyOf": [{ "type": "string", "pattern": pattern }, number(0.0)] });
+    let open = |schema: Value| json!({ "anyOf": [schema, { "$ref": "#/$defs/placeholder" }] });
+    let hole = r"|.*\{.+\}.*)$";
+    match shape {
+        Shape::Plain | Shape::Text | Shape::Template => json!({ "type": "string" }),
+        Shape::Flag => open(json!({ "type": "boolean" })),
+        Shape::Whole(min, max) => {
+            let most = (*max).min(i64::MAX as u64);
+            open(json!({ "type": "integer", "minimum": min, "maximum": most }))
+        }
+        Shape::Positive => open(json!({ "type": "number", "exclusiveMinimum": 0 })),
+        Shape::Weight => open(number(0.0)),
+        Shape::Time => {
+            json!({ "type": "string", "pattern": format!(r"^( *[0-9][0-9_.]* *(ns|us|µs|ms|s|min|h) *{hole}") })
+        }
+        Shape::Span => {
+            let above = r"[0_.]*[1-9][0-9_.]*";
+            json!({ "type": "string", "pattern": format!(r"^( *{above} *(ns|us|µs|ms|s|min|h) *{hole}") })
+        }
+        Shape::Bytes => quantity(&format!(r"^( *[0-9][0-9_.]* *(B|[kMGT]B|[KMGT]iB)? *{hole}")),
+        Shape::Rate => quantity(&format!(r"^( *[0-9][0-9_.]* *(/s|per second|/min|per minute)? *{hole}")),
+        Shape::Share => quantity(&format!(r"^( *[0-9][0-9_.]* *%? *{hole}")),
+        Shape::Word(words) => {
+            let word = |(word, doc): &(&str, &str)| json!({ "const": word, "description": doc });
+            let mut choices: Vec<Value> = words.iter().map(word).collect();
+            choices.push(json!({ "$ref": "#/$defs/placeholder" }));
+            json!({ "anyOf": choices })
+        }
+        Shape::Scalar => json!({ "type": ["boolean", "number", "string"] }),
+        Shape::Any => json!({}),
+        Shape::List(item) => json!({ "anyOf": [
+            { "type": "array", "items": value(item, definitions) }, { "$ref": "#/$defs/placeholder" },
+        ] }),
+        Shape::Pair(item) => open(json!({
+            "type": "array", "items": value(item, definitions), "minItems": 2, "maxItems": 2,
+        })),
+        Shape::Map(item) => open(json!({ "type": "object", "additionalProperties": value(item, definitions) })),
+        Shape::Table(shape) => open(reference_to(shape, definitions)),
+        Shape::Either(shapes) => {
+            let choices: Vec<Value> = shapes.iter().map(|shape| value(shape, definitions)).collect();
+            json!({ "anyOf": choices })
+        }
+    }
+}
+
+fn reference_to(shape: &'static TableShape, definitions: &mut Definitions) -> Value {
+    if !definitions.contains_key(shape.name) {
+        definitions.insert(shape.name.to_owned(), Value::Null);
+        let schema = table(shape, definitions);
+        definitions.insert(shape.name.to_owned(), schema);
+    }
+    let escaped = shape.name.replace(' ', "%20");
+    json!({ "$ref": format!("#/$defs/{escaped}") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{as_json, samples};
+
+    #[test]
+    fn the_schema_is_one_and_takes_every_sound_file() {
+        let schema = schema();
+        assert!(jsonschema::draft202012::meta::is_valid(&schema));
+        let validator = jsonschema::draft202012::new(&schema).unwrap();
+        for (name, text) in samples() {
+            let errors: Vec<String> = validator
+                .iter_errors(&as_json(text))
+                .map(|e| format!("{name}: {e} at {}", e.instance_path()))
+                .collect();
+            assert!(errors.is_empty(), "{errors:#?}");
+        }
+    }
+
+    #[test]
+    fn the_schema_refuses_what_the_checker_refuses() {
+        let validator = jsonschema::draft202012::new(&schema()).unwrap();
+        let (_, sound) = samples()[0];
+        let broken = [
+            ("unknown key", sound.replace("use = ", "us = ")),
+            ("wrong type", sound.replace("records = 20_000", "records = true")),
+            ("unknown word", sound.replace("order = \"shuffled\"", "order = \"mixed\"")),
+            ("not a quantity", sound.replace("compressible = \"0%\"", "compressible = \"0 percent\"")),
+            ("two actions", sound.replace("commit = {}", "commit = {}\nclose = {}")),
+            ("no action", sound.replace("commit = {}", "")),
+            ("missing key", sound.replace("records = 20_000", "")),
+        ];
+        for (what, text) in broken {
+            assert_ne!(text, sound, "{what}: the file has changed");
+            assert!(!validator.is_valid(&as_json(&text)), "{what}");
+        }
+    }
+
+    #[test]
+    fn no_two_tables_share_a_name() {
+        fn visit(shape: &'static Shape, seen: &mut Vec<&'static TableShape>) {
+            match shape {
+                Shape::Table(table) if !seen.iter().any(|other| std::ptr::eq(*other, *table)) => {
+                    assert!(seen.iter().all(|other| other.name != table.name), "`{}` twice", table.name);
+                    seen.push(table);
+                    table.all().for_each(|field| visit(&field.shape, seen));
+                    table.rest.into_iter().for_each(|rest| visit(rest, seen));
+                }
+                Shape::List(inner) | Shape::Pair(inner) | Shape::Map(inner) => visit(inner, seen),
+                Shape::Either(shapes) => shapes.iter().for_each(|shape| visit(shape, seen)),
+                _ => {}
+            }
+        }
+        static ROOT: Shape = Shape::Table(&grammar::ROOT);
+        visit(&ROOT, &mut Vec::new());
+    }
+}

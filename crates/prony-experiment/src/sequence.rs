@@ -1,0 +1,194 @@
+//! What the phases of a variant do to one another: open transactions, closed stores, and what the
+//! engine cannot do.
+
+use super::decode::phase::Placed;
+use super::problem::{Problem, Problems};
+use prony_model::catalog::EngineFacts;
+use prony_model::spec::{Action, Grouping, Ops};
+
+/// What a hint says where one variant of several is at fault.
+const SKIP: &str = "leave the variant out with `[design] skip`, or the phase with `when`";
+
+/// Checks the phases in order, and settles which transactions stay open.
+pub(crate) fn settle(phases: &mut [Placed], engine: &str, facts: &EngineFacts, problems: &mut Problems<'_>) {
+    stay_open(phases);
+    let mut walk = Sequence { engine, facts, problems, open: None, closed: None };
+    for phase in phases.iter_mut() {
+        walk.phase(phase);
+    }
+    if let Some(writer) = walk.open.take() {
+        let problem = Problem::new(writer.at, format!("the transaction of phase `{}` is never committed", writer.name));
+        walk.problems.add(problem.hint("add a phase with `commit = {}` after it"));
+    }
+}
+
+/// `single` stays open until the next commit, where one follows.
+fn stay_open(phases: &mut [Placed]) {
+    let commits: Vec<bool> = phases.iter().map(|phase| phase.spec.action == Action::Commit).collect();
+    for (at, phase) in phases.iter_mut().enumerate() {
+        let writes = writes(&phase.spec.action);
+        let stays = writes && commits[at..].contains(&true);
+        if let Some(ops) = ops_mut(&mut phase.spec.action).filter(|ops| stays && ops.transaction == Grouping::Single) {
+            ops.transaction = Grouping::Open;
+        }
+    }
+}
+
+/// Where something began that later phases have to do with.
+struct Since {
+    name: String,
+    at: std::ops::Range<usize>,
+}
+
+struct Sequence<'p, 't, 'f> {
+    engine: &'f str,
+    facts: &'f EngineFacts,
+    problems: &'p mut Problems<'t>,
+    /// The phase whose transaction is open.
+    open: Option<Since>,
+    /// The phase that closed the store.
+    closed: Option<Since>,
+}
+
+impl Sequence<'_, '_, '_> {
+    fn phase(&mut self, phase: &mut Placed) {
+        self.state(phase);
+        match phase.spec.action {
+            Action::Commit => self.open = None,
+            Action::Close => self.closed = Some(since(phase)),
+            Action::Reopen => self.closed = None,
+            _ => {}
+        }
+        self.engine_can(phase);
+        self.transaction(phase);
+    }
+
+    /// What an open transaction or a closed store does not allow.
+    fn state(&mut self, phase: &Placed) {
+        let action = &phase.spec.action;
+        let ends = matches!(action, Action::Persist | Action::Close | Action::Reopen | Action::Evict);
+        if let (Some(open), true) = (&self.open, ends) {
+            let message =
+                format!("`{}` cannot run while the transaction of phase `{}` is open", action.name(), open.name);
+            let problem = Problem::new(phase.action.clone(), message).hint("put a phase with `commit = {}` before it");
+            self.problems.add(problem.label(open.at.clone(), "opened"));
+            self.open = None;
+        }
+        let idle = matches!(action, Action::Reopen | Action::Pause(_) | Action::Settle(_));
+        if let (Some(closed), false) = (&self.closed, idle) {
+            let message = format!("`{}` cannot run after phase `{}` has closed the store", action.name(), closed.name);
+            let problem = Problem::new(phase.action.clone(), message).hint("put a phase with `reopen = {}` before it");
+            self.problems.add(problem.label(closed.at.clone(), "closed"));
+            self.closed = None;
+        }
+    }
+
+    fn engine_can(&mut self, phase: &Placed) {
+        let action = &phase.spec.action;
+        let several = action.ops().is_some_and(|ops| ops.transaction != Grouping::Each) && writes(action);
+        let scans = matches!(action, Action::Scan(_)) || matches!(action, Action::Mix(mix) if mix.weights.scan > 0.0);
+        let rereads = match action {
+            Action::Compute(_) => several,
+            Action::Mix(mix) => {
+                let reads = mix.weights.read > 0.0 || mix.weights.scan > 0.0;
+                mix.weights.read_modify_write > 0.0 || (several && reads)
+            }
+            _ => false,
+        };
+        let inside = *action == Action::Verify && self.open.is_some();
+        let survives = matches!(action, Action::Reopen | Action::Evict);
+        let transaction = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
+        self.need(several, self.facts.batches, transaction.clone(), "has no transactions of several operations");
+        self.need(scans, self.facts.ordered, phase.action.clone(), "keeps no key order to scan in");
+        self.need(
+            rereads || inside,
+            self.facts.reads_own_writes,
+            transaction,
+            "cannot read inside a write transaction",
+        );
+        self.need(survives, self.facts.persistent, phase.action.clone(), "keeps nothing when it is closed");
+    }
+
+    fn need(&mut self, wanted: bool, offered: bool, at: std::ops::Range<usize>, lack: &str) {
+        if wanted && !offered {
+            self.problems.add(Problem::new(at, format!("`{}` {lack}", self.engine)).hint(SKIP));
+        }
+    }
+
+    /// Opens a transaction, or puts operations into the one that is open.
+    fn transaction(&mut self, phase: &mut Placed) {
+        let writes = writes(&phase.spec.action);
+        let begun = since(phase);
+        let name = phase.spec.name.clone();
+        let place = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
+        let stated = phase.transaction.is_some();
+        let threads_at = phase.threads.clone().unwrap_or_else(|| phase.action.clone());
+        let Some(ops) = ops_mut(&mut phase.spec.action) else { return };
+        if let Some(open) = &self.open {
+            if stated && matches!(ops.transaction, Grouping::Each | Grouping::Batch(_)) {
+                let message = format!(
+                    "phase `{name}` cannot have transactions of its own while that of phase `{}` is open",
+                    open.name
+                );
+                let problem =
+                    Problem::new(place, message).hint("leave `transaction` out: the phase runs inside the open one");
+                self.problems.add(problem.label(open.at.clone(), "opened"));
+            } else {
+                self.need(
+                    !writes,
+                    self.facts.reads_own_writes,
+                    begun.at.clone(),
+                    "cannot read inside a write transaction",
+                );
+            }
+            ops.transaction = Grouping::Open;
+        } else if ops.transaction == Grouping::Open {
+            self.need(
+                true,
+                self.facts.open_transactions,
+                place.clone(),
+                "cannot keep a transaction open over several phases",
+            );
+            if !writes {
+                let problem = Problem::new(place, format!("phase `{name}` only reads, so it leaves nothing to commit"));
+                self.problems.add(problem.hint("write `transaction = \"single\"`"));
+                ops.transaction = Grouping::Single;
+                return;
+            }
+            self.open = Some(begun);
+        }
+        if ops.transaction == Grouping::Open && ops.threads > 1 {
+            let message = format!("{} threads cannot share the one open transaction", ops.threads);
+            self.problems
+                .add(Problem::new(threads_at, message).hint("write `threads = 1`, or group by `{ batch = N }`"));
+        }
+    }
+}
+
+fn since(phase: &Placed) -> Since {
+    let at = phase.transaction.clone().unwrap_or_else(|| phase.action.clone());
+    Since { name: phase.spec.name.clone(), at }
+}
+
+/// Whether the operations need write transactions.
+fn writes(action: &Action) -> bool {
+    match action {
+        Action::Put(_) | Action::Update(_) | Action::Delete(_) | Action::Compute(_) => true,
+        Action::Mix(mix) => {
+            let weights = &mix.weights;
+            weights.update + weights.insert + weights.read_modify_write + weights.delete > 0.0
+        }
+        _ => false,
+    }
+}
+
+fn ops_mut(action: &mut Action) -> Option<&mut Ops> {
+    match action {
+        Action::Put(ops) | Action::Get(ops) | Action::Update(ops) | Action::Delete(ops) | Action::Compute(ops) => {
+            Some(ops)
+        }
+        Action::Scan(scan) => Some(&mut scan.ops),
+        Action::Mix(mix) => Some(&mut mix.ops),
+        _ => None,
+    }
+}

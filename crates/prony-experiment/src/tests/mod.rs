@@ -1,0 +1,117 @@
+//! Whole files through `parse` and `check`, against invented engines.
+
+mod floors;
+mod joined;
+mod phases;
+mod problems;
+mod programs;
+mod replicas;
+mod sound;
+
+use prony_model::catalog::{EngineCatalog, EngineFacts, Overrides, StoreFault};
+use prony_model::spec::{Durability, OptionValue, StoreSpec};
+
+use super::{Problem, check, design::Experiment, parse};
+
+/// Invented engines with every lack that the checker knows.
+pub(crate) struct Engines;
+
+impl EngineCatalog for Engines {
+    fn engines(&self) -> Vec<String> {
+        ["memory", "lmdb", "sqlite", "redb", "fjall", "logfile"].map(str::to_owned).to_vec()
+    }
+
+    fn absent(&self) -> Vec<(String, String)> {
+        vec![("rocksdb".to_owned(), "rocksdb".to_owned())]
+    }
+
+    fn facts(&self, engine: &str) -> Option<EngineFacts> {
+        let all = EngineFacts {
+            batches: true,
+            reads_own_writes: true,
+            open_transactions: true,
+            ordered: true,
+            persistent: true,
+            processes: true,
+            max_key: None,
+            classes: vec![Durability::Strict, Durability::Bounded, Durability::None],
+        };
+        Some(match engine {
+            "lmdb" => EngineFacts { max_key: Some(511), ..all },
+            "sqlite" | "redb" => all,
+            "memory" => EngineFacts { persistent: false, processes: false, classes: vec![Durability::Volatile], ..all },
+            "fjall" => EngineFacts {
+                reads_own_writes: false,
+                open_transactions: false,
+                classes: vec![Durability::Strict, Durability::Relaxed],
+                ..all
+            },
+            "logfile" => EngineFacts { batches: false, ordered: false, open_transactions: false, ..all },
+            _ => return None,
+        })
+    }
+
+    fn check(&self, store: &StoreSpec) -> Vec<StoreFault> {
+        let known = ["no_sync", "no_meta_sync", "journal", "map_size"];
+        let fault = |(name, value): (&String, &OptionValue)| {
+            let (message, hint) = match value {
+                _ if !known.contains(&name.as_str()) => {
+                    (format!("`{}` has no option `{name}`", store.engine), Some("see `prony engines`".to_owned()))
+                }
+                OptionValue::Text(text) if name == "map_size" && text.starts_with('-') => {
+                    ("`map_size` cannot be below zero".to_owned(), None)
+                }
+                _ => return None,
+            };
+            Some(StoreFault { option: Some(name.clone()), message, hint })
+        };
+        store.options.iter().filter_map(fault).collect()
+    }
+}
+
+/// Every sound file of these tests, by name.
+pub(crate) fn samples() -> [(&'static str, &'static str); 6] {
+    [
+        ("cache", sound::CACHE),
+        ("sourcing", sound::SOURCING),
+        ("gatsby", programs::GATSBY),
+        ("mixed", programs::MIXED),
+        ("phases", phases::PHASES),
+        ("template", super::template()),
+    ]
+}
+
+/// A file's text as the JSON that editors see.
+pub(crate) fn as_json(text: &str) -> serde_json::Value {
+    toml::from_str(text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The experiment of a file without faults.
+fn sound(text: &str) -> Experiment {
+    sound_with(text, &Overrides::default())
+}
+
+fn sound_with(text: &str, overrides: &Overrides) -> Experiment {
+    let raw = parse(text, "test.toml").unwrap_or_else(|problems| panic!("{}", listing(&problems)));
+    check(&raw, &Engines, overrides).unwrap_or_else(|problems| panic!("{}", listing(&problems)))
+}
+
+/// The faults of a file, one a line: `line:column message | hint`.
+fn faults(text: &str) -> String {
+    faults_with(text, &Overrides::default())
+}
+
+fn faults_with(text: &str, overrides: &Overrides) -> String {
+    match parse(text, "test.toml").and_then(|raw| check(&raw, &Engines, overrides)) {
+        Ok(_) => "no faults".to_owned(),
+        Err(problems) => listing(&problems),
+    }
+}
+
+fn listing(problems: &[Problem]) -> String {
+    let line = |problem: &Problem| {
+        let hint = problem.hint.as_ref().map(|hint| format!(" | {hint}")).unwrap_or_default();
+        format!("{}:{} {}{hint}", problem.line, problem.column, problem.message)
+    };
+    problems.iter().map(line).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,221 @@
+//! What begins and ends the phases of programs.
+
+use super::programs::observe;
+use super::*;
+use prony_model::program::Trigger;
+use prony_model::spec::PhaseSpec;
+use prony_model::units::Nanos;
+
+/// Every kind of begin and end.
+pub(super) const PHASES: &str = r#"
+[factors]
+first = ["load", "start"]
+[program.server]
+command = ["node", "server.js"]
+runtime = "node"
+[[phase]]
+name = "load"
+begin = { call = "lib/store.js#load" }
+end = { call = "lib/store.js#Store.prototype.flush" }
+at_end = { collect = true }
+[[phase]]
+name = "start"
+end = { line = '^listening' }
+[[phase]]
+name = "settle"
+begin = { after = "{first}" }
+end = { settle = { quiet = "5 s", within = "2 min" } }
+then = "stop"
+[[phase]]
+name = "farewell"
+begin = { after = "settle" }
+[[phase]]
+name = "mixed"
+begin = { mark = "warm" }
+end = { call = "server.js#close" }
+"#;
+
+fn phases(text: &str, variant: usize) -> Vec<PhaseSpec> {
+    sound(text).variants()[variant].spec.phases.clone()
+}
+
+#[test]
+fn a_phase_may_go_from_one_function_to_another() {
+    let phases = phases(PHASES, 0);
+    let load = observe(&phases[0]);
+    let invocation = |call: &str| Some(Trigger::Invocation(call.into()));
+    assert_eq!(load.begin, invocation("lib/store.js#load"));
+    assert_eq!(load.end, invocation("lib/store.js#Store.prototype.flush"));
+    assert_eq!(
+        (load.call(), load.holds()),
+        (None, true),
+        "it is no function of its own, and is held where one ends it"
+    );
+    let mixed = observe(&phases[4]);
+    assert_eq!((&mixed.begin, mixed.holds()), (&Some(Trigger::Mark("warm".into())), false));
+}
+
+#[test]
+fn a_phase_may_end_when_the_program_is_quiet() {
+    for (variant, first) in ["load", "start"].into_iter().enumerate() {
+        let phases = phases(PHASES, variant);
+        let settle = observe(&phases[2]);
+        assert_eq!(settle.begin, Some(Trigger::After(first.into())));
+        let quiet = settle.settle().unwrap();
+        assert_eq!((quiet.quiet, quiet.within), (Nanos::from_secs(5), Nanos::from_secs(120)));
+        assert_eq!(quiet.bytes, prony_model::units::Bytes::from_bytes(1_000_000), "what is not said is as for a store");
+        assert!(settle.stop && !settle.holds());
+        assert_eq!(
+            (&observe(&phases[3]).begin, &observe(&phases[3]).end),
+            (&Some(Trigger::After("settle".into())), &None)
+        );
+    }
+    let alone = "[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"a\"\nend = { settle = {} }\n";
+    assert_eq!(observe(&phases(alone, 0)[0]).begin, None, "from the program's own begin");
+}
+
+#[test]
+fn faults_of_begins_and_ends_are_named() {
+    let text = r#"
+[program.x]
+command = "x"
+runtime = "node"
+[[phase]]
+name = "whole"
+begin = { line = "go" }
+[[phase]]
+name = "b"
+begin = { after = "whole" }
+end = { settle = {} }
+[[phase]]
+name = "c"
+begin = { after = "d" }
+end = { call = "a.js" }
+[[phase]]
+name = "d"
+begin = { after = "bb" }
+end = { line = "x" }
+at_end = { collect = true }
+[[phase]]
+name = "e"
+begin = { settle = {} }
+end = { after = "d" }
+[[phase]]
+name = "f"
+begin = { after = "d", line = "x" }
+end = { settle = { quiet = "5" } }
+"#;
+    insta::assert_snapshot!(faults(text), @r#"
+    10:19 phase `whole` ends with the program, so that nothing comes after it | give `whole` an `end`
+    14:19 no phase `d` stands before this one | known: `whole`, `b`
+    15:16 `a.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
+    18:19 no phase `bb` stands before this one | known: `whole`, `b`, `c`
+    20:1 `at_end` holds the program at the end of a `call` | name the function, as `call = "FILE#EXPORT"`, or take `at_end` out
+    22:8 `at_end` of phase `d` suspends the program while phase `e` is under way, which would have no figures | let `e` end before, or measure the two in experiments of their own
+    23:11 unknown key `settle` | known: `line`, `mark`, `replicas`, `call`, `after`
+    24:9 unknown key `after` | known: `line`, `mark`, `replicas`, `call`, `settle`
+    27:11 `begin` takes one of `line` and `after`, not both
+    28:28 `quiet`: `` is not a unit of time; known: ns, us, ms, s, min, h | expected a time above zero such as `"5 s"`
+    "#);
+}
+
+#[test]
+fn lines_and_marks_whose_order_would_matter_are_refused() {
+    let of = |phases: &str| faults(&format!("[program.x]\ncommand = \"x\"\nruntime = \"node\"\n{phases}"));
+    let backwards = "[[phase]]\nname = \"a\"\nbegin = { line = 'go' }\nend = { mark = \"a\" }\n";
+    let pair = |first: &str, second: &str| {
+        let phase = |name: &str, keys: &str| format!("[[phase]]\nname = \"{name}\"\n{keys}read = 't (?<time>.)'\n");
+        format!("{}{}", phase("b", first), phase("c", second))
+    };
+    let (marks, call, line) = ("mark = \"m\"\n", "call = \"a.js#f\"\n", "begin = { line = 'go' }\n");
+    let said = [backwards.to_owned(), pair(marks, line), pair(line, call)].map(|phases| of(&phases)).join("\n--\n");
+    insta::assert_snapshot!(said, @r#"
+    7:9 the phase begins with a line and ends with a mark, whose order is not known: they come by two ways | begin it with a mark too, `begin = { mark = "NAME" }`, or end it with a line
+    --
+    11:8 phases `b` and `c` read the same lines, and nothing tells in which of them a line is written: marks and calls come by another way than lines | give each a pattern that matches its own lines only
+    --
+    11:8 phases `b` and `c` read the same lines, and nothing tells in which of them a line is written: marks and calls come by another way than lines | give each a pattern that matches its own lines only
+    "#);
+    assert_eq!(of(&pair(line, "end = { line = 'x' }\n")), "no faults");
+    let forwards = backwards.replace("begin = { line", "begin = { mark").replace("end = { mark", "end = { line");
+    assert_eq!(of(&forwards), "no faults");
+}
+
+#[test]
+fn a_suspension_inside_a_phase_that_ends_with_the_program_is_refused() {
+    let of = |phases: &[&str]| {
+        let phases = phases.concat().replace("[[", "\n[[").replace("; ", "\n");
+        faults(&format!("[program.x]\ncommand = \"x\"\nruntime = \"node\"{phases}\n"))
+    };
+    let suspends = "[[phase]]; name = \"f\"; call = \"a.js#f\"; at_end = { collect = true }";
+    let named = |keys: &str| format!("[[phase]]; name = \"o\"; {keys}");
+    let whole = named("timed = true; begin = { call = \"a.js#f\" }");
+    let later =
+        "[[phase]]; name = \"g\"; begin = { after = \"o\" }; end = { call = \"a.js#g\" }; at_end = { wait = \"1 s\" }";
+    let first = named("begin = { call = \"a.js#h\" }; end = { line = 'x' }");
+    let chain = [&first, "[[phase]]; name = \"w\"; begin = { call = \"a.js#h\" }", later];
+    let said = [of(&[&whole, suspends]), of(&[suspends, &whole]), of(&chain)].join("\n--\n");
+    insta::assert_snapshot!(said, @"
+    11:1 `at_end` of phase `f` suspends the program while phase `o` is under way, which would have no figures | let `o` end before, or measure the two in experiments of their own
+    --
+    9:8 `at_end` of phase `f` suspends the program while phase `o` is under way, which would have no figures | let `o` end before, or measure the two in experiments of their own
+    --
+    15:1 `at_end` of phase `g` suspends the program while phase `w` is under way, which would have no figures | let `w` end before, or measure the two in experiments of their own
+    ");
+    for other in [
+        "begin = { after = \"f\" }",
+        "begin = { call = \"a.js#g\" }",
+        "begin = { line = 'go' }",
+        "begin = { call = \"a.js#f\" }; end = { line = 'x' }",
+        "call = \"a.js#outer\"; at_end = { wait = \"1 s\" }",
+    ] {
+        assert_eq!(of(&[suspends, &named(other)]), "no faults", "{other}");
+    }
+    assert_eq!(of(&["[[phase]]; name = \"f\"; call = \"a.js#f\"; then = \"stop\"", &whole]), "no faults");
+}
+
+#[test]
+fn a_rest_that_cannot_come_is_refused() {
+    let program = |keys: &str, settle: &str| {
+        let phase = format!("[[phase]]\nname = \"a\"\n{keys}\nend = {{ settle = {{ {settle} }} }}\n");
+        faults(&format!("[program.x]\ncommand = \"x\"\n{phase}"))
+    };
+    assert_eq!(program("", "quiet = \"1 s\", within = \"2 s\""), "no faults");
+    assert_eq!(
+        program("", "quiet = \"15 min\""),
+        "6:28 `quiet`, 15 min 0 s, has no room in `within`, which is 10 min 0 s where nothing is said | write a `within` \
+         that is longer than `quiet`"
+    );
+    assert!(program("", "within = \"2 s\"").starts_with("6:29 `quiet`, 2.000 s, has no room in `within`, 2.000 s"));
+    let late = program("limit = \"5 s\"", "within = \"6 s\"");
+    assert_eq!(
+        late,
+        "6:29 `within`, 6.000 s, is beyond the limit of the phase, 5.000 s, at which the trial has timed out | write a \
+         shorter `within`, or give the phase a longer `limit`"
+    );
+    assert_eq!(program("limit = \"6 s\"", "within = \"6 s\""), "no faults");
+    assert!(
+        program("limit = \"5 min\"", "").starts_with("6:18 `within`, which is 10 min 0 s where nothing is said, is")
+    );
+    let limits = "[limits]\ntime = { phase = \"1 min\" }\n";
+    let store = "[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"s\"\n";
+    let said = faults(&format!("{limits}{store}settle = {{ quiet = \"1 h\", within = \"1 min\" }}\n"));
+    assert!(said.starts_with("7:20 `quiet`, 60 min 0 s, has no room in `within`, 60.000 s"), "{said}");
+    assert!(faults(&format!("{limits}{store}settle = {{}}\n")).starts_with("7:10 `within`, which is 10 min 0 s"));
+    let held = "[program.x]\ncommand = \"x\"\nruntime = \"node\"\n[limits]\ntime = { phase = \"1 min\" }\n[[phase]]\nname = \"a\"\n\
+                call = \"a.js#f\"\nat_end = { settle = { quiet = \"20 min\" } }\n";
+    let said = faults(held);
+    assert!(said.starts_with("9:31 `quiet`, 20 min 0 s, has no room"), "{said}");
+    assert!(!said.contains("beyond the limit"), "that time is in no limit: {said}");
+}
+
+#[test]
+fn settle_of_and_beside_are_lists_of_signs() {
+    let faults_of = |keys: &str| {
+        faults(&format!("[program.x]\ncommand = \"x\"\n[[phase]]\nname = \"a\"\nend = {{ settle = {{ {keys} }} }}\n"))
+    };
+    assert_eq!(faults_of("of = [\"cpu\", \"dirty\"], beside = []"), "no faults");
+    assert!(faults_of("of = []").contains("`of` names no sign"), "{}", faults_of("of = []"));
+    assert!(faults_of("of = [\"flush\"]").contains("`of` cannot be `flush`"), "{}", faults_of("of = [\"flush\"]"));
+    assert!(faults_of("beside = \"dirty\"").contains("beside"), "a list, not a word");
+}

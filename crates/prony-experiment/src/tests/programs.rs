@@ -1,0 +1,454 @@
+//! Files that measure programs.
+
+use super::*;
+use prony_model::program::{
+    AtEndSpec, Care, Change, CommandLine, CopyOf, DIR, InputSpec, Manager, ObserveSpec, OutputTo, ProgramSpec, Runtime,
+    TMP, Trigger, Weak,
+};
+use prony_model::spec::{Action, PhaseSpec, Subject};
+
+fn programs(text: &str) -> Vec<ProgramSpec> {
+    let of = |subject: &Subject| subject.program().expect("every variant measures a program").clone();
+    sound(text).variants().iter().map(|variant| of(&variant.spec.subject)).collect()
+}
+
+fn words(texts: &[&str]) -> CommandLine {
+    CommandLine::Words(texts.iter().map(|text| (*text).to_owned()).collect())
+}
+
+pub(super) fn observe(phase: &PhaseSpec) -> &ObserveSpec {
+    let Action::Observe(observe) = &phase.action else { panic!("{:?}", phase.action) };
+    observe
+}
+
+#[test]
+fn the_least_program_is_measured_as_a_whole() {
+    let experiment = sound("[program.x]\ncommand = \"true\"\n");
+    let spec = &experiment.variants()[0].spec;
+    let program = spec.subject.program().unwrap();
+    assert_eq!((program.name.as_str(), &program.command), ("x", &words(&["true"])));
+    assert_eq!((program.copy, &program.input, program.output), (CopyOf::Variant, &InputSpec::Null, OutputTo::Capture));
+    assert_eq!((program.success.as_slice(), program.directory.as_ref()), ([0].as_slice(), None));
+    assert_eq!((spec.phases.len(), spec.phases[0].name.as_str()), (1, "run"));
+    assert_eq!(observe(&spec.phases[0]), &ObserveSpec::WHOLE);
+    assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "run.time");
+    assert_eq!(experiment.observe().care, Care::Full);
+}
+
+/// Every key of a program.
+pub(super) const GATSBY: &str = r#"
+[factors]
+documents = [10, 20]
+[factors.code]
+as-is = {}
+other = { env = { MODE = "fast", N = 3 }, replace = { file = "a.js", find = "{x}", with = "", count = 2 }, patch = "p.diff" }
+[observe]
+care = "light"
+profile = "cpu"
+[program.gatsby]
+command = ["node", "--max-old-space-size={documents}", "a b", "{documents}", 0.5]
+directory = "site"
+copy = "trial"
+env = { NUM_PAGES = "{documents}", MODE = "slow", ON = true }
+inherit = ["NODE_PATH"]
+input = { text = "{{}} {documents}" }
+runtime = "node"
+success = [0, 3]
+build = ["npm", "run", "build"]
+prepare = "sync; true"
+warmup = 2
+change = "{code}"
+[[phase]]
+name = "source nodes"
+begin = { line = '^source \d{3}$' }
+end = { line = '^done' }
+read = '(?<time>[\d.]+)s - (?<operations>\d+)'
+then = "stop"
+limit = "3 s"
+[[phase]]
+name = "marked"
+[[phase]]
+name = "told"
+read = '(?<heap_used_mb>\d+) MB'
+[[phase]]
+name = "numbered"
+end = { mark = "done {documents}" }
+"#;
+
+#[test]
+fn every_key_of_a_program_is_read() {
+    let raw = parse(GATSBY, "some/where/test.toml").unwrap();
+    let experiment = check(&raw, &Engines, &Overrides::default()).unwrap_or_else(|p| panic!("{}", listing(&p)));
+    assert_eq!(experiment.variants().len(), 4);
+    let spec = &experiment.variants()[3].spec;
+    let program = spec.subject.program().unwrap();
+    assert_eq!(program.command, words(&["node", "--max-old-space-size=20", "a b", "20", "0.5"]));
+    assert_eq!(program.directory.as_deref(), Some("some/where/site"), "paths start at the file");
+    let env: Vec<(&str, &str)> = program.env.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(env, [("MODE", "fast"), ("N", "3"), ("NUM_PAGES", "20"), ("ON", "true")]);
+    assert_eq!(program.input, InputSpec::Text("{} 20".into()));
+    assert_eq!((program.runtime, program.copy, program.warmup), (Some(Runtime::Node), CopyOf::Trial, 2));
+    assert_eq!(
+        (program.success.as_slice(), program.inherit.as_slice()),
+        ([0, 3].as_slice(), ["NODE_PATH".to_owned()].as_slice())
+    );
+    let shell = CommandLine::Shell { shell: "sh".into(), script: "sync; true".into() };
+    assert_eq!((&program.build, &program.prepare), (&Some(words(&["npm", "run", "build"])), &Some(shell)));
+    let replace = Change::Replace { file: "a.js".into(), find: "{x}".into(), with: String::new(), count: 2 };
+    assert_eq!(program.changes, [replace, Change::Patch { file: "some/where/p.diff".into() }]);
+    let first = observe(&spec.phases[0]);
+    assert_eq!(first.begin, Some(Trigger::Line(r"^source \d{3}$".into())), "braces of patterns are no placeholders");
+    assert_eq!((&first.end, first.stop), (&Some(Trigger::Line("^done".into())), true));
+    assert_eq!(observe(&spec.phases[3]).end, Some(Trigger::Mark("done 20".into())));
+    assert_eq!(spec.phases[0].limit, Some(prony_model::units::Nanos::from_secs(3)));
+    let marked = Some(Trigger::Mark("marked".into()));
+    assert_eq!((&observe(&spec.phases[1]).begin, &observe(&spec.phases[1]).end), (&marked, &marked));
+    assert_eq!((&observe(&spec.phases[2]).begin, &observe(&spec.phases[2]).end), (&None, &None));
+    let json = serde_json::to_string(&experiment).unwrap();
+    assert_eq!(serde_json::from_str::<Experiment>(&json).unwrap(), experiment);
+}
+
+#[test]
+fn commands_are_words_or_a_shells_text() {
+    let command = |text: &str| programs(&format!("[program.x]\n{text}\n"))[0].command.clone();
+    assert_eq!(command("command = \"node 'a b' -x\""), words(&["node", "a b", "-x"]));
+    assert_eq!(command(r#"command = 'a\ b "c \"d\" $e" "" # f'"#), words(&["a b", "c \"d\" $e", ""]));
+    let shell = |shell: &str| CommandLine::Shell { shell: shell.into(), script: "a | b".into() };
+    assert_eq!(command("command = \"a | b\"\nshell = true"), shell("sh"));
+    assert_eq!(command("command = \"a | b\"\nshell = \"bash\""), shell("bash"));
+    assert_eq!(shell("sh").words(), ["sh", "-c", "a | b"]);
+}
+
+/// A program, another, and a bare store as levels of one factor.
+pub(super) const MIXED: &str = r#"
+[factors.subject]
+heap = { program = "site", change = { env = { STORE = "heap" } } }
+lmdb = { program = "site", change = { env = { STORE = "lmdb" } } }
+other = "old"
+bare = { store = { engine = "lmdb" } }
+[subject]
+use = "{subject}"
+[compare]
+baseline = { subject = "heap" }
+[program.site]
+command = ["node", "build.js"]
+[program.old]
+command = "./old"
+[store]
+durability = "strict"
+[data]
+records = 100
+[[phase]]
+name = "source"
+mark = "source"
+put = {}
+[[phase]]
+name = "check"
+verify = {}
+"#;
+
+#[test]
+fn programs_and_stores_are_levels_of_one_factor() {
+    let experiment = sound(MIXED);
+    let names = |at: usize| -> Vec<&str> {
+        experiment.variants()[at].spec.phases.iter().map(|phase| phase.name.as_str()).collect()
+    };
+    assert_eq!((names(0), names(2), names(3)), (vec!["source"], vec!["source"], vec!["source", "check"]));
+    let program = |at: usize| experiment.variants()[at].spec.subject.program().unwrap();
+    assert_eq!((program(1).env["STORE"].as_str(), program(2).name.as_str()), ("lmdb", "old"));
+    let store = experiment.variants()[3].spec.subject.store().unwrap();
+    assert_eq!((store.engine.as_str(), store.durability), ("lmdb", Some(Durability::Strict)));
+    assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "source.time");
+}
+
+#[test]
+fn faults_of_programs_are_named() {
+    let text = r#"
+[factors]
+which = ["x", "z"]
+[subject]
+program = "{which}"
+[program.x]
+comand = "true"
+command = "node"
+change = { replace = { file = "a", find = "b" } }
+[program.z]
+command = []
+runtime = "perl"
+[[phase]]
+name = "a"
+begin = { line = "(" }
+mark = "m"
+read = '(\d+)'
+then = "stop"
+[[phase]]
+name = "b"
+read = '(?<tiem>\d+)'
+[[phase]]
+name = "c"
+begin = { mark = "x", line = "y" }
+"#;
+    insta::assert_snapshot!(faults(text), @r#"
+    7:1 unknown key `comand` | did you mean `command`?
+    9:22 `replace` needs the key `with` | what stands there afterwards
+    12:11 `runtime` cannot be `perl` | known: `node`, `python` (programs of other languages need no `runtime`)
+    15:18 this is no pattern: unclosed group | `\` takes a character literally; '...' quotes keep it as it stands
+    16:1 `mark` stands for begin and end, one of which is there too | write `begin = { mark = "NAME" }`
+    17:8 the pattern has no named group, so nothing is read | name what is read by a metric: `(?<time>[0-9.]+)s`
+    21:8 the group `tiem` names no metric | a metric's name with underscores, then a unit: `time_ms`, `operations`, `heap_used_mb`; or `digest`
+    24:11 `begin` takes one of `line` and `mark`, not both
+    "#);
+}
+
+#[test]
+fn a_function_is_a_phase() {
+    let text = r#"
+[program.x]
+command = "node a.js"
+runtime = "node"
+[[phase]]
+name = "source nodes"
+call = "gatsby/dist/utils/source-nodes.js#default"
+at_end = { collect = true, wait = "5 s" }
+then = "stop"
+[[phase]]
+name = "rest"
+call = "lib.js#Store.prototype.put"
+at_end = { collect = true, weak = "clear", settle = { quiet = "1 s" } }
+[[phase]]
+name = "plain"
+call = "lodash#debounce"
+"#;
+    let experiment = sound(text);
+    let phases = &experiment.variants()[0].spec.phases;
+    let first = observe(&phases[0]);
+    assert_eq!((first.call(), first.holds()), (Some("gatsby/dist/utils/source-nodes.js#default"), true));
+    let wait = Some(prony_model::units::Nanos::from_secs(5));
+    assert_eq!(first.at_end, Some(AtEndSpec { collect: true, weak: Weak::Clear, wait, settle: None }));
+    let second = observe(&phases[1]).at_end.as_ref().unwrap();
+    let settle = second.settle.unwrap();
+    assert_eq!((second.collect, second.weak), (true, Weak::Clear));
+    assert_eq!(
+        (settle.quiet, settle.within),
+        (prony_model::units::Nanos::from_secs(1), prony_model::units::Nanos::from_secs(600))
+    );
+    assert_eq!((observe(&phases[2]).holds(), observe(&phases[2]).stop), (false, false));
+    assert_eq!(experiment.compare().primary.as_ref().unwrap().to_string(), "source nodes.time");
+}
+
+#[test]
+fn faults_of_functions_are_named() {
+    let phases = r#"
+[[phase]]
+name = "a"
+call = "lib.js"
+[[phase]]
+name = "b"
+call = "pkg.mod:f"
+begin = { line = "x" }
+[[phase]]
+name = "c"
+begin = { line = "x" }
+at_end = { collect = true }
+[[phase]]
+name = "d"
+call = "lib.js#f"
+at_end = { wait = "1 s", settle = {}, weak = "clear" }
+"#;
+    let of = |runtime: &str, phases: &str| faults(&format!("[program.x]\ncommand = \"x\"\n{runtime}{phases}"));
+    let one = "\n[[phase]]\nname = \"a\"\ncall = \"lib.js#f\"\n";
+    let said = [of("runtime = \"node\"", phases), of("runtime = \"python\"", one), of("", one)];
+    insta::assert_snapshot!(said.join("\n--\n"), @r#"
+    6:8 `lib.js` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
+    9:1 `call` is begin and end of the phase, and `begin` is there too | write `begin = { call = "..." }` and an `end`, or make two phases of them
+    9:8 `pkg.mod:f` names no function of the runtime `node` | write `FILE#EXPORT`; names may be nested by full stops
+    14:1 `at_end` holds the program at the end of a `call` | name the function, as `call = "FILE#EXPORT"`, or take `at_end` out
+    18:12 `wait` and `settle` are two ways to wait | take one of them out
+    18:39 `weak` says what a collection does, and none is forced | add `collect = true`, or take `weak` out
+    --
+    6:8 `lib.js#f` names no function of the runtime `python` | write `PACKAGE.MODULE:FUNCTION`; names may be nested by full stops
+    --
+    6:8 the function `lib.js#f` cannot be timed: the program names no `runtime` | add `runtime = "node"` or `runtime = "python"` to the program
+    "#);
+}
+
+#[test]
+fn a_subject_must_be_clear() {
+    let two = "[program.x]\ncommand = \"a\"\n[program.y]\ncommand = \"b\"\n";
+    let phases = "[[phase]]\nname = \"write\"\nput = {}\n";
+    let said = [
+        faults(two),
+        faults(&format!("{two}[subject]\nprogram = \"z\"\n")),
+        faults(&format!("{two}[subject]\n")),
+        faults(&format!("{two}[subject]\nprogram = \"x\"\nstore = {{ engine = \"lmdb\" }}\n")),
+        faults(&format!("[program.x]\ncommand = \"a\"\n{phases}")),
+        faults("[store]\nengine = \"lmdb\"\n[[phase]]\nname = \"w\"\nbegin = { mark = \"x\" }\n"),
+    ];
+    insta::assert_snapshot!(said.join("\n--\n"), @r#"
+    1:1 the file has several stores and programs, and nothing says which of them a variant measures | add `[subject] use = "{subject}"` and a factor `subject` with levels such as `{ program = "NAME" }`
+    --
+    6:11 unknown program `z` | known: `x`, `y`
+    --
+    5:1 `[subject]` names neither a program nor a store | write `program = "NAME"` or `store = { engine = "..." }`
+    --
+    6:1 a variant measures a program or a store, not both
+    --
+    5:1 `put` works on a store, and the file measures a program | a program's phase has `begin` and `end`, or marks of its name
+    --
+    3:1 `phase` needs one of `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
+    5:1 unknown key `begin` | known: `name`, `when`, `timed`, `limit`, `put`, `get`, `update`, `delete`, `scan`, `compute`, `mix`, `commit`, `persist`, `close`, `reopen`, `evict`, `settle`, `verify`, `pause`
+    "#);
+}
+
+#[test]
+fn what_cannot_run_is_named() {
+    let of = |body: &str| faults(&format!("[program.x]\n{body}\n"));
+    assert_eq!(
+        of("command = \"a 'b\""),
+        "2:11 `command` ends inside a quote | close it, or write the command as a list"
+    );
+    assert_eq!(of("command = []"), "2:11 `command` is empty | program and arguments: `[\"node\", \"build.js\"]`");
+    assert_eq!(of("command = \" \""), "2:11 `command` is empty | name a program");
+    assert_eq!(
+        of("command = [\"a\"]\nshell = true"),
+        "2:11 a shell takes one text, not a list of words | write `command` as one text"
+    );
+    assert_eq!(of("command = \"a\"\nshell = 3"), "3:9 `shell` cannot be `3` | `true`, `false`, or the shell's name");
+    let env = of("command = \"a\"\nenv = { \"A=B\" = 1, PRONY_MARKS = 2 }");
+    assert!(env.contains("`A=B` is no name for a variable") && env.contains("`PRONY_MARKS` is set by prony"), "{env}");
+    let change = of("command = \"a\"\nchange = { patch = \"p\" }");
+    assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
+    let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
+    assert!(pty.contains("output that is thrown away needs no terminal"), "{pty}");
+}
+
+const SITE: &str = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\nchange = \"{code}\"\n";
+
+#[test]
+fn code_has_revisions_and_packages() {
+    let levels = "[factors.code]\n\
+        a = [{ dependency = [\"@s/lmdb@3.1\", \"b@^2\"], manager = \"npm\" }, { revision = \"v1\" }]\n\
+        b = { dependency = \"c@1\" }\n";
+    let found = programs(&format!("{levels}{SITE}"));
+    let package = |name: &str, version: &str, manager| Change::Dependency {
+        name: name.to_owned(),
+        version: version.to_owned(),
+        manager,
+    };
+    let npm = Some(Manager::Npm);
+    let revision = Change::Revision { of: "v1".to_owned() };
+    assert_eq!(
+        found[0].changes,
+        [revision, package("@s/lmdb", "3.1", npm), package("b", "^2", npm)],
+        "copies come first"
+    );
+    assert_eq!(found[1].changes, [package("c", "1", None)]);
+    let wrong = "[factors.code]\na = { dependency = \"lmdb\" }\nb = [{ revision = \"x\" }, { revision = \"y\" }]\n";
+    let said = faults(&format!("{wrong}{SITE}"));
+    assert!(said.contains("2:20 `lmdb` names no package and version | write `name@version`"), "{said}");
+    assert!(said.contains("program `x` cannot be at `x` and at `y`"), "{said}");
+}
+
+#[test]
+fn changes_are_left_out_one_by_one() {
+    let code = "[factors.code]\na = { revision = \"1\" }\nb = [{ dependency = \"b@1\" }, { env = { B = 1 } }]\n\
+                c = { dependency = \"c@1\" }\n";
+    let text = format!("{code}{SITE}[design]\nleave_one_out = \"code\"\n[compare]\nbaseline = {{ code = \"all\" }}\n");
+    let experiment = sound(&text);
+    let labels: Vec<&str> = experiment.factors()[0].levels.iter().map(|level| level.label.as_str()).collect();
+    assert_eq!(labels, ["all", "without a", "without b", "without c", "none"]);
+    let counts: Vec<(usize, bool)> =
+        programs(&text).iter().map(|one| (one.changes.len(), one.env.contains_key("B"))).collect();
+    assert_eq!(counts, [(3, true), (2, true), (2, false), (2, true), (0, false)]);
+    let baseline = experiment.variants().iter().position(|variant| variant.baseline);
+    assert_eq!(baseline, Some(0));
+    assert_eq!(experiment.leave_one_out(), Some(0));
+    let untold = sound(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""));
+    assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
+    let told = sound(&text.replace("code = \"all\"", "code = \"none\""));
+    assert_eq!(told.compare().baseline["code"], "none");
+    let set = Overrides { set: vec![("code".to_owned(), vec!["none".to_owned()])], ..Overrides::default() };
+    let aside = faults_with(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""), &set);
+    assert!(aside.starts_with("10:17 --set code=none takes out `all`, the baseline"), "{aside}");
+    let wrong =
+        |factor: &str| faults(&text.replace("leave_one_out = \"code\"", &format!("leave_one_out = \"{factor}\"")));
+    assert!(wrong("kode").contains("unknown factor `kode` | did you mean `code`?"), "{}", wrong("kode"));
+    let one = faults("[factors]\nn = [1, 2]\n[program.x]\ncommand = \"a {n}\"\n[design]\nleave_one_out = \"n\"\n");
+    assert!(one.contains("factor `n` has no changes that could be left out"), "{one}");
+}
+
+#[test]
+fn programs_are_told_their_directory_and_variables() {
+    let text = "[program.x]\ncommand = [\"a\", \"--in={dir}/x\", \"{{dir}}\"]\ndirectory = \"{env.PLACE}\"\n\
+                env = { TOKEN = \"<{env.TOKEN}>\" }\n";
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let variables = [pair("PLACE", "site"), pair("TOKEN", "a{b}"), pair("OTHER", "secret")].into();
+    let raw = crate::parse(text, "x.toml").unwrap();
+    let overrides = Overrides { variables, ..Overrides::default() };
+    let experiment = crate::check(&raw, &Engines, &overrides).unwrap();
+    let program = experiment.variants()[0].spec.subject.program().unwrap();
+    assert_eq!(program.command, words(&["a", &format!("--in={DIR}/x"), "{dir}"]));
+    assert_eq!((program.directory.as_deref(), program.env["TOKEN"].as_str()), (Some("site"), "<a{b}>"));
+    assert!(!serde_json::to_string(&experiment).unwrap().contains("secret"));
+    let unset = faults(text);
+    assert!(
+        unset.contains("3:14 the variable `PLACE` is not set where prony runs | `PLACE=... prony ...` sets it"),
+        "{unset}"
+    );
+    for hole in ["{dir}", "{tmp}"] {
+        let elsewhere = faults(&format!("[program.x]\ncommand = \"a\"\ndirectory = \"{hole}\"\n"));
+        assert!(elsewhere.contains(&format!("`{hole}` has no meaning here")), "{elsewhere}");
+    }
+}
+
+#[test]
+fn changes_of_variables_are_told_the_directory() {
+    let variable = |text: &str| programs(text)[0].env["A"].clone();
+    let here = format!("{DIR}/x");
+    let table = "{ env = { A = \"{dir}/x\" } }";
+    let program = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\n";
+    assert_eq!(variable(&format!("{program}change = {table}\n")), here);
+    assert_eq!(variable(&format!("{program}change = [{table}]\n")), here);
+    assert_eq!(variable(&format!("{program}[subject]\nchange = {table}\n")), here);
+    let level = format!("[factors.code]\none = {table}\n{program}");
+    assert_eq!(variable(&format!("{level}change = \"{{code}}\"\n")), here);
+    assert_eq!(variable(&format!("{level}[subject]\nuse = {{ program = \"x\", change = \"{{code}}\" }}\n")), here);
+    let text = "change = { replace = { file = \"f\", find = \"{dir}\", with = \"x\" } }\n";
+    let Change::Replace { find, .. } = &programs(&format!("{program}{text}"))[0].changes[0] else { panic!() };
+    assert_eq!(find, "{dir}", "a text that is looked for is no template");
+    let patch = faults(&format!("{program}change = {{ patch = \"{{dir}}/p\" }}\n"));
+    assert!(patch.contains("4:21 `{dir}` has no meaning here"), "{patch}");
+}
+
+#[test]
+fn a_program_may_say_where_its_data_lie() {
+    let store = |keys: &str| {
+        programs(&format!("[factors]\nn = [3]\n[program.x]\ncommand = \"a {{n}}\"\n{keys}"))[0].store.clone()
+    };
+    assert_eq!(store(""), None);
+    assert_eq!(store("store = \"{dir}/data-{n}\"\n"), Some(format!("{DIR}/data-3")));
+    assert_eq!(store("store = \"{tmp}/data-{n}\"\n"), Some(format!("{TMP}/data-3")));
+    assert_eq!(store("store = \"data\"\n"), Some("data".to_owned()));
+    let said = faults("[program.x]\ncommand = \"a\"\nstore = \"\"\n");
+    assert_eq!(
+        said,
+        "3:1 `store` names no file and no directory | write where the program keeps its data, as `store = \"{dir}/data\"`"
+    );
+    let json = serde_json::to_value(&programs("[program.x]\ncommand = \"a\"\nstore = \"data\"\n")[0]).unwrap();
+    let mut before = json.clone();
+    before.as_object_mut().unwrap().remove("store");
+    let old: ProgramSpec = serde_json::from_value(before).unwrap();
+    assert_eq!(old.store, None, "runs from before the key are read");
+}
+
+#[test]
+fn figures_of_a_runtime_may_be_those_of_a_role() {
+    let of = |runtime: &str, metric: &str| {
+        let body = format!("[program.x]\ncommand = \"a\"\n{runtime}[compare]\nmetric = \"run.{metric}\"\n");
+        faults(&body)
+    };
+    assert_eq!(of("runtime = \"node\"\n", "main.heap.used"), "no faults");
+    let unknown = of("runtime = \"node\"\n", "mian.heap.used");
+    assert!(unknown.contains("no instance `mian` | those of a program with a `runtime`: `main`, `child`"), "{unknown}");
+    assert!(of("", "main.heap.used").contains("there is no instance `main`"));
+}

@@ -1,0 +1,233 @@
+//! Walks a tree of values along the declared form and collects what does not fit.
+
+use super::grammar;
+use super::node::{Entry, Node, Value};
+use super::placeholder::{self, Filled, Scope};
+use super::problem::{Problem, Problems, known_hint, quoted};
+use super::shape::{Need, Shape, TableShape};
+use prony_model::units::{Nanos, parse_bytes, parse_fraction, parse_rate, parse_time};
+
+/// How placeholders are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holes {
+    /// Placeholders mean nothing here.
+    None,
+    /// As written: a text with placeholders may stand for any value.
+    Open,
+    /// Factors have been filled in: every value must fit.
+    Filled,
+}
+
+/// A walk over a part of the file.
+pub(crate) struct Walk<'p, 't> {
+    pub(crate) problems: &'p mut Problems<'t>,
+    /// The file's text.
+    pub(crate) file: &'p str,
+    /// The names of the factors.
+    pub(crate) factors: &'p [String],
+    pub(crate) holes: Holes,
+}
+
+impl Walk<'_, '_> {
+    /// Checks the value of `key` against its shape.
+    pub(crate) fn value(&mut self, key: &str, node: &Node, shape: &Shape) {
+        if self.is_open(node, shape) {
+            return self.braces(node, false);
+        }
+        match shape {
+            Shape::Any => {}
+            Shape::Either(shapes) => self.either(key, node, shapes),
+            Shape::List(item) => match node.list() {
+                Some(items) => items.iter().for_each(|one| self.value(key, one, item)),
+                None => self.mismatch(key, node, shape),
+            },
+            Shape::Pair(item) => match node.list() {
+                Some(items) if items.len() == 2 => items.iter().for_each(|one| self.value(key, one, item)),
+                _ => self.mismatch(key, node, shape),
+            },
+            Shape::Map(value) => match node.table() {
+                Some(entries) => entries.iter().for_each(|entry| self.value(&entry.key, &entry.node, value)),
+                None => self.mismatch(key, node, shape),
+            },
+            Shape::Table(table) => self.table(key, node, table),
+            Shape::Scalar if self.holes != Holes::None && node.text().is_some() => self.braces(node, false),
+            Shape::Text | Shape::Template if node.text().is_some() => {
+                self.braces(node, matches!(shape, Shape::Template));
+            }
+            Shape::Word(words) => self.word(key, node, words),
+            Shape::Time | Shape::Span | Shape::Bytes | Shape::Rate | Shape::Share => self.quantity(key, node, shape),
+            _ if fits(node, shape) => {}
+            _ => self.mismatch(key, node, shape),
+        }
+    }
+
+    /// Whether the value is a text whose placeholders may still become anything, or are at fault themselves.
+    fn is_open(&self, node: &Node, shape: &Shape) -> bool {
+        let text = matches!(shape, Shape::Plain | Shape::Text | Shape::Template | Shape::Any | Shape::Either(_));
+        !text && self.holes != Holes::None && has_factor(node, self.factors)
+    }
+
+    fn either(&mut self, key: &str, node: &Node, shapes: &'static [Shape]) {
+        let fits_kind = |shape: &&Shape| match shape {
+            Shape::Table(_) | Shape::Map(_) => node.table().is_some(),
+            Shape::List(_) | Shape::Pair(_) => node.list().is_some(),
+            // A number that is not whole, or a text, may be a share.
+            Shape::Whole(..) if shapes.iter().any(|other| matches!(other, Shape::Share)) => {
+                matches!(node.value, Value::Whole(_))
+            }
+            _ => node.table().is_none() && node.list().is_none(),
+        };
+        match shapes.iter().find(fits_kind) {
+            Some(shape) => self.value(key, node, shape),
+            None if self.holes != Holes::None && has_factor(node, self.factors) => self.braces(node, false),
+            None => self.mismatch(key, node, &Shape::Either(shapes)),
+        }
+    }
+
+    fn table(&mut self, key: &str, node: &Node, shape: &'static TableShape) {
+        let Some(entries) = node.table() else {
+            return self.mismatch(key, node, &Shape::Table(shape));
+        };
+        let mut strangers = 0;
+        for entry in entries {
+            match (shape.field(&entry.key), shape.rest) {
+                (Some(field), _) => self.value(&entry.key, &entry.node, &field.shape),
+                (None, Some(rest)) => self.value(&entry.key, &entry.node, rest),
+                (None, None) => {
+                    strangers += 1;
+                    self.stranger(node, entry, shape);
+                }
+            }
+        }
+        if strangers == 0 {
+            self.complete(node, shape);
+        }
+    }
+
+    /// A key that the table does not know.
+    pub(crate) fn stranger(&mut self, table: &Node, entry: &Entry, shape: &'static TableShape) {
+        let hint = known_hint(&entry.key, shape.all().map(|field| field.name));
+        let problem = Problem::new(entry.key_span.clone(), format!("unknown key `{}`", entry.key));
+        self.problems.add_harmless(via(table, problem.maybe_hint(hint)));
+    }
+
+    /// Required keys are there, and exactly one action where there are any.
+    pub(crate) fn complete(&mut self, node: &Node, shape: &'static TableShape) {
+        let owner = if shape.name == grammar::ROOT.name { "the file".to_owned() } else { format!("`{}`", shape.name) };
+        let missing = shape.all().filter(|field| field.need == Need::Required && node.get(field.name).is_none());
+        for field in missing {
+            let message = format!("{owner} needs the key `{}`", field.name);
+            self.problems.add(via(node, Problem::new(node.span.clone(), message).hint(lower(field.doc))));
+        }
+        let actions = shape.actions();
+        let mut present = actions.iter().filter_map(|name| node.entry(name));
+        match (present.next(), present.next()) {
+            (None, _) if !actions.is_empty() => {
+                let message = format!("`{}` needs one of {}", shape.name, quoted(&actions));
+                self.problems.add(via(node, Problem::new(node.span.clone(), message)));
+            }
+            (Some(first), Some(second)) => {
+                let message = format!("`{}` takes one of `{}` and `{}`, not both", shape.name, first.key, second.key);
+                let problem = Problem::new(second.key_span.clone(), message);
+                self.problems.add(problem.label(first.key_span.clone(), format!("`{}` stands", first.key)));
+            }
+            _ => {}
+        }
+    }
+
+    fn braces(&mut self, node: &Node, record: bool) {
+        let filled = match (self.holes, &node.via) {
+            (Holes::Filled, Some(_)) => Filled::Level,
+            (Holes::Filled, None) => Filled::Text,
+            _ => Filled::No,
+        };
+        let scope = Scope { factors: self.factors, filled, record };
+        for problem in placeholder::faults(node, self.file, scope) {
+            self.problems.add(via(node, problem));
+        }
+    }
+
+    fn word(&mut self, key: &str, node: &Node, words: &'static [(&'static str, &'static str)]) {
+        let Some(text) = node.text() else { return self.mismatch(key, node, &Shape::Word(words)) };
+        if !words.iter().any(|(word, _)| *word == text) {
+            let known = known_hint(text, words.iter().map(|(word, _)| *word));
+            let hint = match key {
+                "runtime" => known.map(|hint| format!("{hint} (programs of other languages need no `runtime`)")),
+                _ => known,
+            };
+            let problem = Problem::new(node.span.clone(), format!("`{key}` cannot be `{text}`"));
+            self.problems.add(via(node, problem.maybe_hint(hint)));
+        }
+    }
+
+    fn quantity(&mut self, key: &str, node: &Node, shape: &Shape) {
+        let text = match &node.value {
+            Value::Text(text) => text.clone(),
+            Value::Whole(_) | Value::Number(_) if !matches!(shape, Shape::Time | Shape::Span) => node.label(),
+            _ => return self.mismatch(key, node, shape),
+        };
+        let fault = match shape {
+            Shape::Time | Shape::Span => match parse_time(&text) {
+                Ok(time) if time == Nanos::ZERO && matches!(shape, Shape::Span) => {
+                    let problem = Problem::new(node.span.clone(), format!("`{key}` cannot be zero"));
+                    return self.problems.add(via(node, problem.hint(format!("expected {}", shape.words()))));
+                }
+                read => read.err(),
+            },
+            Shape::Bytes => parse_bytes(&text).err(),
+            Shape::Rate => parse_rate(&text).err(),
+            _ => parse_fraction(&text).err(),
+        };
+        if let Some(fault) = fault {
+            let problem = Problem::new(node.span.clone(), format!("`{key}`: {fault}"));
+            self.problems.add(via(node, problem.hint(format!("expected {}", shape.words()))));
+        }
+    }
+
+    fn mismatch(&mut self, key: &str, node: &Node, shape: &Shape) {
+        let message = match &node.value {
+            Value::Whole(_) | Value::Number(_) | Value::Flag(_) => format!("`{key}` cannot be `{}`", node.label()),
+            Value::Text(text) => format!("`{key}` cannot be the text `{text}`"),
+            _ => format!("`{key}` cannot be {}", node.kind()),
+        };
+        let problem = Problem::new(node.span.clone(), message).hint(format!("expected {}", shape.words()));
+        self.problems.add(via(node, problem));
+    }
+}
+
+/// A sentence of the declaration as a hint: lower-case start, no full stop.
+fn lower(doc: &str) -> String {
+    let mut chars = doc.trim_end_matches('.').chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
+/// Whether a text has a placeholder of a factor, or braces that do not fit.
+fn has_factor(node: &Node, factors: &[String]) -> bool {
+    let is_factor = |part: &placeholder::Part| match part {
+        placeholder::Part::Hole(name, _) => {
+            let head = placeholder::head(name);
+            head != "i" || factors.iter().any(|factor| factor == head)
+        }
+        placeholder::Part::Text(_) => false,
+    };
+    node.text().is_some_and(|text| placeholder::split(text).is_ok_and(|parts| parts.iter().any(is_factor)))
+}
+
+/// Points at the placeholder through which a faulty value came.
+pub(crate) fn via(node: &Node, problem: Problem) -> Problem {
+    match &node.via {
+        Some(span) if problem.labels.is_empty() => problem.label(span.clone(), "used"),
+        _ => problem,
+    }
+}
+
+fn fits(node: &Node, shape: &Shape) -> bool {
+    match (shape, &node.value) {
+        (Shape::Plain | Shape::Text | Shape::Template, Value::Text(_)) | (Shape::Flag, Value::Flag(_)) => true,
+        (Shape::Whole(min, max), Value::Whole(n)) => u64::try_from(*n).is_ok_and(|n| (*min..=*max).contains(&n)),
+        (Shape::Positive, _) => node.number().is_some_and(|x| x.is_finite() && x > 0.0),
+        (Shape::Weight, _) => node.number().is_some_and(|x| x.is_finite() && x >= 0.0),
+        (Shape::Scalar, value) => !matches!(value, Value::List(_) | Value::Table(_) | Value::Date(_)),
+        _ => false,
+    }
+}

@@ -1,0 +1,311 @@
+//! One variant: placeholders filled in, every value checked, decoded into what a trial runs.
+
+use super::combine::Combination;
+use super::decode::instance::Started;
+use super::decode::order::Phases;
+use super::decode::phase::Placed;
+use super::decode::trigger::Frame;
+use super::decode::{data, order, phase, program, store};
+use super::factors::{FactorDef, selection};
+use super::grammar;
+use super::node::{Entry, Node, RawExperiment, Value};
+use super::outside::Outside;
+use super::problem::{Problem, Problems};
+use super::sequence;
+use super::shape::TableShape;
+use super::subject::{self, Chosen};
+use super::substitute::{self, Levels};
+use super::validate::{Holes, Walk, via};
+use prony_model::catalog::{EngineCatalog, Surroundings};
+use prony_model::spec::{DataSpec, Subject, TrialSpec};
+
+/// What all variants have in common.
+pub(crate) struct Context<'a> {
+    pub(crate) raw: &'a RawExperiment,
+    pub(crate) engines: &'a dyn EngineCatalog,
+    pub(crate) surroundings: &'a dyn Surroundings,
+    pub(crate) factors: &'a [FactorDef],
+    /// The names of the factors.
+    pub(crate) names: &'a [String],
+    /// What texts of programs are told.
+    pub(crate) outside: Outside<'a>,
+}
+
+impl<'a> Context<'a> {
+    fn levels<'c>(&'c self, chosen: &'c Combination) -> Levels<'c> {
+        Levels { factors: self.factors, chosen, file: &self.raw.text }
+    }
+
+    /// The names that a phase has over these variants, and whether it is timed.
+    pub(crate) fn names_of(&self, phase: &Node, combinations: &[Combination]) -> Vec<(String, bool)> {
+        let timed = phase.get("timed").is_none_or(|node| node.value != Value::Flag(false));
+        let mut names: Vec<(String, bool)> = Vec::new();
+        let varied = phase.get("name").and_then(Node::text).is_some_and(|text| text.contains('{'));
+        for levels in combinations.iter().take(if varied { usize::MAX } else { 1 }) {
+            if let Some(name) = self.name(phase, levels).filter(|name| !names.iter().any(|(known, _)| known == name)) {
+                names.push((name, timed));
+            }
+        }
+        names
+    }
+
+    /// The replicas that programs start over these variants; where the command line has `narrowed` those of the file,
+    /// what varies may be anything.
+    pub(crate) fn replicas(&self, programs: &[Entry], combinations: &[Combination], narrowed: bool) -> Vec<Started> {
+        let mut all = Vec::new();
+        for replicas in programs.iter().filter_map(|program| program.node.get("replicas")) {
+            let mut used = Vec::new();
+            substitute::used(replicas, &mut used);
+            if narrowed && used.iter().any(|name| self.names.contains(name)) {
+                all.push(Started::ANY);
+                continue;
+            }
+            for levels in combinations {
+                Started::note(&mut all, &self.quietly(replicas, levels));
+            }
+        }
+        all
+    }
+
+    /// The name of a phase in one variant; `None` where it is at fault.
+    fn name(&self, phase: &Node, levels: &Combination) -> Option<String> {
+        Some(self.quietly(phase.get("name")?, levels).text()?.to_owned())
+    }
+
+    /// A part of the file in one variant; its faults are said elsewhere.
+    fn quietly(&self, node: &Node, levels: &Combination) -> Node {
+        self.levels(levels).fill(node, &mut Problems::new(""))
+    }
+
+    /// The levels of a variant as text, for notes.
+    fn described(&self, chosen: &Combination) -> Option<String> {
+        let pair = |(factor, level): (&FactorDef, &usize)| format!("{} = {}", factor.name, factor.levels[*level].label);
+        let text: Vec<String> = self.factors.iter().zip(chosen).map(pair).collect();
+        (!text.is_empty()).then(|| format!("in the variant {}", text.join(", ")))
+    }
+}
+
+/// What the variant's trials run; `None` where something in it is wrong, which has been said.
+pub(crate) fn variant(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+    problems.set_note(context.described(levels));
+    let spec = spec(context, levels, problems);
+    problems.set_note(None);
+    spec
+}
+
+fn spec(context: &Context<'_>, levels: &Combination, problems: &mut Problems<'_>) -> Option<TrialSpec> {
+    let root = &context.raw.root;
+    let fill = |node: &Node, problems: &mut Problems<'_>| context.levels(levels).fill(node, problems);
+    let limits = match root.get("limits") {
+        Some(node) => {
+            Some(fill(node, problems)).filter(|node| fits(context, "limits", node, &grammar::LIMITS, problems))
+        }
+        None => None,
+    };
+    let memory = limits.as_ref().and_then(|node| node.get("memory")).cloned();
+    let (limits, limited) = (store::limits(limits.as_ref()), limits);
+    let of_subject = |mut node: Node, problems: &mut Problems<'_>| {
+        context.outside.subject(&mut node, problems);
+        fits(context, "subject", &node, &grammar::SUBJECT, problems).then_some(node)
+    };
+    let node = match subject::choose(root, &fill, &of_subject, problems)? {
+        Chosen::Store(node) => node,
+        Chosen::Program { name, mut node, change } => {
+            store::enough_memory(memory.as_ref(), store::LEAST_OF_A_PROGRAM, "program", problems);
+            context.outside.program(&mut node, problems);
+            let program = fits(context, "program", &node, &grammar::PROGRAM, problems)
+                .then(|| program::program(&name, &node, change.as_ref(), &context.raw.file, problems))
+                .flatten();
+            let of = Frame {
+                limit: limits.phase,
+                runtime: program.as_ref().map(|program| program.runtime),
+                replicas: program.as_ref().map(|program| program.replicas.is_some()),
+            };
+            let phases = observed(context, levels, &of, problems);
+            if let Some(program) = &program {
+                order::starts_with_a_phase(program, &node, &phases, problems);
+            }
+            let phases = Some(phases.sound).filter(|_| phases.at_fault.is_empty())?;
+            let spec = TrialSpec { subject: Subject::Program(Box::new(program?)), data: None, phases, limits };
+            lacking(context, &spec, &[("program", Some(&node)), ("limits", limited.as_ref())], problems);
+            return Some(spec);
+        }
+    };
+    store::enough_memory(memory.as_ref(), store::LEAST_OF_A_STORE, "store", problems);
+    let opened = fits(context, "store", &node, &grammar::STORE, problems)
+        .then(|| store::store(&node, context.engines, problems))
+        .flatten();
+    let records = root.get("data").map(|node| fill(node, problems));
+    let data = records
+        .as_ref()
+        .and_then(|node| fits(context, "data", node, &grammar::DATA, problems).then(|| data::data(node, problems))?);
+    if let (Some(node), Some(data), Some(memory)) = (&records, &data, context.engines.memory()) {
+        data::value_length(node, data, memory, problems);
+    }
+    if let (Some(node), Some(data), Some((store, facts))) = (&records, &data, &opened) {
+        data::key_length(node, data, &store.engine, facts, problems);
+    }
+    let phases = phases(context, levels, limits.phase, problems);
+    let (store, facts) = opened?;
+    let mut phases = phases?;
+    needs_data(&phases, root.get("data").is_some(), problems);
+    sequence::settle(&mut phases, &store.engine, &facts, problems);
+    let phases = phases.into_iter().map(|placed| placed.spec).collect();
+    let spec = TrialSpec { subject: Subject::Store(store), data: known(root, data)?, phases, limits };
+    lacking(context, &spec, &[("data", records.as_ref()), ("limits", limited.as_ref())], problems);
+    Some(spec)
+}
+
+/// What the variant needs and does not find, at the values that name it.
+fn lacking(context: &Context<'_>, spec: &TrialSpec, sections: &[(&str, Option<&Node>)], problems: &mut Problems<'_>) {
+    for lack in context.surroundings.lacking(spec) {
+        let section = sections.iter().find(|(name, _)| *name == lack.section).and_then(|(_, node)| *node);
+        let node = section.and_then(|section| section.get(lack.key)).or(section).unwrap_or(&context.raw.root);
+        problems.add(via(node, Problem::new(node.span.clone(), lack.message).hint(lack.hint)));
+    }
+}
+
+/// Data that is there but at fault is not the same as none.
+fn known(root: &Node, data: Option<DataSpec>) -> Option<Option<DataSpec>> {
+    (data.is_some() || root.get("data").is_none()).then_some(data)
+}
+
+/// The phases that run in this variant; `None` where one is at fault.
+fn phases(
+    context: &Context<'_>,
+    levels: &Combination,
+    limit: Option<prony_model::units::Nanos>,
+    problems: &mut Problems<'_>,
+) -> Option<Vec<Placed>> {
+    let mut list: Vec<Placed> = Vec::new();
+    let mut sound = true;
+    let programs = context.raw.root.get("program").is_some();
+    let nodes = context.raw.root.get("phase").and_then(Node::list).unwrap_or_default();
+    for node in nodes {
+        // A phase that is a level itself has its `when` only once it has been filled in.
+        let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
+        let node = filled.as_ref().unwrap_or(node);
+        let of_store = !programs || grammar::PHASE.actions().iter().any(|action| node.entry(action).is_some());
+        if !of_store || !runs(context, node, levels, problems) {
+            continue;
+        }
+        let filled = context.levels(levels).fill(&without(node, &NOT_OF_STORES), problems);
+        let placed = fits(context, "phase", &filled, &grammar::PHASE, problems)
+            .then(|| phase::phase(&filled, limit, problems))
+            .flatten();
+        match placed {
+            Some(placed) => {
+                let known: Vec<String> = list.iter().map(|other| other.spec.name.clone()).collect();
+                twice(&known, &placed.spec.name, &filled, problems);
+                list.push(placed);
+            }
+            None => sound = false,
+        }
+    }
+    if list.is_empty() && sound && (programs || !nodes.is_empty()) {
+        let span = nodes.first().map_or(0..0, |node| node.span.clone());
+        problems.add(Problem::new(span, "a variant has no phase").hint("see `when` of the phases"));
+    }
+    sound.then_some(list)
+}
+
+/// The phases of a program in this variant: the observed ones, or the program as a whole.
+fn observed(context: &Context<'_>, levels: &Combination, frame: &Frame, problems: &mut Problems<'_>) -> Phases {
+    let mut all = Phases::default();
+    let mut watched = false;
+    let root = &context.raw.root;
+    for node in root.get("phase").and_then(Node::list).unwrap_or_default() {
+        let filled = node.text().map(|_| context.levels(levels).fill(node, problems));
+        let node = filled.as_ref().unwrap_or(node);
+        if !program::is_observed(node) {
+            if !of_a_store(root, node, problems) {
+                all.at_fault.push(context.name(node, levels));
+            }
+            continue;
+        }
+        if !runs(context, node, levels, problems) {
+            all.left_out.extend(context.name(node, levels));
+            continue;
+        }
+        watched = true;
+        let filled = context.levels(levels).fill(&without(node, &["when"]), problems);
+        let phase = fits(context, "phase", &filled, &grammar::PROGRAM_PHASE, problems)
+            .then(|| program::phase(&filled, frame, problems))
+            .flatten();
+        order::follows(&filled, &all, problems);
+        let name = phase.as_ref().map(|phase| phase.name.clone()).or_else(|| context.name(node, levels));
+        let known: Vec<String> = all.names().map(str::to_owned).collect();
+        name.iter().for_each(|name| twice(&known, name, &filled, problems));
+        match phase {
+            Some(phase) => {
+                all.sound.push(phase);
+                order::ends_later(&filled, &all, frame, problems);
+                order::reads_alone(&filled, &all, problems);
+                order::suspends_alone(&filled, &all, problems);
+            }
+            None => all.at_fault.push(name),
+        }
+    }
+    if !watched {
+        all.sound.push(program::whole_program(frame.limit));
+    }
+    all
+}
+
+/// A phase of operations belongs to the stores of the file, where it has any.
+fn of_a_store(root: &Node, phase: &Node, problems: &mut Problems<'_>) -> bool {
+    let action = grammar::PHASE.actions().into_iter().find_map(|action| phase.entry(action));
+    let has_store = root.get("store").is_some() || root.get("subject").is_some();
+    if let (Some(action), false) = (action, has_store) {
+        let message = format!("`{}` works on a store, and the file measures a program", action.key);
+        let problem = Problem::new(action.key_span.clone(), message);
+        problems.add(problem.hint("a program's phase has `begin` and `end`, or marks of its name"));
+        return false;
+    }
+    true
+}
+
+fn twice(known: &[String], name: &str, node: &Node, problems: &mut Problems<'_>) {
+    if known.iter().any(|other| other == name) {
+        let span = node.get("name").map_or_else(|| node.span.clone(), |name| name.span.clone());
+        let problem = Problem::new(span, format!("phase `{name}` is there twice"));
+        problems.add(problem.hint("figures are named by phase: give each a name of its own"));
+    }
+}
+
+/// Whether `when` lets the phase run in this variant.
+fn runs(context: &Context<'_>, phase: &Node, levels: &Combination, problems: &mut Problems<'_>) -> bool {
+    let Some(when) = phase.get("when") else { return true };
+    let chosen = selection(context.factors, when, problems);
+    chosen.iter().all(|(factor, list)| list.contains(&levels[*factor]))
+}
+
+/// What a variant that measures a store does not look at.
+const NOT_OF_STORES: [&str; 8] = ["when", "begin", "end", "mark", "call", "at_end", "read", "then"];
+
+fn without(phase: &Node, keys: &[&str]) -> Node {
+    let Some(entries) = phase.table() else { return phase.clone() };
+    let rest = entries.iter().filter(|entry| !keys.contains(&entry.key.as_str())).cloned().collect();
+    Node { value: Value::Table(rest), ..phase.clone() }
+}
+
+fn fits(
+    context: &Context<'_>,
+    key: &str,
+    node: &Node,
+    shape: &'static TableShape,
+    problems: &mut Problems<'_>,
+) -> bool {
+    let before = problems.raised();
+    let mut walk = Walk { problems, file: &context.raw.text, factors: context.names, holes: Holes::Filled };
+    walk.value(key, node, &super::shape::Shape::Table(shape));
+    problems.raised() == before
+}
+
+fn needs_data(phases: &[Placed], declared: bool, problems: &mut Problems<'_>) {
+    let needs = |placed: &&Placed| placed.spec.action.ops().is_some() || placed.spec.action.name() == "verify";
+    if let Some(placed) = phases.iter().find(needs).filter(|_| !declared) {
+        let message = format!("`{}` needs records, and the file has no `[data]`", placed.spec.action.name());
+        problems.add(Problem::new(placed.action.clone(), message).hint("add `[data] records = 10_000`"));
+    }
+}

@@ -1,0 +1,145 @@
+//! What the runner says while it runs. Terminal, JSON lines and tests are observers.
+
+use serde::{Deserialize, Serialize};
+
+use crate::outcome::Ending;
+use crate::reading::Reading;
+use crate::trial::PlannedTrial;
+use crate::units::{Bytes, Nanos};
+
+/// Something happened in a run. `--json` prints one a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// The run begins or goes on.
+    RunBegan {
+        /// Its number in the results database.
+        run: i64,
+        /// The experiment's title.
+        title: String,
+        /// Variants.
+        variants: usize,
+        /// Blocks planned; 0 where a time budget decides.
+        blocks: u32,
+        /// Trials planned; 0 where a time budget decides.
+        trials: u32,
+        /// The time that the run has, where it is limited.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        budget: Option<Nanos>,
+        /// Trials that an earlier session of this run has finished.
+        done: u32,
+    },
+    /// The machine is being looked at: `fsync`, `memory`, `disk` ...
+    HostProbe {
+        /// What is being measured.
+        what: String,
+    },
+    /// A program's directory is being copied, which takes long.
+    Copying {
+        /// The directory, as the file names it.
+        directory: String,
+        /// How much of its files is copied.
+        done: Bytes,
+        /// How much they are.
+        total: Bytes,
+    },
+    /// A trial begins.
+    TrialBegan {
+        /// Which.
+        trial: PlannedTrial,
+        /// The variant's levels as text.
+        variant: String,
+    },
+    /// A phase begins.
+    PhaseBegan {
+        /// Position of its trial.
+        position: u32,
+        /// Its name.
+        phase: String,
+    },
+    /// A phase is under way.
+    Progress {
+        /// Position of its trial.
+        position: u32,
+        /// Its phase.
+        phase: String,
+        /// Operations so far.
+        operations: u64,
+        /// Operations in all, where they are counted.
+        total: Option<u64>,
+    },
+    /// A phase ended.
+    PhaseEnded {
+        /// Position of its trial.
+        position: u32,
+        /// Its name.
+        phase: String,
+        /// Its time.
+        time: Nanos,
+    },
+    /// A trial ended and is on disk.
+    TrialEnded {
+        /// Which.
+        trial: PlannedTrial,
+        /// The variant's levels as text.
+        variant: String,
+        /// How.
+        ending: Ending,
+        /// From launch to clean-up.
+        took: Nanos,
+        /// Phase name and time of each phase that ended.
+        phases: Vec<(String, Nanos)>,
+        /// Trials that have ended.
+        done: u32,
+        /// Trials planned now; about as many as the time budget holds, where there is one.
+        trials: u32,
+        /// About how long the rest takes, at most, with all that belongs to it: corrected by each trial. `None` where that
+        /// is not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        left: Option<Nanos>,
+    },
+    /// The extra trial of a profile begins, after the plan's own trials.
+    ProfileBegan {
+        /// Which trial; it is none of the plan's.
+        trial: PlannedTrial,
+        /// The variant's levels as text.
+        variant: String,
+        /// How many profiles the run has, this one and those to come included.
+        profiles: u32,
+        /// How many of them an earlier session or this one has.
+        done: u32,
+    },
+    /// A profile is on disk, or why there is none.
+    ProfileEnded {
+        /// The variant's levels as text.
+        variant: String,
+        /// How the trial ended; `None` where none ran.
+        ending: Option<Ending>,
+        /// Samples taken while something ran, or why there are none.
+        samples: Reading<u64>,
+        /// What the profile lacks, in words.
+        notes: Vec<String>,
+        /// How many of the run's profiles are there.
+        done: u32,
+        /// How many it will have.
+        profiles: u32,
+    },
+    /// Something a user should know.
+    Notice {
+        /// The text; what to do stands after it.
+        text: String,
+        /// What to do.
+        hint: Option<String>,
+    },
+    /// The run ended.
+    RunEnded {
+        /// Its number.
+        run: i64,
+        /// Trials that ended well.
+        ok: u32,
+        /// Trials that ended otherwise.
+        failed: u32,
+        /// Whether it was interrupted.
+        interrupted: bool,
+    },
+}

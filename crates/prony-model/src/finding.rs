@@ -1,0 +1,50 @@
+//! What a guard found: part of the record, so that it stands apart from the guards, which read records.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// What a guard found, kept in the record and printed with the result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The guard's name: `gaps_between_batches`, `swapped` ...
+    pub guard: String,
+    /// How much it matters.
+    pub severity: Severity,
+    /// The phase it concerns, where it concerns one.
+    pub phase: Option<String>,
+    /// One sentence, with figures.
+    pub message: String,
+    /// What to do.
+    pub hint: String,
+    /// The figures behind it.
+    pub data: Value,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Worth knowing.
+    Note,
+    /// The figure may mislead.
+    Warning,
+    /// The comparison is refused.
+    Refusal,
+}
+
+impl Finding {
+    /// A finding about a whole trial or run, without data.
+    pub fn of(guard: &str, severity: Severity, message: String, hint: &str) -> Self {
+        Self { guard: guard.into(), severity, phase: None, message, hint: hint.into(), data: Value::Null }
+    }
+
+    /// The same about one phase.
+    pub fn in_phase(self, phase: &str) -> Self {
+        Self { phase: Some(phase.to_owned()), ..self }
+    }
+
+    /// The same with what it rests on.
+    pub fn with(self, data: Value) -> Self {
+        Self { data, ..self }
+    }
+}

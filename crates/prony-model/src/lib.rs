@@ -1,0 +1,23 @@
+//! What all stages share: quantities, metrics, readings and outcomes; what a trial is to do ([`spec`], [`program`]), what
+//! runner and worker say to each other ([`protocol`]), and what a trial leaves ([`record`]).
+//!
+//! Nothing here reads a clock, opens a file or starts a process; the same input gives the same output on every machine.
+//! The words are those of the glossary in `docs/glossary.md`.
+
+pub mod catalog;
+pub mod event;
+pub mod finding;
+pub mod latency;
+pub mod metric;
+pub mod outcome;
+pub mod processes;
+pub mod profile;
+pub mod program;
+pub mod protocol;
+pub mod random;
+pub mod reading;
+pub mod record;
+mod settle;
+pub mod spec;
+pub mod trial;
+pub mod units;

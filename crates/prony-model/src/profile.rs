@@ -1,0 +1,73 @@
+//! What the extra trial of a profile leaves behind. It stands beside the trials of a run, never among them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::reading::Reading;
+use crate::record::TrialRecord;
+use crate::units::Nanos;
+
+/// Who took the samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profiler {
+    /// V8's own profiler, in every thread of every Node process.
+    V8,
+    /// `perf record` on the whole process tree.
+    Perf,
+}
+
+impl Profiler {
+    /// What it is called in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V8 => "V8's own profiler",
+            Self::Perf => "perf",
+        }
+    }
+
+    /// What its time is: V8 looks at the clock on the wall, `perf` at that of the processor.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::V8 => {
+                "time of threads that run JavaScript; what they wait for a processor is in it, being idle is not"
+            }
+            Self::Perf => "time on processors",
+        }
+    }
+}
+
+/// The format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// V8's, as JSON.
+    CpuProfile,
+    /// The text of `perf script`.
+    PerfScript,
+}
+
+/// A file as its profiler wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProfileFile {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub format: Format,
+    /// What is in it.
+    pub body: Vec<u8>,
+}
+
+/// The profile of one variant.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProfileRecord {
+    /// Index of the variant.
+    pub variant: usize,
+    /// Who took the samples.
+    pub profiler: Profiler,
+    /// The time from one sample to the next, as asked for; or why there is no profile.
+    pub interval: Reading<Nanos>,
+    /// The extra trial with all its figures, which count nowhere; `None` where profiling is not possible and none ran.
+    pub trial: Option<TrialRecord>,
+    /// What is missing in the profile, in words.
+    pub notes: Vec<String>,
+}

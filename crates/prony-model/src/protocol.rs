@@ -1,0 +1,180 @@
+//! Runner <-> worker: JSON lines on an inherited socket. Instants are `CLOCK_MONOTONIC`, which all
+//! processes of a machine share.
+//!
+//! The runner leads: it sends [`ToWorker::Plan`] once, then one [`ToWorker::Phase`] at a time, so
+//! that it can reset peaks and read counters while the worker waits between two phases.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::reading::Reading;
+use crate::record::{Answer, Groups, HistogramRecord, Throughput};
+use crate::spec::TrialSpec;
+use crate::units::{Bytes, Nanos};
+
+/// The version both sides must agree on.
+pub const VERSION: u32 = 1;
+
+/// What the runner says to the worker.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub enum ToWorker {
+    /// What to host; sent once.
+    Plan {
+        /// [`VERSION`] of the runner.
+        version: u32,
+        /// The whole trial.
+        spec: Box<TrialSpec>,
+        /// Seeds data and operation order.
+        seed: u64,
+        /// An empty directory on the file system of the results.
+        dir: String,
+        /// Interval of the throughput series.
+        throughput: Nanos,
+    },
+    /// Run the phase with this index.
+    Phase {
+        /// Index into the spec's phases.
+        index: usize,
+    },
+    /// Close the store, if open, and exit with 0.
+    Stop,
+}
+
+/// What the worker says to the runner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "did")]
+pub enum FromWorker {
+    /// The store is open.
+    Ready {
+        /// [`VERSION`] of the worker.
+        version: u32,
+        /// Engine, version, promises, settings read back.
+        effective: Value,
+        /// Time that opening the store took.
+        open: Nanos,
+    },
+    /// A phase begins now.
+    Began {
+        /// Which.
+        index: usize,
+        /// When.
+        at: Nanos,
+    },
+    /// Operations so far; about ten a second, from a thread that is not timed.
+    Progress {
+        /// Which phase.
+        index: usize,
+        /// Operations so far.
+        operations: u64,
+    },
+    /// A phase ended.
+    Ended {
+        /// Which.
+        index: usize,
+        /// When.
+        at: Nanos,
+        /// What it measured from inside.
+        report: Box<PhaseReport>,
+    },
+    /// The subject failed; the trial ends.
+    Failed {
+        /// The phase, where one was under way.
+        index: Option<usize>,
+        /// What kind of end.
+        failure: Failure,
+        /// The message, causes joined by `: `.
+        message: String,
+    },
+}
+
+/// What kind of end the worker reports of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// The engine said no.
+    Failed,
+    /// The engine does not offer it.
+    Unsupported,
+    /// Data read back is not what was written.
+    WrongAnswer,
+    /// An open-loop rate was not sustained.
+    Saturated,
+    /// The subject could not allocate memory and said so.
+    OutOfMemory,
+    /// The disk was full.
+    DiskFull,
+}
+
+/// What a phase measured from inside the worker.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PhaseReport {
+    /// Time inside timed sections; of several clients, the time in which at least one is inside; of an open loop, whose
+    /// schedule does not stand still, from its begin to its end.
+    pub time: Nanos,
+    /// Wall time outside timed sections, of all clients.
+    pub gap: Nanos,
+    /// CPU time (user and system) that the client threads spent outside timed sections, so that it can be told apart
+    /// from the engine's; the engine's own threads are not in it, also where they work meanwhile.
+    pub gap_cpu: Nanos,
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// How often the engine said that the disk is full.
+    pub disk_full: u64,
+    /// Transactions committed, or read transactions ended.
+    pub transactions: u64,
+    /// Rows that reads returned; `None` where nothing is read.
+    pub rows: Option<u64>,
+    /// Reads that found nothing; `None` where nothing is read.
+    pub misses: Option<u64>,
+    /// Distinct records touched, exact up to a bound, else estimated.
+    pub distinct: Option<u64>,
+    /// Bytes of keys and values handed to or taken from the engine.
+    pub user_bytes: u64,
+    /// Open-loop operations never started.
+    pub skipped: u64,
+    /// Largest lag behind the schedule; `None` in a closed loop.
+    pub lag: Option<Nanos>,
+    /// Latencies.
+    pub histograms: Vec<HistogramRecord>,
+    /// Groups of operations.
+    pub groups: Option<Groups>,
+    /// Operations over time.
+    pub throughput: Option<Throughput>,
+    /// What reads answered.
+    pub answer: Option<Answer>,
+    /// Error texts with counts, the first few kinds.
+    pub error_texts: BTreeMap<String, u64>,
+    /// Settings that changed since `Ready` (after `reopen`).
+    pub effective: Option<Value>,
+    /// The engine's own counters after the phase, by name.
+    pub engine_counters: BTreeMap<String, f64>,
+    /// Bytes of the store by the engine's own account, where it keeps one.
+    pub engine_size: Option<Bytes>,
+    /// Whether an open-loop rate was not sustained: starts lagged at the end by more than 1 % of the schedule (and by
+    /// more than 10 ms), or more than 1 % of the operations due were never started.
+    pub saturated: bool,
+    /// Share of the store's pages in the page cache after an `evict`.
+    pub resident: Option<Reading<f64>>,
+    /// What a `verify` could check.
+    pub verified: Option<Verified>,
+    /// What a reader should know of this phase.
+    pub notes: Vec<String>,
+}
+
+/// What a `verify` has checked; every count is of records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Held exactly what the operations so far leave there: one version, or nothing.
+    pub exact: u64,
+    /// Held one of several versions that random updates may have left; each is checked byte by byte against them.
+    pub one_of_several: u64,
+    /// Random or time-bounded writes may or may not have left them there; checked where they are there.
+    pub may_be_absent: u64,
+    /// Whether rows that nobody wrote would have been found; only engines with ordered keys can list their rows.
+    pub extra_rows: bool,
+}

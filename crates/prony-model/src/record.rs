@@ -1,0 +1,318 @@
+//! What a trial leaves behind. Everything a table or plot shows is a function of these.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::finding::Finding;
+use crate::metric::{Metric, MetricKey, MetricName};
+use crate::outcome::{Ending, Outcome};
+use crate::reading::{Reading, Why};
+use crate::spec::Sign;
+use crate::trial::PlannedTrial;
+use crate::units::{Bytes, Nanos};
+
+/// A finished trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrialRecord {
+    /// Which trial of the plan.
+    pub trial: PlannedTrial,
+    /// Unix time at launch, milliseconds.
+    pub started_unix_ms: u64,
+    /// From launch to clean-up.
+    pub took: Nanos,
+    /// How it ended.
+    pub ending: Ending,
+    /// Every phase of the variant, in order; those not reached too.
+    pub phases: Vec<PhaseRecord>,
+    /// Engine, version, settings read back from the engine, promises (METHOD 1.6).
+    pub effective: Value,
+    /// Canaries, pressure, steal, load before and after (METHOD 4.10).
+    pub conditions: Value,
+    /// Samples of each process of the tree, for timelines.
+    pub series: Vec<ProcessSeries>,
+    /// What the sampler cost: CPU time of its thread over the trial.
+    pub sampler_cpu: Reading<Nanos>,
+    /// What guards found.
+    pub findings: Vec<Finding>,
+}
+
+impl TrialRecord {
+    /// A figure that counts, or why there is none: the one place where a figure is taken for a table, a comparison, a
+    /// plot or a search. What a phase that is not complete left behind stands in its readings and is no figure.
+    pub fn figure(&self, name: &MetricName) -> Reading<f64> {
+        let Some(phase) = self.phases.iter().find(|phase| phase.name == name.phase) else {
+            return Reading::Missing(Why::NotApplicable);
+        };
+        if let Some(why) = self.excluded(phase, name.key.metric) {
+            return Reading::Missing(why);
+        }
+        let readings = phase.readings.get(name.instance.as_deref().unwrap_or_default());
+        let reading = readings.and_then(|readings| readings.get(&MetricKeyText(name.key)));
+        reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
+    }
+
+    /// Why what was measured in a phase is no figure; `None` where it is one.
+    fn excluded(&self, phase: &PhaseRecord, metric: Metric) -> Option<Why> {
+        let why = |text: &str| Some(Why::DoesNotCount(text.to_owned()));
+        match phase.completion {
+            _ if self.ending.outcome == Outcome::WrongAnswer => why("an answer of the trial is wrong"),
+            completion if completion.counts(metric) => None,
+            Completion::Failed => why("too many operations of the phase failed"),
+            Completion::AfterFailure => why("too many operations failed in or before the phase"),
+            Completion::Complete | Completion::Partial | Completion::NotReached => Some(Why::NotReached),
+        }
+    }
+}
+
+/// What was measured in one phase.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PhaseRecord {
+    /// The phase's name.
+    pub name: String,
+    /// What it does: `put`, `get` ...
+    pub action: String,
+    /// `false` for set-up.
+    pub timed: bool,
+    /// How far it got.
+    pub completion: Completion,
+    /// `CLOCK_MONOTONIC` at its begin; `None` where it was not reached.
+    pub begin: Option<Nanos>,
+    /// `CLOCK_MONOTONIC` at its end, or at the trial's end where it did not end.
+    pub end: Option<Nanos>,
+    /// Figures of the whole tree (`""`) and of instances.
+    pub readings: BTreeMap<String, BTreeMap<MetricKeyText, Reading<f64>>>,
+    /// Latency histograms.
+    pub histograms: Vec<HistogramRecord>,
+    /// Wall and CPU time of each group of operations, where groups were sampled.
+    pub groups: Option<Groups>,
+    /// Operations that ended in each interval, for throughput over time.
+    pub throughput: Option<Throughput>,
+    /// What reads answered.
+    pub answer: Option<Answer>,
+    /// First few error texts with their counts.
+    pub errors: BTreeMap<String, u64>,
+}
+
+impl PhaseRecord {
+    /// A figure of the whole tree, whether it counts or not: see [`TrialRecord::figure`].
+    pub fn reading(&self, key: MetricKey) -> Option<&Reading<f64>> {
+        self.readings.get("")?.get(&MetricKeyText(key))
+    }
+
+    /// The sign of activity that came last in a phase that waited for quiet, or was still active at its end; `None` where
+    /// nothing was active.
+    pub fn last_sign(&self) -> Option<Sign> {
+        let time = |sign: Sign| match self.reading(MetricKey::amount(sign.metric()))? {
+            Reading::Measured(time) => Some(*time),
+            Reading::Missing(why) => matches!(why, Why::NotSettled(_)).then_some(f64::INFINITY),
+        };
+        let active = Sign::ALL.into_iter().filter_map(|sign| Some((sign, time(sign)?))).filter(|(_, time)| *time > 0.0);
+        active.reduce(|last, next| if next.1 > last.1 { next } else { last }).map(|(sign, _)| sign)
+    }
+}
+
+/// A metric key that serialises as its text, so that it can be a JSON key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MetricKeyText(pub MetricKey);
+
+impl Serialize for MetricKeyText {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for MetricKeyText {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+/// How far a phase got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Completion {
+    /// Its own end was reached, and where that is the subject's, the trial ended well.
+    Complete,
+    /// Its end was reached, but more of its operations failed than the experiment allows: it did not do the work that was
+    /// asked for.
+    Failed,
+    /// Its end was reached after another phase had begun of which too many operations failed: it contains that work, or
+    /// works on what it left behind.
+    AfterFailure,
+    /// It began and did not reach its end; its figures are partial.
+    Partial,
+    /// It never began.
+    NotReached,
+}
+
+impl Completion {
+    /// Whether a figure of a phase that got so far counts. Of operations that failed beyond what is allowed, what says how
+    /// many they were does, and percentiles, in which each counts as infinitely slow (METHOD 8.2).
+    pub const fn counts(self, metric: Metric) -> bool {
+        match self {
+            Self::Complete => true,
+            Self::Failed => matches!(
+                metric,
+                Metric::Errors
+                    | Metric::Operations
+                    | Metric::LatencyP50
+                    | Metric::LatencyP90
+                    | Metric::LatencyP95
+                    | Metric::LatencyP99
+                    | Metric::LatencyP999
+            ),
+            Self::AfterFailure | Self::Partial | Self::NotReached => false,
+        }
+    }
+}
+
+/// A latency histogram.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistogramRecord {
+    /// The operation: `put`, `read`, `update` ...
+    pub operation: String,
+    /// What the time is.
+    pub kind: LatencyKind,
+    /// HdrHistogram V2 encoding, nanoseconds, base64 in JSON.
+    #[serde(with = "base64_text")]
+    pub v2: Vec<u8>,
+    /// Failed operations, which count as +infinity in percentiles (METHOD 1.4).
+    pub failed: u64,
+}
+
+/// What a latency is measured from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LatencyKind {
+    /// Closed loop: from the start of the operation.
+    Service,
+    /// Open loop: from the scheduled start.
+    Intended,
+    /// Open loop: from the real start.
+    Actual,
+}
+
+/// Wall and CPU time of each group of operations, in order. Of more than two million, one in 2, 4 ... is kept, and the
+/// phase's notes say so.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Groups {
+    /// Operations a group. A last group with fewer is not kept.
+    pub operations: u64,
+    /// Wall nanoseconds of each group.
+    pub wall: Vec<u64>,
+    /// CPU nanoseconds of each group: of the whole process where there is one client, else of the client's thread.
+    pub cpu: Vec<u64>,
+}
+
+/// Operations that ended in each interval since the phase's begin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// Length of an interval.
+    pub interval: Nanos,
+    /// Operations that ended in each.
+    pub operations: Vec<u64>,
+}
+
+/// What reads answered, for comparison between variants (METHOD 1.5).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Rows returned; `None` where a program tells a digest and no number.
+    pub rows: Option<u64>,
+    /// Order-independent digest of the rows, hexadecimal, after what was digested: `lines:` for number, length and
+    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything, `told:` for what a
+    /// program says of itself, `rows:` and nothing for one that tells no more than the number. Only digests of one kind
+    /// can be compared.
+    pub digest: String,
+    /// Whether it may be compared: `false` for phases bounded by time.
+    pub comparable: bool,
+}
+
+/// Samples of one process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSeries {
+    /// Process id.
+    pub pid: u32,
+    /// `worker`, or a service's or program's role.
+    pub role: String,
+    /// Command name.
+    pub command: String,
+    /// In time order.
+    pub samples: Vec<ProcessSample>,
+}
+
+/// One process at one instant. Counters are cumulative since the process began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessSample {
+    /// `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// User CPU time.
+    pub cpu_user: Nanos,
+    /// System CPU time.
+    pub cpu_system: Nanos,
+    /// Time on a CPU (schedstat of all threads), where readable.
+    pub on_cpu: Option<Nanos>,
+    /// Time waiting for a CPU (schedstat of all threads), where readable.
+    pub cpu_wait: Option<Nanos>,
+    /// Anonymous resident memory.
+    pub anon: Bytes,
+    /// File-backed resident memory.
+    pub file: Bytes,
+    /// Shared resident memory.
+    pub shared: Bytes,
+    /// Address space.
+    pub vsz: Bytes,
+    /// Swapped out.
+    pub swap: Bytes,
+    /// Threads.
+    pub threads: u32,
+    /// Bytes read from the block layer, where readable.
+    pub read: Option<Bytes>,
+    /// Bytes written to the block layer, where readable.
+    pub written: Option<Bytes>,
+    /// Page faults without disk.
+    pub minor_faults: u64,
+    /// Page faults with disk.
+    pub major_faults: u64,
+    /// Voluntary context switches of all threads seen.
+    pub switches_voluntary: u64,
+    /// Involuntary context switches.
+    pub switches_forced: u64,
+}
+
+impl ProcessSample {
+    /// Resident memory in all.
+    pub fn rss(&self) -> Bytes {
+        self.anon + self.file + self.shared
+    }
+}
+
+mod base64_text {
+    //! Bytes as base64 in JSON.
+
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&STANDARD.encode(bytes))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        STANDARD.decode(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        #[test]
+        fn bytes_survive_json() {
+            #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+            struct Holder(#[serde(with = "super")] Vec<u8>);
+            let (bytes, text) = (Holder(b"any carnal pleas".to_vec()), "\"YW55IGNhcm5hbCBwbGVhcw==\"");
+            assert_eq!(serde_json::to_string(&bytes).unwrap(), text);
+            assert_eq!(serde_json::from_str::<Holder>(text).unwrap(), bytes);
+            assert!(serde_json::from_str::<Holder>("\"not base64\"").is_err());
+        }
+    }
+}

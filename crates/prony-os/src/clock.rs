@@ -1,0 +1,60 @@
+//! Clocks: the monotonic one that every record uses, and a thread's own CPU time.
+
+use prony_model::units::Nanos;
+use rustix::time::{ClockId, Timespec, clock_gettime};
+
+/// Something that tells the time and lets it pass: the machine's clock, or a script in tests.
+pub trait Clock {
+    /// The instant, as `CLOCK_MONOTONIC` counts.
+    fn now(&self) -> Nanos;
+
+    /// Returns `span` later.
+    fn sleep(&self, span: Nanos);
+}
+
+/// The machine's own clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    fn now(&self) -> Nanos {
+        monotonic()
+    }
+
+    fn sleep(&self, span: Nanos) {
+        std::thread::sleep(span.to_duration());
+    }
+}
+
+/// `CLOCK_MONOTONIC`, shared by all processes of the machine.
+pub fn monotonic() -> Nanos {
+    nanos(clock_gettime(ClockId::Monotonic))
+}
+
+/// CPU time of the calling thread.
+pub fn thread_cpu() -> Nanos {
+    nanos(clock_gettime(ClockId::ThreadCPUTime))
+}
+
+fn nanos(time: Timespec) -> Nanos {
+    // These clocks begin at 0 and never run backwards.
+    Nanos::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_takes_at_least_its_span_and_no_cpu_to_speak_of() {
+        let (began, cpu) = (SystemClock.now(), thread_cpu());
+        SystemClock.sleep(Nanos::from_millis(20));
+        assert!(SystemClock.now().since(began) >= Nanos::from_millis(20));
+        assert!(thread_cpu().since(cpu) < Nanos::from_millis(20));
+    }
+
+    #[test]
+    fn seconds_and_nanoseconds_are_one_number() {
+        assert_eq!(nanos(Timespec { tv_sec: 3, tv_nsec: 7 }), Nanos::from_nanos(3_000_000_007));
+    }
+}

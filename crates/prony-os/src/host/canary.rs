@@ -1,0 +1,102 @@
+//! Canaries: the same small work beside every trial, so that a disturbed machine shows (METHOD 4.10).
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::Path;
+
+use prony_model::reading::Reading;
+use prony_model::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::memory;
+use crate::clock::monotonic;
+use crate::why::why;
+
+const STEPS: u64 = 3_000_000;
+const BUFFER: Bytes = Bytes::from_mib(48);
+const SYNCS: u32 = 4;
+const FILE: &str = ".prony-canary";
+
+/// How long each canary took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Canary {
+    /// A fixed loop in registers.
+    pub cpu: Nanos,
+    /// Reading 48 MiB of touched memory.
+    pub memory: Nanos,
+    /// Four times a write of 4 KiB and fdatasync, in the directory of the store.
+    pub fsync: Reading<Nanos>,
+}
+
+/// Holds the buffer between trials: it must be touched once, not each time.
+#[derive(Debug)]
+pub struct Canaries {
+    buffer: Vec<u64>,
+}
+
+impl Default for Canaries {
+    fn default() -> Self {
+        Self { buffer: memory::touched(BUFFER) }
+    }
+}
+
+impl Canaries {
+    /// Lets them sing once; `directory` is where the store will be. Takes some tens of milliseconds.
+    pub fn sing(&self, directory: &Path) -> Canary {
+        Canary { cpu: timed(spin), memory: timed(|| memory::sum(&self.buffer)), fsync: fsync(directory) }
+    }
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> Nanos {
+    let began = monotonic();
+    std::hint::black_box(work());
+    monotonic().since(began)
+}
+
+/// Xorshift: each step needs the one before, and no compiler finds a shorter way.
+fn spin() -> u64 {
+    let start = std::hint::black_box(0x9e37_79b9_7f4a_7c15u64);
+    (0..STEPS).fold(start, |mut x, _| {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^ x << 17
+    })
+}
+
+fn fsync(directory: &Path) -> Reading<Nanos> {
+    let path = directory.join(FILE);
+    let taken = sync_writes(&path);
+    match taken.and_then(|taken| std::fs::remove_file(&path).map(|()| taken)) {
+        Ok(taken) => Reading::Measured(taken),
+        Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
+    }
+}
+
+fn sync_writes(path: &Path) -> io::Result<Nanos> {
+    let mut file = OpenOptions::new().create(true).write(true).truncate(true).open(path)?;
+    let page = [0x51u8; 4096];
+    let began = monotonic();
+    for _ in 0..SYNCS {
+        file.write_all(&page)?;
+        file.sync_data()?;
+    }
+    Ok(monotonic().since(began))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canaries_sing_and_leave_nothing_behind() {
+        let dir = tempfile::tempdir().unwrap();
+        let canary = Canaries { buffer: memory::touched(Bytes::from_kib(64)) }.sing(dir.path());
+        assert!(canary.cpu > Nanos::ZERO && canary.fsync.measured().is_some());
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn where_nothing_can_be_written_the_sync_is_missing() {
+        assert!(matches!(fsync(Path::new("/proc/no such directory")), Reading::Missing(_)));
+    }
+}

@@ -1,0 +1,160 @@
+//! What can be measured here, what cannot, and how to allow it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+use prony_model::reading::Reading;
+use rustix::fs::{Access, access};
+use serde::{Deserialize, Serialize};
+
+use crate::cache;
+use crate::launch::Scratch;
+use crate::profile::perf;
+use crate::sample::Tracepoints;
+use crate::sample::device::Device;
+use crate::sample::edge::Pressure;
+use crate::why::{read_text, why};
+
+const OWNER: &str = "run as root, or as the user who owns the processes";
+const TRACING: &str =
+    "run as root, with tracefs mounted at /sys/kernel/tracing, or give the binary CAP_PERFMON and CAP_DAC_READ_SEARCH";
+const SCHED_INFO: &str = "a kernel with CONFIG_SCHED_INFO";
+const PAGE_MONITOR: &str = "a kernel with CONFIG_PROC_PAGE_MONITOR";
+const CHILDREN: &str = "a kernel with CONFIG_PROC_CHILDREN; without it the tree is still found, at more cost";
+const PERF: &str =
+    "install `perf` (Debian: `apt install linux-perf`), and run as root or set kernel.perf_event_paranoid to 2 or less";
+const DISK: &str = "a directory on a disk, and Linux 5.5 or later";
+
+/// Something that prony would like to read or do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    /// What: `sync calls`, `pressure` ...
+    pub name: String,
+    /// What it is used for.
+    pub purpose: String,
+    /// Whether it can be had.
+    pub state: State,
+    /// What to do where it cannot.
+    pub allow: String,
+}
+
+/// Whether something can be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It can.
+    Yes,
+    /// It cannot, and why.
+    No(String),
+}
+
+impl<T> From<Reading<T>> for State {
+    fn from(reading: Reading<T>) -> Self {
+        match reading {
+            Reading::Measured(_) => Self::Yes,
+            Reading::Missing(why) => Self::No(why.to_string()),
+        }
+    }
+}
+
+/// What the probe can observe and do by itself; control groups are listed by whoever makes them.
+/// `directory` is where trials run. Trying `clear_refs` resets this process's own peak.
+pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capability> {
+    let pressure = Pressure::now();
+    let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
+    let own = |path: &str| State::from(read_text(path));
+    let table: [(&str, &str, State, &str); 11] = [
+        ("sync calls", "counts of fsync, fdatasync, msync and sync_file_range", tracepoints.usable().into(), TRACING),
+        ("pressure", "shares of time waited for CPU, I/O, memory", all.into(), "boot the kernel with psi=1"),
+        ("proportional memory", "sums over processes that share pages", own("/proc/self/smaps_rollup"), OWNER),
+        ("bytes read and written", "I/O of each process", own("/proc/self/io"), OWNER),
+        ("time waiting for a CPU", "run delay of each thread", own("/proc/thread-self/schedstat"), SCHED_INFO),
+        ("exact memory peaks", "the kernel's RSS peak of each phase", clear_refs(), PAGE_MONITOR),
+        ("children lists", "finding the process tree fast", own("/proc/thread-self/children"), CHILDREN),
+        ("dirty pages of files", "whether a store has settled", dirty_pages(), "Linux 6.5 or later (cachestat)"),
+        ("device counters", "flushes and bytes of the disk", counters(directory).into(), DISK),
+        ("perf", "profiles of native code", profiles(directory), PERF),
+        ("drop caches", "a cold start where files stay mapped", drop_caches(), "run as root"),
+    ];
+    table.into_iter().map(Capability::from).collect()
+}
+
+impl From<(&str, &str, State, &str)> for Capability {
+    fn from((name, purpose, state, allow): (&str, &str, State, &str)) -> Self {
+        Self { name: name.to_owned(), purpose: purpose.to_owned(), state, allow: allow.to_owned() }
+    }
+}
+
+fn counters(directory: &Path) -> Reading<()> {
+    match Device::of(directory) {
+        Reading::Measured(device) => device.read().map(|_| ()),
+        Reading::Missing(why) => Reading::Missing(why),
+    }
+}
+
+fn clear_refs() -> State {
+    match fs::write("/proc/self/clear_refs", "5") {
+        Ok(()) => State::Yes,
+        Err(error) => State::No(why("`/proc/self/clear_refs`", &error).to_string()),
+    }
+}
+
+fn dirty_pages() -> State {
+    match own_file().and_then(|file| cache::resident_file(&file)) {
+        Ok(found) => found.dirty.into(),
+        Err(error) => State::No(why("a file of ours", &error).to_string()),
+    }
+}
+
+/// The kernel tells dirty pages to a file's owner only, and our program may be another's: a file in memory.
+fn own_file() -> io::Result<File> {
+    let mut file = File::from(rustix::fs::memfd_create("prony", rustix::fs::MemfdFlags::CLOEXEC)?);
+    file.write_all(b"dirty")?;
+    Ok(file)
+}
+
+fn profiles(directory: &Path) -> State {
+    match Scratch::create(directory) {
+        Ok(scratch) => perf::usable(scratch.path()).into(),
+        Err(error) => State::No(error.to_string()),
+    }
+}
+
+fn drop_caches() -> State {
+    let path = "/proc/sys/vm/drop_caches";
+    // Writing would really drop them; the right to write is what is asked.
+    match access(path, Access::WRITE_OK).map_err(Into::into).and_then(|()| File::options().write(true).open(path)) {
+        Ok(_) => State::Yes,
+        Err(error) => State::No(why(&format!("`{path}`"), &error).to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::reading::Why;
+
+    #[test]
+    fn a_missing_reading_says_why_it_cannot_be_had() {
+        let missing: Reading<()> = Reading::Missing(Why::NotPermitted("perf_event_open: EACCES".into()));
+        assert_eq!(State::from(missing), State::No("not permitted: perf_event_open: EACCES".into()));
+        assert_eq!(State::from(Reading::Measured(7)), State::Yes);
+    }
+
+    #[test]
+    fn the_file_that_dirty_pages_are_asked_of_is_ours() {
+        use std::os::unix::fs::MetadataExt;
+        let file = own_file().unwrap();
+        assert_eq!(file.metadata().unwrap().uid(), rustix::process::geteuid().as_raw());
+        assert!(cache::resident_file(&file).unwrap().pages > 0);
+    }
+
+    #[test]
+    fn every_capability_says_what_for_and_how_to_allow_it() {
+        let all = capabilities(&Tracepoints::open(false), Path::new("/proc"));
+        assert!(all.iter().all(|one| !one.purpose.is_empty() && !one.allow.is_empty()));
+        let device = all.iter().find(|one| one.name == "device counters").unwrap();
+        assert!(matches!(device.state, State::No(_)), "procfs has no disk");
+    }
+}

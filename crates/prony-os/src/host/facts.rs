@@ -1,0 +1,263 @@
+//! What the machine is: everything that makes two machines, or one on two days, hard to compare.
+
+use std::fs;
+use std::path::Path;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::mount::Mount;
+use crate::sample::device::Device;
+use crate::why::{parse_with, parsed, read_text};
+
+/// Facts about the machine and the directory in which trials run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Its name.
+    pub host: Reading<String>,
+    /// The kernel's release.
+    pub kernel: Reading<String>,
+    /// `x86_64`, `aarch64` ...
+    pub architecture: String,
+    /// The processor.
+    pub processor: Processor,
+    /// Memory.
+    pub memory: Reading<Bytes>,
+    /// Swap; zero where there is none.
+    pub swap: Reading<Bytes>,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
+    pub huge_pages: Reading<String>,
+    /// What the kernel takes the time from.
+    pub clock_source: Reading<String>,
+    /// `none`, or the hypervisor's name, or `some` where only its presence is known.
+    pub virtualisation: Reading<String>,
+    /// Versions of control groups with controllers: `v1`, `v2`, `v1 and v2`.
+    pub cgroups: Reading<String>,
+    /// `kernel.perf_event_paranoid`.
+    pub perf_event_paranoid: Reading<i64>,
+    /// `kernel.randomize_va_space`: 0 is off.
+    pub address_randomisation: Reading<i64>,
+    /// The directory's file system.
+    pub file_system: Reading<Mount>,
+    /// The disks under it.
+    pub disks: Vec<Disk>,
+}
+
+/// The processor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Processor {
+    /// Its model.
+    pub model: Reading<String>,
+    /// Processors that the kernel runs on.
+    pub logical: Reading<u64>,
+    /// Cores.
+    pub cores: Reading<u64>,
+    /// Whether two threads share a core (simultaneous multithreading).
+    pub smt: Reading<bool>,
+    /// How frequencies are chosen: `performance`, `powersave`, `schedutil` ...
+    pub governor: Reading<String>,
+    /// Frequency of the first processor now, megahertz.
+    pub megahertz: Reading<f64>,
+}
+
+/// A disk and how the kernel drives it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Its name.
+    pub name: String,
+    /// How far the kernel reads ahead; much of a random read's cost on a mapped store.
+    pub read_ahead: Reading<Bytes>,
+    /// The I/O scheduler in force.
+    pub scheduler: Reading<String>,
+    /// Whether it spins.
+    pub rotational: Reading<bool>,
+    /// `write back` where a flush is needed for durability, `write through` where it is not.
+    pub write_cache: Reading<String>,
+}
+
+impl Facts {
+    /// Reads all of them; trials run in `directory`.
+    pub fn read(directory: &Path) -> Self {
+        let meminfo = |key: &str| parse_with(read_text("/proc/meminfo"), key, |text| kib(text, key));
+        Self {
+            host: word("/proc/sys/kernel/hostname"),
+            kernel: word("/proc/sys/kernel/osrelease"),
+            architecture: std::env::consts::ARCH.to_owned(),
+            processor: processor(),
+            memory: meminfo("MemTotal:"),
+            swap: meminfo("SwapTotal:"),
+            huge_pages: chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+            clock_source: word("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            virtualisation: virtualisation(),
+            cgroups: parse_with(read_text("/proc/self/mountinfo"), "cgroup mounts", |text| Some(cgroups(text))),
+            perf_event_paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
+            address_randomisation: number("/proc/sys/kernel/randomize_va_space"),
+            file_system: Mount::of(directory),
+            disks: Device::of(directory).measured().map(disks).unwrap_or_default(),
+        }
+    }
+}
+
+fn word(path: &str) -> Reading<String> {
+    read_text(path).map(|text| text.trim().to_owned())
+}
+
+fn number(path: &str) -> Reading<i64> {
+    parse_with(read_text(path), &format!("`{path}`"), |text| text.trim().parse().ok())
+}
+
+/// The word in brackets of a file that lists choices: `always [madvise] never`.
+fn chosen(path: &str) -> Reading<String> {
+    parse_with(read_text(path), &format!("`{path}`"), bracketed)
+}
+
+fn bracketed(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    Some(rest.split_once(']')?.0.to_owned())
+}
+
+/// A line of `/proc/meminfo`.
+pub(crate) fn kib(text: &str, key: &str) -> Option<Bytes> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib)
+}
+
+fn processor() -> Processor {
+    let info = read_text("/proc/cpuinfo");
+    let smt =
+        parse_with(read_text("/sys/devices/system/cpu/smt/active"), "`smt/active`", |text| Some(text.trim() == "1"));
+    let scaling = "/sys/devices/system/cpu/cpu0/cpufreq";
+    let current = parse_with(read_text(format!("{scaling}/scaling_cur_freq")), "`scaling_cur_freq`", |text| {
+        text.trim().parse::<f64>().ok().map(|kilohertz| kilohertz / 1e3)
+    });
+    let megahertz = match current {
+        Reading::Measured(current) => Reading::Measured(current),
+        Reading::Missing(_) => parse_with(info.clone(), "`cpu MHz`", |text| field(text, "cpu MHz")?.parse().ok()),
+    };
+    Processor {
+        // Arm kernels give numbers instead of a name.
+        model: parse_with(info.clone(), "`model name`", |text| {
+            field(text, "model name").or(field(text, "CPU part")).map(str::to_owned)
+        }),
+        logical: parse_with(info.clone(), "`/proc/cpuinfo`", |text| Some(fields(text, "processor").count() as u64)),
+        cores: parse_with(info, "`core id`", cores),
+        smt,
+        governor: word(&format!("{scaling}/scaling_governor")),
+        megahertz,
+    }
+}
+
+fn fields<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
+    let pairs = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    pairs.filter(move |(name, _)| name.trim() == key).map(|(_, value)| value.trim())
+}
+
+fn field<'a>(cpuinfo: &'a str, key: &'a str) -> Option<&'a str> {
+    fields(cpuinfo, key).next()
+}
+
+/// Distinct pairs of package and core.
+fn cores(cpuinfo: &str) -> Option<u64> {
+    let mut pairs: Vec<(&str, &str)> = fields(cpuinfo, "physical id").zip(fields(cpuinfo, "core id")).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    (!pairs.is_empty()).then_some(pairs.len() as u64)
+}
+
+fn virtualisation() -> Reading<String> {
+    let vendor =
+        ["/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"].iter().find_map(|path| fs::read_to_string(path).ok());
+    parse_with(read_text("/proc/cpuinfo"), "`/proc/cpuinfo`", |info| Some(virtual_kind(info, vendor.as_deref())))
+}
+
+/// By the processor's `hypervisor` flag; the vendor's name where it is one of virtual machines.
+fn virtual_kind(cpuinfo: &str, vendor: Option<&str>) -> String {
+    let names = ["QEMU", "KVM", "VMware", "Amazon EC2", "Google", "Microsoft", "Xen", "xen", "innotek", "Parallels"];
+    let named = vendor.map(str::trim).and_then(|vendor| names.iter().find(|name| vendor.contains(**name)));
+    let flagged = field(cpuinfo, "flags").is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor"));
+    match (flagged, named) {
+        (true, Some(name)) => (*name).to_owned(),
+        (true, None) => "some".to_owned(),
+        (false, _) => "none".to_owned(),
+    }
+}
+
+fn cgroups(mountinfo: &str) -> String {
+    let mounted = |kind: &str| mountinfo.lines().any(|line| line.contains(&format!(" - {kind} ")));
+    match (mounted("cgroup"), mounted("cgroup2")) {
+        (true, true) => "v1 and v2",
+        (true, false) => "v1",
+        (false, true) => "v2",
+        (false, false) => "none",
+    }
+    .to_owned()
+}
+
+fn disks(device: &Device) -> Vec<Disk> {
+    device.names().iter().map(|name| disk(name)).collect()
+}
+
+fn disk(name: &str) -> Disk {
+    let queue = |file: &str| format!("/sys/block/{name}/queue/{file}");
+    let ahead = number(&queue("read_ahead_kb"));
+    let scheduler = match read_text(queue("scheduler")) {
+        // A device without a scheduler says `none` without brackets.
+        Reading::Measured(text) => parsed(bracketed(&text).or(Some(text.trim().to_owned())), "`scheduler`"),
+        missing => missing,
+    };
+    Disk {
+        name: name.to_owned(),
+        read_ahead: match ahead {
+            Reading::Measured(kib) => u64::try_from(kib)
+                .map_or(Reading::Missing(Why::Failed("`read_ahead_kb` is negative".into())), |kib| {
+                    Reading::Measured(Bytes::from_kib(kib))
+                }),
+            Reading::Missing(why) => Reading::Missing(why),
+        },
+        scheduler,
+        rotational: number(&queue("rotational")).map(|flag| flag == 1),
+        write_cache: word(&queue("write_cache")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO: &str = "processor\t: 0\nmodel name\t: Some CPU @ 3: fast\nphysical id\t: 0\ncore id\t\t: 0\nflags\t\t: fpu hypervisor sse\n\n\
+        processor\t: 1\nmodel name\t: Some CPU\nphysical id\t: 0\ncore id\t\t: 0\n\nprocessor\t: 2\nphysical id\t: 1\ncore id\t\t: 0\n";
+
+    #[test]
+    fn cpuinfo_counts_cores_not_threads() {
+        assert_eq!(fields(INFO, "processor").count(), 3);
+        assert_eq!(cores(INFO), Some(2));
+        assert_eq!(cores("processor: 0\n"), None, "without core numbers nothing is known");
+        assert_eq!(field(INFO, "model name"), Some("Some CPU @ 3: fast"));
+    }
+
+    #[test]
+    fn a_virtual_machine_is_known_by_its_flag() {
+        assert_eq!(virtual_kind(INFO, Some("QEMU\n")), "QEMU");
+        assert_eq!(virtual_kind(INFO, None), "some");
+        assert_eq!(virtual_kind("flags : fpu\n", Some("Dell Inc.")), "none");
+    }
+
+    #[test]
+    fn choices_and_sizes_are_read() {
+        assert_eq!(bracketed("always [madvise] never\n"), Some("madvise".into()));
+        assert_eq!(bracketed("none\n"), None);
+        assert_eq!(kib("MemTotal:   24684084 kB\nSwapTotal:  0 kB\n", "SwapTotal:"), Some(Bytes::default()));
+        assert_eq!(kib("MemTotal: 5\n", "MemTotal:"), None);
+    }
+
+    #[test]
+    fn versions_of_groups_are_told_apart() {
+        let v1 = "32 31 0:29 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n";
+        let v2 = "41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
+        assert_eq!(
+            [cgroups(v1), cgroups(v2), cgroups(&format!("{v1}{v2}")), cgroups("")],
+            ["v1", "v2", "v1 and v2", "none"]
+        );
+    }
+}

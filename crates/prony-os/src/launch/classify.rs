@@ -1,0 +1,312 @@
+//! From evidence to outcome. Pure: what is known goes in, the outcome and what shows it come out (METHOD 1.3).
+//!
+//! A kill is blamed on memory only where the kernel's own count says so. Exit code 137 proves nothing, being any
+//! program's to give, and neither does `failcnt`, which also rises when reclaim helps.
+
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::Reading;
+
+use super::wire::{End, KilledFor, Status};
+use crate::limits::MemoryEvidence;
+
+/// Why the runner itself ended the subject.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndedByUs {
+    /// A declared time ran out.
+    TimedOut,
+    /// The run was interrupted.
+    Interrupted,
+}
+
+/// All that is known of a subject's end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence {
+    /// How its own process ended.
+    pub status: Status,
+    /// Whether the runner had decided to end it, and why.
+    pub ended_by_us: Option<EndedByUs>,
+    /// Whether the supervisor had killed the tree.
+    pub killed: Option<KilledFor>,
+    /// What was seen of memory.
+    pub memory: MemoryEvidence,
+    /// What was kept of its messages, where a runtime says why it dies.
+    pub messages: String,
+    /// How its supervisor ended, where that came first.
+    pub lost: Option<String>,
+}
+
+impl Evidence {
+    /// From an end, and what the runner decided.
+    pub fn of(end: &End, ended_by_us: Option<EndedByUs>) -> Self {
+        let text =
+            |captured: &Option<super::Captured>| captured.as_ref().map(super::Captured::text).unwrap_or_default();
+        let messages = format!("{}\n{}", text(&end.stderr), text(&end.stdout));
+        Self {
+            status: end.status,
+            ended_by_us,
+            killed: end.killed,
+            memory: end.memory.clone(),
+            messages,
+            lost: end.lost.clone(),
+        }
+    }
+}
+
+/// What language runtimes say when they give up at their own heap limit.
+const HEAP_MESSAGES: [&str; 5] = [
+    "JavaScript heap out of memory",
+    "java.lang.OutOfMemoryError",
+    "System.OutOfMemoryException",
+    "Allowed memory size of",
+    "Heap exhausted",
+];
+
+/// The outcome, and sentences that show it.
+pub fn classify(evidence: &Evidence) -> (Outcome, Vec<String>) {
+    let mut shown = vec![status_text(evidence.status)];
+    if let Some(how) = &evidence.lost {
+        shown = vec![format!("its supervisor was ended from outside ({how}), and the kernel ended it with that")];
+        let interrupted = evidence.ended_by_us == Some(EndedByUs::Interrupted);
+        return (if interrupted { Outcome::Interrupted } else { Outcome::Killed }, shown);
+    }
+    let outcome = outcome(evidence, &mut shown);
+    (outcome, shown)
+}
+
+fn outcome(evidence: &Evidence, shown: &mut Vec<String>) -> Outcome {
+    if evidence.ended_by_us == Some(EndedByUs::Interrupted) {
+        shown.push("the run was interrupted".into());
+        return Outcome::Interrupted;
+    }
+    if let Some(by) = out_of_memory(evidence, shown) {
+        return Outcome::OutOfMemory { by };
+    }
+    if evidence.ended_by_us == Some(EndedByUs::TimedOut) {
+        shown.push("its time had run out, so prony ended it".into());
+        return Outcome::TimedOut;
+    }
+    match evidence.status {
+        Status::Exited(0) => Outcome::Ok,
+        Status::Exited(code) => {
+            if code == 128 + libc::SIGKILL {
+                shown.push("exit code 137 alone does not show that memory ran out".into());
+            }
+            Outcome::Failed { code: Some(code) }
+        }
+        Status::Signalled(libc::SIGKILL) => {
+            shown.push(unexplained(evidence));
+            Outcome::Killed
+        }
+        Status::Signalled(signal) => Outcome::Crashed { signal },
+    }
+}
+
+fn out_of_memory(evidence: &Evidence, shown: &mut Vec<String>) -> Option<OutOfMemory> {
+    let memory = &evidence.memory;
+    let ours = memory.oom_kills.measured().copied().unwrap_or(0);
+    let elsewhere = memory.host_oom_kills.measured().copied().unwrap_or(0);
+    if ours > 0 {
+        shown.push(format!("the kernel killed {} of the tree for lack of memory (`oom_kill`)", processes(ours)));
+        shown.extend(at_the_limit(memory));
+        // The counter also rises when the machine, not the limit, was short.
+        let host = memory.limit.is_none() || memory.limit_reached == Reading::Measured(false);
+        return Some(if host { OutOfMemory::Host } else { OutOfMemory::Limit });
+    }
+    if let Some(message) = heap_message(evidence) {
+        shown.push(format!("it said `{message}`"));
+        return Some(OutOfMemory::Runtime);
+    }
+    let by_a_stranger = evidence.ended_by_us.is_none() && evidence.killed.is_none();
+    if elsewhere > 0 && by_a_stranger && evidence.status == Status::Signalled(libc::SIGKILL) {
+        shown.push(format!("meanwhile the kernel killed {} on this machine for lack of memory", processes(elsewhere)));
+        return Some(OutOfMemory::Host);
+    }
+    None
+}
+
+fn at_the_limit(memory: &MemoryEvidence) -> Option<String> {
+    let limit = memory.limit?;
+    Some(match &memory.peak {
+        Reading::Measured(peak) => format!("the tree had taken {peak} of {limit}"),
+        Reading::Missing(why) => format!("the limit was {limit}; its peak is missing ({why})"),
+    })
+}
+
+/// The line in which a runtime says that its own heap is full; only from a subject that ended badly by itself.
+fn heap_message(evidence: &Evidence) -> Option<&str> {
+    let by_itself = evidence.ended_by_us.is_none() && evidence.status != Status::Exited(0);
+    let says = |line: &&str| HEAP_MESSAGES.iter().any(|message| line.contains(message));
+    evidence.messages.lines().find(says).filter(|_| by_itself).map(str::trim)
+}
+
+fn unexplained(evidence: &Evidence) -> String {
+    match (&evidence.killed, &evidence.memory.oom_kills) {
+        (Some(_), _) => "prony killed the tree".into(),
+        (None, Reading::Measured(_)) => "nobody here sent SIGKILL, and the kernel counts no kill for memory".into(),
+        (None, Reading::Missing(why)) => format!("nobody here sent SIGKILL; kills for memory are not counted ({why})"),
+    }
+}
+
+fn processes(n: u64) -> String {
+    if n == 1 { "1 process".into() } else { format!("{n} processes") }
+}
+
+fn status_text(status: Status) -> String {
+    match status {
+        Status::Exited(code) => format!("it exited with code {code}"),
+        Status::Signalled(signal) => format!("signal {signal} ended it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::reading::Why;
+    use prony_model::units::Bytes;
+
+    use super::*;
+
+    const KILLED: Status = Status::Signalled(libc::SIGKILL);
+
+    /// An end under a limit of 64 MiB at which nothing was seen.
+    fn evidence(status: Status) -> Evidence {
+        Evidence {
+            status,
+            ended_by_us: None,
+            killed: None,
+            memory: MemoryEvidence {
+                limit: Some(Bytes::from_mib(64)),
+                peak: Reading::Measured(Bytes::from_mib(64)),
+                oom_kills: Reading::Measured(0),
+                forks_refused: Reading::Measured(0),
+                limit_reached: Reading::Measured(true),
+                host_oom_kills: Reading::Measured(0),
+            },
+            messages: String::new(),
+            lost: None,
+        }
+    }
+
+    fn outcome_of(change: impl FnOnce(&mut Evidence), status: Status) -> Outcome {
+        let mut evidence = evidence(status);
+        change(&mut evidence);
+        classify(&evidence).0
+    }
+
+    const fn memory(by: OutOfMemory) -> Outcome {
+        Outcome::OutOfMemory { by }
+    }
+
+    #[test]
+    fn a_kill_of_our_group_at_its_limit_is_the_limits() {
+        let mut evidence = evidence(KILLED);
+        evidence.memory.oom_kills = Reading::Measured(2);
+        evidence.killed = Some(KilledFor::OutOfMemory);
+        let (outcome, shown) = classify(&evidence);
+        assert_eq!(outcome, memory(OutOfMemory::Limit));
+        assert_eq!(
+            shown.join("; "),
+            "signal 9 ended it; the kernel killed 2 processes of the tree for lack of memory \
+             (`oom_kill`); the tree had taken 67.1 MB of 67.1 MB"
+        );
+    }
+
+    #[test]
+    fn a_kill_of_our_group_away_from_its_limit_is_the_hosts() {
+        let away = |e: &mut Evidence| {
+            e.memory.oom_kills = Reading::Measured(1);
+            e.memory.limit_reached = Reading::Measured(false);
+        };
+        assert_eq!(outcome_of(away, KILLED), memory(OutOfMemory::Host));
+        let unlimited = |e: &mut Evidence| {
+            e.memory.oom_kills = Reading::Measured(1);
+            e.memory.limit = None;
+        };
+        assert_eq!(outcome_of(unlimited, KILLED), memory(OutOfMemory::Host));
+    }
+
+    #[test]
+    fn memory_goes_before_what_came_of_it() {
+        let timed_out = |e: &mut Evidence| {
+            e.memory.oom_kills = Reading::Measured(1);
+            e.ended_by_us = Some(EndedByUs::TimedOut);
+        };
+        assert_eq!(outcome_of(timed_out, KILLED), memory(OutOfMemory::Limit));
+        let survivor = |e: &mut Evidence| e.memory.oom_kills = Reading::Measured(1);
+        assert_eq!(outcome_of(survivor, Status::Exited(0)), memory(OutOfMemory::Limit));
+    }
+
+    #[test]
+    fn kills_elsewhere_explain_a_sigkill_and_nothing_else() {
+        let elsewhere = |e: &mut Evidence| e.memory.host_oom_kills = Reading::Measured(1);
+        assert_eq!(outcome_of(elsewhere, KILLED), memory(OutOfMemory::Host));
+        assert_eq!(outcome_of(elsewhere, Status::Signalled(11)), Outcome::Crashed { signal: 11 });
+        assert_eq!(outcome_of(elsewhere, Status::Exited(137)), Outcome::Failed { code: Some(137) });
+        let by_us = |e: &mut Evidence| {
+            elsewhere(e);
+            e.ended_by_us = Some(EndedByUs::TimedOut);
+        };
+        assert_eq!(outcome_of(by_us, KILLED), Outcome::TimedOut);
+    }
+
+    #[test]
+    fn a_kill_without_evidence_stays_unexplained() {
+        let (outcome, shown) = classify(&evidence(KILLED));
+        assert_eq!(outcome, Outcome::Killed);
+        assert_eq!(shown[1], "nobody here sent SIGKILL, and the kernel counts no kill for memory");
+        let unseen = |e: &mut Evidence| {
+            e.memory.oom_kills = Reading::Missing(Why::NotApplicable);
+            e.memory.host_oom_kills = Reading::Missing(Why::NotApplicable);
+        };
+        assert_eq!(outcome_of(unseen, KILLED), Outcome::Killed);
+    }
+
+    #[test]
+    fn a_full_limit_without_a_kill_is_no_evidence() {
+        assert_eq!(outcome_of(|_| {}, Status::Signalled(6)), Outcome::Crashed { signal: 6 });
+        let (outcome, shown) = classify(&evidence(Status::Exited(137)));
+        assert_eq!(outcome, Outcome::Failed { code: Some(137) });
+        assert!(shown[1].contains("137 alone does not show"));
+    }
+
+    #[test]
+    fn a_runtime_that_names_its_heap_is_believed_when_it_fell() {
+        let node = "\nFATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory\n 1: 0xb7a \n";
+        let says = |e: &mut Evidence| e.messages = node.into();
+        assert_eq!(outcome_of(says, Status::Signalled(libc::SIGABRT)), memory(OutOfMemory::Runtime));
+        assert_eq!(outcome_of(says, Status::Exited(134)), memory(OutOfMemory::Runtime));
+        assert_eq!(outcome_of(says, Status::Exited(0)), Outcome::Ok);
+        let java = |e: &mut Evidence| e.messages = "Exception: java.lang.OutOfMemoryError: Java heap space".into();
+        assert_eq!(outcome_of(java, Status::Exited(1)), memory(OutOfMemory::Runtime));
+    }
+
+    #[test]
+    fn what_we_did_is_not_blamed_on_the_subject() {
+        let timed_out = |e: &mut Evidence| e.ended_by_us = Some(EndedByUs::TimedOut);
+        assert_eq!(outcome_of(timed_out, KILLED), Outcome::TimedOut);
+        assert_eq!(outcome_of(timed_out, Status::Signalled(15)), Outcome::TimedOut);
+        let interrupted = |e: &mut Evidence| {
+            e.ended_by_us = Some(EndedByUs::Interrupted);
+            e.memory.oom_kills = Reading::Measured(1);
+        };
+        assert_eq!(outcome_of(interrupted, KILLED), Outcome::Interrupted);
+    }
+
+    #[test]
+    fn a_supervisor_killed_from_outside_is_said_and_nothing_is_guessed() {
+        let lost = |e: &mut Evidence| e.lost = Some("signal: 9 (SIGKILL)".into());
+        assert_eq!(outcome_of(lost, KILLED), Outcome::Killed);
+        let mut found = evidence(KILLED);
+        lost(&mut found);
+        let shown = classify(&found).1;
+        assert!(shown.len() == 1 && shown[0].contains("(signal: 9 (SIGKILL))"), "{shown:?}");
+        found.ended_by_us = Some(EndedByUs::Interrupted);
+        assert_eq!(classify(&found).0, Outcome::Interrupted);
+    }
+
+    #[test]
+    fn plain_ends_are_plain() {
+        assert_eq!(outcome_of(|_| {}, Status::Exited(0)), Outcome::Ok);
+        assert_eq!(outcome_of(|_| {}, Status::Exited(3)), Outcome::Failed { code: Some(3) });
+        assert_eq!(outcome_of(|_| {}, Status::Signalled(11)), Outcome::Crashed { signal: 11 });
+    }
+}

@@ -1,0 +1,593 @@
+//! The supervisor: a process of its own that holds one subject and outlives nothing.
+
+use std::collections::VecDeque;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use prony_model::units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, getpid, kill_process_group, set_child_subreaper, setsid};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::low_level::pipe::register;
+
+use super::channel::{Channel, Received};
+use super::child::{Child, Report, Unprepared, refusal};
+use super::nursery::Nursery;
+use super::reaped::{errno_of, number, status};
+use super::scratch::remove_tree;
+use super::tree::{self, Children, Leftover};
+use super::wire::{
+    CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, Usage, WireSpec,
+};
+use crate::clock::monotonic;
+use crate::limits::{Group, OomWatch};
+use crate::lock::Lock;
+use crate::sys::process::reap;
+
+/// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
+const MOST_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A tree that resists so long is ended together with the nursery in its group, all at once where the kernel can.
+const MOST_SPARING: Duration = Duration::from_secs(2);
+
+/// [`supervise`] on standard input, where [`super::Launcher`] puts the socket.
+pub fn supervise_stdin() -> ExitCode {
+    io::stdin().as_fd().try_clone_to_owned().map_or(ExitCode::from(2), supervise)
+}
+
+/// How often a promised kill is looked for, and how long.
+const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
+const ALARM_TIME: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether a subject executes its program that nobody else tells of.
+const BIRTH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+
+/// How often the count of kills is read where the kernel announces none.
+const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Why processes that are still there after this time are not waited for.
+fn unending(pids: &[i32], waited: Duration) -> Option<String> {
+    // What has become another user by a set-user-ID program is out of reach, and no patience brings it back.
+    if waited >= MOST_SPARING && pids.iter().all(|pid| tree::is_out_of_reach(*pid)) {
+        return Some(format!("processes {pids:?} run as another user, may not be ended by this one, and run on"));
+    }
+    (waited >= MOST_PATIENCE).then(|| format!("processes {pids:?} cannot be ended"))
+}
+
+/// Runs a supervisor on its end of the socket until the runner is done or gone. To be called first thing in a
+/// process of its own, which exits with what this returns.
+pub fn supervise(socket: OwnedFd) -> ExitCode {
+    match Supervisor::new(socket).map(Supervisor::run) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(_) => ExitCode::from(2),
+    }
+}
+
+/// How far the subject has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Nothing was launched, or it was refused.
+    Idle,
+    /// On its way.
+    Preparing,
+    /// Made and waiting.
+    Held,
+    /// Allowed to execute its program.
+    Released,
+    /// Executing its program.
+    Running,
+    /// Its own process has ended.
+    Ended,
+    /// The supervisor is done.
+    Over,
+}
+
+struct Supervisor {
+    channel: Channel,
+    /// Readable after a signal.
+    wake: UnixStream,
+    /// SIGTERM came: somebody wants this over.
+    terminate: Arc<AtomicBool>,
+    stage: Stage,
+    /// What can be said together with the subject's end.
+    unsaid: Option<FromSupervisor>,
+    nursery: Nursery,
+    /// Subjects are born into the group, one after another, and the runner has them made: nobody is woken here before
+    /// they end, or the runner asks.
+    kept: bool,
+    /// So many of them have ended.
+    ended: u64,
+    /// Which of them the runner waits to hear of.
+    asked: Option<u64>,
+    /// The one that was born last.
+    born: Option<Pid>,
+    children: Children,
+    /// Kept open for the runner: what is dear to close.
+    held_open: Vec<OwnedFd>,
+    /// A subject that is held, or was.
+    child: Option<Child>,
+    scratch: Vec<PathBuf>,
+    /// Locks on these, so that no sweep removes them while what the runner started is being ended.
+    locks: Vec<Lock>,
+    group: Option<Group>,
+    /// Another subject's group, which its supervisor ends.
+    beside: Option<Group>,
+    watch: OomWatch,
+    /// Until when a kill for lack of memory, once announced, is looked for.
+    alarm: Option<Instant>,
+    /// How the subject's own process ended, until that is told.
+    status: Option<(Status, Nanos)>,
+    killed: Option<KilledFor>,
+    /// CPU time of everything reaped: orphans come here, others to parents whose figure holds theirs.
+    cpu: CpuTime,
+    /// What else the kernel counted of them.
+    usage: Usage,
+    /// When the subject was allowed to execute its program.
+    released: Nanos,
+    finished: Finished,
+}
+
+impl Supervisor {
+    fn new(socket: OwnedFd) -> io::Result<Self> {
+        // Fails where it leads a session already, which is as well.
+        let _ = setsid();
+        let _ = rustix::thread::set_name(c"prony-supervise");
+        set_child_subreaper(Some(getpid()))?;
+        // Before signals are caught, which the nursery would inherit.
+        let nursery = Nursery::start()?;
+        let (wake, signalled) = UnixStream::pair()?;
+        wake.set_nonblocking(true)?;
+        for signal in [SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
+            register(signal, signalled.try_clone()?)?;
+        }
+        let terminate = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGTERM, Arc::clone(&terminate))?;
+        Ok(Self {
+            channel: Channel::new(socket),
+            wake,
+            terminate,
+            stage: Stage::Idle,
+            unsaid: None,
+            nursery,
+            kept: false,
+            ended: 0,
+            asked: None,
+            born: None,
+            children: Children::open(),
+            held_open: Vec::new(),
+            child: None,
+            scratch: Vec::new(),
+            locks: Vec::new(),
+            group: None,
+            beside: None,
+            watch: OomWatch::new(None),
+            alarm: None,
+            status: None,
+            killed: None,
+            cpu: CpuTime::default(),
+            usage: Usage::default(),
+            released: Nanos::ZERO,
+            finished: Finished::default(),
+        })
+    }
+
+    /// Serves until the end; `true` where everything could be ended and removed.
+    fn run(mut self) -> bool {
+        while self.stage != Stage::Over {
+            if self.wait().is_err() {
+                self.finish();
+                break;
+            }
+            self.turn();
+        }
+        self.wait_for_runner();
+        self.finished.problems.is_empty()
+    }
+
+    /// Until the runner has closed its end: what it gave to be held open is closed by us, who keep nobody waiting.
+    fn wait_for_runner(&mut self) {
+        while !self.held_open.is_empty() {
+            let _ = poll(&mut [PollFd::new(&self.channel, PollFlags::IN)], None);
+            if !matches!(self.channel.receive_now::<ToSupervisor>(), Ok(Received::Message(_) | Received::Nothing)) {
+                return;
+            }
+        }
+    }
+
+    /// Waits until anything can be read.
+    fn wait(&self) -> io::Result<()> {
+        let sources = [self.channel.as_fd(), self.wake.as_fd()];
+        let watched = self.child.iter().flat_map(Child::sources);
+        let sources = sources.into_iter().chain(self.watch.source()).chain(watched);
+        let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let pause = match self.alarm {
+            _ if self.asked.is_some() => Some(BIRTH_PAUSE),
+            Some(_) => Some(ALARM_PAUSE),
+            None if self.watch.needs_polling() && self.is_alive() => Some(WATCH_PAUSE),
+            None => None,
+        };
+        match poll(&mut fds, pause.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Looks at everything once. Which of the sources woke us does not matter: looking costs a microsecond.
+    fn turn(&mut self) {
+        // First, as the end of the subject is told by the clock when it is seen.
+        self.reap_all();
+        while matches!(self.wake.read(&mut [0; 256]), Ok(n) if n > 0) {}
+        if let Some(child) = &mut self.child {
+            child.drain();
+        }
+        self.look_at_report();
+        // One that ended between the first look and the reading of `wake`.
+        self.reap_all();
+        self.look_at_birth();
+        self.look_at_memory();
+        self.tell_end();
+        self.say_unsaid();
+        if self.terminate.load(Ordering::Relaxed) {
+            return self.finish();
+        }
+        while self.stage != Stage::Over {
+            match self.channel.receive_now() {
+                Ok(Received::Message(message)) => self.obey(message),
+                Ok(Received::Nothing) => break,
+                Ok(Received::Closed) | Err(_) => self.finish(),
+            }
+        }
+    }
+
+    fn obey(&mut self, message: ToSupervisor) {
+        match message {
+            ToSupervisor::Keep { group, scratch } => self.keep(group, scratch),
+            ToSupervisor::Start { spec } => self.start(*spec),
+            ToSupervisor::Tell { nth } => {
+                // Its end may just have been told.
+                self.asked = Some(nth).filter(|nth| *nth > self.ended);
+                self.look_at_birth();
+                self.say_unsaid();
+            }
+            ToSupervisor::Release => {
+                self.released = monotonic();
+                if self.stage == Stage::Held && self.child.as_mut().is_some_and(Child::release) {
+                    self.stage = Stage::Released;
+                }
+            }
+            ToSupervisor::Signal { signal, nth } if !self.is_over(nth) => self.signal(signal),
+            ToSupervisor::Kill { nth } if !self.is_over(nth) => self.kill(KilledFor::Asked),
+            ToSupervisor::Signal { .. } | ToSupervisor::Kill { .. } => {}
+            ToSupervisor::Finish => self.finish(),
+        }
+    }
+
+    /// Has the nursery enter the group: what is born there later is in it, and nothing has to be moved.
+    fn keep(&mut self, mut group: Option<Group>, scratch: Vec<Text>) {
+        group.iter_mut().for_each(Group::lock);
+        self.scratch = scratch.into_iter().map(Text::into_path).collect();
+        self.lock_scratch();
+        let entered = group.as_ref().map_or(Ok(()), |group| self.nursery.enter(&group.entrances()));
+        self.group = group;
+        self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
+        match entered {
+            Ok(()) => {
+                self.kept = true;
+                self.watch = OomWatch::new(None);
+                self.nursery.birth.open();
+                let kept = FromSupervisor::Kept { nursery: number(self.nursery.pid) };
+                // A runner that is gone shows as the end of the socket in the next turn.
+                let _ = self.channel.send(&kept, &[self.nursery.socket()]);
+            }
+            Err(error) => self.say(&FromSupervisor::NotKept { why: error.to_string() }),
+        }
+    }
+
+    fn lock_scratch(&mut self) {
+        self.locks = self.scratch.iter().filter_map(|path| Lock::shared(path).ok()).collect();
+    }
+
+    fn start(&mut self, spec: WireSpec) {
+        self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
+        self.lock_scratch();
+        (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
+        self.group.iter_mut().for_each(Group::lock);
+        self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
+        let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
+        match Child::make(spec, fds, &self.nursery) {
+            Ok(child) => (self.stage, self.child) = (Stage::Preparing, Some(child)),
+            Err(unprepared) => self.refuse(unprepared),
+        }
+    }
+
+    fn refuse(&mut self, Unprepared(refusal, errno): Unprepared) {
+        self.stage = Stage::Idle;
+        // Dropping the child drops its release: it exits.
+        self.child = None;
+        self.say(&FromSupervisor::Refused { refusal, errno });
+    }
+
+    /// The subject waits: it is moved into its group.
+    fn hold(&mut self, pid: Pid) {
+        let mut groups = self.group.iter().chain(&self.beside);
+        match groups.try_for_each(|group| group.enter(number(pid).unsigned_abs())) {
+            Ok(()) => {
+                self.stage = Stage::Held;
+                self.say(&FromSupervisor::Held { pid: number(pid) });
+            }
+            Err(error) => self.refuse(Unprepared(Refusal::Other(error.to_string()), errno_of(&error))),
+        }
+    }
+
+    /// Signals the subject's process group, while its leader is known to be ours.
+    fn signal(&self, signal: i32) {
+        if let (Some(pid), Some(signal), true) = (self.subject(), Signal::from_named_raw(signal), self.is_alive()) {
+            // A group that has just ended needs no signal.
+            let _ = kill_process_group(pid, signal);
+        }
+    }
+
+    fn subject(&self) -> Option<Pid> {
+        self.child.as_ref().map_or(self.born, |child| child.pid)
+    }
+
+    /// Whether nothing is left of the subject that was born as the `nth`: what is said of it now came too late.
+    fn is_over(&self, nth: Option<u64>) -> bool {
+        self.stage != Stage::Ended && nth.is_some_and(|nth| nth <= self.ended)
+    }
+
+    fn is_alive(&self) -> bool {
+        matches!(self.stage, Stage::Held | Stage::Released | Stage::Running)
+    }
+
+    fn look_at_report(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        match child.read_report() {
+            Report::Silent => {}
+            Report::Ready(pid) => {
+                child.pid = Some(pid);
+                self.hold(pid);
+            }
+            Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
+            // Neither ready nor failed: it was killed on its way, or the nursery was. Another may be made elsewhere.
+            Report::Closed if self.stage == Stage::Preparing => {
+                self.refuse(Unprepared(Refusal::Nursery, libc::ESRCH));
+            }
+            Report::Closed => {}
+            Report::Failed(refusal, errno) => {
+                self.stage = Stage::Idle;
+                self.say(&FromSupervisor::Refused { refusal, errno });
+            }
+        }
+    }
+
+    /// Looks whether a subject was born that the runner had made.
+    fn notice(&mut self) {
+        if self.kept && self.stage == Stage::Idle {
+            self.born = self.nursery.birth.pid();
+            self.stage = if self.born.is_some() { Stage::Released } else { Stage::Idle };
+        }
+    }
+
+    /// Tells of the subject that the runner waits to hear of, once there is something to tell.
+    fn look_at_birth(&mut self) {
+        if self.asked.is_none() {
+            return;
+        }
+        self.notice();
+        let (birth, gone) = (self.nursery.birth.get(), self.nursery.gone);
+        match (self.stage, self.nursery.birth.failed()) {
+            (Stage::Idle, Some((step, errno))) => self.refuse_born(refusal(Some(step)), errno),
+            (Stage::Idle, None) if gone => self.refuse_born(Refusal::Nursery, libc::ESRCH),
+            // Without its nursery nobody tells that it was executed; it was about to be.
+            (Stage::Released, None) if birth.is_some_and(|birth| birth.executed.is_some() || gone) => {
+                self.asked = None;
+                self.unsaid = Some(self.runs());
+            }
+            // One that failed will be reaped.
+            _ => {}
+        }
+    }
+
+    fn refuse_born(&mut self, refusal: Refusal, errno: i32) {
+        (self.stage, self.born, self.asked) = (Stage::Idle, None, None);
+        self.ended += 1;
+        self.nursery.birth.clear();
+        self.say(&FromSupervisor::Refused { refusal, errno });
+    }
+
+    fn runs(&mut self) -> FromSupervisor {
+        let pid = self.subject().map_or(0, number);
+        self.stage = Stage::Running;
+        let birth = self.nursery.birth.get();
+        let at = birth.and_then(|birth| birth.executed).unwrap_or_else(monotonic);
+        let released = birth.map_or(self.released, |birth| birth.at);
+        let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
+        FromSupervisor::Running { pid, at, released, before, candidate: birth.map(|birth| birth.candidate) }
+    }
+
+    /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
+    fn look_at_memory(&mut self) {
+        if self.watch.take_event() {
+            // The event comes just before the kill.
+            self.alarm = Some(Instant::now() + ALARM_TIME);
+        }
+        if (self.alarm.is_some() || self.watch.needs_polling()) && self.is_alive() && self.watch.has_killed() {
+            self.alarm = None;
+            self.kill(KilledFor::OutOfMemory);
+        }
+        self.alarm = self.alarm.filter(|until| Instant::now() < *until);
+    }
+
+    /// Reaps whatever has ended.
+    fn reap_all(&mut self) {
+        while let Some(reaped) = reap() {
+            let at = monotonic();
+            if reaped.pid == number(self.nursery.pid) {
+                // Nothing can be launched any more: what is under way ends as it may.
+                self.nursery.gone = true;
+                continue;
+            }
+            self.cpu.add(&CpuTime::from(reaped.counts));
+            self.usage.add(&Usage::from(reaped.counts));
+            self.notice();
+            if self.subject().is_none() {
+                // What ended may be what was on its way: it said that it was ready before it could end.
+                self.look_at_report();
+            }
+            let ours = self.subject().is_some_and(|pid| number(pid) == reaped.pid);
+            if ours && self.is_alive() {
+                // The report of a failed exec was written before the exit that we have just seen.
+                self.look_at_report();
+                let failed =
+                    self.nursery.birth.failed().filter(|_| self.born.is_some() && self.stage == Stage::Released);
+                if let Some((step, errno)) = failed {
+                    self.refuse_born(refusal(Some(step)), errno);
+                } else if self.stage == Stage::Released && self.nursery.birth.get().is_some() {
+                    // It executed its program, though the nursery has not yet closed its end of the report.
+                    self.unsaid = Some(self.runs());
+                }
+                if self.is_alive() {
+                    self.status = Some((status(reaped.status), at));
+                }
+            }
+        }
+    }
+
+    /// Tells how the subject ended, once.
+    fn tell_end(&mut self) {
+        let Some((status, at)) = self.status.take() else { return };
+        if let Some(FromSupervisor::Running { at: seen, .. }) = &mut self.unsaid {
+            // Its end was seen first; it was executed before that.
+            *seen = (*seen).min(at);
+        }
+        (self.stage, self.asked) = (Stage::Ended, None);
+        self.ended += 1;
+        let left = self.left_behind();
+        let [stdout, stderr] = self.child.as_mut().map_or([None, None], |child| {
+            child.drain();
+            child.captured()
+        });
+        let memory = self.watch.evidence(!self.kept || matches!(status, Status::Signalled(libc::SIGKILL)));
+        let complete = left.complete();
+        let (cpu, usage) = (complete.clone().map(|()| self.cpu), complete.map(|()| self.usage));
+        let (killed, leftover) = (self.killed, left.living);
+        let end = Box::new(End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None });
+        // Without descendants nothing of the tree is in the group either.
+        let ready = self.kept && !self.nursery.gone && left.is_none();
+        if ready {
+            self.stage = Stage::Idle;
+            (self.born, self.killed) = (None, None);
+            (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
+            self.nursery.birth.clear();
+        }
+        let ended = FromSupervisor::Ended { end, ready };
+        let all: Vec<&FromSupervisor> = self.unsaid.iter().chain([&ended]).collect();
+        // A runner that is gone shows as the end of the socket in the next turn.
+        let _ = self.channel.send_all(&all, &[]);
+        self.unsaid = None;
+        if ready {
+            // What the machine killed until now is no evidence for the next subject, which is not made before that.
+            self.watch.begin_anew();
+            self.nursery.birth.open();
+        }
+    }
+
+    /// What there is of the tree, once orphans that ended since the last look are reaped and in the sums.
+    fn left_behind(&mut self) -> Leftover {
+        if self.children.none_but(self.nursery.pid) {
+            return Leftover::NONE;
+        }
+        let left = Leftover::of(&tree::descendants(self.nursery.pid));
+        if left.ended > 0 {
+            self.reap_all();
+            return Leftover::of(&tree::descendants(self.nursery.pid));
+        }
+        left
+    }
+
+    /// Kills the tree and tells the subject's end.
+    fn kill(&mut self, why: KilledFor) {
+        self.notice();
+        if self.is_alive() {
+            self.killed = self.killed.or(Some(why));
+        }
+        self.end_tree();
+        self.tell_end();
+    }
+
+    /// Kills until nothing is left but, where subjects are born one after another, the nursery.
+    fn end_tree(&mut self) {
+        let began = Instant::now();
+        let mut pause = Duration::from_micros(200);
+        loop {
+            self.reap_all();
+            let pids = self.left();
+            if pids.is_empty() {
+                return;
+            }
+            let spares = self.kept && !self.nursery.gone && began.elapsed() < MOST_SPARING;
+            match &self.group {
+                Some(group) if spares => group.kill_but(number(self.nursery.pid)),
+                Some(group) => group.kill(),
+                None => {}
+            }
+            tree::kill_all(self.nursery.pid);
+            if let Some(problem) = unending(&pids, began.elapsed()) {
+                // It may be ended twice: after its time and at the end.
+                self.finished.problems.retain(|known| *known != problem);
+                return self.finished.problems.push(problem);
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(20));
+        }
+    }
+
+    /// Processes of the tree and of the group, ended ones that nobody reaped included; not the nursery.
+    fn left(&self) -> Vec<i32> {
+        let mut pids: Vec<i32> = tree::descendants(self.nursery.pid).into_iter().map(|place| place.id.pid).collect();
+        pids.extend(self.members());
+        pids.sort_unstable();
+        pids.dedup();
+        pids
+    }
+
+    /// Processes of the group; not the nursery.
+    fn members(&self) -> Vec<i32> {
+        let mut pids: Vec<i32> = self.group.iter().flat_map(Group::members).collect();
+        pids.retain(|pid| *pid != number(self.nursery.pid));
+        pids
+    }
+
+    /// Kills what is left, removes what was made, and says so.
+    fn finish(&mut self) {
+        self.finished.killed = tree::living(self.nursery.pid).count() as u64;
+        // Before the group is killed, which may hold it.
+        self.nursery.end();
+        self.kill(KilledFor::Asked);
+        let group = self.group.iter().map(Group::remove);
+        let scratch = self.scratch.iter().map(|path| remove_tree(path));
+        let problems = group.chain(scratch).filter_map(Result::err).map(|error| error.to_string());
+        self.finished.problems.extend(problems);
+        self.stage = Stage::Over;
+        self.say(&FromSupervisor::Finished { finished: self.finished.clone() });
+    }
+
+    fn say_unsaid(&mut self) {
+        if let Some(message) = self.unsaid.take() {
+            self.say(&message);
+        }
+    }
+
+    fn say(&self, message: &FromSupervisor) {
+        // A runner that is gone shows as the end of the socket in the next turn.
+        let _ = self.channel.send(message, &[]);
+    }
+}

@@ -1,0 +1,254 @@
+//! What runner and supervisor say to each other.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::capture::Captured;
+use crate::limits::{Group, MemoryEvidence};
+
+/// What the runner says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "do")]
+pub(super) enum ToSupervisor {
+    /// Have all subjects born into this group, which only counts: several will come, which the runner has made by the
+    /// nursery itself. Descriptors that come with the message are kept open until the runner is gone; `scratch` is removed
+    /// at the end.
+    Keep { group: Option<Group>, scratch: Vec<Text> },
+    /// Tell when the subject that was born as the `nth` executes its program.
+    Tell { nth: u64 },
+    /// Have the subject made and hold it; its descriptors come with the message.
+    Start { spec: Box<WireSpec> },
+    /// Let it execute its program.
+    Release,
+    /// Send a signal to the process group of the subject, the one that was born as the `nth` where several come: by the
+    /// time this is read it may have ended by itself, and another be under way.
+    Signal { signal: i32, nth: Option<u64> },
+    /// Kill the whole tree, of the `nth` likewise.
+    Kill { nth: Option<u64> },
+    /// Kill what is left, clean up, and exit.
+    Finish,
+}
+
+/// What the supervisor says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "did")]
+pub(super) enum FromSupervisor {
+    /// Subjects will be born from this process, in the group; where to ask it for them comes with the message.
+    Kept { nursery: i32 },
+    /// The group cannot be used, or nothing can be kept.
+    NotKept { why: String },
+    /// The subject is forked and waits.
+    Held { pid: i32 },
+    /// The subject could not be prepared or executed.
+    Refused { refusal: Refusal, errno: i32 },
+    /// The program has been executed, by the candidate of this number; seen at this instant.
+    Running { pid: i32, at: Nanos, released: Nanos, before: Option<Box<(CpuTime, Usage)>>, candidate: Option<u32> },
+    /// The subject has ended; `ready` where nothing of it is left and the supervisor waits for another.
+    Ended { end: Box<End>, ready: bool },
+    /// The tree is gone and everything cleaned up.
+    Finished { finished: Finished },
+}
+
+/// What could not be done.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Refusal {
+    /// Executing the program.
+    Exec,
+    /// Entering the directory.
+    Directory,
+    /// Asking the nursery, which is gone, or what it was about to make.
+    Nursery,
+    /// Anything else, named.
+    Other(String),
+}
+
+/// A launch as it travels; descriptors travel beside it, in the order stdin, stdout, stderr, `fds`.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireSpec {
+    pub(super) command: Text,
+    pub(super) args: Vec<Text>,
+    pub(super) env: Vec<(Text, Text)>,
+    pub(super) directory: Text,
+    pub(super) streams: [WireStream; 3],
+    pub(super) targets: Vec<u8>,
+    pub(super) scratch: Vec<Text>,
+    pub(super) group: Option<Group>,
+    pub(super) beside: Option<Group>,
+}
+
+/// A standard stream as it travels.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WireStream {
+    /// Nothing.
+    Null,
+    /// A descriptor that comes beside.
+    Fd,
+    /// First and last bytes kept.
+    Capture { first: usize, last: usize },
+}
+
+/// A text of the operating system: readable where it is UTF-8, exact where it is not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Text {
+    /// UTF-8.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl Text {
+    /// From the operating system's text.
+    pub(super) fn new(text: impl AsRef<OsStr>) -> Self {
+        let text = text.as_ref();
+        text.to_str().map_or_else(|| Self::Bytes(text.as_bytes().to_vec()), |text| Self::Text(text.to_owned()))
+    }
+
+    /// As bytes.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        match self {
+            Self::Text(text) => text.into_bytes(),
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    /// As a path.
+    pub(super) fn into_path(self) -> PathBuf {
+        PathBuf::from(OsString::from_vec(self.into_bytes()))
+    }
+}
+
+/// How a subject's own process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+}
+
+/// What is known of a subject when its own process has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct End {
+    /// Exit code or signal.
+    pub status: Status,
+    /// When it was reaped, by `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// Whether the supervisor had killed the tree before, and why.
+    pub killed: Option<KilledFor>,
+    /// CPU time of the process and of the children it waited for, by `wait4`; missing where processes of the tree
+    /// live on. Children of a parent that ignores SIGCHLD are not in it: prefer the control group's figure.
+    pub cpu: Reading<CpuTime>,
+    /// What the kernel counted of the same processes up to their very ends, what they did before the program was
+    /// executed included; missing where `cpu` is.
+    pub usage: Reading<Usage>,
+    /// Processes of the tree that live on, such as daemons.
+    pub leftover: u64,
+    /// What was seen of memory over the subject's life.
+    pub memory: MemoryEvidence,
+    /// Standard output, where it was captured.
+    pub stdout: Option<Captured>,
+    /// Standard error, where it was captured.
+    pub stderr: Option<Captured>,
+    /// How its supervisor ended, where that came first: the kernel ends the subject with it, and nothing else is known.
+    pub lost: Option<String>,
+}
+
+impl End {
+    /// The end of a subject whose supervisor ended first.
+    pub(super) fn lost(how: String, at: Nanos) -> Self {
+        fn missing<T>(how: &str) -> Reading<T> {
+            Reading::Missing(Why::Failed(format!("its supervisor ended first: {how}")))
+        }
+        let memory = MemoryEvidence {
+            limit: None,
+            peak: missing(&how),
+            oom_kills: missing(&how),
+            forks_refused: missing(&how),
+            limit_reached: missing(&how),
+            host_oom_kills: missing(&how),
+        };
+        Self {
+            status: Status::Signalled(libc::SIGKILL),
+            at,
+            killed: None,
+            cpu: missing(&how),
+            usage: missing(&how),
+            leftover: 0,
+            memory,
+            stdout: None,
+            stderr: None,
+            lost: Some(how),
+        }
+    }
+}
+
+/// Why the supervisor killed a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KilledFor {
+    /// The runner asked.
+    Asked,
+    /// The kernel had killed a process of the control group for lack of memory, so the rest followed.
+    OutOfMemory,
+}
+
+/// What the kernel counted of ended processes and of the children they waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Page faults without disk.
+    pub minor_faults: u64,
+    /// Page faults with disk.
+    pub major_faults: u64,
+    /// Bytes read from the block layer.
+    pub read: Bytes,
+    /// Bytes handed to the block layer.
+    pub written: Bytes,
+    /// Context switches by waiting.
+    pub switches_voluntary: u64,
+    /// Context switches by preemption.
+    pub switches_forced: u64,
+    /// Largest resident memory of one process among them since its peak last began anew (`clear_refs`); exact, but
+    /// never below what the held process had before its program was executed: compare with that.
+    pub peak: Bytes,
+}
+
+/// CPU time in user mode and in the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// In user mode.
+    pub user: Nanos,
+    /// In the kernel.
+    pub system: Nanos,
+}
+
+/// What ending the tree took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finished {
+    /// Processes that were still alive and had to be killed, as far as a supervisor lived to tell.
+    pub killed: u64,
+    /// What could not be ended or removed.
+    pub problems: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_survive_whatever_their_bytes() {
+        for bytes in [&b"plain"[..], b"", b"\xff\xfe/x", "\u{e9}\n\"".as_bytes()] {
+            let text = Text::new(OsStr::from_bytes(bytes));
+            let line = serde_json::to_string(&text).unwrap();
+            assert_eq!(serde_json::from_str::<Text>(&line).unwrap().into_bytes(), bytes);
+        }
+    }
+}

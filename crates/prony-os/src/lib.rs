@@ -1,0 +1,23 @@
+//! What prony asks of the operating system: launch, limits, samples, counters, the machine.
+//!
+//! The only crate with unsafe code of its own, all of it in `sys`.
+
+pub mod cache;
+pub mod clock;
+pub mod error;
+pub mod fixture;
+pub mod host;
+pub mod launch;
+pub mod limits;
+pub mod lock;
+pub mod mount;
+pub mod owner;
+pub mod profile;
+pub mod runs;
+pub mod sample;
+pub mod settle;
+pub mod shared;
+mod sys;
+mod why;
+
+pub use error::Error;

@@ -1,0 +1,127 @@
+//! What this machine lets us limit and count, found out by doing it.
+
+use prony_model::reading::Reading;
+use prony_model::spec::Limits;
+use prony_model::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::group::Group;
+use crate::error::Error;
+
+/// Whether something works here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ability {
+    /// It does.
+    Works,
+    /// It does not.
+    Missing {
+        /// What is missing, and how to allow it; one line.
+        why: String,
+    },
+}
+
+impl Ability {
+    /// Whether it works.
+    pub const fn works(&self) -> bool {
+        matches!(self, Self::Works)
+    }
+}
+
+/// What control groups can do for this process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capability {
+    /// Limiting memory.
+    pub memory: Ability,
+    /// Limiting CPU time.
+    pub cpus: Ability,
+    /// Limiting processes.
+    pub pids: Ability,
+    /// Counting CPU time of a whole tree.
+    pub cpu_time: Ability,
+    /// The exact peak of a tree's memory.
+    pub memory_peak: Ability,
+    /// What else there is to know, such as how swap is kept out.
+    pub notes: Vec<String>,
+}
+
+/// Limits of control groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Of memory.
+    Memory,
+    /// Of CPU time.
+    Cpus,
+    /// Of processes.
+    Pids,
+}
+
+impl Limit {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Cpus, Self::Pids];
+
+    /// Whether it is asked for.
+    pub const fn is_in(self, limits: &Limits) -> bool {
+        match self {
+            Self::Memory => limits.memory.is_some(),
+            Self::Cpus => limits.cpus.is_some(),
+            Self::Pids => limits.pids.is_some(),
+        }
+    }
+
+    /// Its name in an experiment.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::Cpus => "cpus",
+            Self::Pids => "pids",
+        }
+    }
+
+    /// Makes a group with it, sees whether it is taken, and removes it.
+    pub fn ability(self) -> Ability {
+        self.attempt(&mut Vec::new())
+    }
+
+    fn attempt(self, notes: &mut Vec<String>) -> Ability {
+        let none = Limits::default();
+        let limits = match self {
+            Self::Memory => Limits { memory: Some(Bytes::from_mib(64)), ..none },
+            Self::Cpus => Limits { cpus: Some(1.0), ..none },
+            Self::Pids => Limits { pids: Some(64), ..none },
+        };
+        attempt(&limits, notes, |_| Ability::Works)
+    }
+}
+
+/// Makes a group for each limit, sees whether it is taken, and removes it.
+pub fn capability() -> Capability {
+    let mut notes = Vec::new();
+    let [memory, cpus, pids] = Limit::ALL.map(|limit| limit.attempt(&mut notes));
+    let cpu_time = attempt(&Limits::default(), &mut notes, |group| of_reading(&group.figures().cpu));
+    let memory_peak = attempt(&Limits::default(), &mut notes, |group| of_reading(&group.figures().peak));
+    notes.sort_unstable();
+    notes.dedup();
+    Capability { memory, cpus, pids, cpu_time, memory_peak, notes }
+}
+
+fn attempt(limits: &Limits, notes: &mut Vec<String>, look: impl FnOnce(&Group) -> Ability) -> Ability {
+    let looked = Group::create(limits).and_then(|group| {
+        notes.extend(group.notes().iter().cloned());
+        let ability = look(&group);
+        group.remove().map(|()| ability)
+    });
+    looked.unwrap_or_else(|error| Ability::Missing { why: explain(&error) })
+}
+
+fn explain(error: &Error) -> String {
+    let cause = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    format!("{error}{cause}").replace("\nhint: ", "; ")
+}
+
+fn of_reading<T>(reading: &Reading<T>) -> Ability {
+    match reading {
+        Reading::Measured(_) => Ability::Works,
+        Reading::Missing(why) => Ability::Missing { why: why.to_string() },
+    }
+}

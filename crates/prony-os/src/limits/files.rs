@@ -1,0 +1,145 @@
+//! Reading and writing the small files of a group.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+use prony_model::reading::{Reading, Why};
+
+/// Writes to a file that must exist: creating one would only hide that the kernel does not offer it.
+pub(super) fn write(dir: &Path, file: &str, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(dir.join(file))?.write_all(text.as_bytes())
+}
+
+/// The reason why a file could not be read.
+pub(super) fn why(path: &Path, error: &io::Error) -> Why {
+    let path = path.display();
+    match error.kind() {
+        io::ErrorKind::NotFound => Why::NotSupported(format!("there is no `{path}`")),
+        io::ErrorKind::PermissionDenied => Why::NotPermitted(format!("`{path}` may not be read")),
+        _ => Why::Failed(format!("`{path}`: {error}")),
+    }
+}
+
+fn read(dir: &Path, file: &str) -> Reading<String> {
+    let path = dir.join(file);
+    match fs::read_to_string(&path) {
+        Ok(text) => Reading::Measured(text),
+        Err(error) => Reading::Missing(why(&path, &error)),
+    }
+}
+
+/// A file that holds one number.
+pub(super) fn number(dir: &Path, file: &str) -> Reading<u64> {
+    match read(dir, file) {
+        Reading::Measured(text) => text.trim().parse().map_or_else(
+            |_| Reading::Missing(Why::Failed(format!("`{file}` holds `{}`, no number", text.trim()))),
+            Reading::Measured,
+        ),
+        Reading::Missing(why) => Reading::Missing(why),
+    }
+}
+
+/// A file of lines, each a key and a number.
+pub(super) fn table(dir: &Path, file: &str) -> Reading<BTreeMap<String, u64>> {
+    read(dir, file).map(|text| parse_table(&text))
+}
+
+fn parse_table(text: &str) -> BTreeMap<String, u64> {
+    let line = |line: &str| {
+        let (key, value) = line.rsplit_once(' ')?;
+        Some((key.to_owned(), value.trim().parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// One entry of a table.
+pub(super) fn entry(table: &Reading<BTreeMap<String, u64>>, key: &str) -> Reading<u64> {
+    match table {
+        Reading::Measured(table) => table.get(key).copied().map_or_else(
+            || Reading::Missing(Why::NotSupported(format!("the kernel does not report `{key}`"))),
+            Reading::Measured,
+        ),
+        Reading::Missing(why) => Reading::Missing(why.clone()),
+    }
+}
+
+/// `key=value` fields summed over all lines, as in `io.stat`.
+pub(super) fn sum_of_fields(dir: &Path, file: &str, key: &str) -> Reading<u64> {
+    let prefix = format!("{key}=");
+    let sum = |text: String| {
+        let fields = text.split_whitespace().filter_map(|field| field.strip_prefix(&prefix)?.parse::<u64>().ok());
+        fields.sum()
+    };
+    read(dir, file).map(sum)
+}
+
+/// Entries whose key ends with a word, summed over devices, as in `blkio.throttle.io_service_bytes`.
+pub(super) fn sum_of_devices(dir: &Path, file: &str, word: &str) -> Reading<u64> {
+    let suffix = format!(" {word}");
+    let sum = |table: BTreeMap<String, u64>| table.iter().filter(|(key, _)| key.ends_with(&suffix)).map(|e| e.1).sum();
+    table(dir, file).map(sum)
+}
+
+/// Numbers of the processes in a group itself.
+pub(super) fn processes(dir: &Path) -> Vec<i32> {
+    let text = fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect()
+}
+
+/// The group and everything below it, deepest first.
+pub(super) fn subgroups(dir: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
+        found.extend(subgroups(&entry.path()));
+    }
+    found.push(dir.to_owned());
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_keep_what_reads() {
+        let table = parse_table("anon 5\nfile 7\nunder_oom x\n8:0 Read 100\nTotal 3\n\n");
+        assert_eq!(table.len(), 4);
+        assert_eq!(table["8:0 Read"], 100);
+        let table = Reading::Measured(table);
+        assert_eq!(entry(&table, "anon"), Reading::Measured(5));
+        assert!(matches!(entry(&table, "shmem"), Reading::Missing(Why::NotSupported(_))));
+    }
+
+    #[test]
+    fn numbers_and_sums_come_from_files_or_say_why_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let put = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
+        put("one", "12\n");
+        put("max", "max\n");
+        put("io.stat", "8:0 rbytes=10 wbytes=20 rios=1\n8:16 rbytes=5 wbytes=1\n");
+        put("bytes", "8:0 Read 10\n8:0 Write 20\n8:16 Read 1\nTotal 31\n");
+        assert_eq!(number(dir.path(), "one"), Reading::Measured(12));
+        assert!(matches!(number(dir.path(), "max"), Reading::Missing(Why::Failed(_))));
+        assert!(matches!(number(dir.path(), "none"), Reading::Missing(Why::NotSupported(_))));
+        assert_eq!(sum_of_fields(dir.path(), "io.stat", "rbytes"), Reading::Measured(15));
+        assert_eq!(sum_of_devices(dir.path(), "bytes", "Read"), Reading::Measured(11));
+    }
+
+    #[test]
+    fn writing_makes_no_file() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(write(dir.path(), "memory.max", "1").is_err());
+        assert!(!dir.path().join("memory.max").exists());
+    }
+
+    #[test]
+    fn subgroups_come_deepest_first() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        let found = subgroups(dir.path());
+        assert_eq!(found, [dir.path().join("a/b"), dir.path().join("a"), dir.path().to_owned()]);
+    }
+}

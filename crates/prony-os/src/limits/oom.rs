@@ -1,0 +1,237 @@
+//! Evidence of memory that ran out, and the watch that has the whole tree die of it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Bytes;
+use rustix::event::{EventfdFlags, eventfd};
+use serde::{Deserialize, Serialize};
+
+use super::figures::Version;
+use super::files::{entry, number, table, why, write};
+use super::group::Group;
+
+/// What was seen of memory over a subject's life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemoryEvidence {
+    /// The limit on the tree.
+    pub limit: Option<Bytes>,
+    /// Most memory charged to the tree.
+    pub peak: Reading<Bytes>,
+    /// Processes of the tree that the kernel killed for lack of memory, whoever lacked it.
+    pub oom_kills: Reading<u64>,
+    /// Whether the tree had come to its own limit.
+    pub limit_reached: Reading<bool>,
+    /// Processes and threads that the tree was refused for its limit on them.
+    pub forks_refused: Reading<u64>,
+    /// Processes elsewhere on the machine that the kernel killed for lack of memory meanwhile.
+    pub host_oom_kills: Reading<u64>,
+}
+
+/// A watch over a subject's memory, from before its start.
+#[derive(Debug)]
+pub(crate) struct OomWatch {
+    group: Option<Group>,
+    /// Readable when version 1 is about to kill.
+    event: Option<OwnedFd>,
+    /// Whether the kernel ends the whole group by itself.
+    together: bool,
+    host: HostKills,
+    host_before: Reading<u64>,
+}
+
+impl OomWatch {
+    /// Watches a group, or the machine alone where there is none.
+    pub(crate) fn new(group: Option<&Group>) -> Self {
+        let limited = group.filter(|group| group.memory_limit().is_some());
+        let (mut event, mut together) = (None, limited.is_none());
+        match limited.and_then(Group::memory_dir) {
+            // Without an event the counter is polled.
+            Some((Version::V1, dir)) => event = listen(dir).ok(),
+            Some((Version::V2, dir)) => together = number(dir, "memory.oom.group") == Reading::Measured(1),
+            None => {}
+        }
+        let host = HostKills::open();
+        Self { group: group.cloned(), event, together, host_before: host.read(), host }
+    }
+
+    /// What the machine killed until now is no evidence for what follows.
+    pub(crate) fn begin_anew(&mut self) {
+        self.host_before = self.host.read();
+    }
+
+    /// What to poll for something to read: memory runs out.
+    pub(crate) fn source(&self) -> Option<BorrowedFd<'_>> {
+        self.event.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Whether the watcher must look by itself, there being no event.
+    pub(crate) const fn needs_polling(&self) -> bool {
+        self.event.is_none() && !self.together
+    }
+
+    /// Whether memory has run out since the last call.
+    pub(crate) fn take_event(&self) -> bool {
+        self.event.as_ref().is_some_and(|event| rustix::io::read(event, &mut [0; 8]).is_ok())
+    }
+
+    /// Whether the kernel has killed a process of the tree.
+    pub(crate) fn has_killed(&self) -> bool {
+        self.oom_kills().measured().is_some_and(|kills| *kills > 0)
+    }
+
+    fn oom_kills(&self) -> Reading<u64> {
+        match self.group.as_ref().and_then(Group::memory_dir) {
+            Some((Version::V1, dir)) => entry(&table(dir, "memory.oom_control"), "oom_kill"),
+            Some((Version::V2, dir)) => entry(&table(dir, "memory.events"), "oom_kill"),
+            None => Reading::Missing(Why::NotSupported("there is no control group with memory".into())),
+        }
+    }
+
+    /// What was seen so far; where `host` is set, of the whole machine too, which is dear.
+    pub(crate) fn evidence(&mut self, host: bool) -> MemoryEvidence {
+        let oom_kills = self.oom_kills();
+        let limit = self.group.as_ref().and_then(Group::memory_limit);
+        let none = || Reading::Missing(Why::NotSupported("there is no control group with memory".into()));
+        let figures = self.group.as_ref().map(Group::figures);
+        let forks_refused = figures.as_ref().map_or_else(no_group, |figures| figures.forks_refused.clone());
+        let figures = figures.filter(|_| self.group.as_ref().is_some_and(|group| group.memory_dir().is_some()));
+        let (peak, hits) =
+            figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
+        let ours = oom_kills.measured().copied().unwrap_or(0);
+        let elsewhere = if host {
+            let now = self.host.read();
+            let before = std::mem::replace(&mut self.host_before, now.clone());
+            before.and(now, |before, now| now.saturating_sub(before)).map(|all| all.saturating_sub(ours))
+        } else {
+            Reading::Missing(Why::NotApplicable)
+        };
+        MemoryEvidence {
+            limit,
+            limit_reached: limit_reached(limit, &hits, &peak),
+            peak,
+            oom_kills,
+            forks_refused,
+            host_oom_kills: elsewhere,
+        }
+    }
+}
+
+fn no_group() -> Reading<u64> {
+    Reading::Missing(Why::NotSupported("there is no control group".into()))
+}
+
+/// Whether a tree came to its limit: by the kernel's count of hits, or where it keeps none, by a peak so near that
+/// nothing more fitted. (Ordinary page cache comes as near; only with a kill is it evidence.)
+fn limit_reached(limit: Option<Bytes>, hits: &Reading<u64>, peak: &Reading<Bytes>) -> Reading<bool> {
+    let Some(limit) = limit.map(Bytes::as_bytes) else { return Reading::Measured(false) };
+    match hits {
+        Reading::Measured(hits) => Reading::Measured(*hits > 0),
+        Reading::Missing(_) => {
+            let near = limit - (limit / 8).min(Bytes::from_mib(2).as_bytes());
+            peak.clone().map(|peak| peak.as_bytes() >= near)
+        }
+    }
+}
+
+/// Where the kernel counts processes of the whole machine that it killed for lack of memory, kept open.
+#[derive(Debug)]
+struct HostKills(Result<File, Why>);
+
+/// More than the kernel gives at once: for each piece it adds up all of its counters anew.
+const PIECE: usize = 8192;
+
+impl HostKills {
+    fn open() -> Self {
+        let path = Path::new("/proc/vmstat");
+        Self(File::open(path).map_err(|error| why(path, &error)))
+    }
+
+    /// All since the machine started, limits included.
+    fn read(&self) -> Reading<u64> {
+        let file = match &self.0 {
+            Ok(file) => file,
+            Err(why) => return Reading::Missing(why.clone()),
+        };
+        let mut text = Vec::with_capacity(PIECE);
+        loop {
+            let start = text.len();
+            text.resize(start + PIECE, 0);
+            let got = match file.read_at(&mut text[start..], start as u64) {
+                Ok(got) => got,
+                Err(error) => return Reading::Missing(why(Path::new("/proc/vmstat"), &error)),
+            };
+            text.truncate(start + got);
+            match (counted(&text), got) {
+                (Some(kills), _) => return Reading::Measured(kills),
+                (None, 0) => {
+                    return Reading::Missing(Why::NotSupported("the kernel does not report `oom_kill`".into()));
+                }
+                (None, _) => {}
+            }
+        }
+    }
+}
+
+/// The number in the line `oom_kill` of a text whose last line may be cut.
+fn counted(text: &[u8]) -> Option<u64> {
+    let mut lines = text.split_inclusive(|byte| *byte == b'\n');
+    let number = lines.find_map(|line| line.strip_prefix(b"oom_kill ")?.strip_suffix(b"\n"))?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// Has version 1 tell of memory that runs out.
+fn listen(dir: &Path) -> io::Result<OwnedFd> {
+    let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let control = std::fs::File::open(dir.join("memory.oom_control"))?;
+    write(dir, "cgroup.event_control", &format!("{} {}", event.as_raw_fd(), control.as_raw_fd()))?;
+    Ok(event)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_count_of_hits_goes_before_the_peak() {
+        let limit = Some(Bytes::from_mib(64));
+        let (full, low) = (Reading::Measured(Bytes::from_mib(64)), Reading::Measured(Bytes::from_mib(8)));
+        let none = Reading::Missing(Why::NotApplicable);
+        assert_eq!(limit_reached(limit, &Reading::Measured(0), &full), Reading::Measured(false));
+        assert_eq!(limit_reached(limit, &Reading::Measured(1), &low), Reading::Measured(true));
+        assert_eq!(limit_reached(limit, &none, &full), Reading::Measured(true));
+        assert_eq!(limit_reached(limit, &none, &low), Reading::Measured(false));
+        assert_eq!(limit_reached(limit, &none, &Reading::Missing(Why::NotApplicable)).measured(), None);
+        assert_eq!(limit_reached(None, &none, &full), Reading::Measured(false));
+    }
+
+    #[test]
+    fn the_count_is_that_of_its_whole_line() {
+        assert_eq!(counted(b"pgfault 9\noom_kill 17\nnuma_hit 3\n"), Some(17));
+        assert_eq!(counted(b"pgfault 9\noom_kill 1"), None, "cut: there may be more digits");
+        assert_eq!(counted(b"drop_oom_kill 5\noom_kills 6\n"), None);
+    }
+
+    #[test]
+    fn the_machines_count_is_what_the_whole_file_says() {
+        let host = HostKills::open();
+        let file = std::fs::read("/proc/vmstat").unwrap();
+        assert_eq!(host.read().measured().copied(), counted(&file));
+        assert_eq!(host.read(), host.read(), "an open file is read anew");
+        assert!(matches!(HostKills(Err(Why::NotApplicable)).read(), Reading::Missing(Why::NotApplicable)));
+    }
+
+    #[test]
+    fn without_a_group_only_the_machine_speaks() {
+        let mut watch = OomWatch::new(None);
+        assert!(!watch.needs_polling() && !watch.has_killed() && watch.source().is_none());
+        assert_eq!(watch.evidence(false).host_oom_kills, Reading::Missing(Why::NotApplicable));
+        let evidence = watch.evidence(true);
+        assert_eq!(evidence.limit_reached, Reading::Measured(false));
+        assert!(matches!(evidence.oom_kills, Reading::Missing(_)));
+    }
+}

@@ -1,0 +1,153 @@
+//! Control groups of version 1: one directory a controller.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use prony_model::reading::{Reading, Why};
+use prony_model::units::{Bytes, Nanos};
+
+use super::figures::{Figures, Version};
+use super::files::{entry, number, sum_of_devices, table, write};
+
+/// Controllers that limit or count, and the freezer, which holds a group still while it is killed.
+pub(super) const CONTROLLERS: [&str; 6] = ["memory", "cpu", "cpuacct", "pids", "freezer", "blkio"];
+
+/// The kernel's own period of CPU limits, microseconds.
+pub(super) const PERIOD: u64 = 100_000;
+
+/// The least quota that the kernel takes, microseconds.
+pub(super) const LEAST_QUOTA: u64 = 1_000;
+
+/// The quota of a CPU limit, in microseconds a period.
+pub(super) fn quota(cpus: f64) -> u64 {
+    ((cpus * PERIOD as f64).round() as u64).max(LEAST_QUOTA)
+}
+
+/// Limits memory, page cache included, with swap off; returns how swap is kept out.
+pub(super) fn limit_memory(dir: &Path, limit: Bytes) -> io::Result<&'static str> {
+    let text = limit.as_bytes().to_string();
+    write(dir, "memory.limit_in_bytes", &text)?;
+    // Together they leave no byte for swap. Where swap is not accounted, reclaim is told to leave anonymous pages.
+    match write(dir, "memory.memsw.limit_in_bytes", &text) {
+        Ok(()) => Ok("memory and swap share one limit"),
+        Err(_) => write(dir, "memory.swappiness", "0").map(|()| "swappiness 0; swap is not accounted"),
+    }
+}
+
+/// Limits CPU time to so many processors' worth.
+pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
+    write(dir, "cpu.cfs_period_us", &PERIOD.to_string())?;
+    write(dir, "cpu.cfs_quota_us", &quota(cpus).to_string())
+}
+
+/// Fills in what the controllers of this version know.
+pub(super) fn read(dirs: &BTreeMap<String, PathBuf>, figures: &mut Figures) {
+    if let Some(dir) = dirs.get("memory") {
+        read_memory(dir, figures);
+    }
+    if let Some(dir) = dirs.get("cpuacct") {
+        figures.cpu_from = Some(Version::V1);
+        figures.cpu = number(dir, "cpuacct.usage").map(Nanos::from_nanos);
+        figures.cpu_user = number(dir, "cpuacct.usage_user").map(Nanos::from_nanos);
+        figures.cpu_system = number(dir, "cpuacct.usage_sys").map(Nanos::from_nanos);
+    }
+    if let Some(dir) = dirs.get("cpu") {
+        figures.throttled = entry(&table(dir, "cpu.stat"), "throttled_time").map(Nanos::from_nanos);
+    }
+    if let Some(dir) = dirs.get("blkio") {
+        let sum = |word| sum_of_devices(dir, "blkio.throttle.io_service_bytes_recursive", word).map(Bytes::from_bytes);
+        figures.io_from = Some(Version::V1);
+        (figures.read, figures.written) = (sum("Read"), sum("Write"));
+    }
+    if let Some(dir) = dirs.get("pids") {
+        figures.forks_refused = entry(&table(dir, "pids.events"), "max");
+    }
+}
+
+fn read_memory(dir: &Path, figures: &mut Figures) {
+    let stat = table(dir, "memory.stat");
+    let bytes = |key| entry(&stat, key).map(Bytes::from_bytes);
+    figures.memory_from = Some(Version::V1);
+    figures.usage = number(dir, "memory.usage_in_bytes").map(Bytes::from_bytes);
+    figures.peak = number(dir, "memory.max_usage_in_bytes").map(Bytes::from_bytes);
+    figures.anon = bytes("total_rss");
+    figures.file = bytes("total_cache");
+    figures.shmem = bytes("total_shmem");
+    figures.mapped = bytes("total_mapped_file");
+    figures.swap = bytes("total_swap");
+    figures.oom_kills = entry(&table(dir, "memory.oom_control"), "oom_kill");
+    // `failcnt` also rises when reclaim helps, so that it shows nothing.
+    figures.limit_hits = Reading::Missing(Why::NotSupported("version 1 counts no hits apart from reclaim".into()));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A directory with files as the kernel makes them.
+    fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        dir
+    }
+
+    fn content(dir: &tempfile::TempDir, file: &str) -> String {
+        fs::read_to_string(dir.path().join(file)).unwrap()
+    }
+
+    #[test]
+    fn memory_and_swap_share_the_limit_where_swap_is_accounted() {
+        let dir =
+            fake(&[("memory.limit_in_bytes", ""), ("memory.memsw.limit_in_bytes", ""), ("memory.swappiness", "60")]);
+        limit_memory(dir.path(), Bytes::from_mib(1)).unwrap();
+        assert_eq!(content(&dir, "memory.limit_in_bytes"), "1048576");
+        assert_eq!(content(&dir, "memory.memsw.limit_in_bytes"), "1048576");
+        assert_eq!(content(&dir, "memory.swappiness"), "60");
+    }
+
+    #[test]
+    fn swappiness_serves_where_swap_is_not_accounted_and_nothing_is_no_success() {
+        let dir = fake(&[("memory.limit_in_bytes", ""), ("memory.swappiness", "")]);
+        assert!(limit_memory(dir.path(), Bytes::from_mib(1)).unwrap().starts_with("swappiness 0"));
+        assert_eq!(content(&dir, "memory.swappiness"), "0");
+        assert!(limit_memory(fake(&[("memory.limit_in_bytes", "")]).path(), Bytes::from_mib(1)).is_err());
+    }
+
+    #[test]
+    fn cpus_become_a_quota() {
+        let dir = fake(&[("cpu.cfs_period_us", ""), ("cpu.cfs_quota_us", "-1")]);
+        limit_cpus(dir.path(), 1.5).unwrap();
+        assert_eq!(
+            (content(&dir, "cpu.cfs_period_us"), content(&dir, "cpu.cfs_quota_us")),
+            ("100000".into(), "150000".into())
+        );
+        assert_eq!(quota(0.000_1), LEAST_QUOTA);
+    }
+
+    #[test]
+    fn figures_are_the_trees() {
+        let dir = fake(&[
+            ("memory.usage_in_bytes", "10\n"),
+            ("memory.max_usage_in_bytes", "20\n"),
+            ("memory.stat", "rss 1\ntotal_rss 5\ntotal_cache 6\ntotal_shmem 0\ntotal_mapped_file 2\ntotal_swap 0\n"),
+            ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"),
+            ("cpuacct.usage", "1000\n"),
+            ("cpu.stat", "nr_throttled 1\nthrottled_time 44\n"),
+        ]);
+        let dirs = ["memory", "cpuacct", "cpu"].map(|name| (name.to_owned(), dir.path().to_owned())).into();
+        let mut figures = Figures::missing(&Why::NotApplicable);
+        read(&dirs, &mut figures);
+        assert_eq!(figures.anon, Reading::Measured(Bytes::from_bytes(5)));
+        assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(20)));
+        assert_eq!(figures.oom_kills, Reading::Measured(3));
+        assert_eq!(figures.cpu, Reading::Measured(Nanos::from_nanos(1000)));
+        assert_eq!(figures.throttled, Reading::Measured(Nanos::from_nanos(44)));
+        assert!(matches!(figures.cpu_user, Reading::Missing(Why::NotSupported(_))));
+        assert_eq!(figures.forks_refused, Reading::Missing(Why::NotApplicable));
+    }
+}

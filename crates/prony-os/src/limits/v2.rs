@@ -1,0 +1,197 @@
+//! Control groups of version 2: one directory, whose controllers the group above must hand down.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use prony_model::units::{Bytes, Nanos};
+
+use super::figures::{Figures, Version};
+use super::files::{entry, number, processes, sum_of_fields, table, write};
+use super::hierarchy::leaf_name;
+use super::v1::{PERIOD, quota};
+use crate::lock::Lock;
+use crate::owner::ProcessId;
+
+/// Controllers that limit or count.
+pub(super) const CONTROLLERS: [&str; 4] = ["memory", "cpu", "pids", "io"];
+
+fn words(dir: &Path, file: &str) -> Vec<String> {
+    let text = fs::read_to_string(dir.join(file)).unwrap_or_default();
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Has a group hand the wanted controllers down to groups below it; returns those that it does. A group with processes of
+/// its own may not: where we are the only one in it, we move into a group below.
+pub(super) fn hand_down(parent: &Path, wanted: &[&str]) -> Vec<String> {
+    let offered = words(parent, "cgroup.controllers");
+    for controller in wanted.iter().filter(|name| offered.iter().any(|o| o == *name)) {
+        if words(parent, "cgroup.subtree_control").iter().any(|name| name == controller) {
+            continue;
+        }
+        let text = format!("+{controller}");
+        let busy =
+            write(parent, "cgroup.subtree_control", &text).is_err_and(|e| e.kind() == io::ErrorKind::ResourceBusy);
+        if busy && step_aside(parent).is_ok() {
+            // Whether it works now shows below.
+            let _ = write(parent, "cgroup.subtree_control", &text);
+        }
+    }
+    let mut handed = words(parent, "cgroup.subtree_control");
+    handed.retain(|name| CONTROLLERS.contains(&name.as_str()));
+    handed
+}
+
+/// Moves this process, if it is alone in the group, into one below.
+fn step_aside(parent: &Path) -> io::Result<()> {
+    let me = ProcessId::current();
+    if processes(parent) != [me.pid] {
+        return Err(io::ErrorKind::ResourceBusy.into());
+    }
+    let leaf = parent.join(leaf_name(me));
+    match Lock::of_new(&leaf, &|dir| fs::create_dir(dir)) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        // It is this process's to its end.
+        made => std::mem::forget(made),
+    }
+    write(&leaf, "cgroup.procs", &me.pid.to_string())
+}
+
+/// Limits memory, page cache included, with swap off, and has the whole group killed together; returns how swap is
+/// kept out.
+pub(super) fn limit_memory(dir: &Path, limit: Bytes) -> io::Result<&'static str> {
+    write(dir, "memory.max", &limit.as_bytes().to_string())?;
+    // Before 4.19 the watch on `oom_kill` does what this does.
+    let _ = write(dir, "memory.oom.group", "1");
+    match write(dir, "memory.swap.max", "0") {
+        Ok(()) => Ok("no swap allowed"),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok("the kernel has no swap to limit"),
+        Err(error) => Err(error),
+    }
+}
+
+/// Limits CPU time to so many processors' worth.
+pub(super) fn limit_cpus(dir: &Path, cpus: f64) -> io::Result<()> {
+    write(dir, "cpu.max", &format!("{} {PERIOD}", quota(cpus)))
+}
+
+/// Fills in what the controllers of this version know and those of version 1 have not told.
+pub(super) fn read(dir: &Path, controllers: &[String], figures: &mut Figures) {
+    let has = |name: &str| controllers.iter().any(|controller| controller == name);
+    if has("memory") {
+        read_memory(dir, figures);
+    }
+    if figures.cpu_from.is_none() {
+        // Kept even where the controller is not handed down.
+        let stat = table(dir, "cpu.stat");
+        let time = |key| entry(&stat, key).map(Nanos::from_micros);
+        figures.cpu_from = Some(Version::V2);
+        (figures.cpu, figures.cpu_user) = (time("usage_usec"), time("user_usec"));
+        figures.cpu_system = time("system_usec");
+        figures.throttled = time("throttled_usec");
+    }
+    if has("io") {
+        let sum = |key| sum_of_fields(dir, "io.stat", key).map(Bytes::from_bytes);
+        figures.io_from = Some(Version::V2);
+        (figures.read, figures.written) = (sum("rbytes"), sum("wbytes"));
+    }
+    if has("pids") {
+        figures.forks_refused = entry(&table(dir, "pids.events"), "max");
+    }
+}
+
+fn read_memory(dir: &Path, figures: &mut Figures) {
+    let (stat, events) = (table(dir, "memory.stat"), table(dir, "memory.events"));
+    let bytes = |key| entry(&stat, key).map(Bytes::from_bytes);
+    figures.memory_from = Some(Version::V2);
+    figures.usage = number(dir, "memory.current").map(Bytes::from_bytes);
+    figures.peak = number(dir, "memory.peak").map(Bytes::from_bytes);
+    figures.anon = bytes("anon");
+    figures.file = bytes("file");
+    figures.shmem = bytes("shmem");
+    figures.mapped = bytes("file_mapped");
+    figures.swap = number(dir, "memory.swap.current").map(Bytes::from_bytes);
+    figures.oom_kills = entry(&events, "oom_kill");
+    figures.limit_hits = entry(&events, "oom");
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::reading::{Reading, Why};
+
+    use super::*;
+
+    fn fake(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        dir
+    }
+
+    fn content(dir: &tempfile::TempDir, file: &str) -> String {
+        fs::read_to_string(dir.path().join(file)).unwrap()
+    }
+
+    #[test]
+    fn memory_is_limited_without_swap_and_killed_together() {
+        let dir = fake(&[("memory.max", "max"), ("memory.swap.max", "max"), ("memory.oom.group", "0")]);
+        assert_eq!(limit_memory(dir.path(), Bytes::from_mib(2)).unwrap(), "no swap allowed");
+        let now = ["memory.max", "memory.swap.max", "memory.oom.group"].map(|file| content(&dir, file));
+        // A file keeps what a shorter write does not cover; the kernel's do not.
+        assert_eq!(now.each_ref().map(|text| &text[..1]), ["2", "0", "1"]);
+        assert!(limit_memory(fake(&[]).path(), Bytes::from_mib(2)).is_err());
+    }
+
+    #[test]
+    fn cpus_become_a_quota() {
+        let dir = fake(&[("cpu.max", "")]);
+        limit_cpus(dir.path(), 0.5).unwrap();
+        assert_eq!(content(&dir, "cpu.max"), "50000 100000");
+    }
+
+    #[test]
+    fn controllers_are_handed_down_as_far_as_they_are_offered() {
+        let parent = fake(&[("cgroup.controllers", "cpu memory rdma"), ("cgroup.subtree_control", "memory cpu")]);
+        assert_eq!(hand_down(parent.path(), &CONTROLLERS), ["memory", "cpu"]);
+        let none = fake(&[("cgroup.controllers", ""), ("cgroup.subtree_control", "")]);
+        assert!(hand_down(none.path(), &CONTROLLERS).is_empty());
+        assert_eq!(content(&none, "cgroup.subtree_control"), "");
+    }
+
+    #[test]
+    fn only_who_is_alone_steps_aside() {
+        let me = ProcessId::current();
+        let crowd = fake(&[("cgroup.procs", &format!("{}\n1\n", me.pid))]);
+        assert!(step_aside(crowd.path()).is_err());
+        let alone = fake(&[("cgroup.procs", &format!("{}\n", me.pid))]);
+        let leaf = alone.path().join(leaf_name(me));
+        fs::create_dir(&leaf).unwrap();
+        fs::write(leaf.join("cgroup.procs"), "").unwrap();
+        step_aside(alone.path()).unwrap();
+        assert_eq!(fs::read_to_string(leaf.join("cgroup.procs")).unwrap(), me.pid.to_string());
+    }
+
+    #[test]
+    fn figures_tell_kills_from_hits_of_the_limit() {
+        let dir = fake(&[
+            ("memory.current", "10"),
+            ("memory.peak", "20"),
+            ("memory.stat", "anon 5\nfile 6\nshmem 1\nfile_mapped 2\n"),
+            ("memory.events", "low 0\nhigh 0\nmax 9\noom 2\noom_kill 1\noom_group_kill 1\n"),
+            ("cpu.stat", "usage_usec 7\nuser_usec 4\nsystem_usec 3\n"),
+            ("io.stat", "8:0 rbytes=4096 wbytes=8192 rios=1 wios=2 dbytes=0 dios=0\n"),
+        ]);
+        let mut figures = Figures::missing(&Why::NotApplicable);
+        read(dir.path(), &["memory".into(), "io".into()], &mut figures);
+        assert_eq!(
+            (figures.oom_kills.clone(), figures.limit_hits.clone()),
+            (Reading::Measured(1), Reading::Measured(2))
+        );
+        assert_eq!(figures.peak, Reading::Measured(Bytes::from_bytes(20)));
+        assert_eq!(figures.cpu_system, Reading::Measured(Nanos::from_micros(3)));
+        assert_eq!(figures.written, Reading::Measured(Bytes::from_bytes(8192)));
+        assert!(matches!(figures.swap, Reading::Missing(Why::NotSupported(_))));
+        assert_eq!(figures.forks_refused, Reading::Missing(Why::NotApplicable));
+    }
+}

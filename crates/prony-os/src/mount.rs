@@ -1,0 +1,110 @@
+//! Which file system a path is on.
+
+use std::path::{Path, PathBuf};
+
+use prony_model::reading::Reading;
+use serde::{Deserialize, Serialize};
+
+use crate::why::{parse_with, read_text, why};
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mount {
+    /// Where it is mounted.
+    pub point: PathBuf,
+    /// `ext4`, `xfs`, `tmpfs` ...
+    pub kind: String,
+    /// The device or other source, as the kernel names it.
+    pub source: String,
+    /// Options of the mount and of the file system, each once.
+    pub options: Vec<String>,
+}
+
+impl Mount {
+    /// The file system of `path`.
+    pub fn of(path: &Path) -> Reading<Self> {
+        match path.canonicalize() {
+            Ok(path) => {
+                parse_with(read_text("/proc/self/mountinfo"), "`/proc/self/mountinfo`", |text| find(text, &path))
+            }
+            Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
+        }
+    }
+
+    /// Whether it lives in memory, so that fsync costs nothing and its files count as memory (METHOD 5.4).
+    pub fn is_in_memory(&self) -> bool {
+        matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs")
+    }
+}
+
+/// The mount of an absolute path: the deepest mount point above it, the last one where several
+/// were mounted over each other.
+fn find(mountinfo: &str, path: &Path) -> Option<Mount> {
+    let mounts = mountinfo.lines().filter_map(parse).filter(|mount| path.starts_with(&mount.point));
+    mounts.max_by_key(|mount| mount.point.components().count())
+}
+
+/// Reads one line, by proc_pid_mountinfo(5): optional fields end at a lone hyphen.
+fn parse(line: &str) -> Option<Mount> {
+    let (before, after) = line.split_once(" - ")?;
+    let before: Vec<&str> = before.split(' ').collect();
+    let after: Vec<&str> = after.split(' ').collect();
+    let mut options: Vec<String> = Vec::new();
+    for option in before.get(5)?.split(',').chain(after.get(2)?.split(',')) {
+        if !options.iter().any(|known| known == option) {
+            options.push(option.to_owned());
+        }
+    }
+    Some(Mount {
+        point: PathBuf::from(unescape(before.get(4)?)),
+        kind: (*after.first()?).to_owned(),
+        source: unescape(after.get(1)?),
+        options,
+    })
+}
+
+/// The kernel writes white space and backslashes as three octal digits.
+fn unescape(text: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(text.to_owned(), |text, (code, character)| text.replace(code, character))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO: &str = "\
+22 27 0:21 / /proc rw,relatime - proc proc rw
+27 1 254:0 / / rw,relatime - ext4 /dev/vda rw,discard,errors=remount-ro
+30 27 0:27 / /mnt/a\\040b rw,nosuid shared:7 master:2 - tmpfs tmpfs rw,size=24k
+31 27 8:1 / /mnt rw,noatime - xfs /dev/sda1 rw,attr2
+32 27 8:2 / /mnt rw,noatime - btrfs /dev/sdb1 rw,ssd
+";
+
+    fn kind(path: &str) -> String {
+        find(INFO, Path::new(path)).unwrap().kind
+    }
+
+    #[test]
+    fn the_deepest_and_last_mount_holds_a_path() {
+        assert_eq!(kind("/home/user"), "ext4");
+        assert_eq!(kind("/mnt/a b/store"), "tmpfs");
+        assert_eq!(kind("/mnt/abc"), "btrfs");
+        assert_eq!(kind("/mntx"), "ext4", "a mount point is a whole component");
+    }
+
+    #[test]
+    fn options_of_both_kinds_are_kept_once() {
+        let mount = find(INFO, Path::new("/x")).unwrap();
+        assert_eq!(mount.options, ["rw", "relatime", "discard", "errors=remount-ro"]);
+        assert_eq!((mount.source.as_str(), mount.is_in_memory()), ("/dev/vda", false));
+        assert!(find(INFO, Path::new("/mnt/a b")).unwrap().is_in_memory());
+    }
+
+    #[test]
+    fn the_real_table_knows_the_root() {
+        assert!(Mount::of(Path::new("/")).measured().is_some());
+        assert!(matches!(Mount::of(Path::new("/no such path")), Reading::Missing(_)));
+    }
+}

@@ -1,0 +1,218 @@
+//! `perf record` on a process that is held, and on everything that it starts.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use prony_model::profile::{Format, ProfileFile};
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Taken;
+use crate::why::why;
+
+/// Bytes of each stack that are copied for unwinding: most programs are built without frame pointers. Half of it cuts off
+/// the callers of functions with large buffers, and near 64 KiB the kernel cuts the copy itself.
+const STACK: &str = "dwarf,32768";
+/// What `perf script` is asked for; `prony_analysis::profile` reads it.
+const FIELDS: &str = "comm,pid,tid,time,period,event,ip,sym,dso";
+/// How long `perf` may take to attach itself.
+const ATTACH: Duration = Duration::from_secs(10);
+/// How long it may take to write what it has, when the processes have ended.
+const FLUSH: Duration = Duration::from_secs(60);
+const ABSENT: &str = "`perf` is not installed (Debian: `apt install linux-perf`)";
+const ALLOW: &str = "run as root, give `perf` CAP_PERFMON, or set kernel.perf_event_paranoid to 2 or less";
+
+/// `perf` at work.
+#[derive(Debug)]
+pub struct Perf {
+    child: Child,
+    dir: PathBuf,
+}
+
+/// Whether processes can be profiled here: `perf` is attached to one for an instant.
+///
+/// Not to this one where it can be helped: `perf` gives up where a thread ends between its list of threads and its call for
+/// that thread.
+pub fn usable(scratch: &Path) -> Reading<()> {
+    let mut waiting = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok();
+    let pid = waiting.as_ref().map_or_else(std::process::id, Child::id);
+    let dir = scratch.join("perf");
+    let tried = Perf::attach(&[pid], &dir, Nanos::from_millis(10)).map(drop);
+    // What cannot be removed is below scratch, and goes with it; what cannot be ended ends with its input.
+    let _ = fs::remove_dir_all(dir);
+    let _ = waiting.as_mut().map(|waiting| waiting.kill().and_then(|()| waiting.wait()));
+    tried
+}
+
+impl Perf {
+    /// Attaches `perf` to processes, which are best held, and returns when it takes samples. `dir` is made.
+    pub fn attach(pids: &[u32], dir: &Path, interval: Nanos) -> Reading<Self> {
+        match Self::start(pids, dir, interval) {
+            Ok(Ok(perf)) => Reading::Measured(perf),
+            Ok(Err(why)) => Reading::Missing(why),
+            Err(error) => Reading::Missing(why("attaching `perf`", &error)),
+        }
+    }
+
+    fn start(pids: &[u32], dir: &Path, interval: Nanos) -> io::Result<Result<Self, Why>> {
+        fs::create_dir_all(dir)?;
+        let (mut control, answers) = (fifo(&dir.join("control"))?, fifo(&dir.join("answers"))?);
+        let hertz = (1_000_000_000 / interval.as_nanos().max(1)).clamp(1, 10_000);
+        let spawned = perf()
+            .args(["record", "--event=cpu-clock", "--clockid=CLOCK_MONOTONIC", "--no-buildid-cache", "--delay=-1"])
+            .arg(format!("--freq={hertz}"))
+            .arg(format!("--call-graph={STACK}"))
+            .args(["--control=fifo:control,answers", "--output=perf.data"])
+            .arg(format!("--pid={}", pids.iter().map(u32::to_string).collect::<Vec<_>>().join(",")))
+            .current_dir(dir)
+            .stdout(Stdio::null())
+            .stderr(File::create(dir.join("said"))?)
+            .spawn();
+        let child = match spawned {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Err(Why::NotSupported(ABSENT.to_owned())));
+            }
+            spawned => spawned?,
+        };
+        let mut perf = Self { child, dir: dir.to_path_buf() };
+        control.write_all(b"enable\n")?;
+        let deadline = Instant::now() + ATTACH;
+        while Instant::now() < deadline {
+            if readable(&answers)? {
+                return Ok(Ok(perf));
+            }
+            if perf.child.try_wait()?.is_some() {
+                return Ok(Err(refused(&perf.said())));
+            }
+        }
+        Ok(Err(Why::Failed(format!("`perf` was not ready after {} s: {}", ATTACH.as_secs(), perf.said()))))
+    }
+
+    /// What it has seen, as text, when the processes have ended; those that have not are seen no more.
+    pub fn finish(mut self) -> Reading<Taken> {
+        match self.taken() {
+            Ok(taken) => Reading::Measured(taken),
+            Err(error) => Reading::Missing(why("reading what `perf` recorded", &error)),
+        }
+    }
+
+    fn taken(&mut self) -> io::Result<Taken> {
+        let status = self.end()?;
+        if !status.success() && status.code().is_some() {
+            return Err(io::Error::other(format!("{status}: {}", self.said())));
+        }
+        let output = perf()
+            // Maps of machine code that a program of another user made are read too.
+            .args(["script", "--force", "--no-inline", "--ns", "--fields", FIELDS, "--input=perf.data"])
+            .current_dir(&self.dir)
+            .output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        if !output.status.success() {
+            return Err(io::Error::other(format!("`perf script`: {}: {}", output.status, said.trim())));
+        }
+        let file = ProfileFile { name: "perf.txt".into(), format: Format::PerfScript, body: output.stdout };
+        Ok(Taken { files: vec![file], notes: losses(&said) })
+    }
+
+    /// It ends when the processes have; it is asked to where some have not.
+    fn end(&mut self) -> io::Result<ExitStatus> {
+        let began = Instant::now();
+        let mut asked = false;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(status);
+            }
+            if !asked && began.elapsed() > Duration::from_secs(1) {
+                self.signal(Signal::INT);
+                asked = true;
+            }
+            if began.elapsed() > FLUSH {
+                self.child.kill()?;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let _ = kill_process(Pid::from_child(&self.child), signal);
+    }
+
+    fn said(&self) -> String {
+        let text = fs::read_to_string(self.dir.join("said")).unwrap_or_default();
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        lines.take(4).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl Drop for Perf {
+    /// It must not outlive its trial.
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The program, in plain words, and kept from asking servers for debugging symbols.
+fn perf() -> Command {
+    let mut command = Command::new("perf");
+    command.env("LC_ALL", "C").env_remove("DEBUGINFOD_URLS").stdin(Stdio::null());
+    command
+}
+
+fn fifo(path: &Path) -> io::Result<File> {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
+    // Opened for both, so that neither side waits for the other.
+    Ok(open(path, OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?.into())
+}
+
+/// Whether something came within a moment.
+fn readable(mut answers: &File) -> io::Result<bool> {
+    let moment = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+    if poll(&mut [PollFd::new(&answers, PollFlags::IN)], Some(&moment))? == 0 {
+        return Ok(false);
+    }
+    Ok(answers.read(&mut [0; 64])? > 0)
+}
+
+fn refused(said: &str) -> Why {
+    let words = ["permission", "permitted", "paranoid", "access to performance"];
+    if words.iter().any(|word| said.to_lowercase().contains(word)) {
+        return Why::NotPermitted(format!("`perf`: {said}; {ALLOW}"));
+    }
+    Why::Failed(format!("`perf`: {said}"))
+}
+
+/// What `perf script` says of samples that did not reach it.
+fn losses(said: &str) -> Vec<String> {
+    let lost = |line: &&str| line.to_lowercase().contains("lost");
+    said.lines().map(str::trim).filter(lost).map(|line| format!("perf: {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_what_would_allow_it() {
+        let paranoid = "Error:; Access to performance monitoring and observability operations is limited.";
+        assert!(matches!(refused(paranoid), Why::NotPermitted(text) if text.contains("CAP_PERFMON")));
+        assert!(
+            matches!(refused("Couldn't create events"), Why::Failed(text) if text == "`perf`: Couldn't create events")
+        );
+    }
+
+    #[test]
+    fn losses_are_told_apart_from_chatter() {
+        let said = "Warning:\nProcessed 10 events and lost 2 chunks!\n\nCheck IO/CPU overload!\n";
+        assert_eq!(losses(said), ["perf: Processed 10 events and lost 2 chunks!"]);
+        assert_eq!(losses(""), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,247 @@
+//! Cumulative counters of processes, and how those of ended processes are kept.
+
+use prony_model::reading::Reading;
+use prony_model::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// Counters of one process with its waited-for children, or of several processes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counters {
+    /// User CPU time, to a clock tick (10 ms).
+    pub cpu_user: Nanos,
+    /// System CPU time, to a clock tick (10 ms).
+    pub cpu_system: Nanos,
+    /// Time on a CPU by the process's CPU clock, to the nanosecond for what has not ended.
+    pub on_cpu: Reading<Nanos>,
+    /// Time runnable, waiting for a CPU.
+    pub cpu_wait: Reading<Nanos>,
+    /// Bytes read from the block layer.
+    pub read: Reading<Bytes>,
+    /// Bytes handed to the block layer.
+    pub written: Reading<Bytes>,
+    /// Page faults without disk.
+    pub minor_faults: u64,
+    /// Page faults with disk.
+    pub major_faults: u64,
+    /// Context switches by waiting.
+    pub switches_voluntary: u64,
+    /// Context switches by preemption.
+    pub switches_forced: u64,
+    /// The part of `minor_faults` that is of children which were waited for. Every process that ever ran has dozens: where
+    /// it is not 0 there were such, seen by a sample or not.
+    pub child_faults: u64,
+}
+
+impl Default for Counters {
+    /// Nothing has happened.
+    fn default() -> Self {
+        Self {
+            cpu_user: Nanos::ZERO,
+            cpu_system: Nanos::ZERO,
+            on_cpu: Reading::Measured(Nanos::ZERO),
+            cpu_wait: Reading::Measured(Nanos::ZERO),
+            read: Reading::Measured(Bytes::default()),
+            written: Reading::Measured(Bytes::default()),
+            minor_faults: 0,
+            major_faults: 0,
+            switches_voluntary: 0,
+            switches_forced: 0,
+            child_faults: 0,
+        }
+    }
+}
+
+impl Counters {
+    fn combine(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        let nanos = |a: Nanos, b: Nanos| Nanos::from_nanos(f(a.as_nanos(), b.as_nanos()));
+        let bytes = |a: Bytes, b: Bytes| Bytes::from_bytes(f(a.as_bytes(), b.as_bytes()));
+        Self {
+            cpu_user: nanos(self.cpu_user, other.cpu_user),
+            cpu_system: nanos(self.cpu_system, other.cpu_system),
+            on_cpu: self.on_cpu.clone().and(other.on_cpu.clone(), nanos),
+            cpu_wait: self.cpu_wait.clone().and(other.cpu_wait.clone(), nanos),
+            read: self.read.clone().and(other.read.clone(), bytes),
+            written: self.written.clone().and(other.written.clone(), bytes),
+            minor_faults: f(self.minor_faults, other.minor_faults),
+            major_faults: f(self.major_faults, other.major_faults),
+            switches_voluntary: f(self.switches_voluntary, other.switches_voluntary),
+            switches_forced: f(self.switches_forced, other.switches_forced),
+            child_faults: f(self.child_faults, other.child_faults),
+        }
+    }
+
+    /// Both together; a reading missing in one is missing in the sum.
+    pub fn plus(&self, other: &Self) -> Self {
+        self.combine(other, u64::saturating_add)
+    }
+
+    /// What was added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.combine(earlier, u64::saturating_sub)
+    }
+
+    /// The larger of each: cumulative counters never fall, though a tick's rounding may say so.
+    fn at_least(&self, other: &Self) -> Self {
+        self.combine(other, u64::max)
+    }
+
+    /// The part that no parent inherits when it waits for a process.
+    fn never_inherited(&self) -> Self {
+        Self {
+            cpu_wait: self.cpu_wait.clone(),
+            switches_voluntary: self.switches_voluntary,
+            switches_forced: self.switches_forced,
+            ..Self::default()
+        }
+    }
+}
+
+/// One round's view of a scope (the tree, or one role) for its ledger.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Round {
+    /// Sum over live processes, each with its waited-for children.
+    pub(crate) live: Counters,
+    /// Processes gone since the last round, as last seen.
+    pub(crate) gone: Vec<Counters>,
+    /// Minor faults that live processes inherited from children since the last round. Every process
+    /// that ever ran has dozens, so they tell whether a parent inherited it.
+    pub(crate) inherited_faults: u64,
+}
+
+/// Totals of a scope since the sampler began, ended processes included.
+///
+/// A process that ends and is waited for lives on in its parent's counters. One whose parent ignores
+/// SIGCHLD does not: its last known counters are banked here, and what it did between its last
+/// sample and its end is lost, as is a process that began and ended between two samples. Time
+/// waiting for a CPU and context switches are never inherited, so they are banked always.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    banked: Counters,
+    total: Counters,
+}
+
+impl Ledger {
+    /// Takes in a round and returns the totals.
+    pub(crate) fn take(&mut self, mut round: Round) -> &Counters {
+        round.gone.sort_by_key(|counters| counters.minor_faults);
+        let mut inherited = round.inherited_faults;
+        for gone in &round.gone {
+            let kept = if gone.minor_faults <= inherited {
+                inherited -= gone.minor_faults;
+                gone.never_inherited()
+            } else {
+                gone.clone()
+            };
+            self.banked = self.banked.plus(&kept);
+        }
+        self.total = round.live.plus(&self.banked).at_least(&self.total);
+        &self.total
+    }
+
+    /// The totals at the last round.
+    pub(crate) fn total(&self) -> &Counters {
+        &self.total
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::reading::Why;
+
+    fn counters(cpu_ms: u64, written: u64, faults: u64, switches: u64) -> Counters {
+        Counters {
+            cpu_user: Nanos::from_millis(cpu_ms),
+            on_cpu: Reading::Measured(Nanos::from_millis(cpu_ms)),
+            written: Reading::Measured(Bytes::from_bytes(written)),
+            minor_faults: faults,
+            switches_voluntary: switches,
+            ..Counters::default()
+        }
+    }
+
+    fn alone(live: Counters) -> Round {
+        Round { live, ..Round::default() }
+    }
+
+    #[test]
+    fn a_child_that_was_waited_for_is_counted_once() {
+        let mut ledger = Ledger::default();
+        ledger.take(alone(counters(100, 1000, 50, 3).plus(&counters(400, 5000, 70, 9))));
+        // The parent now holds its own 110 ms, the child's 400 and 20 that no sample saw.
+        let round =
+            Round { live: counters(530, 6500, 130, 4), gone: vec![counters(400, 5000, 70, 9)], inherited_faults: 75 };
+        let total = ledger.take(round);
+        assert_eq!(*total, counters(530, 6500, 130, 13));
+    }
+
+    #[test]
+    fn a_child_whose_parent_ignores_it_is_banked_as_last_seen() {
+        let mut ledger = Ledger::default();
+        ledger.take(alone(counters(500, 6000, 120, 12)));
+        let round =
+            Round { live: counters(110, 1100, 52, 4), gone: vec![counters(400, 5000, 70, 9)], inherited_faults: 0 };
+        assert_eq!(*ledger.take(round), counters(510, 6100, 122, 13));
+        assert_eq!(*ledger.take(alone(counters(120, 1100, 52, 4))), counters(520, 6100, 122, 13));
+    }
+
+    #[test]
+    fn of_two_that_end_only_the_one_inherited_is_left_out() {
+        let mut ledger = Ledger::default();
+        let gone = vec![counters(30, 0, 900, 0), counters(20, 0, 60, 0)];
+        let round = Round { live: counters(25, 0, 65, 0), gone, inherited_faults: 60 };
+        assert_eq!(ledger.take(round).cpu_user, Nanos::from_millis(55));
+    }
+
+    #[test]
+    fn totals_never_fall() {
+        let mut ledger = Ledger::default();
+        ledger.take(alone(counters(100, 10, 10, 10)));
+        assert_eq!(ledger.take(alone(counters(90, 10, 10, 10))).cpu_user, Nanos::from_millis(100));
+        assert_eq!(ledger.total().cpu_user, Nanos::from_millis(100));
+    }
+
+    #[test]
+    fn a_missing_part_makes_the_sum_missing() {
+        let refused = Why::NotPermitted("`/proc/7/io`".into());
+        let hidden = Counters { read: Reading::Missing(refused.clone()), ..Counters::default() };
+        let sum = counters(1, 2, 3, 4).plus(&hidden);
+        assert_eq!(sum.read, Reading::Missing(refused));
+        assert_eq!(sum.written, Reading::Measured(Bytes::from_bytes(2)));
+    }
+
+    use proptest::prelude::*;
+
+    fn any_counters() -> impl Strategy<Value = Counters> {
+        (0..1000u64, 0..100_000u64, 30..500u64, 0..50u64)
+            .prop_map(|(cpu, written, faults, switches)| counters(cpu, written, faults, switches))
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_added_can_be_taken_away(a in any_counters(), b in any_counters()) {
+            prop_assert_eq!(a.plus(&b).since(&b), a.clone());
+            prop_assert_eq!(a.plus(&b), b.plus(&a));
+            prop_assert_eq!(a.plus(&Counters::default()), a);
+        }
+
+        /// Whatever is inherited and whatever is not, nothing that was seen is lost.
+        #[test]
+        fn ends_lose_nothing(parent in any_counters(), ends in prop::collection::vec((any_counters(), any::<bool>()), 0..6)) {
+            let mut ledger = Ledger::default();
+            let all = ends.iter().fold(parent.clone(), |sum, (child, _)| sum.plus(child));
+            ledger.take(alone(all.clone()));
+            // Waited-for children pass on all but waits and switches.
+            let inherited = ends.iter().filter(|(_, waited)| *waited);
+            let live = inherited.clone().fold(parent, |sum, (child, _)| {
+                sum.plus(&Counters { switches_voluntary: 0, ..child.clone() })
+            });
+            let inherited_faults = inherited.map(|(child, _)| child.minor_faults).sum();
+            let gone = ends.iter().map(|(child, _)| child.clone()).collect();
+            let total = ledger.take(Round { live, gone, inherited_faults }).clone();
+            prop_assert!(total.cpu_user >= all.cpu_user);
+            prop_assert_eq!(total.switches_voluntary, all.switches_voluntary);
+            prop_assert!(total.minor_faults >= all.minor_faults);
+        }
+    }
+}

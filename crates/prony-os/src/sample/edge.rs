@@ -1,0 +1,261 @@
+//! Everything known at the border between two phases.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::record::ProcessSample;
+use prony_model::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use super::counters::Counters;
+use super::device::DeviceCounters;
+use super::parse::{self, GroupCpu};
+use super::sync::SyncCounts;
+use crate::cache::DiskUsage;
+use crate::why::{parse_with, read_text};
+
+/// The state of a trial at one instant: cumulative counters, so that two edges give exact amounts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// `CLOCK_MONOTONIC` when the cheap figures were read; the dear ones follow.
+    pub at: Nanos,
+    /// How long taking it took, dear figures included.
+    pub took: Nanos,
+    /// How long reading the store took, of that.
+    pub store_took: Nanos,
+    /// Processes alive.
+    pub processes: Vec<EdgeProcess>,
+    /// Counters of each role, and of the whole tree under `""`, since the sampler began.
+    pub totals: BTreeMap<String, Counters>,
+    /// CPU time of the trial's control group.
+    pub group: Reading<GroupCpu>,
+    /// Sync calls of each role whose processes are followed.
+    pub syncs: BTreeMap<String, SyncCounts>,
+    /// How long some task of the machine has waited for each resource since it started.
+    pub pressure: Pressure,
+    /// What the store's device has done since the machine started.
+    pub device: Reading<DeviceCounters>,
+    /// Size of the store.
+    pub disk: Reading<DiskUsage>,
+    /// Share of the store's pages in the page cache.
+    pub cached: Reading<f64>,
+}
+
+impl Edge {
+    /// Adds what was used between two other edges to this one, so that what follows is counted without it. Figures of the
+    /// device, the store and the machine stay as they are.
+    pub fn credit(&mut self, from: &Self, to: &Self) {
+        for (role, total) in &mut self.totals {
+            let used = to.totals.get(role).zip(from.totals.get(role)).map(|(to, from)| to.since(from));
+            *total = used.map_or_else(|| total.clone(), |used| total.plus(&used));
+        }
+        let group = to.group.clone().and(from.group.clone(), |to, from| {
+            [to.total.since(from.total), to.user.since(from.user), to.system.since(from.system)]
+        });
+        self.group = self.group.clone().and(group, |own, [total, user, system]| GroupCpu {
+            total: own.total + total,
+            user: own.user + user,
+            system: own.system + system,
+        });
+        for (role, counts) in &mut self.syncs {
+            let made = to.syncs.get(role).zip(from.syncs.get(role)).map(|(to, from)| to.since(from));
+            *counts = made.map_or_else(|| counts.clone(), |made| counts.plus(&made));
+        }
+    }
+}
+
+/// One process at an edge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EdgeProcess {
+    /// Its pid.
+    pub pid: u32,
+    /// Its role.
+    pub role: String,
+    /// Its figures.
+    pub sample: ProcessSample,
+    /// Proportional set size.
+    pub pss: Reading<Bytes>,
+    /// The kernel's own peak of resident memory (`VmHWM`) since the edge before, where it was reset
+    /// there or the process began later; since the process began otherwise.
+    pub peak: Bytes,
+    /// Whether the peak began anew at this edge.
+    pub peak_reset: bool,
+}
+
+impl EdgeProcess {
+    /// Why one that ended before its proportional set size could be read has none.
+    pub fn ended() -> Why {
+        Why::Failed("the process had ended before its proportional set size was read".to_owned())
+    }
+
+    /// Whether it ended before its proportional set size could be read.
+    pub fn had_ended(&self) -> bool {
+        self.pss == Reading::Missing(Self::ended())
+    }
+}
+
+/// Total times during which some task of the machine waited (PSI `some`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pressure {
+    /// For a CPU.
+    pub cpu: Reading<Nanos>,
+    /// For I/O.
+    pub io: Reading<Nanos>,
+    /// For memory.
+    pub memory: Reading<Nanos>,
+}
+
+impl Pressure {
+    /// Of the whole machine, now.
+    pub fn now() -> Self {
+        let of = |name: &str| {
+            let path = format!("/proc/pressure/{name}");
+            parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
+        };
+        Self { cpu: of("cpu"), io: of("io"), memory: of("memory") }
+    }
+
+    /// Not looked at.
+    pub fn not_read() -> Self {
+        let none = || Reading::Missing(Why::NotApplicable);
+        Self { cpu: none(), io: none(), memory: none() }
+    }
+
+    /// Time added since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let each = |now: &Reading<Nanos>, then: &Reading<Nanos>| now.clone().and(then.clone(), Nanos::since);
+        Self {
+            cpu: each(&self.cpu, &earlier.cpu),
+            io: each(&self.io, &earlier.io),
+            memory: each(&self.memory, &earlier.memory),
+        }
+    }
+}
+
+/// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.
+pub fn group_cpu(directory: &Path) -> Reading<GroupCpu> {
+    if directory.join("cpuacct.usage").exists() {
+        return group_cpu_v1(directory);
+    }
+    let path = directory.join("cpu.stat");
+    parse_with(read_text(&path), &format!("`{}`", path.display()), parse::cpu_stat_v2)
+}
+
+/// The files of [`group_cpu`] of version 1, kept open: opening them costs more than a short trial can bear.
+#[derive(Debug)]
+pub struct GroupFiles([File; 3]);
+
+/// The figures of version 1: in all, in user mode, in the kernel.
+const V1: [&str; 3] = ["cpuacct.usage", "cpuacct.usage_user", "cpuacct.usage_sys"];
+
+impl GroupFiles {
+    /// Opens them; `None` where there are none.
+    pub fn open(directory: &Path) -> Option<Self> {
+        let [total, user, system] = V1.map(|name| File::open(directory.join(name)).ok());
+        Some(Self([total?, user?, system?]))
+    }
+
+    /// CPU time of the group now.
+    pub(crate) fn read(&self) -> Reading<GroupCpu> {
+        let one = |file: &File| {
+            let mut text = [0; 24];
+            let length = file.read_at(&mut text, 0).ok()?;
+            std::str::from_utf8(text.get(..length)?).ok()?.trim().parse().ok().map(Nanos::from_nanos)
+        };
+        let [total, user, system] = self.0.each_ref().map(one);
+        let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
+        crate::why::parsed(parts(), "a control group's CPU time")
+    }
+}
+
+fn group_cpu_v1(directory: &Path) -> Reading<GroupCpu> {
+    let one = |name: &str| {
+        let text = fs::read_to_string(directory.join(name)).ok();
+        text.and_then(|text| text.trim().parse().ok()).map(Nanos::from_nanos)
+    };
+    let [total, user, system] = V1.map(one);
+    let parts = || Some(GroupCpu { total: total?, user: user?, system: system? });
+    crate::why::parsed(parts(), &format!("`{}`", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_of_groups_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        assert!(matches!(group_cpu(dir.path()), Reading::Missing(_)) && GroupFiles::open(dir.path()).is_none());
+        write("cpu.stat", "usage_usec 5\nuser_usec 3\nsystem_usec 2\n");
+        let micros = |total, user, system| GroupCpu {
+            total: Nanos::from_micros(total),
+            user: Nanos::from_micros(user),
+            system: Nanos::from_micros(system),
+        };
+        assert_eq!(group_cpu(dir.path()), Reading::Measured(micros(5, 3, 2)));
+        // A v1 hierarchy may hold a `cpu.stat` too, which counts something else.
+        write("cpuacct.usage", "9000\n");
+        assert!(matches!(group_cpu(dir.path()), Reading::Missing(_)));
+        write("cpuacct.usage_user", "7000\n");
+        write("cpuacct.usage_sys", "2000\n");
+        assert_eq!(group_cpu(dir.path()), Reading::Measured(micros(9, 7, 2)));
+        let open = GroupFiles::open(dir.path()).unwrap();
+        write("cpuacct.usage", "12000\n");
+        assert_eq!(open.read(), Reading::Measured(micros(12, 7, 2)), "as it is now");
+        write("cpuacct.usage", "\n");
+        assert!(matches!(open.read(), Reading::Missing(_)));
+    }
+
+    fn missing<T>() -> Reading<T> {
+        Reading::Missing(prony_model::reading::Why::NotApplicable)
+    }
+
+    #[test]
+    fn what_is_credited_is_not_counted_again() {
+        let at = |ms: u64| {
+            let cpu = Nanos::from_millis(ms);
+            let count = |n: u64| Reading::Measured(n);
+            let counters = Counters { cpu_user: cpu, minor_faults: ms, ..Counters::default() };
+            Edge {
+                at: cpu,
+                took: Nanos::ZERO,
+                store_took: Nanos::ZERO,
+                processes: Vec::new(),
+                totals: BTreeMap::from([(String::new(), counters)]),
+                group: Reading::Measured(GroupCpu { total: cpu, user: cpu, system: Nanos::ZERO }),
+                syncs: BTreeMap::from([(
+                    "x".to_owned(),
+                    SyncCounts { fsync: count(ms), fdatasync: count(0), msync: count(0), sync_file_range: count(0) },
+                )]),
+                pressure: Pressure { cpu: missing(), io: missing(), memory: missing() },
+                device: missing(),
+                disk: missing(),
+                cached: missing(),
+            }
+        };
+        let mut begin = at(10);
+        begin.credit(&at(30), &at(70));
+        let used = at(100).totals[""].since(&begin.totals[""]);
+        assert_eq!((used.cpu_user, used.minor_faults), (Nanos::from_millis(50), 50));
+        assert_eq!(begin.group.measured().unwrap().total, Nanos::from_millis(50));
+        assert_eq!(begin.syncs["x"].fsync, Reading::Measured(50));
+        assert_eq!(begin.at, at(10).at);
+    }
+
+    #[test]
+    fn pressure_is_a_difference_of_totals() {
+        let at = |us| Pressure {
+            cpu: Reading::Measured(Nanos::from_micros(us)),
+            io: Reading::Measured(Nanos::from_micros(2 * us)),
+            memory: Reading::Missing(Why::NotSupported("no PSI".into())),
+        };
+        let added = at(10).since(&at(4));
+        assert_eq!(added.cpu, Reading::Measured(Nanos::from_micros(6)));
+        assert_eq!(added.io, Reading::Measured(Nanos::from_micros(12)));
+        assert!(matches!(added.memory, Reading::Missing(_)));
+    }
+}

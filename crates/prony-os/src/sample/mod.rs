@@ -1,0 +1,255 @@
+//! What is observed about a trial while it runs, and at the edges of its phases.
+//!
+//! A [`Sampler`] looks at the process tree at fixed instants and keeps what it sees in memory. An
+//! [`Edge`] is a full reading at the border of two phases, and [`phase_readings`] turns two of them
+//! and the samples between into figures.
+
+pub mod counters;
+pub mod device;
+pub mod edge;
+pub mod parse;
+mod proc_file;
+mod process;
+mod processes;
+mod readings;
+mod series;
+mod state;
+pub mod sync;
+mod threads;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use prony_model::reading::Reading;
+use prony_model::record::ProcessSeries;
+use prony_model::units::Nanos;
+
+pub use edge::{Edge, GroupFiles};
+pub use processes::Processes;
+pub use readings::{Readings, phase_readings};
+pub use state::{Settings, Stranger};
+pub use sync::{SyncCounters, Tracepoints};
+pub use tree::Root;
+
+use crate::clock::{monotonic, thread_cpu};
+use counters::Counters;
+use state::{Look, Ran, State};
+
+/// Samples a process tree until it is finished or dropped. Writes nothing while it does.
+#[derive(Debug)]
+pub struct Sampler {
+    shared: Arc<Shared>,
+    /// Its own thread; `None` where it has that of a [`Samplers`].
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What is sampled, how far apart, and since when its instants count.
+type Job = (Arc<Shared>, Nanos, Nanos);
+
+/// A thread that samples one tree after another: starting a thread for each costs as much as a short trial.
+#[derive(Debug)]
+pub struct Samplers {
+    jobs: Sender<Job>,
+}
+
+impl Samplers {
+    /// Starts the thread, which ends when this goes.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start() -> std::io::Result<Self> {
+        let (jobs, queue) = channel::<Job>();
+        let serve = move || queue.into_iter().for_each(|(shared, period, began)| run(&shared, period, began));
+        std::thread::Builder::new().name("prony-sampler".into()).spawn(serve)?;
+        Ok(Self { jobs })
+    }
+
+    /// Begins to sample on the thread of this. The instants are counted from `began` by `CLOCK_MONOTONIC`, when the
+    /// subject itself did, however much later this is.
+    pub fn begin(&self, sampler: &Sampler, began: Nanos) {
+        let period = period(sampler.shared.lock().settings.hertz);
+        // A thread that is gone samples nothing, and the sampler says that it took no round.
+        let _ = self.jobs.send((Arc::clone(&sampler.shared), period, began));
+    }
+}
+
+fn period(hertz: u32) -> Nanos {
+    Nanos::from_nanos(1_000_000_000 / u64::from(hertz.clamp(1, 100)))
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+impl Shared {
+    /// A sampler that panicked in one round still holds what earlier rounds saw.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a sampler leaves.
+#[derive(Clone, Debug)]
+pub struct Sampled {
+    /// Samples of each process, in the order in which they were first seen; the samples at edges among them.
+    pub series: Vec<ProcessSeries>,
+    /// CPU time of the sampler's thread and of its edges.
+    pub cpu: Reading<Nanos>,
+    /// Rounds taken, edges apart.
+    pub rounds: u64,
+    /// Instants that passed while an earlier round was under way or the machine was busy.
+    pub missed: u64,
+    /// Every how manieth round is in the series: above 1 where one outgrew the cap.
+    pub stride: u64,
+}
+
+impl Sampler {
+    /// Begins to sample the trees below `roots`.
+    ///
+    /// # Errors
+    /// Where no thread can be started.
+    pub fn start(roots: Vec<Root>, settings: Settings) -> std::io::Result<Self> {
+        let period = period(settings.hertz);
+        let mut sampler = Self::idle(roots, settings);
+        let shared = Arc::clone(&sampler.shared);
+        let sample = move || run(&shared, period, monotonic());
+        let thread = std::thread::Builder::new().name("prony-sampler".into()).spawn(sample)?;
+        sampler.thread = Some(thread);
+        Ok(sampler)
+    }
+
+    /// One that takes edges, and no sample before [`Samplers::begin`].
+    pub fn idle(roots: Vec<Root>, settings: Settings) -> Self {
+        let state = Mutex::new(State::new(roots, settings));
+        Self { shared: Arc::new(Shared { state, wake: Condvar::new() }), thread: None }
+    }
+
+    /// Takes in another root: a service that starts later.
+    pub fn watch(&self, root: Root) {
+        self.shared.lock().watch(root);
+    }
+
+    /// Adds counters of sync calls to what edges read, under a role.
+    pub fn count_syncs(&self, role: impl Into<String>, counters: SyncCounters) {
+        self.shared.lock().count_syncs(role.into(), counters);
+    }
+
+    /// Reads everything now. Not cheap (PSS, the store's files): for the borders of phases.
+    pub fn edge(&self) -> Edge {
+        self.shared.lock().edge()
+    }
+
+    /// Reads processes of these roles now, PSS among it, and nothing of the store: for what is read while a phase goes on. It
+    /// leaves no trace in the series.
+    pub fn look(&self, roles: &[String]) -> Edge {
+        self.shared.lock().look(roles)
+    }
+
+    /// Counters of each role now and, under `""`, of the whole tree, ended processes included. Cheap, and leaves no trace in the
+    /// series.
+    pub fn glance(&self) -> BTreeMap<String, Counters> {
+        self.shared.lock().glance()
+    }
+
+    /// Where the store is whose size edges read, where they do.
+    pub fn store(&self) -> Option<PathBuf> {
+        self.shared.lock().store_path()
+    }
+
+    /// Stops and hands over what was seen.
+    pub fn finish(mut self) -> Sampled {
+        let sound = self.stop() && !self.shared.state.is_poisoned();
+        let mut state = self.shared.lock();
+        let store = std::mem::replace(&mut state.store, series::Store::new(2));
+        let Ran { cpu, rounds, missed } = state.ran;
+        let cpu = if sound {
+            Reading::Measured(cpu + state.edges_cpu)
+        } else {
+            Reading::Missing(prony_model::reading::Why::Failed("the sampler's thread panicked".into()))
+        };
+        Sampled { stride: store.stride(), series: store.into_series(), cpu, rounds, missed }
+    }
+
+    /// Whether its thread ended well, where it has one.
+    fn stop(&mut self) -> bool {
+        self.shared.lock().stop = true;
+        self.shared.wake.notify_all();
+        self.thread.take().is_none_or(|thread| thread.join().is_ok())
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(shared: &Shared, period: Nanos, began: Nanos) {
+    let before = thread_cpu();
+    let first = shared.lock().settings.first;
+    let mut number = 0;
+    loop {
+        let due = began + first + Nanos::from_nanos(period.as_nanos() * number);
+        let Some(mut state) = wait_until(shared, due) else { break };
+        state.round(Look::Round(number));
+        // Instants are fixed: a late round does not move those after it.
+        let next = monotonic().since(began + first).as_nanos() / period.as_nanos() + 1;
+        state.ran.rounds += 1;
+        state.ran.missed += next - number - 1;
+        state.ran.cpu = thread_cpu().since(before);
+        number = next;
+    }
+}
+
+/// The lock at `due`, or `None` when it is time to stop.
+fn wait_until(shared: &Shared, due: Nanos) -> Option<MutexGuard<'_, State>> {
+    let mut state = shared.lock();
+    while !state.stop {
+        let left = due.since(monotonic());
+        if left == Nanos::ZERO {
+            return Some(state);
+        }
+        let waited = shared.wake.wait_timeout(state, left.to_duration());
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Looks until a condition holds; whether it did before a time that no healthy machine needs.
+    fn in_time(holds: impl Fn() -> bool) -> bool {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !holds() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        holds()
+    }
+
+    #[test]
+    fn the_first_sample_is_due_by_when_the_subject_began() {
+        let samplers = Samplers::start().unwrap();
+        let root = || vec![Root::subject(std::process::id(), "this")];
+        let rounds = |sampler: &Sampler| sampler.shared.lock().ran.rounds;
+        // Half of what the machine has been up, in case that is short; more than the test takes in any case.
+        let first = Nanos::from_nanos(monotonic().as_nanos() / 2);
+        let settings = || Settings { first, ..Settings::default() };
+        let due = Sampler::idle(root(), settings());
+        samplers.begin(&due, Nanos::from_nanos(monotonic().as_nanos() - first.as_nanos()));
+        assert!(in_time(|| rounds(&due) > 0), "it began long ago");
+        assert!(due.finish().rounds > 0);
+        let later = Sampler::idle(root(), settings());
+        samplers.begin(&later, monotonic());
+        assert_eq!(later.finish().rounds, 0);
+    }
+}

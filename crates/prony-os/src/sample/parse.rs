@@ -1,0 +1,309 @@
+//! The kernel's texts as numbers. Pure: every function is tested on recorded texts.
+
+use prony_model::units::{Bytes, Nanos};
+
+/// What `/proc/PID/stat` says that the sampler uses. Times are in clock ticks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stat {
+    /// Command name, at most 15 bytes, which may hold spaces, parentheses and newlines.
+    pub command: String,
+    /// `R`, `S`, `D`, `Z` ...
+    pub state: char,
+    /// The parent now.
+    pub parent: u32,
+    /// Page faults without disk.
+    pub minor_faults: u64,
+    /// The same, of children that ended and were waited for.
+    pub minor_faults_children: u64,
+    /// Page faults with disk.
+    pub major_faults: u64,
+    /// The same, of children that ended and were waited for.
+    pub major_faults_children: u64,
+    /// User time of all threads, ended ones included.
+    pub user: u64,
+    /// System time of all threads, ended ones included.
+    pub system: u64,
+    /// User time of children that ended and were waited for.
+    pub user_children: u64,
+    /// System time of children that ended and were waited for.
+    pub system_children: u64,
+    /// Threads.
+    pub threads: u32,
+    /// Start, in ticks since the machine's: with the pid, the process's identity.
+    pub started: u64,
+    /// Address space.
+    pub vsz: Bytes,
+}
+
+/// Reads `/proc/PID/stat`. The command ends at the *last* parenthesis of the text.
+pub fn stat(text: &[u8]) -> Option<Stat> {
+    let open = text.iter().position(|b| *b == b'(')?;
+    let close = text.iter().rposition(|b| *b == b')')?;
+    let command = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();
+    let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // proc_pid_stat(5) counts from 1; the state is field 3 and stands first here.
+    let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
+    Some(Stat {
+        command,
+        state: fields.first()?.chars().next()?,
+        parent: fields.get(1)?.parse().ok()?,
+        minor_faults: number(10)?,
+        minor_faults_children: number(11)?,
+        major_faults: number(12)?,
+        major_faults_children: number(13)?,
+        user: number(14)?,
+        system: number(15)?,
+        user_children: number(16)?,
+        system_children: number(17)?,
+        threads: number(20)?.try_into().ok()?,
+        started: number(22)?,
+        vsz: Bytes::from_bytes(number(23)?),
+    })
+}
+
+/// Memory of a process by `/proc/PID/status`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Anonymous resident memory.
+    pub anon: Bytes,
+    /// File-backed resident memory.
+    pub file: Bytes,
+    /// Shared resident memory.
+    pub shared: Bytes,
+    /// Swapped out.
+    pub swap: Bytes,
+    /// Largest resident memory since the start or since the last reset.
+    pub peak: Bytes,
+}
+
+/// Reads the memory lines of `/proc/PID/status`; `None` for zombies and kernel threads, which have none.
+pub fn memory(text: &str) -> Option<Memory> {
+    let kib = |key: &str| line(text, key)?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib);
+    Some(Memory {
+        anon: kib("RssAnon:")?,
+        file: kib("RssFile:")?,
+        shared: kib("RssShmem:")?,
+        // Absent where the kernel is built without swap.
+        swap: kib("VmSwap:").unwrap_or_default(),
+        peak: kib("VmHWM:")?,
+    })
+}
+
+/// Which process a task belongs to, and that one's parent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// The task's process; the task itself where it is the first thread.
+    pub process: u32,
+    /// The process's parent.
+    pub parent: u32,
+}
+
+/// Reads a task's identity from its `status`.
+pub fn ids(text: &str) -> Option<Ids> {
+    let number = |key| line(text, key)?.parse().ok();
+    Some(Ids { process: number("Tgid:")?, parent: number("PPid:")? })
+}
+
+/// Reads voluntary and forced context switches of one thread from its `status`.
+pub fn switches(text: &str) -> Option<(u64, u64)> {
+    let number = |key| line(text, key)?.parse().ok();
+    Some((number("voluntary_ctxt_switches:")?, number("nonvoluntary_ctxt_switches:")?))
+}
+
+fn line<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim)
+}
+
+/// One thread by its `schedstat`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchedStat {
+    /// Time on a CPU.
+    pub on_cpu: Nanos,
+    /// Time runnable, waiting for a CPU.
+    pub wait: Nanos,
+    /// How often it was put on a CPU.
+    pub slices: u64,
+}
+
+/// Reads `/proc/PID/task/TID/schedstat`.
+pub fn schedstat(text: &str) -> Option<SchedStat> {
+    let mut numbers = text.split_ascii_whitespace().map(|word| word.parse::<u64>().ok());
+    Some(SchedStat {
+        on_cpu: Nanos::from_nanos(numbers.next()??),
+        wait: Nanos::from_nanos(numbers.next()??),
+        slices: numbers.next()??,
+    })
+}
+
+/// Reads `read_bytes` and `write_bytes` of `/proc/PID/io`.
+pub fn io(text: &str) -> Option<(Bytes, Bytes)> {
+    let number = |key| line(text, key)?.parse().ok().map(Bytes::from_bytes);
+    Some((number("read_bytes:")?, number("write_bytes:")?))
+}
+
+/// Reads the proportional set size of `/proc/PID/smaps_rollup`.
+pub fn pss(text: &str) -> Option<Bytes> {
+    line(text, "Pss:")?.strip_suffix("kB")?.trim().parse().ok().map(Bytes::from_kib)
+}
+
+/// Reads process ids separated by white space (`children`, `cgroup.procs`).
+pub fn pids(text: &str) -> Vec<u32> {
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Reads the last process id that the machine gave out from `/proc/loadavg`: unchanged means that
+/// no process and no thread began.
+pub fn last_pid(loadavg: &str) -> Option<u32> {
+    loadavg.split_ascii_whitespace().nth(4)?.parse().ok()
+}
+
+/// CPU time of a control group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct GroupCpu {
+    /// In all.
+    pub total: Nanos,
+    /// In user mode.
+    pub user: Nanos,
+    /// In the kernel.
+    pub system: Nanos,
+}
+
+impl GroupCpu {
+    /// Without what a stranger in the group used; how that is split is not known to the nanosecond.
+    pub(crate) fn without(self, stranger: Nanos) -> Self {
+        Self { total: self.total.since(stranger), ..self }
+    }
+}
+
+/// Reads `cpu.stat` of cgroup v2.
+pub fn cpu_stat_v2(text: &str) -> Option<GroupCpu> {
+    let micros = |key| line(text, key)?.parse().ok().map(Nanos::from_micros);
+    Some(GroupCpu { total: micros("usage_usec ")?, user: micros("user_usec ")?, system: micros("system_usec ")? })
+}
+
+/// Reads the `some` total of a file of `/proc/pressure`.
+pub fn pressure(text: &str) -> Option<Nanos> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let total = some.split_ascii_whitespace().find_map(|word| word.strip_prefix("total="))?;
+    total.parse().ok().map(Nanos::from_micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAT: &str = " S 41 77 8603 0 -1 4194304 99 1200 3 4 51 17 600 90 20 0 5 0 136633 3133440 388 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 0 0 0 0 0 0 0 0";
+
+    #[test]
+    fn stat_reads_every_field_from_its_place() {
+        let read = stat(format!("13335 (cat){STAT}\n").as_bytes()).unwrap();
+        let expected = Stat {
+            command: "cat".into(),
+            state: 'S',
+            parent: 41,
+            minor_faults: 99,
+            minor_faults_children: 1200,
+            major_faults: 3,
+            major_faults_children: 4,
+            user: 51,
+            system: 17,
+            user_children: 600,
+            system_children: 90,
+            threads: 5,
+            started: 136_633,
+            vsz: Bytes::from_bytes(3_133_440),
+        };
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn odd_command_names_do_not_shift_the_fields() {
+        for name in ["a b", ") S 1 (", "((", "x) R 2 3", "two\nlines", "", "12 (sh) Z"] {
+            let read = stat(format!("7 ({name}){STAT}").as_bytes()).unwrap();
+            assert_eq!((read.command.as_str(), read.state, read.parent, read.user), (name, 'S', 41, 51), "{name:?}");
+        }
+        let mut bytes = b"7 (\xff\xfe)".to_vec();
+        bytes.extend_from_slice(STAT.as_bytes());
+        assert_eq!(stat(&bytes).unwrap().command, "\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn a_cut_stat_is_refused() {
+        let whole = format!("7 (x){STAT}");
+        assert_eq!(stat(b""), None);
+        assert_eq!(stat(b"7 (x"), None);
+        assert_eq!(stat(&whole.as_bytes()[..60]), None);
+    }
+
+    #[test]
+    fn memory_is_split_and_absent_for_zombies() {
+        let text = "Name:\tVmHWM: 9 kB\nState:\tS (sleeping)\nVmHWM:\t    1728 kB\nVmRSS:\t 1728 kB\nRssAnon:\t     112 kB\nRssFile:\t    1616 kB\nRssShmem:\t       8 kB\nVmSwap:\t       4 kB\n";
+        let expected = Memory {
+            anon: Bytes::from_kib(112),
+            file: Bytes::from_kib(1616),
+            shared: Bytes::from_kib(8),
+            swap: Bytes::from_kib(4),
+            peak: Bytes::from_kib(1728),
+        };
+        assert_eq!(memory(text), Some(expected));
+        assert_eq!(memory("Name:\tx\nState:\tZ (zombie)\nThreads:\t1\n"), None);
+    }
+
+    #[test]
+    fn a_task_names_its_process_and_parent() {
+        let text = "Name:\tTgid: 9\nUmask:\t0022\nTgid:\t13335\nNgid:\t0\nPid:\t13336\nPPid:\t13333\n";
+        assert_eq!(ids(text), Some(Ids { process: 13335, parent: 13333 }));
+        assert_eq!(ids("Tgid:\t13335\n"), None);
+    }
+
+    #[test]
+    fn thread_figures_read() {
+        let status = "Threads:\t1\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(switches(status), Some((12, 3)));
+        assert_eq!(switches("Threads:\t1\n"), None);
+        let read = SchedStat { on_cpu: Nanos::from_nanos(64_786), wait: Nanos::from_nanos(41_072), slices: 2 };
+        assert_eq!(schedstat("64786 41072 2\n"), Some(read));
+        assert_eq!(schedstat("64786 41072"), None);
+    }
+
+    #[test]
+    fn io_takes_what_reached_the_block_layer() {
+        let text = "rchar: 6976\nwchar: 5\nsyscr: 10\nsyscw: 0\nread_bytes: 4096\nwrite_bytes: 8192\ncancelled_write_bytes: 1\n";
+        assert_eq!(io(text), Some((Bytes::from_bytes(4096), Bytes::from_bytes(8192))));
+        assert_eq!(io("rchar: 1\n"), None);
+    }
+
+    #[test]
+    fn rollup_takes_pss_not_its_parts() {
+        let text = "563e-7ffd ---p 0 00:00 0 [rollup]\nRss:    1708 kB\nPss:     332 kB\nPss_Dirty: 112 kB\n";
+        assert_eq!(pss(text), Some(Bytes::from_kib(332)));
+    }
+
+    #[test]
+    fn system_files_read() {
+        assert_eq!(pids("12 7\n9 "), vec![12, 7, 9]);
+        assert_eq!(last_pid("0.20 0.18 0.12 1/80 11206\n"), Some(11206));
+        let psi =
+            "some avg10=1.75 avg60=0.96 avg300=0.51 total=14211607\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        assert_eq!(pressure(psi), Some(Nanos::from_micros(14_211_607)));
+        assert_eq!(pressure("full avg10=0.00 total=7\n"), None);
+        let cpu =
+            GroupCpu { total: Nanos::from_micros(347), user: Nanos::from_micros(283), system: Nanos::from_micros(64) };
+        assert_eq!(cpu_stat_v2("usage_usec 347\nuser_usec 283\nsystem_usec 64\nnice_usec 0\n"), Some(cpu));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_command_name_reads_back(name in "[ -~\n]{0,15}") {
+            let read = stat(format!("7 ({name}){STAT}").as_bytes()).unwrap();
+            proptest::prop_assert_eq!((read.command, read.parent, read.started), (name, 41, 136_633));
+        }
+
+        #[test]
+        fn no_text_makes_a_parser_fall(text in "\\PC{0,200}") {
+            let _ = (stat(text.as_bytes()), memory(&text), switches(&text), schedstat(&text), io(&text));
+            let _ = (pss(&text), ids(&text), pids(&text), last_pid(&text), cpu_stat_v2(&text), pressure(&text));
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! One live process, its files kept open.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use prony_model::reading::Reading;
+use prony_model::record::ProcessSample;
+use prony_model::units::{Bytes, Nanos};
+
+use super::counters::Counters;
+use super::edge::EdgeProcess;
+use super::parse::{self, Memory, Stat};
+use super::proc_file::{ProcFile, ended};
+use super::threads::Threads;
+use crate::sys::cpu_clock;
+use crate::why::{parsed, why};
+
+/// What one round saw of a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Observation {
+    /// Counters of the process and of the children it waited for.
+    pub(crate) counters: Counters,
+    /// Counters of the children alone.
+    pub(crate) inherited: Counters,
+    /// Its memory; `None` once it is a zombie.
+    pub(crate) memory: Option<Memory>,
+    pub(crate) vsz: Bytes,
+    pub(crate) threads: u32,
+}
+
+impl Observation {
+    /// As a sample of the series: counters of the process itself; `None` for a zombie.
+    pub(crate) fn sample(&self, at: Nanos) -> Option<ProcessSample> {
+        let memory = self.memory?;
+        let own = self.counters.since(&self.inherited);
+        Some(ProcessSample {
+            at,
+            cpu_user: own.cpu_user,
+            cpu_system: own.cpu_system,
+            on_cpu: own.on_cpu.measured().copied(),
+            cpu_wait: own.cpu_wait.measured().copied(),
+            anon: memory.anon,
+            file: memory.file,
+            shared: memory.shared,
+            vsz: self.vsz,
+            swap: memory.swap,
+            threads: self.threads,
+            read: own.read.measured().copied(),
+            written: own.written.measured().copied(),
+            minor_faults: own.minor_faults,
+            major_faults: own.major_faults,
+            switches_voluntary: own.switches_voluntary,
+            switches_forced: own.switches_forced,
+        })
+    }
+}
+
+/// How to look at a process.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask {
+    /// A clock tick of procfs.
+    pub(crate) tick: Nanos,
+    /// Now.
+    pub(crate) at: Nanos,
+    /// Whether everything must be read, unchanged or not: at edges.
+    pub(crate) all: bool,
+}
+
+/// What changes rarely is read anew after so long.
+const STALE: Nanos = Nanos::from_secs(1);
+
+/// A process under observation.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) role: String,
+    pub(crate) itself: bool,
+    pub(crate) command: String,
+    pub(crate) last: Option<Observation>,
+    pub(crate) threads: Threads,
+    stat: ProcFile,
+    statm: ProcFile,
+    status: ProcFile,
+    io: ProcFile,
+    /// Its CPU clock when everything was last read.
+    own_cpu: Option<Nanos>,
+    /// `statm` when `status` was last read, and when that was.
+    sizes: (Vec<u8>, Nanos),
+    /// When the switches of its threads were last read.
+    switches_at: Nanos,
+}
+
+impl Process {
+    pub(crate) fn new(pid: u32, role: String, itself: bool) -> Self {
+        let file = |name: &str| ProcFile::new(format!("/proc/{pid}/{name}"));
+        Self {
+            pid,
+            role,
+            itself,
+            command: String::new(),
+            last: None,
+            threads: Threads::new(pid),
+            stat: file("stat"),
+            statm: file("statm"),
+            status: file("status"),
+            io: file("io"),
+            own_cpu: None,
+            sizes: (Vec::new(), Nanos::ZERO),
+            switches_at: Nanos::ZERO,
+        }
+    }
+
+    /// Reads everything cheap. Where the process has not run since the last round, as its CPU clock
+    /// tells for a tenth of the price, only its memory can have changed: the kernel may take pages back.
+    ///
+    /// # Errors
+    /// Where the process is gone; what it was is then in [`Self::last`].
+    pub(crate) fn observe(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
+        let own_cpu = cpu_clock::process_cpu(self.pid);
+        let memory = self.memory(ask, buffer);
+        if let (Some(last), Ok(own_cpu), false) = (&self.last, &own_cpu, ask.all)
+            && self.own_cpu == Some(*own_cpu)
+        {
+            let last = Observation { memory, ..last.clone() };
+            return Ok(self.last.insert(last));
+        }
+        let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
+        let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
+        self.read_threads(ask, buffer);
+        self.own_cpu = own_cpu.as_ref().ok().copied();
+        let own_cpu = own_cpu.map_or_else(|e| Reading::Missing(why("CPU clock", &e)), Reading::Measured);
+        let inherited = inherited(&stat, ask.tick);
+        let counters = self.own(&stat, own_cpu, ask.tick, buffer)?.plus(&inherited);
+        self.command = stat.command;
+        Ok(self.last.insert(Observation { counters, inherited, memory, vsz: stat.vsz, threads: stat.threads }))
+    }
+
+    /// Counters without the waited-for children, but for bytes read and written, which the kernel adds up.
+    fn own(&self, stat: &Stat, on_cpu: Reading<Nanos>, tick: Nanos, buffer: &mut Vec<u8>) -> io::Result<Counters> {
+        let io = self.read_io(buffer)?;
+        let (cpu_wait, switches_voluntary, switches_forced) = self.threads.totals();
+        Ok(Counters {
+            cpu_user: ticks(stat.user, tick),
+            cpu_system: ticks(stat.system, tick),
+            on_cpu,
+            cpu_wait,
+            read: io.clone().map(|io| io.0),
+            written: io.map(|io| io.1),
+            minor_faults: stat.minor_faults,
+            major_faults: stat.major_faults,
+            switches_voluntary,
+            switches_forced,
+            child_faults: 0,
+        })
+    }
+
+    /// # Errors
+    /// Where the process has ended since its `stat` was read: what it wrote was in the last round, or is in none.
+    fn read_io(&self, buffer: &mut Vec<u8>) -> io::Result<Reading<(Bytes, Bytes)>> {
+        let what = "`/proc/PID/io`";
+        match self.io.text(buffer) {
+            Ok(text) => Ok(parsed(parse::io(&text), what)),
+            Err(error) if ended(&error) && !self.lacks(&error) => Err(error),
+            Err(error) => Ok(Reading::Missing(why(what, &error))),
+        }
+    }
+
+    fn read_threads(&mut self, ask: Ask, buffer: &mut Vec<u8>) {
+        let switches = ask.all || ask.at.since(self.switches_at) >= STALE;
+        if switches {
+            self.switches_at = ask.at;
+        }
+        self.threads.read(switches, buffer);
+    }
+
+    /// Memory by `status`, or as before where `statm`, at a fifth of the price, shows the same sizes.
+    fn memory(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
+        let sizes = self.statm.read(buffer).unwrap_or_default();
+        let (before, at) = &self.sizes;
+        let known = self.last.as_ref().and_then(|last| last.memory);
+        if known.is_some() && !ask.all && sizes == before.as_slice() && ask.at.since(*at) < STALE {
+            return known;
+        }
+        self.sizes = (sizes.to_vec(), ask.at);
+        self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
+    }
+
+    /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at edges only.
+    pub(crate) fn pss(&self) -> Reading<Bytes> {
+        let path = format!("/proc/{}/smaps_rollup", self.pid);
+        match fs::read_to_string(&path) {
+            Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
+            Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(EdgeProcess::ended()),
+            Err(error) => Reading::Missing(why(&format!("`{path}`"), &error)),
+        }
+    }
+
+    /// Whether a file is missing of a process that is there: a kernel may not have it (`smaps_rollup` came with 4.14).
+    fn lacks(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::NotFound && Path::new(&format!("/proc/{}", self.pid)).exists()
+    }
+
+    /// Makes the kernel's peak of resident memory begin anew; whether it did.
+    pub(crate) fn reset_peak(&self) -> bool {
+        fs::write(format!("/proc/{}/clear_refs", self.pid), "5").is_ok()
+    }
+}
+
+fn ticks(count: u64, tick: Nanos) -> Nanos {
+    Nanos::from_nanos(count.saturating_mul(tick.as_nanos()))
+}
+
+/// What children left to the process when it waited for them.
+fn inherited(stat: &Stat, tick: Nanos) -> Counters {
+    let (user, system) = (ticks(stat.user_children, tick), ticks(stat.system_children, tick));
+    Counters {
+        cpu_user: user,
+        cpu_system: system,
+        on_cpu: Reading::Measured(user + system),
+        minor_faults: stat.minor_faults_children,
+        major_faults: stat.major_faults_children,
+        child_faults: stat.minor_faults_children,
+        ..Counters::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed() -> Observation {
+        let own = Counters { cpu_user: Nanos::from_millis(30), minor_faults: 7, ..Counters::default() };
+        let inherited = Counters { cpu_user: Nanos::from_millis(20), minor_faults: 5, ..Counters::default() };
+        Observation {
+            counters: own.plus(&inherited),
+            inherited,
+            memory: Some(Memory { anon: Bytes::from_kib(8), ..Memory::default() }),
+            vsz: Bytes::from_mib(3),
+            threads: 2,
+        }
+    }
+
+    #[test]
+    fn a_sample_holds_the_process_alone() {
+        let sample = observed().sample(Nanos::from_secs(1)).unwrap();
+        assert_eq!((sample.cpu_user, sample.minor_faults), (Nanos::from_millis(30), 7));
+        assert_eq!((sample.rss(), sample.vsz, sample.threads), (Bytes::from_kib(8), Bytes::from_mib(3), 2));
+    }
+
+    #[test]
+    fn a_zombie_leaves_no_sample() {
+        let zombie = Observation { memory: None, ..observed() };
+        assert_eq!(zombie.sample(Nanos::ZERO), None);
+    }
+
+    #[test]
+    fn pss_of_a_process_that_ended_is_missing_for_that_reason() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let process = Process::new(child.id(), "worker".into(), true);
+        // A zombie first, then nothing.
+        let id = rustix::process::Pid::from_child(&child);
+        let zombie = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+        rustix::process::waitid(rustix::process::WaitId::Pid(id), zombie).unwrap();
+        assert_eq!(process.pss(), Reading::Missing(EdgeProcess::ended()));
+        child.wait().unwrap();
+        assert_eq!(process.pss(), Reading::Missing(EdgeProcess::ended()));
+        let missing = io::Error::from(io::ErrorKind::NotFound);
+        assert!(Process::new(std::process::id(), "worker".into(), true).lacks(&missing) && !process.lacks(&missing));
+    }
+
+    /// Its end between two files of one round is no reason to miss what the others wrote.
+    #[test]
+    fn process_that_ends_while_it_is_read_is_gone() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let mut process = Process::new(child.id(), "worker".into(), true);
+        child.wait().unwrap();
+        process.stat = ProcFile::new("/proc/self/stat".into());
+        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: true };
+        assert!(ended(&process.observe(ask, &mut Vec::new()).unwrap_err()));
+    }
+
+    #[test]
+    fn a_process_that_never_was_is_gone() {
+        let mut process = Process::new(u32::MAX / 4, "worker".into(), true);
+        let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: false };
+        let error = process.observe(ask, &mut Vec::new()).unwrap_err();
+        assert!(super::super::proc_file::ended(&error));
+        assert!(process.last.is_none());
+    }
+}

@@ -1,0 +1,278 @@
+//! A phase's figures of each process, from its two edges and the samples between. Pure.
+//!
+//! A process that lives at both edges has exact CPU time. What only samples saw of it is up to its last sample: the kernel
+//! gives the rest of it to its parent, or to nobody. The control group has counted it, so that what is left of the tree's CPU
+//! time once all processes are taken off is a figure of its own, and never a process's.
+
+use std::collections::BTreeMap;
+
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::processes::{NOT_ATTRIBUTED, PART, instances};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
+use prony_model::units::{Bytes, Nanos};
+
+use super::edge::{Edge, EdgeProcess};
+use super::readings::Readings;
+
+/// What the processes of a phase are read from.
+#[derive(Clone, Copy, Debug)]
+pub struct Processes<'a> {
+    /// Counters at the phase's begin.
+    pub begin: &'a Edge,
+    /// Counters at its end.
+    pub end: &'a Edge,
+    /// The time between which memory counts, by the clock of `series`.
+    pub between: (Nanos, Nanos),
+    /// Processes at the phase's end, or after what is done there before memory is read.
+    pub at_rest: &'a [EdgeProcess],
+    /// Edges between which nothing counts.
+    pub left_out: &'a [(&'a Edge, &'a Edge)],
+    /// Samples of all processes of the trial.
+    pub series: &'a [ProcessSeries],
+    /// CPU time of the whole tree in the phase.
+    pub cpu: &'a Reading<f64>,
+}
+
+/// What one name has in a phase.
+#[derive(Default)]
+struct Found {
+    cpu: f64,
+    /// Anonymous and resident memory of all its processes at each instant.
+    memory: BTreeMap<Nanos, (u64, u64)>,
+    /// How many were seen.
+    seen: usize,
+    /// Those that lived at the end.
+    at_rest: Vec<EdgeProcess>,
+}
+
+impl Processes<'_> {
+    /// Figures by instance, [`NOT_ATTRIBUTED`] among them; nothing where one process is the whole tree. One that was sampled
+    /// alone is not where it waited for children between two samples and much of the CPU time is not its own.
+    pub fn readings(&self) -> BTreeMap<String, Readings> {
+        let alone = self.series.len() < 2;
+        if alone && !self.waited_for_children() {
+            return BTreeMap::new();
+        }
+        let mut found: BTreeMap<String, Found> = BTreeMap::new();
+        for (at, name) in instances(self.series).into_iter().enumerate() {
+            self.add(at, found.entry(name).or_default());
+        }
+        found.retain(|_, found| found.seen > 0);
+        let attributed: f64 = found.values().map(|found| found.cpu).sum();
+        let mut all: BTreeMap<String, Readings> =
+            found.into_iter().map(|(name, found)| (name, found.readings())).collect();
+        // Clocks of processes are read some microseconds after the group's.
+        let rest = self.cpu.clone().map(|cpu| (cpu - attributed).max(0.0));
+        let large = rest.clone().and(self.cpu.clone(), |rest, cpu| rest > PART * cpu);
+        if alone && large != Reading::Measured(true) {
+            return BTreeMap::new();
+        }
+        let key = MetricKeyText(MetricKey::amount(Metric::Cpu));
+        all.insert(NOT_ATTRIBUTED.to_owned(), Readings::from([(key, rest)]));
+        all
+    }
+
+    fn waited_for_children(&self) -> bool {
+        let faults = |edge: &Edge| edge.totals.get("").map_or(0, |total| total.child_faults);
+        faults(self.end) > faults(self.begin)
+    }
+
+    fn add(&self, at: usize, found: &mut Found) {
+        let series = &self.series[at];
+        let (from, to) = self.between;
+        let inside: Vec<&ProcessSample> = series.samples.iter().filter(|s| from <= s.at && s.at <= to).collect();
+        let at_rest = self.of(at, self.at_rest, to);
+        if inside.is_empty() && at_rest.is_none() {
+            return;
+        }
+        found.seen += 1;
+        for sample in inside {
+            let sum = found.memory.entry(sample.at).or_default();
+            *sum = (sum.0 + sample.anon.as_bytes(), sum.1 + sample.rss().as_bytes());
+        }
+        found.cpu += self.used(at) as f64;
+        found.at_rest.extend(at_rest.cloned());
+    }
+
+    /// CPU time in the phase: from its begin, or that of the process, to its end, or the last sample of the process.
+    fn used(&self, at: usize) -> u64 {
+        let series = &self.series[at];
+        let (from, to) = self.between;
+        let before = || series.samples.iter().rfind(|sample| sample.at <= from).map(cpu);
+        let until = || series.samples.iter().rfind(|sample| sample.at <= to).map(cpu);
+        let edge = |edge: &Edge, by| self.of(at, &edge.processes, by).map(|process| cpu(&process.sample));
+        let begin = edge(self.begin, from).or_else(before).unwrap_or_default();
+        let end = edge(self.end, to).or_else(until).unwrap_or_default();
+        let left_out = self.left_out.iter().filter_map(|(begin, end)| Some((edge(begin, to)?, edge(end, to)?)));
+        let left_out: u64 = left_out.map(|(begin, end)| end.saturating_sub(begin)).sum();
+        end.saturating_sub(begin).saturating_sub(left_out)
+    }
+
+    /// The process of a series among those of an edge, whose instant is at most `by`: a pid may be given out again, to a process
+    /// that begins later.
+    fn of<'e>(&self, at: usize, processes: &'e [EdgeProcess], by: Nanos) -> Option<&'e EdgeProcess> {
+        let pid = self.series[at].pid;
+        let first = |at: usize| self.series[at].samples.first().map(|sample| sample.at);
+        let same = (0..self.series.len()).filter(|other| self.series[*other].pid == pid);
+        let last =
+            same.filter(|other| first(*other).is_some_and(|first| first <= by)).max_by_key(|other| first(*other));
+        processes.iter().find(|process| process.pid == pid).filter(|_| last.is_none_or(|last| last == at))
+    }
+}
+
+fn cpu(sample: &ProcessSample) -> u64 {
+    sample.on_cpu.unwrap_or(sample.cpu_user + sample.cpu_system).as_nanos()
+}
+
+impl Found {
+    fn readings(self) -> Readings {
+        let mut readings = Readings::new();
+        let mut put = |metric, stat, reading| {
+            readings.insert(MetricKeyText(MetricKey { metric, stat }), reading);
+        };
+        put(Metric::Cpu, None, Reading::Measured(self.cpu));
+        let most = |of: fn(&(u64, u64)) -> u64| match self.memory.values().map(of).max() {
+            Some(most) => Reading::Measured(most as f64),
+            None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
+        };
+        put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
+        put(Metric::Rss, Some(Stat::Max), most(|sum| sum.1));
+        let ended = || Reading::Missing(Why::Failed("it had ended when the phase did".to_owned()));
+        let sum = |of: fn(&EdgeProcess) -> Reading<Bytes>| {
+            let parts = self.at_rest.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
+            parts.reduce(|sum, part| sum.and(part, |sum, part| sum + part)).unwrap_or_else(ended)
+        };
+        put(Metric::Anon, Some(Stat::End), sum(|process| Reading::Measured(process.sample.anon)));
+        put(Metric::Rss, Some(Stat::End), sum(|process| Reading::Measured(process.sample.rss())));
+        put(Metric::Pss, Some(Stat::End), sum(|process| process.pss.clone()));
+        put(Metric::Processes, Some(Stat::End), Reading::Measured(self.at_rest.len() as f64));
+        readings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::counters::Counters;
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    fn sample(at: u64, cpu: u64, mb: u64) -> ProcessSample {
+        let anon = Bytes::from_mib(mb);
+        ProcessSample { at: ms(at), on_cpu: Some(ms(cpu)), anon, file: Bytes::from_mib(1), ..ProcessSample::default() }
+    }
+
+    fn edge(at: u64, processes: &[(u32, u64, u64)]) -> Edge {
+        let process = |(pid, cpu, mb): &(u32, u64, u64)| EdgeProcess {
+            pid: *pid,
+            role: "site".into(),
+            sample: sample(at, *cpu, *mb),
+            pss: Reading::Measured(Bytes::from_mib(*mb)),
+            peak: Bytes::default(),
+            peak_reset: true,
+        };
+        fn unread<T>() -> Reading<T> {
+            Reading::Missing(Why::NotApplicable)
+        }
+        Edge {
+            at: ms(at),
+            took: Nanos::ZERO,
+            store_took: Nanos::ZERO,
+            processes: processes.iter().map(process).collect(),
+            totals: BTreeMap::new(),
+            group: unread(),
+            syncs: BTreeMap::new(),
+            pressure: crate::sample::edge::Pressure::not_read(),
+            device: unread(),
+            disk: unread(),
+            cached: unread(),
+        }
+    }
+
+    fn series(pid: u32, command: &str, samples: &[(u64, u64, u64)]) -> ProcessSeries {
+        let samples = samples.iter().map(|(at, cpu, mb)| sample(*at, *cpu, *mb)).collect();
+        ProcessSeries { pid, role: "site".into(), command: command.into(), samples }
+    }
+
+    /// Figures of a phase from 100 to 1,000 ms in which the tree used 900 ms.
+    fn readings(begin: &Edge, end: &Edge, series: &[ProcessSeries]) -> BTreeMap<String, Readings> {
+        let (cpu, between) = (&Reading::Measured(900e6), (begin.at, end.at));
+        Processes { begin, end, between, at_rest: &end.processes, left_out: &[], series, cpu }.readings()
+    }
+
+    #[track_caller]
+    fn is(all: &BTreeMap<String, Readings>, instance: &str, key: &str, expected: f64) {
+        let found = &all[instance][&MetricKeyText(key.parse().unwrap())];
+        assert_eq!(found, &Reading::Measured(expected), "{instance}: {key}");
+    }
+
+    #[test]
+    fn each_process_has_its_own_figures_and_the_rest_is_not_attributed() {
+        let (begin, end) = (edge(100, &[(1, 50, 10)]), edge(1_000, &[(1, 350, 12), (2, 400, 30)]));
+        let seen = [
+            series(1, "node", &[(100, 50, 10), (500, 200, 40), (1_000, 350, 12)]),
+            series(2, "node", &[(300, 20, 20), (500, 100, 25), (1_000, 400, 30)]),
+            // It ended 80 ms after its last sample.
+            series(3, "sh", &[(400, 5, 1), (500, 60, 2)]),
+        ];
+        let all = readings(&begin, &end, &seen);
+        is(&all, "process.site.node", "cpu", 300e6);
+        is(&all, "process.site.node.2", "cpu", 400e6);
+        is(&all, "process.site.sh", "cpu", 60e6);
+        is(&all, NOT_ATTRIBUTED, "cpu", 140e6);
+        is(&all, "process.site.node", "anon.max", f64::from(40 << 20));
+        is(&all, "process.site.node.2", "pss.end", f64::from(30 << 20));
+        is(&all, "process.site.node.2", "rss.end", f64::from(31 << 20));
+        let ended = &all["process.site.sh"][&MetricKeyText("pss.end".parse().unwrap())];
+        assert!(matches!(ended, Reading::Missing(Why::Failed(_))), "no zero for a process that has ended: {ended:?}");
+    }
+
+    #[test]
+    fn a_pid_that_was_given_out_again_is_another_process() {
+        let (begin, end) = (edge(100, &[(1, 0, 1), (7, 300, 1)]), edge(1_000, &[(1, 0, 1), (7, 40, 1)]));
+        let seen = [
+            series(1, "sh", &[(100, 0, 1), (1_000, 0, 1)]),
+            series(7, "a", &[(50, 200, 1), (100, 300, 1), (200, 350, 1)]),
+            series(7, "b", &[(600, 10, 1), (1_000, 40, 1)]),
+        ];
+        let all = readings(&begin, &end, &seen);
+        is(&all, "process.site.a", "cpu", 50e6);
+        is(&all, "process.site.b", "cpu", 40e6);
+    }
+
+    #[test]
+    fn what_a_hold_used_is_in_no_process() {
+        let (begin, end) = (edge(100, &[(1, 0, 1), (2, 0, 1)]), edge(1_000, &[(1, 500, 1), (2, 300, 1)]));
+        let (from, to) = (edge(300, &[(1, 100, 1), (2, 100, 1)]), edge(400, &[(1, 350, 1), (2, 100, 1)]));
+        let seen = [series(1, "node", &[(100, 0, 1)]), series(2, "node", &[(100, 0, 1)])];
+        let (cpu, between, left_out) = (&Reading::Measured(550e6), (begin.at, end.at), &[(&from, &to)]);
+        let (begin, end, at_rest) = (&begin, &end, &end.processes[..]);
+        let all = Processes { begin, end, between, at_rest, left_out, series: &seen, cpu }.readings();
+        is(&all, "process.site.node", "cpu", 250e6);
+        is(&all, "process.site.node.2", "cpu", 300e6);
+        is(&all, NOT_ATTRIBUTED, "cpu", 0.0);
+    }
+
+    #[test]
+    fn one_process_is_the_whole_tree() {
+        let (begin, end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, 900, 1)]));
+        assert_eq!(readings(&begin, &end, &[series(1, "worker", &[(100, 0, 1)])]), BTreeMap::new());
+    }
+
+    #[test]
+    fn children_that_no_sample_saw_are_not_attributed_where_they_used_much() {
+        let of = |own: u64, child_faults: u64| {
+            let (begin, mut end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, own, 1)]));
+            end.totals.insert(String::new(), Counters { child_faults, ..Counters::default() });
+            readings(&begin, &end, &[series(1, "sh", &[(100, 0, 1)])])
+        };
+        let all = of(30, 5_000);
+        is(&all, "process.site.sh", "cpu", 30e6);
+        is(&all, NOT_ATTRIBUTED, "cpu", 870e6);
+        assert_eq!(of(850, 5_000), BTreeMap::new(), "6 % are little");
+        assert_eq!(of(30, 0), BTreeMap::new(), "without children it is its own end");
+    }
+}

@@ -1,0 +1,439 @@
+//! A phase's figures from its two edges and the samples between. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
+use prony_model::units::{Bytes, Nanos};
+
+use super::edge::{Edge, EdgeProcess};
+use super::sync::SyncCounts;
+
+/// Figures by key.
+pub type Readings = BTreeMap<MetricKeyText, Reading<f64>>;
+
+/// A gauge's value in one sample.
+type Gauge = fn(&ProcessSample) -> f64;
+
+/// Gauges that every sample holds.
+const GAUGES: [(Metric, Gauge); 8] = [
+    (Metric::Rss, |sample| bytes(sample.rss())),
+    (Metric::Anon, |sample| bytes(sample.anon)),
+    (Metric::File, |sample| bytes(sample.file)),
+    (Metric::Shared, |sample| bytes(sample.shared)),
+    (Metric::Vsz, |sample| bytes(sample.vsz)),
+    (Metric::Swap, |sample| bytes(sample.swap)),
+    (Metric::Threads, |sample| f64::from(sample.threads)),
+    (Metric::Processes, |_| 1.0),
+];
+
+fn bytes(amount: Bytes) -> f64 {
+    amount.as_bytes() as f64
+}
+
+fn nanos(time: Nanos) -> f64 {
+    time.as_nanos() as f64
+}
+
+/// Every figure of the operating system for the phase between two edges: of the whole tree with
+/// `role` `""`, or of the processes of one role.
+///
+/// Amounts are differences of the edges' counters. Gauges are sums over processes at each instant;
+/// the mean is weighted by time (trapezia between samples). `peak` exists for `rss` alone, and only
+/// where a single process ran in the phase: the kernel keeps it for each process, and the sum of
+/// peaks at different instants is nobody's peak.
+pub fn phase_readings(begin: &Edge, end: &Edge, series: &[ProcessSeries], role: &str) -> Readings {
+    let mut readings = Readings::new();
+    amounts(begin, end, role, &mut readings);
+    if role.is_empty() {
+        machine(begin, end, &mut readings);
+    }
+    syncs(begin, end, role, &mut readings);
+    gauges(begin, end, series, role, &mut readings);
+    readings
+}
+
+fn put(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
+    readings.insert(MetricKeyText(MetricKey::amount(metric)), reading);
+}
+
+fn amounts(begin: &Edge, end: &Edge, role: &str, readings: &mut Readings) {
+    let Some(total) = end.totals.get(role) else { return };
+    // A role that appears in the phase began with nothing.
+    let used = begin.totals.get(role).map_or_else(|| total.clone(), |begin| total.since(begin));
+    let group = end.group.clone().and(begin.group.clone(), |end, begin| {
+        [end.total.since(begin.total), end.user.since(begin.user), end.system.since(begin.system)]
+    });
+    // The group also holds what no sample saw: children of a parent that ignores SIGCHLD.
+    let cpu = match group {
+        Reading::Measured(parts) if role.is_empty() => parts.map(Reading::Measured),
+        _ => [used.on_cpu.clone(), Reading::Measured(used.cpu_user), Reading::Measured(used.cpu_system)],
+    };
+    for (metric, time) in [Metric::Cpu, Metric::CpuUser, Metric::CpuSystem].into_iter().zip(cpu) {
+        put(readings, metric, time.map(nanos));
+    }
+    put(readings, Metric::OnCpu, used.on_cpu.map(nanos));
+    put(readings, Metric::CpuWait, used.cpu_wait.map(nanos));
+    put(readings, Metric::Read, used.read.map(bytes));
+    put(readings, Metric::Written, used.written.map(bytes));
+    for (metric, count) in [
+        (Metric::MajorFaults, used.major_faults),
+        (Metric::MinorFaults, used.minor_faults),
+        (Metric::SwitchesVoluntary, used.switches_voluntary),
+        (Metric::SwitchesForced, used.switches_forced),
+    ] {
+        put(readings, metric, Reading::Measured(count as f64));
+    }
+}
+
+fn machine(begin: &Edge, end: &Edge, readings: &mut Readings) {
+    let device = end.device.clone().and(begin.device.clone(), |end, begin| end.since(&begin));
+    put(readings, Metric::Flushes, device.clone().map(|device| device.flushes as f64));
+    put(readings, Metric::DeviceWritten, device.map(|device| bytes(device.written)));
+    put(readings, Metric::Disk, end.disk.clone().map(|disk| bytes(disk.blocks)));
+    put(readings, Metric::DiskLength, end.disk.clone().map(|disk| bytes(disk.length)));
+    put(readings, Metric::Cached, begin.cached.clone());
+    let waited = end.pressure.since(&begin.pressure);
+    let wall = end.at.since(begin.at);
+    for (metric, time) in
+        [(Metric::PressureCpu, waited.cpu), (Metric::PressureIo, waited.io), (Metric::PressureMemory, waited.memory)]
+    {
+        put(readings, metric, share(time, wall));
+    }
+}
+
+fn share(time: Reading<Nanos>, wall: Nanos) -> Reading<f64> {
+    match time {
+        Reading::Measured(_) if wall == Nanos::ZERO => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
+        // Totals and the edge's instant are read some microseconds apart.
+        time => time.map(|time| (nanos(time) / nanos(wall)).min(1.0)),
+    }
+}
+
+fn syncs(begin: &Edge, end: &Edge, role: &str, readings: &mut Readings) {
+    let followed = |edge: &Edge| -> Option<SyncCounts> {
+        let of = edge.syncs.iter().filter(|(of, _)| role.is_empty() || *of == role).map(|(_, counts)| counts.clone());
+        of.reduce(|a, b| a.plus(&b))
+    };
+    let Some(counts) = followed(end) else {
+        let missing = [Metric::Fsyncs, Metric::Fsync, Metric::Fdatasync, Metric::Msync, Metric::SyncFileRange];
+        missing.into_iter().for_each(|metric| put(readings, metric, Reading::Missing(Why::NotApplicable)));
+        return;
+    };
+    // A process followed only since the phase began had made no calls before.
+    let counts = followed(begin).map_or(counts.clone(), |begin| counts.since(&begin));
+    put(readings, Metric::Fsyncs, counts.total().map(|count| count as f64));
+    for (metric, count) in [
+        (Metric::Fsync, counts.fsync),
+        (Metric::Fdatasync, counts.fdatasync),
+        (Metric::Msync, counts.msync),
+        (Metric::SyncFileRange, counts.sync_file_range),
+    ] {
+        put(readings, metric, count.map(|count| count as f64));
+    }
+}
+
+fn gauges(begin: &Edge, end: &Edge, series: &[ProcessSeries], role: &str, readings: &mut Readings) {
+    let mut instants: BTreeMap<Nanos, Vec<ProcessSample>> = BTreeMap::new();
+    let within = |role_of: &str| role.is_empty() || role_of == role;
+    for process in series.iter().filter(|process| within(&process.role)) {
+        for sample in process.samples.iter().filter(|sample| begin.at < sample.at && sample.at < end.at) {
+            instants.entry(sample.at).or_default().push(*sample);
+        }
+    }
+    for edge in [begin, end] {
+        let alive = edge.processes.iter().filter(|process| within(&process.role));
+        instants.insert(edge.at, alive.map(|process| process.sample).collect());
+    }
+    for (metric, value) in GAUGES {
+        let sums = instants.iter().map(|(at, alive)| (*at, alive.iter().map(value).sum()));
+        // Before its first process and after its last, a role has no memory to speak of.
+        let sums: Vec<(Nanos, f64)> = sums.filter(|(at, _)| !instants[at].is_empty()).collect();
+        let alive_at_end = !instants[&end.at].is_empty();
+        for (stat, reading) in statistics(&sums, alive_at_end) {
+            readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading);
+        }
+    }
+    let peak = peak(begin, end, series, role);
+    readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+    pss(end, role, readings);
+}
+
+fn statistics(sums: &[(Nanos, f64)], alive_at_end: bool) -> [(Stat, Reading<f64>); 5] {
+    let values = || sums.iter().map(|(_, value)| *value);
+    let of = |value: Option<f64>| value.map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), Reading::Measured);
+    let last = if alive_at_end {
+        of(values().next_back())
+    } else {
+        Reading::Missing(Why::Failed("no process was alive at the phase's end".into()))
+    };
+    let no_peak = "the kernel keeps a peak of resident memory only; `max` is the largest sample";
+    [
+        (Stat::Mean, of(mean(sums))),
+        (Stat::Max, of(values().max_by(f64::total_cmp))),
+        (Stat::Min, of(values().min_by(f64::total_cmp))),
+        (Stat::End, last),
+        (Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.into()))),
+    ]
+}
+
+/// Mean over time, the value changing evenly between samples.
+fn mean(sums: &[(Nanos, f64)]) -> Option<f64> {
+    let (first, last) = (sums.first()?, sums.last()?);
+    let length = nanos(last.0.since(first.0));
+    if length == 0.0 {
+        return Some(last.1);
+    }
+    let area: f64 = sums.windows(2).map(|pair| nanos(pair[1].0.since(pair[0].0)) * (pair[0].1 + pair[1].1) / 2.0).sum();
+    Some(area / length)
+}
+
+/// The kernel's exact peak, where one process ran in the phase and lives at its end.
+fn peak(begin: &Edge, end: &Edge, series: &[ProcessSeries], role: &str) -> Reading<f64> {
+    let within = |role_of: &str| role.is_empty() || role_of == role;
+    let at_edges = [begin, end].into_iter().flat_map(|edge| &edge.processes);
+    let at_edges = at_edges.filter(|process| within(&process.role)).map(|process| process.pid);
+    let seen = |process: &&ProcessSeries| {
+        within(&process.role) && process.samples.iter().any(|s| begin.at < s.at && s.at < end.at)
+    };
+    let pids: BTreeSet<u32> = at_edges.chain(series.iter().filter(seen).map(|process| process.pid)).collect();
+    let last = end.processes.iter().find(|process| within(&process.role));
+    match (pids.len(), last) {
+        (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
+        (1, None) => Reading::Missing(Why::Failed(
+            "the process had ended at the phase's end and took its peak with it; `max` is the largest sample".into(),
+        )),
+        (1, Some(process)) => peak_of(begin, process),
+        (several, _) => Reading::Missing(Why::NotSupported(format!(
+            "the kernel keeps a peak for each process and {several} ran in the phase; `max` is the largest sample of their sum"
+        ))),
+    }
+}
+
+fn peak_of(begin: &Edge, process: &EdgeProcess) -> Reading<f64> {
+    match begin.processes.iter().find(|earlier| earlier.pid == process.pid) {
+        Some(earlier) if !earlier.peak_reset => Reading::Missing(Why::NotPermitted(
+            "`clear_refs` could not be written at the phase's begin, so that `VmHWM` holds earlier phases too".into(),
+        )),
+        _ => Reading::Measured(bytes(process.peak)),
+    }
+}
+
+fn pss(end: &Edge, role: &str, readings: &mut Readings) {
+    let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role);
+    let sum = alive.map(|process| process.pss.clone().map(bytes)).reduce(|a, b| a.and(b, |a, b| a + b));
+    let gone = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
+    let key = |stat| MetricKeyText(MetricKey::gauge(Metric::Pss, stat));
+    readings.insert(key(Stat::End), sum.unwrap_or_else(gone));
+    for stat in [Stat::Mean, Stat::Max, Stat::Min, Stat::Peak] {
+        let dear = "read at the edges of phases only: it costs 5 us for each mapped MB and holds the memory map's lock";
+        readings.insert(key(stat), Reading::Missing(Why::NotSupported(dear.into())));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::DiskUsage;
+    use crate::sample::counters::Counters;
+    use crate::sample::device::DeviceCounters;
+    use crate::sample::edge::Pressure;
+    use crate::sample::parse::GroupCpu;
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    fn sample(at: u64, anon: u64) -> ProcessSample {
+        let (anon, file) = (Bytes::from_bytes(anon), Bytes::from_bytes(1000));
+        ProcessSample { at: ms(at), anon, file, threads: 2, ..ProcessSample::default() }
+    }
+
+    fn process(pid: u32, role: &str, at: u64, anon: u64) -> EdgeProcess {
+        let (pss, peak) = (Reading::Measured(Bytes::from_bytes(anon + 500)), Bytes::from_bytes(9_000));
+        EdgeProcess { pid, role: role.into(), sample: sample(at, anon), pss, peak, peak_reset: true }
+    }
+
+    fn counters(cpu: u64) -> Counters {
+        Counters { cpu_user: ms(cpu), on_cpu: Reading::Measured(ms(cpu)), minor_faults: 3 * cpu, ..Counters::default() }
+    }
+
+    fn edge(at: u64, cpu: u64, processes: Vec<EdgeProcess>) -> Edge {
+        Edge {
+            at: ms(at),
+            took: Nanos::ZERO,
+            store_took: Nanos::ZERO,
+            processes,
+            totals: BTreeMap::from([(String::new(), counters(2 * cpu)), ("worker".into(), counters(cpu))]),
+            group: Reading::Missing(Why::NotApplicable),
+            syncs: BTreeMap::new(),
+            pressure: Pressure {
+                cpu: Reading::Measured(ms(at / 4)),
+                io: Reading::Missing(Why::NotSupported("no PSI".into())),
+                memory: Reading::Measured(ms(5 * at)),
+            },
+            device: Reading::Measured(DeviceCounters { flushes: at, ..DeviceCounters::default() }),
+            disk: Reading::Measured(DiskUsage { length: Bytes::from_bytes(at), ..DiskUsage::default() }),
+            cached: Reading::Measured(1.0 / at as f64),
+        }
+    }
+
+    fn series(pid: u32, role: &str, samples: &[(u64, u64)]) -> ProcessSeries {
+        let samples = samples.iter().map(|(at, anon)| sample(*at, *anon)).collect();
+        ProcessSeries { pid, role: role.into(), command: "c".into(), samples }
+    }
+
+    fn get<'a>(readings: &'a Readings, key: &str) -> &'a Reading<f64> {
+        &readings[&MetricKeyText(key.parse().unwrap())]
+    }
+
+    #[track_caller]
+    fn is(readings: &Readings, key: &str, expected: f64) {
+        let found = get(readings, key).measured().copied().unwrap_or(f64::NAN);
+        assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{key}: {:?}", get(readings, key));
+    }
+
+    #[test]
+    fn a_gauges_mean_is_weighted_by_time() {
+        // 0 at 100 ms, 0 at 200, 4000 at 210, 4000 at 300: the burst of samples must not draw the mean.
+        let samples = series(1, "worker", &[(50, 99), (100, 0), (200, 0), (210, 4000), (300, 4000), (400, 7)]);
+        let (begin, end) =
+            (edge(100, 0, vec![process(1, "worker", 100, 0)]), edge(300, 0, vec![process(1, "worker", 300, 4000)]));
+        let readings = phase_readings(&begin, &end, &[samples], "");
+        is(&readings, "anon.mean", (10.0 * 2000.0 + 90.0 * 4000.0) / 200.0);
+        is(&readings, "anon.max", 4000.0);
+        is(&readings, "anon.min", 0.0);
+        is(&readings, "anon.end", 4000.0);
+        is(&readings, "rss.end", 5000.0);
+        is(&readings, "rss.peak", 9000.0);
+        is(&readings, "threads.max", 2.0);
+    }
+
+    #[test]
+    fn several_processes_are_summed_at_each_instant_and_have_no_common_peak() {
+        let both = [series(1, "worker", &[(200, 10)]), series(2, "mongo", &[(200, 300), (250, 500)])];
+        let at = |at, a, b| edge(at, 0, vec![process(1, "worker", at, a), process(2, "mongo", at, b)]);
+        let readings = phase_readings(&at(100, 10, 100), &at(300, 20, 200), &both, "");
+        is(&readings, "anon.max", 500.0);
+        is(&readings, "anon.end", 220.0);
+        is(&readings, "pss.end", 1220.0);
+        is(&readings, "processes.end", 2.0);
+        assert!(matches!(get(&readings, "rss.peak"), Reading::Missing(Why::NotSupported(_))));
+        let one = phase_readings(&at(100, 10, 100), &at(300, 20, 200), &both, "mongo");
+        is(&one, "rss.peak", 9000.0);
+        is(&one, "anon.end", 200.0);
+    }
+
+    #[test]
+    fn a_process_seen_only_between_the_edges_still_forbids_a_peak() {
+        let alive = |at| edge(at, 0, vec![process(1, "worker", at, 1)]);
+        let short = series(9, "worker", &[(150, 700)]);
+        let readings = phase_readings(&alive(100), &alive(300), &[short], "");
+        assert!(matches!(get(&readings, "rss.peak"), Reading::Missing(Why::NotSupported(_))));
+    }
+
+    #[test]
+    fn a_peak_that_was_not_reset_belongs_to_earlier_phases() {
+        let mut begin = edge(100, 0, vec![process(1, "worker", 100, 1)]);
+        let end = edge(300, 0, vec![process(1, "worker", 300, 1)]);
+        begin.processes[0].peak_reset = false;
+        let readings = phase_readings(&begin, &end, &[], "");
+        assert!(matches!(get(&readings, "rss.peak"), Reading::Missing(Why::NotPermitted(_))));
+        begin.processes.clear();
+        is(&phase_readings(&begin, &end, &[], ""), "rss.peak", 9000.0);
+    }
+
+    #[test]
+    fn a_tree_that_ended_has_a_past_and_no_end() {
+        let begin = edge(100, 10, vec![process(1, "worker", 100, 50)]);
+        let end = edge(300, 40, vec![]);
+        let readings = phase_readings(&begin, &end, &[series(1, "worker", &[(200, 70)])], "");
+        is(&readings, "anon.max", 70.0);
+        is(&readings, "anon.mean", 60.0);
+        is(&readings, "cpu", 60e6);
+        for key in ["anon.end", "pss.end", "rss.peak"] {
+            assert!(matches!(get(&readings, key), Reading::Missing(Why::Failed(_))), "{key}");
+        }
+        let nobody = phase_readings(&edge(100, 0, vec![]), &edge(300, 0, vec![]), &[], "");
+        assert_eq!(*get(&nobody, "anon.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
+    }
+
+    #[test]
+    fn amounts_are_differences_of_the_scope() {
+        let (begin, end) = (edge(100, 10, vec![]), edge(300, 40, vec![]));
+        let tree = phase_readings(&begin, &end, &[], "");
+        is(&tree, "cpu.user", 60e6);
+        is(&tree, "faults.minor", 180.0);
+        is(&tree, "flushes", 200.0);
+        is(&tree, "disk.length", 300.0);
+        is(&tree, "cached", 0.01);
+        let worker = phase_readings(&begin, &end, &[], "worker");
+        is(&worker, "cpu.user", 30e6);
+        assert!(!worker.contains_key(&MetricKeyText(MetricKey::amount(Metric::Flushes))), "a device has no role");
+        assert!(
+            !phase_readings(&begin, &end, &[], "nobody").contains_key(&MetricKeyText(MetricKey::amount(Metric::Cpu)))
+        );
+    }
+
+    #[test]
+    fn the_groups_cpu_goes_before_that_of_the_processes_seen() {
+        let group = |total| GroupCpu { total: ms(total), user: ms(total / 2), system: ms(total / 4) };
+        let (mut begin, mut end) = (edge(100, 10, vec![]), edge(300, 40, vec![]));
+        begin.group = Reading::Measured(group(100));
+        end.group = Reading::Measured(group(300));
+        let tree = phase_readings(&begin, &end, &[], "");
+        is(&tree, "cpu", 200e6);
+        is(&tree, "cpu.system", 50e6);
+        is(&tree, "cpu.on", 60e6);
+        is(&phase_readings(&begin, &end, &[], "worker"), "cpu", 30e6);
+    }
+
+    #[test]
+    fn pressure_is_a_share_of_the_phase() {
+        let readings = phase_readings(&edge(100, 0, vec![]), &edge(300, 0, vec![]), &[], "");
+        is(&readings, "pressure.cpu", 0.25);
+        is(&readings, "pressure.memory", 1.0);
+        assert!(matches!(get(&readings, "pressure.io"), Reading::Missing(Why::NotSupported(_))));
+        let no_time = phase_readings(&edge(100, 0, vec![]), &edge(100, 0, vec![]), &[], "");
+        assert!(matches!(get(&no_time, "pressure.cpu"), Reading::Missing(Why::TooFew { .. })));
+    }
+
+    #[test]
+    fn sync_calls_are_missing_where_nobody_was_followed() {
+        let counts = |n| {
+            let count = Reading::Measured(n);
+            SyncCounts { fsync: count.clone(), fdatasync: count.clone(), msync: count.clone(), sync_file_range: count }
+        };
+        let (mut begin, mut end) = (edge(100, 0, vec![]), edge(300, 0, vec![]));
+        let readings = phase_readings(&begin, &end, &[], "");
+        assert_eq!(*get(&readings, "fsyncs"), Reading::Missing(Why::NotApplicable));
+        begin.syncs.insert("worker".into(), counts(2));
+        end.syncs.insert("worker".into(), counts(5));
+        end.syncs.insert("mongo".into(), counts(7));
+        let readings = phase_readings(&begin, &end, &[], "");
+        is(&readings, "fsync", 10.0);
+        is(&readings, "fsyncs", 40.0);
+        is(&phase_readings(&begin, &end, &[], "mongo"), "fdatasync", 7.0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn a_mean_lies_between_its_samples(values in proptest::collection::vec((1..1000u64, 0..1_000_000u64), 1..40)) {
+            let mut at = 0;
+            let sums: Vec<_> = values.iter().map(|(step, value)| { at += step; (ms(at), *value as f64) }).collect();
+            let all = || sums.iter().map(|(_, value)| *value);
+            let (least, most) = (all().fold(f64::MAX, f64::min), all().fold(0.0, f64::max));
+            let found = mean(&sums).unwrap();
+            proptest::prop_assert!(found >= least - 1e-6 && found <= most + 1e-6, "{found} of {least} to {most}");
+        }
+
+        /// Two phases side by side have together what one over both has.
+        #[test]
+        fn amounts_add_up(cpu in proptest::collection::vec(0..10_000u64, 2)) {
+            let edges = [edge(100, 5, vec![]), edge(200, 5 + cpu[0], vec![]), edge(300, 5 + cpu[0] + cpu[1], vec![])];
+            let of = |a: usize, b: usize| *get(&phase_readings(&edges[a], &edges[b], &[], ""), "cpu").measured().unwrap();
+            proptest::prop_assert_eq!(of(0, 1) + of(1, 2), of(0, 2));
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! What the sampler knows, and one round of looking.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Nanos;
+
+use super::counters::{Counters, Ledger, Round};
+use super::device::Device;
+use super::edge::{Edge, EdgeProcess, GroupFiles, Pressure, group_cpu};
+use super::parse::GroupCpu;
+use super::proc_file::ended;
+use super::process::{Ask, Observation, Process};
+use super::series::Store;
+use super::sync::{SyncCounters, SyncCounts};
+use super::tree::{Finder, Root};
+use crate::cache;
+use crate::clock::{monotonic, thread_cpu};
+use crate::sys::cpu_clock::process_cpu;
+use crate::why::why;
+
+/// How to sample.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Rounds a second, 1 to 100; others are brought into that range.
+    pub hertz: u32,
+    /// Samples of a process beyond which the resolution of all series is halved.
+    pub cap: usize,
+    /// Directory of the trial's control group that accounts CPU time (`cpuacct` in v1).
+    pub group: Option<PathBuf>,
+    /// Files of that group that are open already.
+    pub group_files: Option<Arc<GroupFiles>>,
+    /// The store, a directory or a file: its size and page cache are read at edges; or why they are not.
+    pub store: Reading<PathBuf>,
+    /// A path on the store's device, whose counters are read at edges; or why they are not.
+    pub device: Reading<PathBuf>,
+    /// Whether each edge makes the kernel's peaks of resident memory begin anew.
+    pub reset_peaks: bool,
+    /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
+    pub stranger: Option<Stranger>,
+    /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
+    /// subject.
+    pub first: Nanos,
+    /// Whether the first edge reads nothing of processes, and none reads the machine's pressure: for trials that are
+    /// shorter than such an edge.
+    pub lean: bool,
+}
+
+/// A process that lives in a group beside what is measured there.
+#[derive(Clone, Copy, Debug)]
+pub struct Stranger {
+    pid: u32,
+    at_entry: Nanos,
+}
+
+impl Stranger {
+    /// A process that is in the group now.
+    pub fn new(pid: u32) -> Self {
+        Self { pid, at_entry: process_cpu(pid).unwrap_or_default() }
+    }
+
+    fn since_entry(self) -> Reading<Nanos> {
+        match process_cpu(self.pid) {
+            Ok(time) => Reading::Measured(time.since(self.at_entry)),
+            Err(error) => Reading::Missing(why("the CPU clock of a process", &error)),
+        }
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            hertz: 10,
+            cap: 60_000,
+            group: None,
+            group_files: None,
+            store: Reading::Missing(Why::NotApplicable),
+            device: Reading::Missing(Why::NotApplicable),
+            reset_peaks: true,
+            stranger: None,
+            first: Nanos::ZERO,
+            lean: false,
+        }
+    }
+}
+
+/// Why a round is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The sampler's instant of this number is due.
+    Round(u64),
+    /// A phase begins or ends: kept at any resolution.
+    Edge,
+    /// Someone wants to know how things stand; nothing is kept.
+    Glance,
+    /// The same with everything read that an edge reads of a process.
+    Closely,
+}
+
+/// All that the sampler's thread and its callers share.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) stop: bool,
+    pub(crate) settings: Settings,
+    pub(crate) store: Store,
+    /// CPU time that edges cost their callers.
+    pub(crate) edges_cpu: Nanos,
+    roots: Vec<Root>,
+    processes: BTreeMap<u32, Process>,
+    finder: Finder,
+    ledgers: BTreeMap<String, Ledger>,
+    syncs: BTreeMap<String, Vec<SyncCounters>>,
+    device: Reading<Device>,
+    tick: Nanos,
+    buffer: Vec<u8>,
+    /// The next edge is the first of a lean trial.
+    bare: bool,
+    /// What the sampler's thread has done for this.
+    pub(crate) ran: Ran,
+}
+
+/// What the sampler's thread says of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) cpu: Nanos,
+    pub(crate) rounds: u64,
+    pub(crate) missed: u64,
+}
+
+impl State {
+    pub(crate) fn new(roots: Vec<Root>, settings: Settings) -> Self {
+        let device = match &settings.device {
+            Reading::Measured(path) => Device::of(path),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
+        };
+        Self {
+            stop: false,
+            store: Store::new(settings.cap),
+            bare: settings.lean,
+            ran: Ran::default(),
+            settings,
+            edges_cpu: Nanos::ZERO,
+            roots,
+            processes: BTreeMap::new(),
+            finder: Finder::default(),
+            ledgers: BTreeMap::new(),
+            syncs: BTreeMap::new(),
+            device,
+            tick: Nanos::from_nanos(1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)),
+            buffer: Vec::new(),
+        }
+    }
+
+    pub(crate) fn watch(&mut self, root: Root) {
+        self.roots.push(root);
+        self.finder = Finder::default();
+    }
+
+    pub(crate) fn count_syncs(&mut self, role: String, counters: SyncCounters) {
+        self.syncs.entry(role).or_default().push(counters);
+    }
+
+    /// Looks at every process and returns when it did.
+    pub(crate) fn round(&mut self, look: Look) -> Nanos {
+        self.find();
+        let at = monotonic();
+        let ask = Ask { tick: self.tick, at, all: matches!(look, Look::Edge | Look::Closely) };
+        let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
+        let mut gone = Vec::new();
+        for (pid, process) in &mut self.processes {
+            let before = process.last.as_ref().map(|last| last.inherited.minor_faults);
+            match process.observe(ask, &mut self.buffer) {
+                Ok(seen) => {
+                    let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
+                    let seen = seen.clone();
+                    add_live(&mut rounds, process, &seen, inherited);
+                    if process.itself && matches!(look, Look::Round(_) | Look::Edge) {
+                        keep(&mut self.store, process, &seen, look, at);
+                    }
+                }
+                Err(error) if ended(&error) => gone.push(*pid),
+                // Cut off while the process changed; the next round sees it whole.
+                Err(_) => {
+                    if let Some(last) = process.last.clone() {
+                        add_live(&mut rounds, process, &last, 0);
+                    }
+                }
+            }
+        }
+        for pid in gone {
+            self.bury(pid, &mut rounds);
+        }
+        for (scope, round) in rounds {
+            self.ledgers.entry(scope).or_default().take(round);
+        }
+        at
+    }
+
+    fn find(&mut self) {
+        let news = self.finder.news(self.processes.values().map(|process| process.threads.count()).sum());
+        if news.none() {
+            return;
+        }
+        let known = self.processes.iter().map(|(pid, process)| (*pid, process.role.clone())).collect();
+        let arrivals = self.finder.arrivals(news, &self.roots, &known);
+        for (pid, role) in arrivals.processes {
+            let itself = self.roots.iter().all(|root| root.pid != pid || root.itself);
+            let process = self.processes.entry(pid).or_insert_with(|| Process::new(pid, role.clone(), itself));
+            process.role = role;
+        }
+        for pid in arrivals.threaded {
+            if let Some(process) = self.processes.get_mut(&pid) {
+                process.threads.find();
+            }
+        }
+    }
+
+    fn bury(&mut self, pid: u32, rounds: &mut BTreeMap<String, Round>) {
+        self.store.ended(pid);
+        let Some(process) = self.processes.remove(&pid) else { return };
+        let Some(last) = process.last.filter(|_| process.itself) else { return };
+        for scope in ["", process.role.as_str()] {
+            rounds.entry(scope.to_owned()).or_default().gone.push(last.counters.clone());
+        }
+    }
+
+    /// A round and all that is read at edges only. Counters come first, the dear figures after them,
+    /// and the peaks begin anew at the very end.
+    pub(crate) fn edge(&mut self) -> Edge {
+        self.edge_of(None)
+    }
+
+    /// An edge with the processes of these roles alone and nothing of the store: while they work, dear figures of the others
+    /// are not read. It leaves no trace in the series, and peaks go on.
+    pub(crate) fn look(&mut self, roles: &[String]) -> Edge {
+        self.edge_of(Some(roles))
+    }
+
+    fn edge_of(&mut self, roles: Option<&[String]>) -> Edge {
+        let cpu = thread_cpu();
+        let at = match roles {
+            Some(_) => self.round(Look::Closely),
+            None if self.is_bare() => self.nothing_seen(),
+            None => self.round(Look::Edge),
+        };
+        let group = self.group();
+        let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
+        let pressure = if self.settings.lean { Pressure::not_read() } else { Pressure::now() };
+        let device = match &self.device {
+            Reading::Measured(device) => device.read(),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
+        };
+        let processes = self.processes_at_edge(at, roles);
+        let unread = (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
+        let began_store = monotonic();
+        let (disk, cached) = if roles.is_some() { unread } else { self.store_at_edge() };
+        let store_took = monotonic().since(began_store);
+        let totals = self.totals();
+        self.edges_cpu += thread_cpu().since(cpu);
+        let took = monotonic().since(at);
+        Edge { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
+    }
+
+    /// Whether a lean trial has nothing to look at: its program is not begun, or ended before anyone looked.
+    fn is_bare(&mut self) -> bool {
+        let first = std::mem::replace(&mut self.bare, false);
+        let gone = |root: &Root| !Path::new(&format!("/proc/{}", root.pid)).exists();
+        first || (self.settings.lean && self.processes.is_empty() && self.roots.iter().all(gone))
+    }
+
+    fn nothing_seen(&mut self) -> Nanos {
+        self.ledgers.entry(String::new()).or_default();
+        monotonic()
+    }
+
+    fn group(&self) -> Reading<GroupCpu> {
+        let all = match (&self.settings.group_files, &self.settings.group) {
+            (Some(files), _) => files.read(),
+            (None, Some(directory)) => group_cpu(directory),
+            (None, None) => return Reading::Missing(Why::NotApplicable),
+        };
+        match self.settings.stranger {
+            None => all,
+            Some(stranger) => all.and(stranger.since_entry(), GroupCpu::without),
+        }
+    }
+
+    /// Counters of each role now, and of the whole tree under `""`, whose time on a CPU is that of its control group where
+    /// there is one.
+    pub(crate) fn glance(&mut self) -> BTreeMap<String, Counters> {
+        self.round(Look::Glance);
+        let mut totals = self.totals();
+        if let Reading::Measured(group) = self.group() {
+            totals.entry(String::new()).or_default().on_cpu = Reading::Measured(group.total);
+        }
+        totals
+    }
+
+    fn totals(&self) -> BTreeMap<String, Counters> {
+        self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect()
+    }
+
+    fn processes_at_edge(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<EdgeProcess> {
+        let reset = self.settings.reset_peaks && roles.is_none();
+        let asked = |role: &String| roles.is_none_or(|roles| roles.contains(role));
+        let alive = self.processes.values_mut().filter(|process| process.itself && asked(&process.role));
+        alive
+            .filter_map(|process| {
+                let last = process.last.as_ref()?;
+                let (sample, peak) = (last.sample(at)?, last.memory?.peak);
+                let pss = process.pss();
+                let peak_reset = reset && process.reset_peak();
+                Some(EdgeProcess { pid: process.pid, role: process.role.clone(), sample, pss, peak, peak_reset })
+            })
+            .collect()
+    }
+
+    pub(crate) fn store_path(&self) -> Option<PathBuf> {
+        self.settings.store.measured().cloned()
+    }
+
+    fn store_at_edge(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
+        let store = match &self.settings.store {
+            Reading::Measured(store) => store,
+            Reading::Missing(why) => return (Reading::Missing(why.clone()), Reading::Missing(why.clone())),
+        };
+        let cached = match cache::resident(store) {
+            Reading::Measured(found) => found.share().map_or(Reading::Missing(Why::NotApplicable), Reading::Measured),
+            Reading::Missing(why) => Reading::Missing(why),
+        };
+        (cache::disk_usage(store), cached)
+    }
+}
+
+fn keep(store: &mut Store, process: &Process, seen: &Observation, look: Look, at: Nanos) {
+    let number = match look {
+        Look::Round(number) => Some(number),
+        Look::Edge | Look::Glance | Look::Closely => None,
+    };
+    if let Some(sample) = seen.sample(at) {
+        store.push((process.pid, &process.role, &process.command), number, sample);
+    }
+}
+
+fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
+    counters.iter().map(SyncCounters::read).reduce(|a, b| a.plus(&b))
+}
+
+/// Adds a live process to the tree and to its role; of a supervisor only what its children left it, to the tree.
+fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, seen: &Observation, inherited: u64) {
+    let (scopes, counters) = if process.itself {
+        (vec!["", process.role.as_str()], seen.counters.clone())
+    } else {
+        // Bytes of a process and of its waited-for children are one figure; a supervisor's own are negligible.
+        let io = Counters {
+            read: seen.counters.read.clone(),
+            written: seen.counters.written.clone(),
+            // Its child is the subject itself.
+            child_faults: 0,
+            ..seen.inherited.clone()
+        };
+        (vec![""], io)
+    };
+    for scope in scopes {
+        let round = rounds.entry(scope.to_owned()).or_default();
+        round.live = round.live.plus(&counters);
+        round.inherited_faults += inherited;
+    }
+}

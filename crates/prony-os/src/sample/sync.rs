@@ -1,0 +1,213 @@
+//! Calls that ask for durability, counted by the kernel: tracepoints on the entry of each call.
+//!
+//! A counter follows a held process across exec and into every thread and process that it starts
+//! later; reading it sums the live ones and the ended ones. Blind spots, to be named beside the
+//! figure: writes with `O_SYNC`, `O_DSYNC` or `RWF_DSYNC`, and io_uring, make no such call; device
+//! flushes (`super::device`) stand beside it.
+
+use std::fs;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use prony_model::reading::{Reading, Why};
+use rustix::mount::{MountFlags, mount};
+use serde::{Deserialize, Serialize};
+
+use super::tree;
+use crate::sys::perf::Counter;
+use crate::why::{parse_with, read_text, why};
+
+const CALLS: [&str; 4] = ["fsync", "fdatasync", "msync", "sync_file_range"];
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+const ALLOW: &str = "run as root, or give the binary CAP_PERFMON (and CAP_DAC_READ_SEARCH for tracefs) and mount tracefs at /sys/kernel/tracing";
+
+/// How often each call was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SyncCounts {
+    /// Calls of `fsync`.
+    pub fsync: Reading<u64>,
+    /// Calls of `fdatasync`.
+    pub fdatasync: Reading<u64>,
+    /// Calls of `msync`.
+    pub msync: Reading<u64>,
+    /// Calls of `sync_file_range`.
+    pub sync_file_range: Reading<u64>,
+}
+
+impl SyncCounts {
+    fn from_array([fsync, fdatasync, msync, sync_file_range]: [Reading<u64>; 4]) -> Self {
+        Self { fsync, fdatasync, msync, sync_file_range }
+    }
+
+    fn combine(&self, other: &Self, f: impl Fn(u64, u64) -> u64) -> Self {
+        let each = |a: &Reading<u64>, b: &Reading<u64>| a.clone().and(b.clone(), &f);
+        Self {
+            fsync: each(&self.fsync, &other.fsync),
+            fdatasync: each(&self.fdatasync, &other.fdatasync),
+            msync: each(&self.msync, &other.msync),
+            sync_file_range: each(&self.sync_file_range, &other.sync_file_range),
+        }
+    }
+
+    /// Both together.
+    pub fn plus(&self, other: &Self) -> Self {
+        self.combine(other, u64::saturating_add)
+    }
+
+    /// Calls since `earlier`.
+    pub fn since(&self, earlier: &Self) -> Self {
+        self.combine(earlier, u64::saturating_sub)
+    }
+
+    /// All four kinds together.
+    pub fn total(&self) -> Reading<u64> {
+        let sum = |a: Reading<u64>, b: &Reading<u64>| a.and(b.clone(), u64::saturating_add);
+        sum(sum(sum(self.fsync.clone(), &self.fdatasync), &self.msync), &self.sync_file_range)
+    }
+}
+
+/// The tracepoints of the four calls, held registered: closing the last counter of a tracepoint
+/// costs 150 ms, so a runner keeps this for as long as it lives.
+#[derive(Debug)]
+pub struct Tracepoints {
+    ids: [Reading<u64>; 4],
+    /// One idle counter of each, for being open.
+    held: Vec<Counter>,
+}
+
+impl Tracepoints {
+    /// Finds them. Where tracefs is absent and `may_mount` is set, tries to mount it (which is seen
+    /// by the whole machine, as any mount at `/sys/kernel/tracing`).
+    pub fn open(may_mount: bool) -> Self {
+        let ids = match tracefs(may_mount) {
+            Ok(place) => CALLS.map(|call| tracepoint(&place, call)),
+            Err(why) => CALLS.map(|_| Reading::Missing(why.clone())),
+        };
+        let mut held = Vec::new();
+        let ids = ids.map(|id| match id {
+            Reading::Measured(id) => match Counter::hold(id) {
+                Ok(counter) => {
+                    held.push(counter);
+                    Reading::Measured(id)
+                }
+                Err(error) => Reading::Missing(refused(&error)),
+            },
+            missing => missing,
+        });
+        Self { ids, held }
+    }
+
+    /// None: nothing is counted, and no system call is slowed.
+    pub fn unused() -> Self {
+        Self { ids: CALLS.map(|_| Reading::Missing(Why::NotApplicable)), held: Vec::new() }
+    }
+
+    /// What keeps them registered: whoever has a copy of these bears the cost of closing the last.
+    pub fn held(&self) -> Vec<BorrowedFd<'_>> {
+        self.held.iter().map(AsFd::as_fd).collect()
+    }
+
+    /// Whether calls can be counted, or why not: the reason of the first that cannot.
+    pub fn usable(&self) -> Reading<()> {
+        let all = self.ids.iter().cloned().reduce(|a, b| a.and(b, |id, _| id));
+        all.map_or(Reading::Missing(Why::NotApplicable), |reading| reading.map(|_| ()))
+    }
+
+    /// Counts from now on the calls of process `pid`, of all its present threads, and of everything
+    /// these start. Attach while the process is held before exec, or what it started earlier is missed.
+    pub fn follow(&self, pid: u32) -> SyncCounters {
+        let threads = match tree::threads(pid) {
+            none if none.is_empty() => vec![pid],
+            some => some,
+        };
+        SyncCounters { counters: Arc::new(self.ids.clone().map(|id| follow_all(id, &threads))) }
+    }
+}
+
+fn follow_all(id: Reading<u64>, threads: &[u32]) -> Reading<Vec<Counter>> {
+    let Reading::Measured(id) = id else { return id.map(|_| Vec::new()) };
+    match threads.iter().map(|tid| Counter::follow(id, *tid)).collect() {
+        Ok(counters) => Reading::Measured(counters),
+        Err(error) => Reading::Missing(refused(&error)),
+    }
+}
+
+/// The four counters of one process and what it started; closed with the last of its clones.
+#[derive(Clone, Debug)]
+pub struct SyncCounters {
+    counters: Arc<[Reading<Vec<Counter>>; 4]>,
+}
+
+impl SyncCounters {
+    /// Calls so far; the processes may have ended.
+    pub fn read(&self) -> SyncCounts {
+        SyncCounts::from_array([0, 1, 2, 3].map(|call| match &self.counters[call] {
+            Reading::Measured(counters) => sum(counters),
+            Reading::Missing(why) => Reading::Missing(why.clone()),
+        }))
+    }
+}
+
+fn sum(counters: &[Counter]) -> Reading<u64> {
+    match counters.iter().map(Counter::read).sum::<std::io::Result<u64>>() {
+        Ok(count) => Reading::Measured(count),
+        Err(error) => Reading::Missing(why("perf counter", &error)),
+    }
+}
+
+fn refused(error: &std::io::Error) -> Why {
+    let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    match why("perf_event_open", error) {
+        Why::NotPermitted(text) => {
+            Why::NotPermitted(format!("{text} (perf_event_paranoid is {}); {ALLOW}", paranoid.trim()))
+        }
+        other => other,
+    }
+}
+
+fn tracepoint(place: &Path, call: &str) -> Reading<u64> {
+    let path = place.join(format!("events/syscalls/sys_enter_{call}/id"));
+    parse_with(read_text(&path), &format!("`{}`", path.display()), |text| text.trim().parse().ok())
+}
+
+/// Where tracefs is mounted.
+fn tracefs(may_mount: bool) -> Result<PathBuf, Why> {
+    let look = || PLACES.iter().map(PathBuf::from).find(|place| place.join("events/syscalls").is_dir());
+    if let Some(place) = look() {
+        return Ok(place);
+    }
+    if let Err(error) = fs::read_dir(PLACES[0])
+        && error.kind() == std::io::ErrorKind::PermissionDenied
+    {
+        return Err(Why::NotPermitted(format!("`{}` may not be read; {ALLOW}", PLACES[0])));
+    }
+    if !may_mount {
+        return Err(Why::NotSupported(format!(
+            "tracefs is not mounted; as root: mount -t tracefs tracefs {}",
+            PLACES[0]
+        )));
+    }
+    match mount("tracefs", PLACES[0], "tracefs", MountFlags::empty(), None) {
+        Ok(()) => look().ok_or_else(|| Why::NotSupported("the kernel has no system call tracepoints".into())),
+        Err(error) => Err(why(&format!("mounting tracefs at `{}`", PLACES[0]), &error.into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_add_up_and_a_missing_kind_makes_the_total_missing() {
+        let counts = SyncCounts::from_array([5, 4, 3, 2].map(Reading::Measured));
+        let before = SyncCounts::from_array([1, 1, 1, 1].map(Reading::Measured));
+        assert_eq!(counts.total(), Reading::Measured(14));
+        assert_eq!(counts.since(&before).total(), Reading::Measured(10));
+        assert_eq!(counts.plus(&before).total(), Reading::Measured(18));
+        let refused = Reading::Missing(Why::NotPermitted("perf".into()));
+        let partly = SyncCounts { msync: refused.clone(), ..counts };
+        assert_eq!(partly.total(), refused);
+        assert_eq!(partly.since(&before).fsync, Reading::Measured(4));
+    }
+}

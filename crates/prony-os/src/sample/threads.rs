@@ -1,0 +1,137 @@
+//! What the threads of a process did that the kernel keeps for each thread alone.
+
+use std::collections::BTreeMap;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Nanos;
+
+use super::parse;
+use super::proc_file::{ProcFile, ended};
+use super::tree;
+use crate::why::why;
+
+/// Waiting for a CPU and context switches, of one thread or of several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Done {
+    wait: Nanos,
+    voluntary: u64,
+    forced: u64,
+}
+
+impl Done {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            wait: self.wait + other.wait,
+            voluntary: self.voluntary + other.voluntary,
+            forced: self.forced + other.forced,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Thread {
+    schedstat: ProcFile,
+    /// How often it had been put on a CPU when its switches were last read.
+    slices: u64,
+    done: Done,
+}
+
+/// The threads of a process. What an ended thread did since it was last looked at is lost.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    pid: u32,
+    live: BTreeMap<u32, Thread>,
+    ended: Done,
+    blind: Option<Why>,
+}
+
+impl Threads {
+    pub(crate) fn new(pid: u32) -> Self {
+        Self { pid, live: BTreeMap::new(), ended: Done::default(), blind: None }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Takes in threads that began since the last call.
+    pub(crate) fn find(&mut self) {
+        let pid = self.pid;
+        for tid in tree::threads(pid) {
+            self.live.entry(tid).or_insert_with(|| Thread {
+                schedstat: ProcFile::new(format!("/proc/{pid}/task/{tid}/schedstat")),
+                slices: 0,
+                done: Done::default(),
+            });
+        }
+    }
+
+    /// Brings every thread up to date: time waited always, switches where asked for and where the
+    /// thread has run, since `status` is six times as dear as `schedstat`.
+    pub(crate) fn read(&mut self, switches: bool, buffer: &mut Vec<u8>) {
+        let mut gone = Vec::new();
+        for (tid, thread) in &mut self.live {
+            match thread.read(switches.then_some((self.pid, *tid)), buffer) {
+                Ok(()) => {}
+                Err(error) if ended(&error) => gone.push(*tid),
+                Err(error) => self.blind = Some(why("`schedstat`", &error)),
+            }
+        }
+        for thread in gone.iter().filter_map(|tid| self.live.remove(tid)) {
+            self.ended = self.ended.plus(thread.done);
+        }
+    }
+
+    /// Time waited, voluntary and forced switches of all threads seen.
+    pub(crate) fn totals(&self) -> (Reading<Nanos>, u64, u64) {
+        let all = self.live.values().fold(self.ended, |all, thread| all.plus(thread.done));
+        let wait = self.blind.clone().map_or(Reading::Measured(all.wait), Reading::Missing);
+        (wait, all.voluntary, all.forced)
+    }
+}
+
+impl Thread {
+    fn read(&mut self, switches: Option<(u32, u32)>, buffer: &mut Vec<u8>) -> std::io::Result<()> {
+        let Some(stat) = parse::schedstat(&self.schedstat.text(buffer)?) else { return Ok(()) };
+        self.done.wait = stat.wait;
+        let Some((pid, tid)) = switches.filter(|_| stat.slices != self.slices) else { return Ok(()) };
+        let status = ProcFile::new(format!("/proc/{pid}/task/{tid}/status"));
+        if let Some((voluntary, forced)) = parse::switches(&status.text(buffer)?) {
+            (self.done.voluntary, self.done.forced) = (voluntary, forced);
+            self.slices = stat.slices;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_threads_are_found_and_ended_ones_kept() {
+        let mut threads = Threads::new(std::process::id());
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let extra = std::thread::spawn(move || held.recv().is_ok());
+        threads.find();
+        let count = threads.count();
+        assert!(count >= 2);
+        threads.live.values_mut().for_each(|thread| thread.done.forced = 1);
+        release.send(()).expect("the thread waits");
+        assert!(extra.join().expect("it does not panic"));
+        // The kernel may take a moment to take the thread off its lists.
+        while threads.live.len() >= count && std::fs::read_dir("/proc/self/task").unwrap().count() >= count {
+            std::thread::yield_now();
+        }
+        threads.read(false, &mut Vec::new());
+        assert!(threads.ended.forced >= 1);
+        let (wait, _, forced) = threads.totals();
+        assert!(wait.measured().is_some() && forced >= count as u64);
+    }
+
+    #[test]
+    fn a_blind_spot_hides_the_sum() {
+        let threads = Threads { blind: Some(Why::NotPermitted("`schedstat`".into())), ..Threads::new(1) };
+        assert!(matches!(threads.totals().0, Reading::Missing(Why::NotPermitted(_))));
+    }
+}

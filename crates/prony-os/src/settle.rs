@@ -1,0 +1,626 @@
+//! When is it over? After its answer a store may still flush, merge and collect (METHOD 2.6).
+//!
+//! The decision is pure: looks go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
+//! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
+//! writeback pages are when they stay under it at every look.
+//!
+//! What processes do and what the kernel does for them afterwards are two figures. On Linux the flusher writes a page about
+//! 30 s after it became dirty (`vm.dirty_expire_centisecs`), or earlier where another page's turn has come: one time for
+//! both reads 1.4 s or 29 s for the same store. The size of the store counts among what processes do: ext4 and XFS count
+//! blocks when a page becomes dirty. File systems that allocate when they write (ZFS, Btrfs with compression) change it later.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use prony_model::reading::{Reading, Why};
+use prony_model::spec::{SettleSpec, Sign, Signs, not_settled};
+use prony_model::units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::cache;
+use crate::clock::{Clock, monotonic};
+use crate::sample::Sampler;
+
+/// How things stand at one look. Cumulative, but for the levels `store` and `unwritten`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Activity {
+    /// CPU time of the tree.
+    pub cpu: Reading<Nanos>,
+    /// CPU time of each role in it.
+    pub roles: BTreeMap<String, Reading<Nanos>>,
+    /// Bytes the tree handed to the block layer.
+    pub written: Reading<Bytes>,
+    /// Blocks allocated to the store.
+    pub store: Reading<Bytes>,
+    /// Dirty and writeback pages of the store's files.
+    pub unwritten: Reading<Bytes>,
+}
+
+/// Where looks come from: a tree and its store, or a script in tests.
+pub trait Probe {
+    /// How things stand now.
+    fn look(&mut self) -> Activity;
+}
+
+/// A sampled tree and the directory of its store.
+#[derive(Debug)]
+pub struct TreeProbe<'a> {
+    /// Samples the tree.
+    pub sampler: &'a Sampler,
+    /// Where the store is; `None` for programs without one, whose writes and CPU time alone are watched.
+    pub store: Option<PathBuf>,
+    /// How long its looks at the store took so far.
+    pub store_took: Nanos,
+}
+
+impl<'a> TreeProbe<'a> {
+    /// Looks at a sampled tree and at its store, where it has one.
+    pub const fn new(sampler: &'a Sampler, store: Option<PathBuf>) -> Self {
+        Self { sampler, store, store_took: Nanos::ZERO }
+    }
+}
+
+impl Probe for TreeProbe<'_> {
+    fn look(&mut self) -> Activity {
+        let mut totals = self.sampler.glance();
+        let counters = totals.remove("").unwrap_or_default();
+        let roles = totals.into_iter().map(|(role, counters)| (role, counters.on_cpu)).collect();
+        let began = monotonic();
+        let none = || Reading::Missing(Why::NotApplicable);
+        let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
+            let unwritten = match cache::resident(directory) {
+                Reading::Measured(found) => found.unwritten(),
+                Reading::Missing(why) => Reading::Missing(why),
+            };
+            (cache::disk_usage(directory).map(|usage| usage.blocks), unwritten)
+        });
+        if self.store.is_some() {
+            self.store_took += monotonic().since(began);
+        }
+        Activity { cpu: counters.on_cpu, roles, written: counters.written, store, unwritten }
+    }
+}
+
+/// What the watch found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SettleResult {
+    /// Whether it became quiet within the cap.
+    pub settled: bool,
+    /// From the begin of the watch to the last activity above its thresholds, of the signs that count; missing where it did
+    /// not settle.
+    pub time: Reading<Nanos>,
+    /// The same of each sign.
+    pub signs: BTreeMap<Sign, Reading<Nanos>>,
+    /// The same of the CPU time of each role.
+    pub roles: BTreeMap<String, Reading<Nanos>>,
+    /// How long was watched.
+    pub watched: Nanos,
+    /// The longest time between two looks: so much earlier the last activity may have been.
+    pub step: Nanos,
+    /// CPU time used since the begin.
+    pub cpu: Reading<Nanos>,
+    /// Bytes written since the begin.
+    pub written: Reading<Bytes>,
+    /// Signs that are there and could not be seen, and why: quiet means quiet without them.
+    pub blind: Vec<String>,
+}
+
+/// Watches until the tree is quiet, the cap is reached, or `stop` says to: then `None`.
+pub fn watch(
+    probe: &mut impl Probe,
+    spec: &SettleSpec,
+    clock: &impl Clock,
+    mut stop: impl FnMut() -> bool,
+) -> Option<SettleResult> {
+    let mut watch = Watch::begin(*spec, clock.now(), probe.look());
+    while !stop() {
+        clock.sleep(watch.interval());
+        if let Some(result) = watch.look(clock.now(), probe.look()) {
+            return Some(result);
+        }
+    }
+    None
+}
+
+/// A watch under way, for a caller that has other things to wait for.
+#[derive(Clone, Debug)]
+pub struct Watch {
+    spec: SettleSpec,
+    looks: Vec<Look>,
+    /// How many looks there were when all that counts was quiet.
+    settled: Option<usize>,
+    left_out: LeftOut,
+    paused: Option<(Nanos, Activity)>,
+}
+
+/// What pauses took, and what was done in them; missing once a pause could not be seen, and nothing before the first.
+#[derive(Clone, Debug)]
+struct LeftOut {
+    time: Nanos,
+    cpu: Reading<Nanos>,
+    roles: BTreeMap<String, Reading<Nanos>>,
+    written: Reading<Bytes>,
+}
+
+impl LeftOut {
+    const fn nothing() -> Self {
+        let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::from_bytes(0)));
+        Self { time: Nanos::ZERO, cpu, roles: BTreeMap::new(), written }
+    }
+
+    fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
+        let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
+        let written = to.1.written.clone().and(from.1.written.clone(), added);
+        self.time += to.0.since(from.0);
+        self.cpu = self.cpu.clone().and(cpu, |sum, cpu| sum + cpu);
+        for (role, cpu) in &to.1.roles {
+            let before = from.1.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
+            let used = cpu.clone().and(before, Nanos::since);
+            let sum = self.roles.entry(role.clone()).or_insert(Reading::Measured(Nanos::ZERO));
+            *sum = sum.clone().and(used, |sum, used| sum + used);
+        }
+        self.written = self.written.clone().and(written, |sum, written| sum + written);
+    }
+
+    fn without(&self, mut look: Activity) -> Activity {
+        for (role, cpu) in &mut look.roles {
+            if let Some(left_out) = self.roles.get(role) {
+                *cpu = cpu.clone().and(left_out.clone(), Nanos::since);
+            }
+        }
+        Activity {
+            cpu: look.cpu.and(self.cpu.clone(), Nanos::since),
+            written: look.written.and(self.written.clone(), added),
+            ..look
+        }
+    }
+}
+
+impl Watch {
+    /// Begins with a first look.
+    pub fn begin(spec: SettleSpec, now: Nanos, look: Activity) -> Self {
+        Self { spec, looks: vec![(now, look)], settled: None, left_out: LeftOut::nothing(), paused: None }
+    }
+
+    /// From here until it goes on neither time nor activity counts: the program is held, and a rest that it is forced to
+    /// is none of its own.
+    pub fn pause(&mut self, now: Nanos, look: Activity) {
+        self.paused.get_or_insert((now, look));
+    }
+
+    /// Goes on after a pause.
+    pub fn go_on(&mut self, now: Nanos, look: Activity) {
+        if let Some(from) = self.paused.take() {
+            self.left_out.add(&from, &(now, look));
+        }
+    }
+
+    /// Whether it is paused.
+    pub const fn is_paused(&self) -> bool {
+        self.paused.is_some()
+    }
+
+    /// How long to wait between looks: twenty a window bound the error of the time found by a twentieth of it, where looks
+    /// take no time; a quarter of a second at most, ten milliseconds at least.
+    pub fn interval(&self) -> Nanos {
+        Nanos::from_nanos((self.spec.quiet.as_nanos() / 20).clamp(10_000_000, 250_000_000))
+    }
+
+    /// Takes another look; the result when there is one.
+    pub fn look(&mut self, now: Nanos, look: Activity) -> Option<SettleResult> {
+        self.looks.push((now.since(self.left_out.time), self.left_out.without(look)));
+        decide(&self.looks, &mut self.settled, &self.spec)
+    }
+}
+
+/// What is known of the process tree at an instant.
+type Look = (Nanos, Activity);
+
+/// What is judged: a sign of the whole tree, or the CPU time of one role.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    Sign(Sign),
+    Role(&'a str),
+}
+
+/// Where the window that ends with the last look begins; `None` while there is none.
+fn window(looks: &[Look], spec: &SettleSpec) -> Option<usize> {
+    let now = looks.last()?.0;
+    looks.iter().rposition(|(at, _)| now.since(*at) >= spec.quiet)
+}
+
+/// What the looks so far say; `None` while it is too early to say. `settled` is how many looks there were when all signs that
+/// count were quiet for the first time: what processes do while the kernel is waited for is not part of `settle.time`, which
+/// would depend on the kernel otherwise.
+fn decide(looks: &[Look], settled: &mut Option<usize>, spec: &SettleSpec) -> Option<SettleResult> {
+    let ((began, first), (now, last)) = (looks.first()?, looks.last()?);
+    let watched = now.since(*began);
+    let window = window(looks, spec);
+    let seen = |signs: Signs| signs.iter().filter(move |sign| Source::Sign(*sign).unseen(last).is_none());
+    let quiet = |sign| window.is_some_and(|window| Source::Sign(sign).is_quiet(&looks[window..], spec));
+    if seen(spec.of).next().is_some() && seen(spec.of).all(quiet) {
+        settled.get_or_insert(looks.len());
+    }
+    if !(settled.is_some() && seen(spec.beside).all(quiet)) && watched < spec.within {
+        return None;
+    }
+    let until = &looks[..settled.unwrap_or(looks.len())];
+    let of_sign = |sign| Source::Sign(sign).last_active(if spec.of.contains(sign) { until } else { looks }, spec);
+    let signs: BTreeMap<_, _> = Sign::ALL.into_iter().map(|sign| (sign, of_sign(sign))).collect();
+    Some(SettleResult {
+        settled: settled.is_some(),
+        time: latest(seen(spec.of).map(|sign| signs[&sign].clone()), spec),
+        roles: last.roles.keys().map(|role| (role.clone(), Source::Role(role).last_active(until, spec))).collect(),
+        watched,
+        step: looks.windows(2).map(|pair| pair[1].0.since(pair[0].0)).max().unwrap_or_default(),
+        cpu: last.cpu.clone().and(first.cpu.clone(), Nanos::since),
+        written: last.written.clone().and(first.written.clone(), added),
+        blind: blind(last),
+        signs,
+    })
+}
+
+/// The last activity of all signs that count; missing where one of them was still active, or none could be read.
+fn latest(times: impl Iterator<Item = Reading<Nanos>>, spec: &SettleSpec) -> Reading<Nanos> {
+    let unread = || {
+        let names: Vec<_> = spec.of.iter().map(Sign::what).collect();
+        Reading::Missing(Why::Failed(format!("{} could not be read, which `of` names", names.join(", "))))
+    };
+    times.reduce(|last, time| last.and(time, Nanos::max)).unwrap_or_else(unread)
+}
+
+/// The signs that were not seen, those apart that there are none of.
+fn blind(look: &Activity) -> Vec<String> {
+    let named = |sign: Sign| match Source::Sign(sign).unseen(look)? {
+        Why::NotApplicable => None,
+        why => Some(format!("{}: {why}", sign.what())),
+    };
+    Sign::ALL.into_iter().filter_map(named).collect()
+}
+
+fn added(now: Bytes, then: Bytes) -> Bytes {
+    Bytes::from_bytes(now.as_bytes().saturating_sub(then.as_bytes()))
+}
+
+impl Source<'_> {
+    fn what(&self) -> &str {
+        match self {
+            Self::Sign(sign) => sign.what(),
+            Self::Role(role) => role,
+        }
+    }
+
+    /// Why a look does not have it; `None` where it does.
+    fn unseen(self, look: &Activity) -> Option<Why> {
+        fn why<T>(reading: &Reading<T>) -> Option<Why> {
+            match reading {
+                Reading::Measured(_) => None,
+                Reading::Missing(why) => Some(why.clone()),
+            }
+        }
+        match self {
+            Self::Sign(Sign::Cpu) => why(&look.cpu),
+            Self::Sign(Sign::Written) => why(&look.written),
+            Self::Sign(Sign::Disk) => why(&look.store),
+            Self::Sign(Sign::Dirty) => why(&look.unwritten),
+            Self::Role(role) => why(look.roles.get(role).unwrap_or(&Reading::Missing(Why::NotReached))),
+        }
+    }
+
+    /// Whether it was above its threshold between two looks: a counter rose faster, a level is higher at the second. What is
+    /// not seen is not active.
+    fn is_active(self, from: &Look, to: &Look, spec: &SettleSpec) -> bool {
+        let seconds = to.0.since(from.0).as_secs_f64();
+        let above = |amount: Reading<f64>, threshold: f64| {
+            amount.measured().is_some_and(|amount| *amount > threshold * seconds)
+        };
+        let cpu = |to: Reading<Nanos>, from: Reading<Nanos>| to.and(from, |to, from| to.since(from).as_secs_f64());
+        let bytes = spec.bytes.as_bytes() as f64;
+        let (from, to) = (&from.1, &to.1);
+        match self {
+            Self::Sign(Sign::Cpu) => above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()),
+            Self::Role(role) => {
+                // A role that comes later begins with nothing.
+                let of = |look: &Activity| look.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
+                above(cpu(of(to), of(from)), spec.cpu.get())
+            }
+            Self::Sign(Sign::Written) => {
+                let added = |to, from| added(to, from).as_bytes() as f64;
+                above(to.written.clone().and(from.written.clone(), added), bytes)
+            }
+            Self::Sign(Sign::Disk) => {
+                let resized = |to: Bytes, from: Bytes| to.as_bytes().abs_diff(from.as_bytes()) as f64;
+                above(to.store.clone().and(from.store.clone(), resized), bytes)
+            }
+            Self::Sign(Sign::Dirty) => to.unwritten.measured().is_some_and(|level| *level > spec.bytes),
+        }
+    }
+
+    /// Whether it was quiet in a window: a counter on average, a level at every look.
+    fn is_quiet(self, window: &[Look], spec: &SettleSpec) -> bool {
+        match (self, window.first(), window.last()) {
+            (Self::Sign(Sign::Dirty), ..) => !window.iter().any(|look| self.is_active(look, look, spec)),
+            (_, Some(first), Some(last)) => !self.is_active(first, last, spec),
+            _ => false,
+        }
+    }
+
+    /// From the first look to the last activity before the window that ends with the last look, where that is quiet.
+    fn last_active(self, looks: &[Look], spec: &SettleSpec) -> Reading<Nanos> {
+        let ([(began, _), ..], [.., (now, last)]) = (looks, looks) else { return Reading::Missing(Why::NotReached) };
+        if let Some(why) = self.unseen(last) {
+            return Reading::Missing(why);
+        }
+        let Some(window) = window(looks, spec).filter(|window| self.is_quiet(&looks[*window..], spec)) else {
+            return Reading::Missing(not_settled(self.what(), now.since(*began), spec.within));
+        };
+        // Activity may reach a little into a window that is quiet on average; what follows a pause there is a blip.
+        let steps: Vec<_> =
+            looks.windows(2).map(|pair| (pair[1].0, self.is_active(&pair[0], &pair[1], spec))).collect();
+        let before = steps[..window].iter().rev().find(|(_, active)| *active);
+        let into = steps[window..].iter().take_while(|(_, active)| *active).last();
+        Reading::Measured(into.or(before).map_or(Nanos::ZERO, |(at, _)| at.since(*began)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use prony_model::units::Fraction;
+
+    use super::*;
+
+    /// A clock that only moves when someone sleeps.
+    struct Script {
+        now: Cell<u64>,
+    }
+
+    impl Clock for Script {
+        fn now(&self) -> Nanos {
+            Nanos::from_nanos(self.now.get())
+        }
+        fn sleep(&self, span: Nanos) {
+            self.now.set(self.now.get() + span.as_nanos());
+        }
+    }
+
+    /// Activity as a function of the scripted time in milliseconds.
+    struct Scripted<'a, F>(&'a Script, F);
+
+    impl<F: FnMut(u64) -> Activity> Probe for Scripted<'_, F> {
+        fn look(&mut self) -> Activity {
+            (self.1)(self.0.now().as_nanos() / 1_000_000)
+        }
+    }
+
+    fn idle() -> Activity {
+        Activity {
+            cpu: Reading::Measured(Nanos::ZERO),
+            roles: BTreeMap::new(),
+            written: Reading::Measured(Bytes::default()),
+            store: Reading::Measured(Bytes::from_mib(10)),
+            unwritten: Reading::Measured(Bytes::default()),
+        }
+    }
+
+    fn spec() -> SettleSpec {
+        SettleSpec {
+            quiet: Nanos::from_secs(2),
+            within: Nanos::from_secs(20),
+            cpu: Fraction::new(0.02).unwrap(),
+            bytes: Bytes::from_bytes(100_000),
+            ..SettleSpec::default()
+        }
+    }
+
+    fn found(activity: impl FnMut(u64) -> Activity) -> SettleResult {
+        found_by(&spec(), activity)
+    }
+
+    fn found_by(spec: &SettleSpec, activity: impl FnMut(u64) -> Activity) -> SettleResult {
+        let clock = Script { now: Cell::new(0) };
+        watch(&mut Scripted(&clock, activity), spec, &clock, || false).expect("nothing stops it")
+    }
+
+    fn kb(n: u64) -> Reading<Bytes> {
+        Reading::Measured(Bytes::from_bytes(n * 1000))
+    }
+
+    fn cpu(ms: u64) -> Activity {
+        Activity { cpu: Reading::Measured(Nanos::from_millis(ms)), ..idle() }
+    }
+
+    #[track_caller]
+    fn near(result: &SettleResult, ms: u64) {
+        let time = result.time.measured().expect("it settles").as_nanos() / 1_000_000;
+        assert!(time.abs_diff(ms) <= 100, "settled after {time} ms, not {ms}");
+    }
+
+    #[test]
+    fn an_idle_tree_settles_at_once() {
+        let result = found(|_| idle());
+        assert_eq!((result.settled, result.time), (true, Reading::Measured(Nanos::ZERO)));
+        assert_eq!(result.watched, Nanos::from_secs(2));
+    }
+
+    #[test]
+    fn a_burst_ends_when_it_ends() {
+        let result = found(|ms| cpu(ms.min(4300)));
+        near(&result, 4300);
+        assert_eq!(result.cpu, Reading::Measured(Nanos::from_millis(4300)));
+    }
+
+    #[test]
+    fn a_second_burst_within_the_window_counts() {
+        // Busy to 1 s, a pause of 1.5 s (shorter than the window), busy again for half a second.
+        near(&found(|ms| cpu(ms.min(1000) + ms.clamp(2500, 3000) - 2500)), 3000);
+    }
+
+    #[test]
+    fn a_timer_that_ticks_does_not_keep_it_awake() {
+        // 5 ms of work every second is 0.5 % of a core, though 5 % of the look it falls in.
+        near(&found(|ms| cpu(ms.min(1000) + ms / 1000 * 5)), 1000);
+    }
+
+    #[test]
+    fn a_tree_that_never_rests_is_not_settled() {
+        let result = found(|ms| cpu(ms / 10));
+        assert!(!result.settled && matches!(result.time, Reading::Missing(Why::NotSettled(_))));
+        assert_eq!(result.watched, Nanos::from_secs(20));
+        assert_eq!(result.cpu, Reading::Measured(Nanos::from_secs(2)));
+    }
+
+    #[test]
+    fn writes_growth_and_shrinking_count_too() {
+        near(&found(|ms| Activity { written: kb(ms.min(3000)), ..idle() }), 3000);
+        near(&found(|ms| Activity { store: kb(10_000 + ms.min(3000)), ..idle() }), 3000);
+        near(&found(|ms| Activity { store: kb(10_000 - ms.min(3000)), ..idle() }), 3000);
+    }
+
+    /// The store is busy for a second; the kernel writes its pages at 9 s.
+    fn flushed_later(ms: u64) -> Activity {
+        Activity { written: kb(10 * ms.min(1000)), unwritten: kb(if ms < 9000 { 5000 } else { 0 }), ..cpu(ms.min(800)) }
+    }
+
+    fn signs(result: &SettleResult) -> [u64; 4] {
+        Sign::ALL.map(|sign| result.signs[&sign].measured().map_or(u64::MAX, |time| time.as_nanos() / 1_000_000))
+    }
+
+    #[test]
+    fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
+        let result = found(flushed_later);
+        near(&result, 1000);
+        assert_eq!(signs(&result), [800, 1000, 0, 8900], "each sign has its own last activity");
+        assert!(result.watched >= Nanos::from_secs(11), "dirty pages are waited for: {}", result.watched);
+    }
+
+    #[test]
+    fn of_chooses_the_signs_that_count_and_beside_those_that_are_waited_for() {
+        let of = |of: &[Sign], beside: &[Sign]| {
+            let (of, beside) = (of.iter().copied().collect(), beside.iter().copied().collect());
+            found_by(&SettleSpec { of, beside, ..spec() }, flushed_later)
+        };
+        near(&of(&[Sign::Cpu], &[]), 800);
+        near(&of(&[Sign::Cpu, Sign::Dirty], &[]), 8900);
+        let brief = of(&Vec::from(Signs::of_processes()), &[]);
+        near(&brief, 1000);
+        assert_eq!(brief.watched, Nanos::from_secs(3), "it does not wait for the kernel");
+        match &brief.signs[&Sign::Dirty] {
+            Reading::Missing(why) => assert!(why.to_string().contains("when the phase ended"), "{why}"),
+            time => panic!("they were dirty still: {time:?}"),
+        }
+    }
+
+    #[test]
+    fn a_timer_that_ticks_while_the_kernel_is_waited_for_is_in_no_settle_time() {
+        // 5 ms of work every second, of which each is 5 % of the look it falls in.
+        let ticking = |ms: u64| Activity {
+            cpu: Reading::Measured(Nanos::from_millis(ms.min(800) + ms / 1000 * 5)),
+            ..flushed_later(ms)
+        };
+        near(&found(ticking), 1000);
+        let without = found(|ms| Activity { unwritten: kb(0), ..ticking(ms) });
+        assert_eq!(found(ticking).time, without.time, "it does not depend on the kernel");
+    }
+
+    #[test]
+    fn pages_that_stay_dirty_take_no_settle_time_away() {
+        let never = found(|ms| Activity { unwritten: kb(5000), ..cpu(ms.min(800)) });
+        near(&never, 800);
+        assert!(never.settled && never.watched == Nanos::from_secs(20));
+        let Reading::Missing(why) = &never.signs[&Sign::Dirty] else { panic!("they stay dirty") };
+        assert!(why.to_string().contains("not settled within 20"), "{why}");
+    }
+
+    #[test]
+    fn each_role_has_the_last_activity_of_its_own_cpu_time() {
+        let used = |ms| Reading::Measured(Nanos::from_millis(ms));
+        let result = found(|ms| {
+            let roles = [("server", ms.min(500)), ("indexer", ms.min(4000))];
+            let roles = roles.into_iter().filter(|(role, _)| *role == "server" || ms >= 1000);
+            Activity { roles: roles.map(|(role, ms)| (role.to_owned(), used(ms))).collect(), ..cpu(ms.min(4000)) }
+        });
+        let ms = |role: &str| result.roles[role].measured().map(|time| time.as_nanos() / 1_000_000);
+        assert_eq!((ms("server"), ms("indexer")), (Some(500), Some(4000)), "one came later than the watch");
+    }
+
+    #[test]
+    fn what_is_not_seen_is_named_and_quiet_needs_at_least_one_sign() {
+        let missing = || Why::NotPermitted("`/proc/7/io`".into());
+        let partly = found(|ms| Activity { written: Reading::Missing(missing()), ..cpu(ms.min(500)) });
+        near(&partly, 500);
+        assert_eq!(partly.blind, ["bytes written: not permitted: `/proc/7/io`"]);
+        let nothing = found(|_| Activity {
+            cpu: Reading::Missing(missing()),
+            roles: BTreeMap::new(),
+            written: Reading::Missing(missing()),
+            store: Reading::Missing(missing()),
+            unwritten: Reading::Missing(missing()),
+        });
+        assert!(!nothing.settled && nothing.time.measured().is_none());
+        let unread = found_by(&SettleSpec { of: [Sign::Written].into_iter().collect(), ..spec() }, |ms| Activity {
+            written: Reading::Missing(missing()),
+            ..cpu(ms.min(500))
+        });
+        let Reading::Missing(why) = unread.time else { panic!("what counts could not be read") };
+        assert!(!unread.settled && why.to_string().starts_with("failed: bytes written could not be read"), "{why}");
+        let none = || Reading::Missing(Why::NotApplicable);
+        let program = found(|ms| Activity { store: none(), unwritten: none(), ..cpu(ms.min(500)) });
+        near(&program, 500);
+        assert_eq!(program.blind, Vec::<String>::new(), "a program has no store to be blind to");
+    }
+
+    #[test]
+    fn the_longest_step_between_two_looks_is_told() {
+        assert_eq!(found(|_| idle()).step, Nanos::from_millis(100), "a twentieth of the window");
+        let mut watch = Watch::begin(spec(), Nanos::ZERO, idle());
+        let looks = [100, 200, 1700, 1800, 2100].map(|ms| watch.look(Nanos::from_millis(ms), idle()));
+        let [.., Some(last)] = looks else { panic!("it has been quiet for the window") };
+        assert_eq!((last.settled, last.step), (true, Nanos::from_millis(1500)), "one look took long");
+    }
+
+    /// Looks each 100 ms until there is a result; between `from` and `to` the tree is held.
+    fn paused(from: u64, to: u64, activity: impl Fn(u64) -> Activity) -> SettleResult {
+        let at = Nanos::from_millis;
+        let mut watch = Watch::begin(spec(), at(0), activity(0));
+        for ms in (100..).step_by(100) {
+            match ms {
+                ms if ms == from => watch.pause(at(ms), activity(ms)),
+                ms if ms == to => watch.go_on(at(ms), activity(ms)),
+                _ => {}
+            }
+            if watch.is_paused() {
+                continue;
+            }
+            if let Some(result) = watch.look(at(ms), activity(ms)) {
+                return result;
+            }
+        }
+        unreachable!("it settles, or the cap is reached")
+    }
+
+    #[test]
+    fn a_rest_that_is_forced_is_no_rest() {
+        // One second of work, a hold of five in which a collection takes 400 ms, and another second of work.
+        let working = |ms: u64| cpu(ms.min(1000) + (ms.clamp(2000, 2400) - 2000) + (ms.clamp(6000, 7000) - 6000));
+        let result = paused(1000, 6000, working);
+        near(&result, 2000);
+        assert_eq!(result.cpu, Reading::Measured(Nanos::from_secs(2)), "the collection is not the program's");
+        assert_eq!(result.watched, Nanos::from_secs(4));
+        let written = |ms: u64| Activity { written: Reading::Measured(Bytes::from_bytes(ms * 1000)), ..idle() };
+        let never = paused(1000, 3000, written);
+        assert!(!never.settled && never.watched == Nanos::from_secs(20), "the cap stands still too");
+        assert_eq!(never.written, Reading::Measured(Bytes::from_bytes(20_000_000)));
+    }
+
+    #[test]
+    fn what_a_pause_did_unseen_is_not_taken_for_nothing() {
+        let unseen = |ms: u64| match ms {
+            1000 => Activity { cpu: Reading::Missing(Why::NotReached), ..idle() },
+            ms => Activity { written: Reading::Measured(Bytes::from_bytes(7)), ..cpu(ms.min(400)) },
+        };
+        let result = paused(1000, 6000, unseen);
+        assert!(result.cpu.measured().is_none(), "{:?}", result.cpu);
+    }
+}

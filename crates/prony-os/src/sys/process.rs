@@ -1,0 +1,564 @@
+//! fork, exec and wait4, which no safe wrapper offers with the control that a held child needs.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::io;
+use std::os::fd::RawFd;
+use std::ptr;
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use prony_model::units::Nanos;
+use rustix::process::{Pid, getpid};
+
+use crate::clock::monotonic;
+
+/// What a child's report says; its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Step {
+    /// Entering the working directory failed.
+    Directory = 1,
+    /// Arranging descriptors failed.
+    Descriptors = 2,
+    /// Executing the program failed.
+    Exec = 3,
+    /// The child could not be made.
+    Clone = 4,
+    /// The child is prepared and waits to be released; in the place of an errno stands its process id.
+    Ready = 5,
+}
+
+impl Step {
+    /// The step with this number.
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Self::Directory),
+            2 => Some(Self::Descriptors),
+            3 => Some(Self::Exec),
+            4 => Some(Self::Clone),
+            5 => Some(Self::Ready),
+            _ => None,
+        }
+    }
+}
+
+/// Length of a child's report: the step, then errno in native byte order.
+pub(crate) const REPORT_LENGTH: usize = 5;
+
+/// A report as it travels.
+pub(crate) fn report(step: Step, number: c_int) -> [u8; REPORT_LENGTH] {
+    let mut message = [step as u8; REPORT_LENGTH];
+    message[1..].copy_from_slice(&number.to_ne_bytes());
+    message
+}
+
+/// What a child leaves in the instant before it executes its program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Birth {
+    /// The instant, by `CLOCK_MONOTONIC`.
+    pub(crate) at: Nanos,
+    /// What the kernel had counted of it until then: the work of preparing it.
+    pub(crate) before: Counts,
+    /// When it was seen to execute its program, where that was seen already.
+    pub(crate) executed: Option<Nanos>,
+    /// Which of its candidates it executes, or tries to.
+    pub(crate) candidate: u32,
+}
+
+/// How often it is looked whether a child may be made; mostly it may.
+const GATE_PAUSE: Duration = Duration::from_micros(20);
+
+/// A page through which a child, and who makes it, tell of its birth: nobody is woken.
+#[derive(Debug)]
+pub(crate) struct BirthPage(ptr::NonNull<RawBirth>);
+
+/// All zeros until somebody tells.
+#[repr(C)]
+struct RawBirth {
+    /// Written by the kernel before the child does anything.
+    pid: AtomicI32,
+    candidate: AtomicU32,
+    /// Not zero where another child may be made.
+    open: AtomicU32,
+    /// The step in the upper half, errno in the lower.
+    failed: AtomicU64,
+    /// Zero until `usage` was written.
+    at: AtomicU64,
+    executed: AtomicU64,
+    usage: libc::rusage,
+}
+
+impl BirthPage {
+    /// Nothing is told yet.
+    pub(crate) fn new() -> io::Result<Self> {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at a place of the kernel's choice; its pages begin as zeros.
+        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<RawBirth>(), access, kind, -1, 0) };
+        let page = (page != libc::MAP_FAILED).then_some(page).and_then(|page| ptr::NonNull::new(page.cast()));
+        page.map(Self).ok_or_else(io::Error::last_os_error)
+    }
+
+    const fn raw(&self) -> *mut RawBirth {
+        self.0.as_ptr()
+    }
+
+    fn gate(&self) -> &AtomicU32 {
+        // SAFETY: as for the other fields.
+        unsafe { &(*self.raw()).open }
+    }
+
+    /// Lets a child be made of which nobody is told beforehand.
+    pub(crate) fn open(&self) {
+        self.gate().store(1, Ordering::Release);
+    }
+
+    /// Waits until a child may be made: who looks after it may not have finished with the one before.
+    pub(crate) fn wait_until_open(&self) {
+        while self.gate().load(Ordering::Acquire) == 0 {
+            std::thread::sleep(GATE_PAUSE);
+        }
+    }
+
+    /// Every other field but `usage`, which is only touched through pointers.
+    fn fields(&self) -> (&AtomicI32, &AtomicU32, [&AtomicU64; 3]) {
+        let page = self.raw();
+        // SAFETY: mapped and aligned for as long as this lives; atomics may be shared with other processes.
+        unsafe { (&(*page).pid, &(*page).candidate, [&(*page).failed, &(*page).at, &(*page).executed]) }
+    }
+
+    /// Forgets what was told of the last child, and lets no other be made.
+    pub(crate) fn clear(&self) {
+        self.gate().store(0, Ordering::Release);
+        let (pid, candidate, rest) = self.fields();
+        rest.iter().for_each(|field| field.store(0, Ordering::Release));
+        candidate.store(0, Ordering::Release);
+        pid.store(0, Ordering::Release);
+    }
+
+    /// The child, from the moment at which there is one.
+    pub(crate) fn pid(&self) -> Option<Pid> {
+        Pid::from_raw(self.fields().0.load(Ordering::Acquire))
+    }
+
+    /// What the child told in the instant before it executed its program; `None` before that.
+    pub(crate) fn get(&self) -> Option<Birth> {
+        let (_, candidate, [_, at, executed]) = self.fields();
+        let told = |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
+        let at = told(at)?;
+        // SAFETY: mapped as above and written before `at`; any bytes are a valid `rusage`.
+        let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
+        // Who made the child before may have come to tell only when that one was gone, and forgotten.
+        let executed = told(executed).filter(|executed| *executed >= at);
+        Some(Birth { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
+    }
+
+    /// What could not be done, and the errno.
+    pub(crate) fn failed(&self) -> Option<(Step, c_int)> {
+        let told = self.fields().2[0].load(Ordering::Acquire);
+        Some((Step::from_byte((told >> 32) as u8)?, told as u32 as c_int))
+    }
+
+    /// Tells what could not be done. Calls nothing that a forked child may not call.
+    pub(crate) fn fail(&self, step: Step, errno: c_int) {
+        self.fields().2[0].store((step as u64) << 32 | u64::from(errno as u32), Ordering::Release);
+    }
+
+    /// Tells that the child executes its program.
+    pub(crate) fn tell_executed(&self) {
+        self.fields().2[2].store(monotonic().as_nanos(), Ordering::Release);
+    }
+
+    /// Tells which candidate is tried.
+    fn tell_candidate(&self, candidate: u32) {
+        self.fields().1.store(candidate, Ordering::Release);
+    }
+
+    /// Tells of the instant before executing. Calls nothing that a forked child may not call.
+    fn tell(&self) {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the calls fill what they are given; the page is mapped in the child too, and nobody else writes it.
+        unsafe {
+            libc::getrusage(libc::RUSAGE_SELF, ptr::addr_of_mut!((*self.raw()).usage));
+            libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
+        }
+        self.fields().2[1].store(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64, Ordering::Release);
+    }
+}
+
+impl Drop for BirthPage {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `new` with this length, and nobody has the address any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<RawBirth>()) };
+    }
+}
+
+/// Forks this process, which must have no other thread that matters; the child does `body` with all signals blocked,
+/// and exits with what it returns. It dies with the calling thread.
+pub(crate) fn fork_into(body: impl FnOnce() -> c_int) -> io::Result<Pid> {
+    let parent = getpid();
+    // SAFETY: plain system calls. The C library makes its allocator usable in a forked child, and no lock of ours is
+    // held in a process of one thread. The child never returns.
+    unsafe {
+        match libc::fork() {
+            0 => {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                if libc::getppid() != parent.as_raw_nonzero().get() {
+                    libc::_exit(127);
+                }
+                let mut all = std::mem::zeroed();
+                libc::sigfillset(&mut all);
+                libc::sigprocmask(libc::SIG_SETMASK, &all, ptr::null_mut());
+                libc::_exit(body())
+            }
+            pid => Pid::from_raw(pid).filter(|_| pid > 0).ok_or_else(io::Error::last_os_error),
+        }
+    }
+}
+
+/// Closes a descriptor that was inherited and that nothing in a freshly forked process owns.
+pub(crate) fn close_inherited(fd: RawFd) {
+    // SAFETY: a number that is not open is refused; in the forked process its owners never run again.
+    unsafe { libc::close(fd) };
+}
+
+/// Gives the pages of our own code back: those that are needed come again, from the page cache.
+///
+/// `ranges` are mappings of files that may be executed, and so were never written.
+pub(crate) fn forget_code(ranges: &[(usize, usize)]) {
+    for (start, end) in ranges {
+        // SAFETY: the pages are clean copies of a file's, and the kernel brings them again when they are touched.
+        unsafe { libc::madvise(*start as *mut libc::c_void, end - start, libc::MADV_DONTNEED) };
+    }
+}
+
+/// What a child does between its making and exec. Everything is built beforehand: the child allocates nothing.
+pub(crate) struct ChildPlan<'a> {
+    /// Programs to try, in order; each list ends with null.
+    pub(crate) candidates: &'a [*const c_char],
+    /// Arguments, the program's name first.
+    pub(crate) args: &'a [*const c_char],
+    /// The whole environment.
+    pub(crate) env: &'a [*const c_char],
+    /// Working directory.
+    pub(crate) directory: &'a CStr,
+    /// Descriptors as (source, target); every source lies above every target.
+    pub(crate) fds: &'a [(RawFd, RawFd)],
+    /// `None` where it executes its program at once, and tells of failures on the page alone.
+    pub(crate) held: Option<Hold>,
+    /// Where the child tells of its birth.
+    pub(crate) birth: &'a BirthPage,
+    /// The parent that it must have, or it is an orphan already.
+    pub(crate) parent: Pid,
+    /// Signals that are not at their default here.
+    pub(crate) signals: &'a [c_int],
+}
+
+/// Descriptors of a child that waits for a word before exec.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hold {
+    /// Read one byte here before exec; end of file means that nobody wants the child any more.
+    pub(crate) hold: RawFd,
+    /// Where readiness and failures are reported; closes on exec.
+    pub(crate) report: RawFd,
+}
+
+/// The stack on which children prepare themselves, one after another.
+#[derive(Debug)]
+pub(crate) struct ChildStack(Vec<u128>);
+
+impl ChildStack {
+    /// 64 KiB, of which a child touches what it needs.
+    pub(crate) fn new() -> Self {
+        Self(vec![0; (64 << 10) / size_of::<u128>()])
+    }
+}
+
+/// Makes a child of our parent's that prepares itself, waits on `hold`, and executes the plan; returns when it has
+/// executed its program or is gone.
+///
+/// The child runs in our memory, as by `vfork`: nothing is copied, and executing has nothing to tear down. Being our
+/// sibling it is reaped by our parent, while it is born into our control groups and counted by our counters. It dies
+/// with the thread that made us. The kernel writes its number to the page before it does anything.
+pub(crate) fn clone_child(plan: &ChildPlan<'_>, stack: &mut ChildStack) -> io::Result<()> {
+    let kind = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT;
+    let flags = kind | libc::CLONE_PARENT_SETTID | libc::SIGCHLD;
+    // SAFETY: the stack's end is aligned and the stack, the plan and its page outlive the call, which returns only when
+    // the child has left our memory; the child calls only async-signal-safe functions and never returns.
+    let pid = unsafe {
+        let top = stack.0.as_mut_ptr().add(stack.0.len());
+        let number = plan.birth.fields().0.as_ptr();
+        libc::clone(enter_child, top.cast(), flags, ptr::from_ref(plan).cast_mut().cast(), number)
+    };
+    if pid > 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+extern "C" fn enter_child(plan: *mut libc::c_void) -> c_int {
+    // SAFETY: `clone_child` passes a plan that lives until the child has left.
+    unsafe { run_child(&*plan.cast::<ChildPlan<'_>>()) }
+}
+
+/// SAFETY: only in a fresh child; the plan's lists end with null and point to strings that live on.
+unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
+    // SAFETY: plain system calls; the pointers are valid by this function's contract.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != plan.parent.as_raw_nonzero().get() {
+            libc::_exit(127);
+        }
+        libc::setpgid(0, 0);
+        reset_signals(plan.signals);
+        if libc::chdir(plan.directory.as_ptr()) != 0 {
+            fail(plan, Step::Directory, errno());
+        }
+        if !arrange_descriptors(plan) {
+            fail(plan, Step::Descriptors, errno());
+        }
+        if let Some(Hold { hold, report: pipe }) = plan.held {
+            let ready = report(Step::Ready, libc::getpid());
+            libc::write(pipe, ready.as_ptr().cast(), ready.len());
+            wait_for_release(hold);
+        }
+        let first = absent(plan.candidates);
+        plan.birth.tell();
+        fail(plan, Step::Exec, execute(plan, first))
+    }
+}
+
+fn errno() -> c_int {
+    // SAFETY: the location is valid for the calling thread.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Signals of this process that are caught or ignored.
+pub(crate) fn altered_signals() -> Vec<c_int> {
+    (1..=64).filter(|signal| disposition(*signal) != SIG_DEFAULT).collect()
+}
+
+/// `struct sigaction` as the kernel reads it, all zeros: the default action. Libc's own call refuses the two signals
+/// that it keeps for itself, which may be inherited as ignored all the same.
+const SIG_DEFAULT: u64 = 0;
+
+/// The address of a signal's handler, or 0 or 1 for the kernel's default and for nothing.
+fn disposition(signal: c_int) -> u64 {
+    let mut action = [0u64; 4];
+    // SAFETY: the kernel writes at most 32 bytes; a number that names no signal is refused and leaves zeros.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, ptr::null::<u64>(), action.as_mut_ptr(), 8usize) };
+    action[0]
+}
+
+/// SAFETY: in a fresh child only, as it undoes handlers.
+unsafe fn reset_signals(signals: &[c_int]) {
+    let default = [SIG_DEFAULT; 4];
+    // SAFETY: the kernel reads at most 32 bytes; a local signal set.
+    unsafe {
+        for signal in signals {
+            libc::syscall(libc::SYS_rt_sigaction, *signal, default.as_ptr(), ptr::null_mut::<u64>(), 8usize);
+        }
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
+    }
+}
+
+/// Everything closes on exec but standard streams and targets. SAFETY: in a forked child only.
+unsafe fn arrange_descriptors(plan: &ChildPlan<'_>) -> bool {
+    // SAFETY: system calls on numbers; a number that is not open is refused.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) != 0 {
+            for fd in 3..65_536 {
+                libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+            }
+        }
+        plan.fds.iter().all(|(source, target)| libc::dup2(*source, *target) >= 0)
+    }
+}
+
+/// SAFETY: in a forked child only, as it may exit.
+unsafe fn wait_for_release(hold: RawFd) {
+    let mut byte = 0u8;
+    // SAFETY: one byte into a local.
+    unsafe {
+        loop {
+            match libc::read(hold, ptr::from_mut(&mut byte).cast(), 1) {
+                1 => return,
+                -1 if errno() == libc::EINTR => {}
+                _ => libc::_exit(127),
+            }
+        }
+    }
+}
+
+/// How many of the first candidates are not there: executing them would only say so, in the time of the program.
+///
+/// `stat` follows the same path with the same rights as `execve`, so that it fails for these two reasons where that does.
+/// SAFETY: the list ends with null, and its pointers are to strings that live on.
+unsafe fn absent(candidates: &[*const c_char]) -> usize {
+    let is_absent = |program: &*const c_char| {
+        // SAFETY: by this function's contract; the local takes whatever the kernel writes.
+        let found = unsafe {
+            let mut about: libc::stat = std::mem::zeroed();
+            libc::stat(*program, &mut about)
+        };
+        found != 0 && matches!(errno(), libc::ENOENT | libc::ENOTDIR)
+    };
+    candidates.iter().take_while(|program| !program.is_null()).take_while(|program| is_absent(program)).count()
+}
+
+/// Tries the candidates from one of them on as execvp does; returns the errno that explains the failure best.
+/// SAFETY: the plan's lists end with null and point to strings that live on.
+unsafe fn execute(plan: &ChildPlan<'_>, first: usize) -> c_int {
+    let mut best = libc::ENOENT;
+    for (at, program) in plan.candidates.iter().enumerate().skip(first).take_while(|(_, program)| !program.is_null()) {
+        plan.birth.tell_candidate(at as u32);
+        // SAFETY: by this function's contract.
+        unsafe { libc::execve(*program, plan.args.as_ptr(), plan.env.as_ptr()) };
+        match errno() {
+            libc::ENOENT | libc::ENOTDIR => {}
+            libc::EACCES => best = libc::EACCES,
+            other => return other,
+        }
+    }
+    best
+}
+
+/// SAFETY: in a fresh child only, as it exits.
+unsafe fn fail(plan: &ChildPlan<'_>, step: Step, errno: c_int) -> ! {
+    plan.birth.fail(step, errno);
+    let message = report(step, errno);
+    // SAFETY: five bytes of a local array; a pipe takes them whole.
+    unsafe {
+        if let Some(held) = plan.held {
+            libc::write(held.report, message.as_ptr().cast(), message.len());
+        }
+        libc::_exit(127)
+    }
+}
+
+/// A child that has ended and been reaped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reaped {
+    /// Its process id, free for others from now on.
+    pub(crate) pid: i32,
+    /// Exit code or signal.
+    pub(crate) status: Ended,
+    /// What the kernel counted of it and of the children it waited for.
+    pub(crate) counts: Counts,
+}
+
+/// What the kernel counts of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// User CPU time.
+    pub(crate) user: Nanos,
+    /// System CPU time.
+    pub(crate) system: Nanos,
+    /// Page faults without disk.
+    pub(crate) minor_faults: u64,
+    /// Page faults with disk.
+    pub(crate) major_faults: u64,
+    /// Blocks of 512 bytes read from the block layer.
+    pub(crate) blocks_read: u64,
+    /// Blocks of 512 bytes handed to the block layer.
+    pub(crate) blocks_written: u64,
+    /// Context switches by waiting.
+    pub(crate) switches_voluntary: u64,
+    /// Context switches by preemption.
+    pub(crate) switches_forced: u64,
+    /// Largest resident memory, in KiB, of one process among those counted, and never below what the memory was in
+    /// which a held child waited.
+    pub(crate) max_rss: u64,
+}
+
+impl From<&libc::rusage> for Counts {
+    fn from(usage: &libc::rusage) -> Self {
+        let count = |n: libc::c_long| u64::try_from(n).unwrap_or(0);
+        Self {
+            user: nanos(usage.ru_utime),
+            system: nanos(usage.ru_stime),
+            minor_faults: count(usage.ru_minflt),
+            major_faults: count(usage.ru_majflt),
+            blocks_read: count(usage.ru_inblock),
+            blocks_written: count(usage.ru_oublock),
+            switches_voluntary: count(usage.ru_nvcsw),
+            switches_forced: count(usage.ru_nivcsw),
+            max_rss: count(usage.ru_maxrss),
+        }
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Signalled(i32),
+}
+
+/// Reaps one ended child, any; `None` where no child has ended or there is none.
+///
+/// `ru_maxrss` inherits the resident memory in which a held child waited; here that is a nursery of one or two MB, and
+/// the child tells how much it was before it executes its program.
+pub(crate) fn reap() -> Option<Reaped> {
+    let mut status = 0;
+    // SAFETY: `wait4` fills the two locals; all zeros is a valid `rusage`.
+    let (pid, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(-1, &mut status, libc::WNOHANG, &mut usage), usage)
+    };
+    if pid <= 0 {
+        return None;
+    }
+    let ended = if libc::WIFSIGNALED(status) {
+        Ended::Signalled(libc::WTERMSIG(status))
+    } else {
+        Ended::Exited(libc::WEXITSTATUS(status))
+    };
+    Some(Reaped { pid, status: ended, counts: Counts::from(&usage) })
+}
+
+fn nanos(time: libc::timeval) -> Nanos {
+    Nanos::from_secs(u64::try_from(time.tv_sec).unwrap_or(0))
+        + Nanos::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_tells_of_one_birth_and_forgets_it() {
+        let page = BirthPage::new().unwrap();
+        assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
+        // Late, of a child before.
+        page.tell_executed();
+        page.tell_candidate(3);
+        page.tell();
+        let birth = page.get().unwrap();
+        assert_eq!((birth.candidate, birth.executed), (3, None), "what was told before the birth is not of it");
+        page.tell_executed();
+        assert!(page.get().unwrap().executed.unwrap() >= birth.at);
+        page.fail(Step::Exec, libc::ENOEXEC);
+        assert_eq!(page.failed(), Some((Step::Exec, libc::ENOEXEC)));
+        page.open();
+        page.wait_until_open();
+        page.clear();
+        assert!(page.get().is_none() && page.failed().is_none());
+        assert_eq!(page.gate().load(Ordering::Acquire), 0, "nor is another made");
+    }
+
+    #[test]
+    fn what_is_not_there_is_passed_over_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "no program").unwrap();
+        let text = |path: &std::path::Path| std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        let all = [text(&dir.path().join("none")), text(&file.join("below")), text(&file), text(dir.path())];
+        let list = |texts: &[std::ffi::CString]| -> Vec<*const c_char> {
+            texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+        };
+        // SAFETY: lists of strings that live on, ended by null.
+        let count = |texts: &[std::ffi::CString]| unsafe { absent(&list(texts)) };
+        assert_eq!((count(&all), count(&all[..2]), count(&all[2..])), (2, 2, 0));
+    }
+}

@@ -1,0 +1,273 @@
+//! The programs that launch tests need: this very binary, told by a variable what to be.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::exit,
+    reason = "a test that cannot go on must say where"
+)]
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio, exit};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use prony_model::spec::Limits;
+use prony_model::units::Bytes;
+use prony_os::fixture::Allocation;
+use prony_os::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch, supervise_stdin};
+use prony_os::limits::Group;
+
+const ROLE: &str = "PRONY_TEST_ROLE";
+const DIR: &str = "PRONY_TEST_DIR";
+
+fn harness_args() -> Vec<OsString> {
+    ["--exact", "launch_roles::role", "--nocapture", "--test-threads=1"].map(OsString::from).into()
+}
+
+/// Launches with this binary as supervisor.
+pub(crate) fn launcher() -> Launcher {
+    Launcher::this_program(harness_args()).env(ROLE, "supervise")
+}
+
+/// This binary in a role, with a directory where it leaves files.
+pub(crate) fn subject(role: &str, dir: &Path) -> LaunchSpec {
+    let mut spec = LaunchSpec::new(std::env::current_exe().unwrap(), dir);
+    spec.args = harness_args();
+    spec.env = vec![(ROLE.into(), role.into()), (DIR.into(), dir.into())];
+    spec
+}
+
+/// A role whose output nobody reads, as a kept supervisor's subjects are.
+pub(crate) fn unread(role: &str, dir: &Path) -> LaunchSpec {
+    let mut spec = subject(role, dir);
+    (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+    spec
+}
+
+/// Launches a role and lets it run.
+pub(crate) fn launch(role: &str, dir: &Path) -> Running {
+    launcher().start(subject(role, dir)).unwrap().release().unwrap()
+}
+
+/// Waits for a condition; panics after a time that no healthy machine needs.
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// Whether a process runs that is no zombie.
+pub(crate) fn runs(pid: u32) -> bool {
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    !stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
+}
+
+/// Reads what a role has left under a name, once it is there.
+pub(crate) fn left(dir: &Path, name: &str) -> String {
+    let path = dir.join(name);
+    eventually(name, || path.exists());
+    fs::read_to_string(path).unwrap()
+}
+
+/// A process id that a role has left.
+pub(crate) fn left_pid(dir: &Path, name: &str) -> u32 {
+    left(dir, name).parse().unwrap()
+}
+
+/// A child of this process in a role, for runners that are to be killed.
+pub(crate) fn command(role: &str, dir: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(harness_args()).env(ROLE, role).env(DIR, dir).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+#[test]
+fn role() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let dir = PathBuf::from(std::env::var_os(DIR).unwrap_or_default());
+    match role.as_str() {
+        "supervise" => exit(i32::from(supervise_stdin() != std::process::ExitCode::SUCCESS)),
+        "show" => show(),
+        "mark" => leave(&dir, "marked"),
+        "sleep" => sleep_as(&dir, "sleep"),
+        "stubborn" => stubborn(&dir),
+        "code" => exit(3),
+        "abort" => std::process::abort(),
+        "flood" => flood(),
+        "echo" => echo(),
+        "daemon" => daemon(&dir),
+        "daemon-2" => daemon_2(&dir),
+        "daemon-3" => sleep_as(&dir, "daemon"),
+        "double" => double(&dir),
+        "allocate-300" => drop(Allocation::touched(Bytes::from_bytes(300_000_000))),
+        "allocate-2" => drop(Allocation::touched(Bytes::from_bytes(2_000_000))),
+        "nothing-to-allocate" => {}
+        "burn" => burn(),
+        "bomb" => bomb(&dir),
+        "eat" => eat(&dir),
+        "eat-in-child" => eat_in_child(&dir),
+        "runner" => runner(&dir, None),
+        "runner-in-group" => runner(&dir, Some(group(&dir))),
+        "forgetful" => forgetful(&dir),
+        other => panic!("no role `{other}`"),
+    }
+    exit(0);
+}
+
+/// Leaves the process id under a name, all at once.
+fn leave(dir: &Path, name: &str) {
+    let new = dir.join(format!("{name}.{}", std::process::id()));
+    fs::write(&new, std::process::id().to_string()).unwrap();
+    fs::rename(new, dir.join(name)).unwrap();
+}
+
+fn sleep_as(dir: &Path, name: &str) {
+    leave(dir, name);
+    loop {
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+/// Prints what a subject sees: environment, descriptors, signals, session.
+fn show() {
+    // The harness has begun a line.
+    println!();
+    for (name, value) in std::env::vars() {
+        println!("env {name}={value}");
+    }
+    let mut fds: Vec<(u32, PathBuf)> = fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, fs::read_link(entry.path()).ok()?)))
+        .collect();
+    fds.sort();
+    for (fd, target) in fds {
+        println!("fd {fd} {}", target.display());
+    }
+    for line in fs::read_to_string("/proc/self/status").unwrap().lines() {
+        println!("status {line}");
+    }
+    println!("cwd {}", std::env::current_dir().unwrap().display());
+}
+
+fn stubborn(dir: &Path) {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&flag)).unwrap();
+    }
+    sleep_as(dir, "stubborn");
+}
+
+fn flood() {
+    let mut out = std::io::stdout().lock();
+    out.write_all(b"<begin>").unwrap();
+    let block = [b'x'; 1 << 16];
+    for _ in 0..(200 << 20) / block.len() {
+        out.write_all(&block).unwrap();
+    }
+    out.write_all(b"<end>").unwrap();
+}
+
+/// Copies descriptor 7 to standard error.
+fn echo() {
+    let mut text = String::new();
+    fs::File::open("/proc/self/fd/7").unwrap().read_to_string(&mut text).unwrap();
+    eprint!("{text}");
+}
+
+/// Starts a daemon two generations down in a session of its own, and ends when it lives.
+fn daemon(dir: &Path) {
+    let mut child = command("daemon-2", dir).spawn().unwrap();
+    child.wait().unwrap();
+    left(dir, "daemon");
+}
+
+fn daemon_2(dir: &Path) {
+    rustix::process::setsid().unwrap();
+    drop(command("daemon-3", dir).spawn().unwrap());
+}
+
+/// A process and a daemon that both stay.
+fn double(dir: &Path) {
+    daemon(dir);
+    sleep_as(dir, "sleep");
+}
+
+fn burn() {
+    let start = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    let mut n = 0u64;
+    loop {
+        n = std::hint::black_box(n + 1);
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        if (now.tv_sec - start.tv_sec) * 1_000_000_000 + now.tv_nsec - start.tv_nsec > 300_000_000 {
+            return;
+        }
+    }
+}
+
+/// Forks until it may not, each child too.
+fn bomb(dir: &Path) {
+    loop {
+        match command("bomb", dir).stderr(Stdio::null()).spawn() {
+            Ok(child) => std::mem::forget(child),
+            Err(_) => {
+                if !dir.join("full").exists() {
+                    let _ = fs::write(dir.join("full"), "");
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+}
+
+/// Takes 8 MiB at a time, for ever, and says how far it came.
+fn eat(dir: &Path) {
+    let mut held: Vec<Vec<u8>> = Vec::new();
+    for step in 1u32.. {
+        held.push(vec![1; 8 << 20]);
+        std::hint::black_box(&held);
+        fs::write(dir.join("eaten"), (step * 8).to_string()).unwrap();
+    }
+}
+
+/// Leaves the eating to a child and stays, as a shell does.
+fn eat_in_child(dir: &Path) {
+    let _ = command("eat", dir).spawn().unwrap().wait();
+    sleep_as(dir, "survivor");
+}
+
+/// A group whose directories are told.
+fn group(dir: &Path) -> Group {
+    let group = Group::create(&Limits::default()).unwrap();
+    let dirs: Vec<String> = group.directories().into_iter().map(|dir| dir.display().to_string()).collect();
+    fs::write(dir.join("dirs"), dirs.join("\n")).unwrap();
+    group
+}
+
+/// Leaves behind what a runner and a supervisor that were both killed leave.
+fn forgetful(dir: &Path) {
+    group(dir);
+    std::mem::forget(Scratch::create(dir).unwrap());
+}
+
+/// A runner with a trial under way.
+fn runner(dir: &Path, group: Option<Group>) {
+    let scratch = Scratch::create(dir).unwrap();
+    fs::write(scratch.path().join("store"), "data").unwrap();
+    let mut spec = subject("double", dir);
+    spec.group = group;
+    spec.scratch = vec![scratch.path().to_owned()];
+    let (reader, _writer) = std::io::pipe().unwrap();
+    spec.stdin = Input::File(fs::File::from(reader.as_fd().try_clone_to_owned().unwrap()));
+    let _running = launcher().start(spec).unwrap().release().unwrap();
+    left(dir, "sleep");
+    sleep_as(dir, "runner");
+}

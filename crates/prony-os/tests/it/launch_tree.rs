@@ -1,0 +1,325 @@
+//! Nothing of a tree survives, whoever dies first.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on must say where")]
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use prony_model::reading::Reading;
+use prony_os::Error;
+use prony_os::launch::{Input, Kept, LaunchSpec, Output, Scratch, Status};
+use prony_os::limits::Group;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, subject, unread};
+
+fn kill(pid: u32) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    kill_process(pid, Signal::KILL).unwrap();
+}
+
+fn parent_of(pid: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().parse().unwrap()
+}
+
+fn scratch_dirs(dir: &Path) -> usize {
+    let names = fs::read_dir(dir).unwrap().flatten().map(|entry| entry.file_name());
+    names.filter(|name| name.to_string_lossy().starts_with(".prony-")).count()
+}
+
+#[test]
+fn a_daemon_in_its_own_session_is_counted_and_ended() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = launch("daemon", dir.path());
+    let end = running.wait(None).unwrap().unwrap();
+    let daemon = left_pid(dir.path(), "daemon");
+    assert_eq!((end.status, end.leftover), (Status::Exited(0), 1));
+    assert!(matches!(end.cpu, Reading::Missing(_)));
+    assert!(runs(daemon));
+    let finished = running.finish().unwrap();
+    assert_eq!((finished.killed, finished.problems.len()), (1, 0));
+    assert!(!runs(daemon));
+}
+
+#[test]
+fn who_ignores_sigterm_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = launch("stubborn", dir.path());
+    let pid = left_pid(dir.path(), "stubborn");
+    let end = running.terminate(Duration::from_millis(50)).unwrap();
+    assert_eq!(end.status, Status::Signalled(libc::SIGKILL));
+    assert!(!runs(pid));
+}
+
+#[test]
+fn a_dropped_handle_takes_the_tree_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = launch("double", dir.path());
+    let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
+    assert!(pids.iter().all(|pid| runs(*pid)));
+    drop(running);
+    assert!(!pids.iter().any(|pid| runs(*pid)));
+}
+
+#[test]
+fn a_killed_runner_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut runner = command("runner", dir.path()).spawn().unwrap();
+    let pids = ["sleep", "daemon"].map(|name| left_pid(dir.path(), name));
+    left(dir.path(), "runner");
+    let supervisor = parent_of(pids[0]);
+    assert_ne!(supervisor, runner.id());
+    assert_eq!(scratch_dirs(dir.path()), 1);
+    kill(runner.id());
+    runner.wait().unwrap();
+    eventually("the supervisor is gone", || !runs(supervisor));
+    assert!(!pids.iter().any(|pid| runs(*pid)), "{pids:?}");
+    assert_eq!(scratch_dirs(dir.path()), 0);
+}
+
+#[test]
+fn a_killed_supervisor_takes_the_subject_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = launch("sleep", dir.path());
+    let pid = left_pid(dir.path(), "sleep");
+    kill(parent_of(pid));
+    let end = running.wait(None).unwrap().expect("a lost supervisor is an end");
+    assert!(end.lost.as_deref().is_some_and(|how| how.contains("SIGKILL")), "{end:?}");
+    assert!(end.cpu.measured().is_none() && end.usage.measured().is_none(), "nobody told: {end:?}");
+    eventually("the subject is gone", || !runs(pid));
+}
+
+#[test]
+fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = launcher().start(subject("code", dir.path())).unwrap();
+    let supervisor = parent_of(held.pid());
+    let mut running = held.release().unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(3));
+    kill(supervisor);
+    let finished = running.finish().unwrap();
+    assert!(finished.problems.len() == 1 && finished.problems[0].contains("SIGKILL"), "{finished:?}");
+    let mut running = keep().launch(unread("daemon", dir.path()), &[]).unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
+    let daemon = left_pid(dir.path(), "daemon");
+    kill(parent_of(daemon));
+    let (finished, kept) = running.next().unwrap();
+    assert_eq!((finished.problems.len(), kept.is_none()), (1, true), "{finished:?}");
+    // What nobody is left to end is for this process, or a reaper above it.
+    kill(daemon);
+}
+
+/// Fails where something hangs that must not.
+fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(does()));
+    told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
+}
+
+/// A supervisor for one subject after another, which has a descriptor to hold open.
+fn keep() -> Kept {
+    launcher().keep(None, &[File::open("/dev/null").unwrap().as_fd()], None).unwrap()
+}
+
+#[test]
+fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = keep();
+    let supervisor = parent_of(kept.nursery());
+    let mut running = kept.launch(unread("daemon", dir.path()), &[]).unwrap();
+    assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
+    let (finished, kept) = in_time("another subject after a daemon", move || running.next().unwrap());
+    assert_eq!((finished.killed, finished.problems.len(), kept.is_none()), (1, 0, true));
+    assert!(!runs(left_pid(dir.path(), "daemon")));
+    let kept = keep();
+    let also = parent_of(kept.nursery());
+    in_time("the end of a supervisor that was not used", move || kept.finish().unwrap());
+    eventually("they exit", || !runs(supervisor) && !runs(also));
+}
+
+#[test]
+fn a_kept_supervisor_that_was_left_to_itself_is_reaped() {
+    let kept = keep();
+    let supervisor = parent_of(kept.nursery());
+    in_time("its end", move || drop(kept));
+    eventually("it exits", || !runs(supervisor));
+    let entry = format!("/proc/{supervisor}");
+    eventually("a later launch reaps it", || {
+        drop(keep());
+        !Path::new(&entry).exists()
+    });
+}
+
+#[test]
+fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::for_counting();
+    let kept = launcher().keep(Some(group.clone()), &[], None).unwrap();
+    let nursery = kept.nursery();
+    let mut running = kept.launch(unread("double", dir.path()), &[]).unwrap();
+    let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
+    assert_eq!(running.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
+    assert!(!pids.iter().any(|pid| runs(*pid)) && runs(nursery));
+    let (_, kept) = running.next().unwrap();
+    let mut running = kept.expect("nothing is left").launch(unread("code", dir.path()), &[]).unwrap();
+    let end = running.wait(None).unwrap().unwrap();
+    assert_eq!((end.status, end.killed), (Status::Exited(3), None));
+    drop(running);
+    assert!(!runs(nursery) && group.directories().iter().all(|dir| !dir.exists()));
+}
+
+/// Whether a process waits for something.
+fn waits(pid: u32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S ")
+}
+
+#[test]
+fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = launcher().keep(None, &[], None).unwrap();
+    let supervisor = parent_of(kept.nursery());
+    let signal = |signal| kill_process(Pid::from_raw(supervisor.cast_signed()).unwrap(), signal).unwrap();
+    let (input, end_it) = std::io::pipe().unwrap();
+    let mut spec = LaunchSpec::new("/bin/sh", dir.path());
+    (spec.stdin, spec.stdout, spec.stderr) = (Input::File(OwnedFd::from(input).into()), Output::Null, Output::Null);
+    spec.args = ["-c", "read line; exit 3"].map(Into::into).into();
+    let mut first = kept.launch(spec, &[]).unwrap();
+    drop(end_it);
+    // Its end is told, and not yet heard here.
+    poll(&mut [PollFd::new(&first, PollFlags::IN)], None).unwrap();
+    // What is told may be its beginning alone, after which the supervisor waits too: it must have nothing to do for a while.
+    let mut times = 0;
+    let idle = || {
+        times = if waits(supervisor) { times + 1 } else { 0 };
+        times >= 100
+    };
+    eventually("the supervisor has done with it", idle);
+    signal(Signal::STOP);
+    first.signal(libc::SIGTERM).unwrap();
+    let end = first.kill_tree().unwrap();
+    assert_eq!((end.status, end.killed), (Status::Exited(3), None));
+    let kept = first.next().unwrap().1.expect("nothing is left");
+    let spec = unread("sleep", dir.path());
+    let launched = std::thread::spawn(move || kept.launch(spec, &[]).unwrap());
+    left(dir.path(), "sleep");
+    signal(Signal::CONT);
+    let mut second = in_time("the next subject", move || launched.join().unwrap());
+    second.signal(libc::SIGHUP).unwrap();
+    let end = in_time("its end", move || second.wait(None).unwrap().unwrap());
+    assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGHUP), None));
+}
+
+#[test]
+fn a_kept_supervisor_without_its_nursery_takes_no_other_subject() {
+    let dir = tempfile::tempdir().unwrap();
+    let kept = launcher().keep(None, &[], None).unwrap();
+    let nursery = kept.nursery();
+    let mut running = kept.launch(unread("sleep", dir.path()), &[]).unwrap();
+    left(dir.path(), "sleep");
+    kill(nursery);
+    eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+    running.kill_tree().unwrap();
+    let (_, kept) = running.next().unwrap();
+    assert!(kept.is_none());
+}
+
+#[test]
+fn one_subject_after_another_is_told_with_what_it_executed() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    fs::create_dir(&bin).unwrap();
+    let spec = || {
+        let mut spec = LaunchSpec::new("sh", dir.path());
+        (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+        spec.args = ["-c", "exit 5"].map(Into::into).into();
+        spec.env = vec![("PATH".into(), "/nowhere:bin:/usr/bin:/bin".into())];
+        spec
+    };
+    let mut kept = keep();
+    let nursery = kept.nursery();
+    for place in ["/usr/bin/sh", "bin/sh", "/usr/bin/sh"] {
+        // What may not be executed is passed over, as by every shell; what is there and may be is taken.
+        let mode = if place == "bin/sh" { 0o755 } else { 0o644 };
+        fs::write(bin.join("sh"), "#!/bin/sh\nexit 5\n").unwrap();
+        fs::set_permissions(bin.join("sh"), fs::Permissions::from_mode(mode)).unwrap();
+        let mut running = kept.launch(spec(), &[]).unwrap();
+        let end = running.wait(None).unwrap().unwrap();
+        assert_eq!((end.status, running.executable()), (Status::Exited(5), Some(Path::new(place))));
+        assert!(running.released() <= running.since() && running.since() <= end.at && running.pid() > 0);
+        assert!(end.cpu.measured().is_some() && running.before().is_some());
+        kept = running.next().unwrap().1.expect("nothing is left");
+        assert_eq!(kept.nursery(), nursery);
+    }
+}
+
+#[test]
+fn a_subject_that_lives_longer_is_told_when_it_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut running = keep().launch(unread("sleep", dir.path()), &[]).unwrap();
+    assert_eq!(left_pid(dir.path(), "sleep"), running.pid());
+    assert_eq!(running.wait(Some(Duration::ZERO)).unwrap(), None);
+    let end = running.terminate(Duration::from_secs(60)).unwrap();
+    assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGTERM), None));
+    assert!(running.next().unwrap().1.is_some());
+}
+
+#[test]
+fn what_a_kept_supervisor_cannot_have_made_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("text"), "hello").unwrap();
+    fs::write(dir.path().join("odd"), "hello").unwrap();
+    fs::set_permissions(dir.path().join("odd"), fs::Permissions::from_mode(0o755)).unwrap();
+    let refused = |command: &str, directory: &Path| {
+        let mut spec = LaunchSpec::new(command, directory);
+        (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+        in_time("a refusal", move || keep().launch(spec, &[])).unwrap_err()
+    };
+    for (command, errno) in
+        [("no-such-program-anywhere", libc::ENOENT), ("./text", libc::EACCES), ("./odd", libc::ENOEXEC)]
+    {
+        let Error::Exec { program, source } = refused(command, dir.path()) else { panic!("{command}") };
+        assert_eq!((program.as_str(), source.raw_os_error()), (command, Some(errno)));
+    }
+    let nowhere = refused("/bin/true", Path::new("/nowhere"));
+    assert_eq!(nowhere.to_string(), "cannot enter the directory `/nowhere` for `/bin/true`");
+    let captured = keep().launch(LaunchSpec::new("/bin/true", "/"), &[]).unwrap_err();
+    assert!(captured.to_string().contains("its output can only be captured where it is held"), "{captured}");
+}
+
+#[test]
+fn a_nursery_that_was_killed_is_told_and_hangs_nothing() {
+    let gone =
+        |kept: Kept| in_time("a launch without a nursery", move || kept.launch(unread("code", Path::new("/")), &[]));
+    let kept = keep();
+    kill(kept.nursery());
+    // At once, while it may still be there, and when it is not.
+    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
+    let kept = keep();
+    let nursery = kept.nursery();
+    kill(nursery);
+    eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
+    let stopped = keep();
+    let pid = Pid::from_raw(stopped.nursery().cast_signed()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let killer = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(20));
+        kill_process(pid, Signal::KILL)
+    });
+    assert!(matches!(gone(stopped).unwrap_err(), Error::SupervisorGone { .. }), "it never read what was asked");
+    killer.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_kept_supervisor_removes_its_scratch_when_the_runner_is_done() {
+    let dir = tempfile::tempdir().unwrap();
+    let scratch = Scratch::create(dir.path()).unwrap();
+    let kept = launcher().keep(None, &[], Some(scratch.path())).unwrap();
+    kept.finish().unwrap();
+    assert!(!scratch.path().exists());
+}

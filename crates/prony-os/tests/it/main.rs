@@ -1,0 +1,12 @@
+//! The probe against real processes, in one binary.
+
+mod host;
+mod launch;
+mod launch_beside;
+mod launch_limits;
+mod launch_roles;
+mod launch_tree;
+mod sample;
+mod sample_sync;
+mod settle;
+mod subject;

@@ -1,0 +1,50 @@
+//! A subject that goes on working after its answer (METHOD 7: burst of CPU, then idle).
+
+use prony_model::spec::SettleSpec;
+use prony_model::units::{Bytes, Fraction, Nanos};
+use prony_os::clock::{SystemClock, monotonic};
+use prony_os::sample::{Root, Sampler, Settings};
+use prony_os::settle::{Probe, TreeProbe, watch};
+
+use crate::subject::Subject;
+
+#[test]
+fn work_after_the_answer_is_found_and_its_end_too() {
+    let mut subject = Subject::start("answer-then-burst 700");
+    let sampler = Sampler::start(vec![Root::subject(subject.pid(), "worker")], Settings::default()).unwrap();
+    let spec = SettleSpec {
+        quiet: Nanos::from_millis(800),
+        within: Nanos::from_secs(60),
+        cpu: Fraction::new(0.05).unwrap(),
+        bytes: Bytes::from_mib(1),
+        ..SettleSpec::default()
+    };
+    subject.go();
+    let began = monotonic();
+    let result = watch(&mut TreeProbe::new(&sampler, None), &spec, &SystemClock, || false);
+    let result = result.expect("nobody asks it to stop");
+    let said = subject.then();
+    let truth: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
+    assert!(result.settled, "{result:?}");
+    let quiet_at = began + *result.time.measured().unwrap();
+    assert!(quiet_at.as_nanos().abs_diff(truth[0]) < 500_000_000, "quiet at {quiet_at}, truth {said}");
+    let cpu = result.cpu.measured().unwrap().as_nanos() as f64;
+    // What it did between its answer and the first look is not in the watch.
+    assert!(cpu > truth[1] as f64 * 0.5 && cpu < truth[1] as f64 * 1.05, "{cpu} of {said}");
+    assert_eq!(result.blind, [""; 0], "it has no store that could go unseen");
+    assert_eq!(sampler.glance()[""].on_cpu.measured().map(|cpu| cpu.as_nanos() >= truth[1]), Some(true));
+}
+
+#[test]
+fn looks_at_a_store_are_timed_and_those_at_a_tree_are_not() {
+    let subject = Subject::done("nothing");
+    let sampler = Sampler::start(vec![Root::subject(subject.pid(), "worker")], Settings::default()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let took = |store| {
+        let mut probe = TreeProbe::new(&sampler, store);
+        probe.look();
+        probe.store_took
+    };
+    assert!(took(Some(dir.path().to_path_buf())) > Nanos::ZERO);
+    assert_eq!(took(None), Nanos::ZERO);
+}

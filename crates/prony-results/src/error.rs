@@ -1,0 +1,140 @@
+//! What can go wrong with a results database.
+
+use std::io;
+use std::path::PathBuf;
+
+/// An error of a results database.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no results database at the path.
+    #[error("no results database at `{}`", .path.display())]
+    NoDatabase {
+        /// The database's path.
+        path: PathBuf,
+    },
+    /// The file is something else.
+    #[error("`{}` is not a results database of prony", .path.display())]
+    NotADatabase {
+        /// The file's path.
+        path: PathBuf,
+        /// What SQLite says, where it cannot read the file at all.
+        source: Option<rusqlite::Error>,
+    },
+    /// An earlier or later prony wrote it.
+    #[error("`{}` has schema {found}; this prony reads and writes schema {known} only", .path.display())]
+    OtherSchema {
+        /// The database's path.
+        path: PathBuf,
+        /// The file's schema.
+        found: i64,
+        /// The schema of this prony.
+        known: i64,
+    },
+    /// SQLite refused.
+    #[error("cannot {doing} in `{}`", .path.display())]
+    Database {
+        /// The database's path.
+        path: PathBuf,
+        /// What was attempted.
+        doing: &'static str,
+        /// What SQLite says.
+        source: rusqlite::Error,
+    },
+    /// The database holds no run at all.
+    #[error("no runs in `{}`", .path.display())]
+    NoRuns {
+        /// The database's path.
+        path: PathBuf,
+    },
+    /// The run is not in the database.
+    #[error("no run `{run}` in `{}`", .path.display())]
+    NoRun {
+        /// The run as asked for.
+        run: String,
+        /// The database's path.
+        path: PathBuf,
+    },
+    /// Another session works on the run, or that cannot be told.
+    #[error("run {run} in `{}` {}", .path.display(), if .source.is_some() { "cannot be locked" } else { "is under way in another process" })]
+    RunIsLive {
+        /// The run's number.
+        run: i64,
+        /// The database's path.
+        path: PathBuf,
+        /// What the system says, where it is not known whether another session works on the run.
+        source: Option<io::Error>,
+    },
+    /// The trial is not in the run.
+    #[error("no trial at position {position} in run {run}")]
+    NoTrial {
+        /// The run's number.
+        run: i64,
+        /// The trial's position in the plan.
+        position: u32,
+    },
+    /// A trial is never rewritten.
+    #[error("run {run} already holds a trial at position {position}")]
+    TrialExists {
+        /// The run's number.
+        run: i64,
+        /// The trial's position in the plan.
+        position: u32,
+    },
+    /// An experiment cannot be kept.
+    #[error("cannot write the experiment as JSON")]
+    Experiment(#[from] serde_json::Error),
+}
+
+impl Error {
+    /// What to do about it, where there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::NoDatabase { .. } => {
+                Some("`prony run FILE` makes one; `--database PATH` names one elsewhere".to_owned())
+            }
+            Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
+            Self::OtherSchema { .. } => {
+                Some("keep it for the prony that wrote it, and name another file with `--database PATH`".to_owned())
+            }
+            Self::RunIsLive { source: None, .. } => Some("wait for its end, or interrupt it (Ctrl+C) first".to_owned()),
+            Self::RunIsLive { .. } => {
+                Some("only who may write beside the database can delete or resume a run".to_owned())
+            }
+            Self::NoRun { .. } => Some("`prony ls` lists the runs".to_owned()),
+            Self::Database { source, .. } => database_hint(source.sqlite_error_code()?),
+            _ => None,
+        }
+    }
+}
+
+fn database_hint(code: rusqlite::ErrorCode) -> Option<String> {
+    use rusqlite::ErrorCode;
+    match code {
+        ErrorCode::DiskFull => {
+            Some("free space beside it; finished trials are kept: `prony run --resume` goes on".to_owned())
+        }
+        ErrorCode::ReadOnly | ErrorCode::CannotOpen => {
+            Some("its folder must exist and be writable, also to read: copy it into such a folder".to_owned())
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(code: i32) -> Error {
+        let source = rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        Error::Database { path: "p.db".into(), doing: "keep a trial", source }
+    }
+
+    #[test]
+    fn a_full_disk_and_a_read_only_folder_say_what_to_do() {
+        let says = |code, text: &str| refused(code).hint().is_some_and(|hint| hint.starts_with(text));
+        assert!(says(13, "free space beside it; finished trials are kept"));
+        assert!(says(1544, "its folder must exist and be writable"));
+        assert!(says(14, "its folder must exist and be writable"));
+    }
+}

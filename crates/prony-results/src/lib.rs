@@ -1,0 +1,24 @@
+//! The results database: one SQLite file, the only place that knows SQL.
+//!
+//! A trial is appended in one transaction when it has ended and is never rewritten. Several
+//! processes may write to one file. Every table and figure is a function of what is in here.
+
+mod codec;
+mod error;
+mod journal;
+mod live;
+mod names;
+mod open;
+mod profiles;
+mod raw;
+mod read;
+mod run;
+mod schema;
+mod write;
+
+pub use error::Error;
+pub use live::SUFFIX as RUN_SUFFIX;
+pub use open::Database;
+pub use run::{RunData, RunHead, RunId, RunStart, RunStatus};
+pub use schema::VERSION as SCHEMA_VERSION;
+pub use write::experiment_hash;

@@ -1,0 +1,329 @@
+//! The file: created, opened, its schema checked.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use prony_os::shared::file_mode;
+use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+
+use super::live::Live;
+use super::names::Names;
+use super::run::RunId;
+use super::schema::{self, Fault, Holds, VERSION};
+use crate::Error;
+
+/// How long to wait for another process's write.
+const BUSY: Duration = Duration::from_secs(60);
+
+/// A results database.
+#[derive(Debug)]
+pub struct Database {
+    path: PathBuf,
+    connection: Connection,
+    /// Commits wait for the disk only where the last that did is so long ago; zero lets each wait.
+    patience: Duration,
+    synced: Instant,
+    /// There are commits that no wait for the disk has covered.
+    unsynced: bool,
+    /// What was met in writing.
+    pub(super) names: Names,
+    /// The runs of this session.
+    pub(super) live: BTreeMap<RunId, Live>,
+}
+
+impl Database {
+    /// Opens the database at the path, creating it where there is none: for its user alone, unless others were let in.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`], [`Error::OtherSchema`], [`Error::Database`].
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        // SQLite gives the files beside it the same mode. Where it cannot be made, opening it says why.
+        let _ = OpenOptions::new().write(true).create_new(true).mode(file_mode()).open(path);
+        Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// Opens the database at the path, which must exist.
+    ///
+    /// # Errors
+    /// As [`Self::create`], and [`Error::NoDatabase`].
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        if !path.exists() {
+            return Err(Error::NoDatabase { path: path.to_owned() });
+        }
+        Self::open_with(path, OpenFlags::SQLITE_OPEN_READ_WRITE).or_else(|error| match &error {
+            Error::Database { source, .. } if cannot_write(source) => Self::read_only(path),
+            _ => Err(error),
+        })
+    }
+
+    /// Opens a database that cannot be written, such as one in a folder or on a disk that is read-only. Where nothing
+    /// is left in its write-ahead log, the file alone is read as it stands; SQLite's own way needs to write beside it.
+    fn read_only(path: &Path) -> Result<Self, Error> {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let opened = if logged {
+            Connection::open_with_flags(path, flags)
+        } else {
+            Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI)
+        };
+        opened
+            .map_err(Fault::Sql)
+            .and_then(|connection| {
+                if schema::check(&connection)? == Holds::Nothing {
+                    return Err(Fault::Foreign);
+                }
+                connection.set_prepared_statement_cache_capacity(64);
+                Ok(Self {
+                    path: path.to_owned(),
+                    connection,
+                    patience: Duration::ZERO,
+                    synced: Instant::now(),
+                    unsynced: false,
+                    names: Names::default(),
+                    live: BTreeMap::new(),
+                })
+            })
+            .map_err(|fault| refused(path, fault))
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn open_with(path: &Path, flags: OpenFlags) -> Result<Self, Error> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Connection::open_with_flags(path, flags)
+            .map_err(Fault::Sql)
+            .and_then(|mut connection| {
+                connection.busy_timeout(BUSY)?;
+                let held = schema::check(&connection)?;
+                prepare(&connection)?;
+                if held == Holds::Nothing {
+                    schema::create(&mut connection)?;
+                }
+                Ok(Self {
+                    path: path.to_owned(),
+                    connection,
+                    patience: Duration::ZERO,
+                    synced: Instant::now(),
+                    unsynced: false,
+                    names: Names::default(),
+                    live: BTreeMap::new(),
+                })
+            })
+            .map_err(|fault| refused(path, fault))
+    }
+
+    /// From now on a commit waits for the disk only where the last one that did is at least `span` ago. Every commit
+    /// survives the end of this process; a power cut loses those of the last `span`. Zero lets each wait, as at first.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn sync_every(&mut self, span: Duration) -> Result<(), Error> {
+        self.patience = span;
+        self.wait_for_the_disk(true)
+    }
+
+    /// Waits for the disk now, where the next commit, expected after `next`, would be the first to do so since more than
+    /// the span of [`Self::sync_every`] and something waits for it; `None` is a commit that nobody can expect.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn sync_before(&mut self, next: Option<Duration>) -> Result<(), Error> {
+        let late = next.is_none_or(|next| self.synced.elapsed().saturating_add(next) > self.patience);
+        if !self.unsynced || !late {
+            return Ok(());
+        }
+        self.wait_for_the_disk(true)?;
+        // SQLite waits for the whole log, but only with a commit, and an empty one is none: the number is what it was.
+        let same = self.connection.pragma_update(None, "user_version", VERSION);
+        self.unsynced = same.is_err();
+        same.map_err(|source| self.failed("bring the results to the disk", source))
+    }
+
+    fn wait_for_the_disk(&mut self, yes: bool) -> Result<(), Error> {
+        if yes {
+            self.synced = Instant::now();
+        }
+        let set = self.connection.pragma_update(None, "synchronous", if yes { "FULL" } else { "NORMAL" });
+        set.map_err(|source| self.failed("say when to wait for the disk", source))
+    }
+
+    /// Reads with the closure, which sees one state of the file whatever others append meanwhile.
+    pub(super) fn read<T>(
+        &self,
+        doing: &'static str,
+        f: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        self.connection
+            .unchecked_transaction()
+            .and_then(|snapshot| f(&snapshot))
+            .map_err(|source| self.failed(doing, source))
+    }
+
+    /// Gives the pages of deleted runs back to the file system.
+    pub(super) fn shrink(&self) -> Result<(), Error> {
+        let vacuum = || -> rusqlite::Result<()> {
+            let mut statement = self.connection.prepare("PRAGMA incremental_vacuum")?;
+            let mut rows = statement.query([])?;
+            while rows.next()?.is_some() {}
+            Ok(())
+        };
+        vacuum().map_err(|source| self.failed("give space back", source))
+    }
+
+    /// Writes with the closure, in one transaction: all of it or nothing.
+    pub(super) fn write<T>(
+        &mut self,
+        doing: &'static str,
+        f: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        let waits = self.synced.elapsed() >= self.patience;
+        if self.patience > Duration::ZERO {
+            self.wait_for_the_disk(waits)?;
+        }
+        let result =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate).and_then(|transaction| {
+                let value = f(&transaction)?;
+                transaction.commit()?;
+                Ok(value)
+            });
+        // One that failed has left what was unsynced as it was.
+        self.unsynced = if result.is_ok() { !waits } else { self.unsynced };
+        result.map_err(|source| self.failed(doing, source))
+    }
+
+    fn failed(&self, doing: &'static str, source: rusqlite::Error) -> Error {
+        Error::Database { path: self.path.clone(), doing, source }
+    }
+}
+
+fn cannot_write(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen))
+}
+
+/// The path as SQLite's URI for a file that nobody changes.
+fn immutable(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-~".contains(byte);
+    let encoded = path.as_os_str().as_bytes().iter().map(|byte| match byte {
+        byte if plain(byte) => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    format!("file:{}?immutable=1", encoded.collect::<String>())
+}
+
+/// Settings of a connection; the first one also lays out an empty file.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_prepared_statement_cache_capacity(64);
+    // Only takes effect in an empty file: deleted runs then give their pages back.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    write_ahead(connection)?;
+    // A finished trial survives a power cut.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+/// Turns on the write-ahead log. SQLite does not wait for others here, whatever the busy timeout.
+fn write_ahead(connection: &Connection) -> rusqlite::Result<()> {
+    let mut tries = 0;
+    loop {
+        let result = connection.pragma_update(None, "journal_mode", "WAL");
+        match result {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && tries < 200 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn refused(path: &Path, fault: Fault) -> Error {
+    let path = path.to_owned();
+    match fault {
+        Fault::Foreign => Error::NotADatabase { path, source: None },
+        Fault::OtherSchema(found) => Error::OtherSchema { path, found, known: VERSION },
+        Fault::Sql(source) if source.sqlite_error_code() == Some(ErrorCode::NotADatabase) => {
+            Error::NotADatabase { path, source: Some(source) }
+        }
+        Fault::Sql(source) => Error::Database { path, doing: "open the results", source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_keep_their_meaning_as_uris() {
+        assert_eq!(immutable(Path::new("/a b/50%?#.db")), "file:/a%20b/50%25%3F%23.db?immutable=1");
+    }
+
+    #[test]
+    fn a_file_is_read_as_it_stands_and_never_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("r\u{e9}sult?.db");
+        drop(Database::create(&path).unwrap());
+        let mut database = Database::read_only(&path).unwrap();
+        assert!(database.runs().unwrap().is_empty());
+        let written = database.write("write", |tx| tx.execute("DELETE FROM runs", []));
+        assert!(matches!(written, Err(Error::Database { source, .. }) if cannot_write(&source)));
+    }
+
+    #[test]
+    fn what_lies_in_the_log_is_read_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log.db");
+        let writer = Database::create(&path).unwrap();
+        writer.connection.execute("CREATE TABLE more (x)", []).unwrap();
+        let reader = Database::read_only(&path).unwrap();
+        assert!(reader.connection.prepare("SELECT x FROM more").is_ok());
+    }
+
+    #[test]
+    fn what_no_disk_has_yet_goes_there_before_a_commit_that_may_come_late() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut database = Database::create(&folder.path().join("late.db")).unwrap();
+        let write = |database: &mut Database| database.write("write", |tx| tx.execute("DELETE FROM runs", [])).unwrap();
+        let waits = |database: &Database| {
+            database.read("ask", |c| c.query_row("PRAGMA synchronous", [], |row| row.get::<_, i64>(0))).unwrap() == 2
+        };
+        let hour = Duration::from_secs(3600);
+        write(&mut database);
+        assert!(!database.unsynced, "each commit has waited");
+        database.sync_every(hour).unwrap();
+        write(&mut database);
+        assert!(database.unsynced && !waits(&database));
+        database.sync_before(Some(hour / 2)).unwrap();
+        assert!(database.unsynced, "the next commit is in time");
+        let log = || std::fs::metadata(folder.path().join("late.db-wal")).unwrap().len();
+        let before = log();
+        database.sync_before(Some(hour)).unwrap();
+        assert!(!database.unsynced && waits(&database) && log() > before, "a commit that waited");
+        let after = log();
+        database.sync_before(None).unwrap();
+        assert_eq!(log(), after, "nothing waits for it any more");
+        write(&mut database);
+        database.sync_before(None).unwrap();
+        assert!(!database.unsynced);
+    }
+
+    #[test]
+    fn a_file_that_is_only_read_has_the_schema_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("old.db");
+        std::fs::write(&path, "").unwrap();
+        assert!(matches!(Database::read_only(&path), Err(Error::NotADatabase { .. })));
+        let writer = Database::create(&path).unwrap();
+        writer.connection.pragma_update(None, "user_version", 1).unwrap();
+        drop(writer);
+        assert!(matches!(Database::read_only(&path), Err(Error::OtherSchema { found: 1, .. })));
+    }
+}

@@ -1,0 +1,137 @@
+//! The heavy parts of a trial, loaded one trial at a time.
+
+use prony_model::record::{Groups, HistogramRecord, ProcessSeries, Throughput, TrialRecord};
+use prony_model::units::Nanos;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::codec::{Damaged, unpack, unpack_samples};
+use super::open::Database;
+use super::read::{json, unsigned};
+use super::run::RunId;
+use crate::Error;
+
+impl Database {
+    /// The samples of each process of a trial.
+    ///
+    /// # Errors
+    /// [`Error::NoTrial`], [`Error::Database`] (also where the samples are damaged).
+    pub fn load_series(&self, run: RunId, position: u32) -> Result<Vec<ProcessSeries>, Error> {
+        self.of_trial(run, position, |connection, trial| {
+            connection
+                .prepare_cached("SELECT pid, role, command, samples FROM series WHERE trial = ?1 ORDER BY ord")?
+                .query_map([trial], |row| {
+                    let samples = unpack_samples(row.get_ref(3)?.as_blob()?).map_err(|e| damaged(3, e))?;
+                    Ok(ProcessSeries { pid: row.get(0)?, role: row.get(1)?, command: row.get(2)?, samples })
+                })?
+                .collect()
+        })
+    }
+
+    /// Groups of operations of a trial, with the index of their phase.
+    ///
+    /// # Errors
+    /// As [`Self::load_series`].
+    pub fn load_groups(&self, run: RunId, position: u32) -> Result<Vec<(usize, Groups)>, Error> {
+        self.of_trial(run, position, |connection, trial| {
+            connection
+                .prepare_cached(
+                    "SELECT p.ord, g.operations, g.wall, g.cpu FROM phases p JOIN groups g ON g.phase = p.id
+                     WHERE p.trial = ?1 ORDER BY p.ord",
+                )?
+                .query_map([trial], |row| {
+                    let groups =
+                        Groups { operations: unsigned(row, 1)?, wall: numbers(row, 2)?, cpu: numbers(row, 3)? };
+                    Ok((unsigned(row, 0)? as usize, groups))
+                })?
+                .collect()
+        })
+    }
+
+    /// Latency histograms of a trial, with the index of their phase.
+    ///
+    /// # Errors
+    /// As [`Self::load_series`].
+    pub fn load_histograms(&self, run: RunId, position: u32) -> Result<Vec<(usize, HistogramRecord)>, Error> {
+        self.of_trial(run, position, |connection, trial| {
+            connection
+                .prepare_cached(
+                    "SELECT p.ord, h.operation, h.kind, h.failed, h.v2 FROM phases p JOIN histograms h ON h.phase = p.id
+                     WHERE p.trial = ?1 ORDER BY p.ord, h.ord",
+                )?
+                .query_map([trial], |row| {
+                    let histogram = HistogramRecord {
+                        operation: row.get(1)?,
+                        kind: json(row, 2)?,
+                        v2: row.get(4)?,
+                        failed: unsigned(row, 3)?,
+                    };
+                    Ok((unsigned(row, 0)? as usize, histogram))
+                })?
+                .collect()
+        })
+    }
+
+    /// Throughput over time of a trial, with the index of its phase.
+    ///
+    /// # Errors
+    /// As [`Self::load_series`].
+    pub fn load_throughput(&self, run: RunId, position: u32) -> Result<Vec<(usize, Throughput)>, Error> {
+        self.of_trial(run, position, |connection, trial| {
+            connection
+                .prepare_cached(
+                    "SELECT ord, throughput_interval, throughput FROM phases
+                     WHERE trial = ?1 AND throughput IS NOT NULL ORDER BY ord",
+                )?
+                .query_map([trial], |row| {
+                    let interval = Nanos::from_nanos(unsigned(row, 1)?);
+                    Ok((unsigned(row, 0)? as usize, Throughput { interval, operations: numbers(row, 2)? }))
+                })?
+                .collect()
+        })
+    }
+
+    /// Puts back into a light trial everything it lacks.
+    ///
+    /// # Errors
+    /// As [`Self::load_series`].
+    pub fn complete(&self, run: RunId, trial: &mut TrialRecord) -> Result<(), Error> {
+        let position = trial.trial.position;
+        trial.series = self.load_series(run, position)?;
+        for (phase, groups) in self.load_groups(run, position)? {
+            trial.phases[phase].groups = Some(groups);
+        }
+        for (phase, throughput) in self.load_throughput(run, position)? {
+            trial.phases[phase].throughput = Some(throughput);
+        }
+        trial.phases.iter_mut().for_each(|phase| phase.histograms.clear());
+        for (phase, histogram) in self.load_histograms(run, position)? {
+            trial.phases[phase].histograms.push(histogram);
+        }
+        Ok(())
+    }
+
+    fn of_trial<T>(
+        &self,
+        run: RunId,
+        position: u32,
+        f: impl FnOnce(&Connection, i64) -> rusqlite::Result<T>,
+    ) -> Result<T, Error> {
+        let found = self.read("read a trial", |connection| {
+            let trial: Option<i64> = connection
+                .prepare_cached("SELECT id FROM trials WHERE run = ?1 AND position = ?2")?
+                .query_row(params![run.0, position], |row| row.get(0))
+                .optional()?;
+            trial.map(|trial| f(connection, trial)).transpose()
+        })?;
+        found.ok_or(Error::NoTrial { run: run.0, position })
+    }
+}
+
+fn numbers(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u64>> {
+    unpack(row.get_ref(at)?.as_blob()?).map_err(|e| damaged(at, e))
+}
+
+fn damaged(at: usize, error: Damaged) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(at, Type::Blob, Box::new(error))
+}

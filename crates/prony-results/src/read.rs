@@ -1,0 +1,366 @@
+//! What reports read: the runs, and one run with its light trials.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as StdError;
+use std::path::PathBuf;
+
+use prony_model::finding::Finding;
+use prony_model::metric::MetricKey;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::de::DeserializeOwned;
+
+use super::open::Database;
+use super::run::{RunData, RunHead, RunId, RunStatus};
+use crate::Error;
+
+const HEAD: &str =
+    "SELECT id, title, hash, seed, host, limits, version, started_unix_ms, ended_unix_ms, status, planned,
+    (SELECT count(*) FROM trials WHERE run = runs.id),
+    (SELECT count(*) FROM trials WHERE run = runs.id AND outcome = 'ok'), scratch,
+    (SELECT entry ->> '$.search' FROM journal WHERE run = runs.id AND ord = 0)
+    FROM runs";
+
+impl Database {
+    /// Every run, the oldest first.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn runs(&self) -> Result<Vec<RunHead>, Error> {
+        self.read("list the runs", |connection| {
+            connection.prepare(&format!("{HEAD} ORDER BY id"))?.query_map([], head)?.collect()
+        })
+    }
+
+    /// One run without its trials.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::Database`].
+    pub fn run(&self, run: RunId) -> Result<RunHead, Error> {
+        let found = self.read("read a run", |connection| one(connection, run))?;
+        found.ok_or_else(|| self.no_run(run))
+    }
+
+    fn no_run(&self, run: RunId) -> Error {
+        Error::NoRun { run: run.to_string(), path: self.path().to_owned() }
+    }
+
+    /// Positions of the run's finished trials: what a resumed run leaves out.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn finished_positions(&self, run: RunId) -> Result<BTreeSet<u32>, Error> {
+        self.read("read a run", |connection| {
+            connection
+                .prepare("SELECT position FROM trials WHERE run = ?1")?
+                .query_map([run.0], |row| row.get(0))?
+                .collect()
+        })
+    }
+
+    /// A run with its experiment and light trials.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::Database`].
+    pub fn load_run(&self, run: RunId) -> Result<RunData, Error> {
+        let found = self.read("read a run", |connection| {
+            let Some(head) = one(connection, run)? else { return Ok(None) };
+            let experiment =
+                connection.query_row("SELECT experiment FROM runs WHERE id = ?1", [run.0], |row| json(row, 0))?;
+            let (ids, mut trials) = trials(connection, run)?;
+            let mut phases = Phases::default();
+            load_phases(connection, run, &ids, &mut trials, &mut phases)?;
+            load_readings(connection, run, &mut trials, &phases)?;
+            load_findings(connection, run, &ids, &mut trials)?;
+            Ok(Some(RunData { head, experiment, trials }))
+        })?;
+        found.ok_or_else(|| self.no_run(run))
+    }
+}
+
+fn one(connection: &Connection, run: RunId) -> rusqlite::Result<Option<RunHead>> {
+    connection.query_row(&format!("{HEAD} WHERE id = ?1"), [run.0], head).optional()
+}
+
+fn head(row: &Row<'_>) -> rusqlite::Result<RunHead> {
+    let status: String = row.get(9)?;
+    Ok(RunHead {
+        id: RunId(row.get(0)?),
+        title: row.get(1)?,
+        hash: row.get(2)?,
+        seed: unsigned(row, 3)?,
+        host: json(row, 4)?,
+        limits: json(row, 5)?,
+        version: row.get(6)?,
+        started_unix_ms: unsigned(row, 7)?,
+        ended_unix_ms: row.get::<_, Option<i64>>(8)?.map(|n| n as u64),
+        status: RunStatus::ALL.into_iter().find(|s| s.name() == status).unwrap_or(RunStatus::Unfinished),
+        planned: row.get(10)?,
+        finished: row.get(11)?,
+        ok: row.get(12)?,
+        scratch: row.get::<_, Option<String>>(13)?.map(PathBuf::from),
+        search: row.get(14)?,
+    })
+}
+
+fn trials(connection: &Connection, run: RunId) -> rusqlite::Result<(Vec<i64>, Vec<TrialRecord>)> {
+    let effective = effective(connection, run)?;
+    let mut statement = connection.prepare(
+        "SELECT id, block, position, variant, label, seed, started_unix_ms, took, ending, effective, conditions,
+                sampler_cpu, sub_block
+         FROM trials WHERE run = ?1 ORDER BY position",
+    )?;
+    let rows = statement.query_map([run.0], |row| {
+        let record = TrialRecord {
+            trial: PlannedTrial {
+                block: row.get(1)?,
+                sub_block: row.get(12)?,
+                position: row.get(2)?,
+                variant: unsigned(row, 3)? as usize,
+                label: json(row, 4)?,
+                seed: unsigned(row, 5)?,
+            },
+            started_unix_ms: unsigned(row, 6)?,
+            took: Nanos::from_nanos(unsigned(row, 7)?),
+            ending: json(row, 8)?,
+            phases: Vec::new(),
+            effective: effective.get(&row.get(9)?).cloned().unwrap_or_default(),
+            conditions: json(row, 10)?,
+            series: Vec::new(),
+            sampler_cpu: json(row, 11)?,
+            findings: Vec::new(),
+        };
+        Ok((row.get(0)?, record))
+    })?;
+    let rows: Vec<(i64, TrialRecord)> = rows.collect::<rusqlite::Result<_>>()?;
+    Ok(rows.into_iter().unzip())
+}
+
+fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i64, serde_json::Value>> {
+    connection
+        .prepare("SELECT id, body FROM effective WHERE run = ?1")?
+        .query_map([run.0], |row| Ok((row.get(0)?, json(row, 1)?)))?
+        .collect()
+}
+
+/// Where each phase stands: its id -> (trial, phase), in the order of the readings; and the set of what it lacks.
+#[derive(Default)]
+struct Phases(Vec<(i64, usize, usize, Option<i64>)>);
+
+fn load_phases(
+    connection: &Connection,
+    run: RunId,
+    ids: &[i64],
+    trials: &mut [TrialRecord],
+    phases: &mut Phases,
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(
+        "SELECT p.id, p.trial, p.name, p.action, p.timed, p.completion, p.begin_at, p.end_at, p.answer, p.errors, p.absent
+         FROM trials t CROSS JOIN phases p ON p.trial = t.id WHERE t.run = ?1 ORDER BY t.position, p.ord",
+    )?;
+    let mut rows = statement.query([run.0])?;
+    let mut at = 0;
+    while let Some(row) = rows.next()? {
+        let trial: i64 = row.get(1)?;
+        while ids[at] != trial {
+            at += 1;
+        }
+        phases.0.push((row.get(0)?, at, trials[at].phases.len(), row.get(10)?));
+        trials[at].phases.push(phase(row)?);
+    }
+    Ok(())
+}
+
+fn phase(row: &Row<'_>) -> rusqlite::Result<PhaseRecord> {
+    let instant = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|n| Nanos::from_nanos(n as u64)));
+    Ok(PhaseRecord {
+        name: row.get(2)?,
+        action: row.get(3)?,
+        timed: row.get(4)?,
+        completion: json(row, 5)?,
+        begin: instant(6)?,
+        end: instant(7)?,
+        readings: BTreeMap::new(),
+        histograms: Vec::new(),
+        groups: None,
+        throughput: None,
+        answer: if row.get_ref(8)? == rusqlite::types::ValueRef::Null { None } else { Some(json(row, 8)?) },
+        errors: json(row, 9)?,
+    })
+}
+
+fn load_readings(
+    connection: &Connection,
+    run: RunId,
+    trials: &mut [TrialRecord],
+    phases: &Phases,
+) -> rusqlite::Result<()> {
+    let metrics: Dictionary<MetricKey> = dictionary(connection, "metrics", |name| name.parse())?;
+    let reasons: Dictionary<Why> = dictionary(connection, "reasons", |name| serde_json::from_str(name))?;
+    let instances: Dictionary<String> =
+        dictionary(connection, "instances", |name| Ok::<_, rusqlite::Error>(name.into()))?;
+    let mut statement = connection.prepare(
+        "SELECT r.phase, r.instance, r.metric, r.value
+         FROM trials t CROSS JOIN phases p ON p.trial = t.id CROSS JOIN readings r ON r.phase = p.id
+         WHERE t.run = ?1 ORDER BY t.position, p.ord, r.instance",
+    )?;
+    let mut rows = statement.query([run.0])?;
+    let mut filling = Filling { phases, at: 0, instance: 0, instances: &instances, pending: Vec::new() };
+    while let Some(row) = rows.next()? {
+        let (phase, instance) = (row.get(0)?, row.get(1)?);
+        filling.turn_to(phase, instance, trials);
+        let key = *metrics.get(row.get(2)?).ok_or_else(|| damaged("a reading of no known metric"))?;
+        filling.pending.push((MetricKeyText(key), Reading::Measured(row.get(3)?)));
+    }
+    filling.flush(trials);
+    let names = Names { metrics: &metrics, reasons: &reasons, instances: &instances };
+    fill_absences(&absences(connection, run, &names)?, trials, phases)
+}
+
+/// Names by number.
+struct Names<'a> {
+    metrics: &'a Dictionary<MetricKey>,
+    reasons: &'a Dictionary<Why>,
+    instances: &'a Dictionary<String>,
+}
+
+/// What a phase lacks: instance, metric, and why.
+type Absence = Vec<(String, MetricKeyText, Why)>;
+
+/// The run's sets of missing figures, by number.
+fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite::Result<BTreeMap<i64, Absence>> {
+    let named = |(instance, metric, reason): (i64, i64, i64)| {
+        let key = *names.metrics.get(metric).ok_or_else(|| damaged("a missing figure of no known metric"))?;
+        let instance = names.instances.get(instance).cloned();
+        let instance = instance.ok_or_else(|| damaged("a missing figure of no known instance"))?;
+        let why = names.reasons.get(reason).cloned().ok_or_else(|| damaged("a missing figure without a reason"))?;
+        Ok((instance, MetricKeyText(key), why))
+    };
+    connection
+        .prepare("SELECT id, body FROM absences WHERE run = ?1")?
+        .query_map([run.0], |row| {
+            let body: Vec<(i64, i64, i64)> = json(row, 1)?;
+            Ok((row.get(0)?, body.into_iter().map(named).collect::<rusqlite::Result<_>>()?))
+        })?
+        .collect()
+}
+
+fn fill_absences(
+    absences: &BTreeMap<i64, Absence>,
+    trials: &mut [TrialRecord],
+    phases: &Phases,
+) -> rusqlite::Result<()> {
+    for (_, trial, phase, absent) in &phases.0 {
+        let Some(absent) = absent else { continue };
+        let absence = absences.get(absent).ok_or_else(|| damaged("a phase that lacks what is not told"))?;
+        let readings = &mut trials[*trial].phases[*phase].readings;
+        for (instance, key, why) in absence {
+            if !readings.contains_key(instance) {
+                readings.insert(instance.clone(), BTreeMap::new());
+            }
+            if let Some(found) = readings.get_mut(instance) {
+                found.insert(*key, Reading::Missing(why.clone()));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Collects the readings of one phase and instance, which arrive together, and builds their map at once.
+struct Filling<'a> {
+    phases: &'a Phases,
+    at: usize,
+    instance: i64,
+    instances: &'a Dictionary<String>,
+    pending: Vec<(MetricKeyText, Reading<f64>)>,
+}
+
+impl Filling<'_> {
+    fn turn_to(&mut self, phase: i64, instance: i64, trials: &mut [TrialRecord]) {
+        if self.phases.0[self.at].0 == phase && self.instance == instance {
+            return;
+        }
+        self.flush(trials);
+        self.instance = instance;
+        while self.phases.0[self.at].0 != phase {
+            self.at += 1;
+        }
+    }
+
+    fn flush(&mut self, trials: &mut [TrialRecord]) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let (_, trial, phase, _) = self.phases.0[self.at];
+        let name = self.instances.get(self.instance).cloned().unwrap_or_default();
+        trials[trial].phases[phase].readings.insert(name, self.pending.drain(..).collect());
+    }
+}
+
+fn load_findings(connection: &Connection, run: RunId, ids: &[i64], trials: &mut [TrialRecord]) -> rusqlite::Result<()> {
+    let places: BTreeMap<i64, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+    let mut statement = connection.prepare(
+        "SELECT f.trial, f.guard, f.severity, f.phase, f.message, f.hint, f.data
+         FROM trials t CROSS JOIN findings f ON f.trial = t.id WHERE t.run = ?1 ORDER BY t.position, f.ord",
+    )?;
+    let mut rows = statement.query([run.0])?;
+    while let Some(row) = rows.next()? {
+        let Some(&at) = places.get(&row.get(0)?) else { continue };
+        trials[at].findings.push(Finding {
+            guard: row.get(1)?,
+            severity: json(row, 2)?,
+            phase: row.get(3)?,
+            message: row.get(4)?,
+            hint: row.get(5)?,
+            data: json(row, 6)?,
+        });
+    }
+    Ok(())
+}
+
+/// A table of numbered names, by number; the numbers run on from 1.
+fn dictionary<T: Clone, E: StdError + Send + Sync + 'static>(
+    connection: &Connection,
+    table: &str,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> rusqlite::Result<Dictionary<T>> {
+    let mut statement = connection.prepare(&format!("SELECT id, name FROM {table} ORDER BY id"))?;
+    let mut rows = statement.query([])?;
+    let mut values = Vec::new();
+    while let Some(row) = rows.next()? {
+        let name = row.get_ref(1)?.as_str()?;
+        let value = read(name).map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
+        let at = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
+        values.resize(at.max(values.len()), None);
+        values.push(Some(value));
+    }
+    Ok(Dictionary(values))
+}
+
+/// Values by number. Looked up for each of millions of readings.
+struct Dictionary<T>(Vec<Option<T>>);
+
+impl<T> Dictionary<T> {
+    fn get(&self, number: i64) -> Option<&T> {
+        self.0.get(usize::try_from(number).ok()?)?.as_ref()
+    }
+}
+
+/// A number whose 64 bits are unsigned.
+pub(super) fn unsigned(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(at).map(|n| n as u64)
+}
+
+/// A column that holds JSON.
+pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
+    let text = row.get_ref(at)?.as_str()?;
+    serde_json::from_str(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(e)))
+}
+
+fn damaged(what: &str) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, what.into())
+}

@@ -1,0 +1,436 @@
+//! What a runner writes: a run's beginning, each finished trial, its end.
+
+use std::io::ErrorKind;
+
+use prony_experiment::design::{Experiment, Variant};
+use prony_model::finding::Finding;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{HistogramRecord, PhaseRecord, ProcessSeries, TrialRecord};
+use prony_model::units::Nanos;
+use rusqlite::{Connection, Transaction, params};
+use serde_json::Value;
+use xxhash_rust::xxh3::xxh3_128;
+
+use super::codec::{pack, pack_samples};
+use super::live::Live;
+use super::names::{Names, intern, json};
+use super::open::Database;
+use super::run::{RunId, RunStart, RunStatus};
+use crate::Error;
+
+impl Database {
+    /// Begins a run, which is this session's then.
+    ///
+    /// # Errors
+    /// [`Error::Database`].
+    pub fn begin_run(&mut self, start: &RunStart<'_>) -> Result<RunId, Error> {
+        let path = self.path().to_owned();
+        let (run, live) = self.write("begin a run", |tx| {
+            let recorded = start.experiment.recorded();
+            let experiment = json(recorded.as_ref())?;
+            tx.prepare_cached(
+                "INSERT INTO runs (title, source, experiment, hash, seed, host, limits, version, started_unix_ms,
+                                   status, planned, scratch)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+            )?
+            .execute(params![
+                start.experiment.title(),
+                recorded.source(),
+                experiment,
+                hash(&experiment),
+                start.seed as i64,
+                json(start.host)?,
+                json(start.limits)?,
+                start.version,
+                start.started_unix_ms as i64,
+                RunStatus::Unfinished.name(),
+                start.planned,
+                start.scratch.map(|path| path.to_string_lossy().into_owned()),
+            ])?;
+            let run = RunId(tx.last_insert_rowid());
+            recorded.variants().iter().try_for_each(|v| insert_variant(tx, run, &recorded, v))?;
+            // Before others can see it.
+            let locked = Live::lock(&path, run);
+            Ok((run, locked.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?))
+        })?;
+        self.live.insert(run, live);
+        Ok(run)
+    }
+
+    /// Takes a run for this session, until [`Database::end_run`] or until this value goes: no other resumes or deletes it.
+    ///
+    /// # Errors
+    /// [`Error::RunIsLive`] where another session has it, or where that cannot be told.
+    pub fn take_run(&mut self, run: RunId) -> Result<(), Error> {
+        if self.live.contains_key(&run) {
+            return Ok(());
+        }
+        let live = Live::lock(self.path(), run).map_err(|source| {
+            let (run, path) = (run.0, self.path().to_owned());
+            let source = Some(source).filter(|error| error.kind() != ErrorKind::WouldBlock);
+            Error::RunIsLive { run, path, source }
+        })?;
+        self.live.insert(run, live);
+        Ok(())
+    }
+
+    /// Takes a run up again, with a newly planned number of trials; also after looks that add blocks.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Database`].
+    pub fn reopen_run(&mut self, run: RunId, planned: u32) -> Result<(), Error> {
+        self.take_run(run)?;
+        let changed = self.write("resume a run", |tx| {
+            tx.execute(
+                "UPDATE runs SET status = ?2, ended_unix_ms = NULL, planned = ?3 WHERE id = ?1",
+                params![run.0, RunStatus::Unfinished.name(), planned],
+            )
+        })?;
+        self.must_have_run(run, changed)
+    }
+
+    /// Ends a run.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::Database`].
+    pub fn end_run(&mut self, run: RunId, status: RunStatus, ended_unix_ms: u64) -> Result<(), Error> {
+        let changed = self.write("end a run", |tx| {
+            tx.execute(
+                "UPDATE runs SET status = ?2, ended_unix_ms = ?3 WHERE id = ?1",
+                params![run.0, status.name(), ended_unix_ms as i64],
+            )
+        })?;
+        self.live.remove(&run);
+        self.must_have_run(run, changed)
+    }
+
+    /// Keeps a finished trial: all of it, or on any error nothing.
+    ///
+    /// # Errors
+    /// [`Error::TrialExists`], [`Error::NoRun`], [`Error::Database`] (also where the disk is full).
+    pub fn append_trial(&mut self, run: RunId, record: &TrialRecord) -> Result<(), Error> {
+        self.append_trials(run, std::slice::from_ref(record))
+    }
+
+    /// Keeps finished trials: all of them, or on any error none.
+    ///
+    /// # Errors
+    /// As [`Database::append_trial`].
+    pub fn append_trials(&mut self, run: RunId, records: &[TrialRecord]) -> Result<(), Error> {
+        // Where nothing is kept, the numbers of names that were new are not kept either.
+        let mut names = std::mem::take(&mut self.names);
+        let (refused, names) = self.write("keep a trial", |tx| {
+            for record in records {
+                match standing(tx, run, record.trial.position)? {
+                    Standing::Free => {}
+                    standing => return Ok((Some((standing, record.trial.position)), names)),
+                }
+            }
+            records.iter().try_for_each(|record| insert_record(tx, run, record, &mut names))?;
+            Ok((None, names))
+        })?;
+        self.names = names;
+        match refused {
+            None => Ok(()),
+            Some((Standing::NoRun, _)) => self.must_have_run(run, 0),
+            Some((_, position)) => Err(Error::TrialExists { run: run.0, position }),
+        }
+    }
+
+    /// Deletes a run and everything it holds, and gives the space back.
+    ///
+    /// # Errors
+    /// [`Error::NoRun`], [`Error::RunIsLive`], [`Error::Database`].
+    pub fn delete_run(&mut self, run: RunId) -> Result<(), Error> {
+        self.take_run(run)?;
+        let changed = self.write("delete a run", |tx| tx.execute("DELETE FROM runs WHERE id = ?1", [run.0]))?;
+        self.live.remove(&run);
+        self.must_have_run(run, changed)?;
+        self.shrink()
+    }
+
+    pub(super) fn must_have_run(&self, run: RunId, changed: usize) -> Result<(), Error> {
+        if changed > 0 {
+            return Ok(());
+        }
+        Err(Error::NoRun { run: run.to_string(), path: self.path().to_owned() })
+    }
+}
+
+/// Whether a trial can be appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Free,
+    Taken,
+    NoRun,
+}
+
+fn standing(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<Standing> {
+    let has_run: bool =
+        tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1)")?.query_row([run.0], |row| row.get(0))?;
+    let taken: bool = tx
+        .prepare_cached("SELECT EXISTS (SELECT 1 FROM trials WHERE run = ?1 AND position = ?2)")?
+        .query_row(params![run.0, position], |row| row.get(0))?;
+    Ok(match (has_run, taken) {
+        (false, _) => Standing::NoRun,
+        (true, true) => Standing::Taken,
+        (true, false) => Standing::Free,
+    })
+}
+
+/// Replaces the experiment of a run that grows; how many runs that changed.
+pub(super) fn replace_experiment(
+    tx: &Transaction<'_>,
+    run: RunId,
+    experiment: &Experiment,
+    planned: u32,
+) -> rusqlite::Result<usize> {
+    let text = json(experiment.recorded().as_ref())?;
+    tx.execute(
+        "UPDATE runs SET title = ?2, experiment = ?3, hash = ?4, planned = ?5 WHERE id = ?1",
+        params![run.0, experiment.title(), text, hash(&text), planned],
+    )
+}
+
+pub(super) fn insert_variant(
+    tx: &Transaction<'_>,
+    run: RunId,
+    experiment: &Experiment,
+    variant: &Variant,
+) -> rusqlite::Result<()> {
+    let levels: serde_json::Map<String, Value> = experiment
+        .factors()
+        .iter()
+        .zip(&variant.levels)
+        .filter_map(|(factor, level)| {
+            Some((factor.name.clone(), Value::from(factor.levels.get(*level)?.label.clone())))
+        })
+        .collect();
+    tx.prepare_cached("INSERT INTO variants (run, variant, levels, stratum, baseline) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![run.0, variant.id as i64, json(&levels)?, variant.stratum as i64, variant.baseline])?;
+    Ok(())
+}
+
+fn insert_record(tx: &Transaction<'_>, run: RunId, record: &TrialRecord, names: &mut Names) -> rusqlite::Result<()> {
+    let effective = intern(tx, "effective", run, &json(&record.effective)?)?;
+    tx.prepare_cached(
+        "INSERT INTO trials (run, position, block, variant, label, seed, started_unix_ms, took, outcome, ending,
+                             effective, conditions, sampler_cpu, sub_block)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+    )?
+    .execute(params![
+        run.0,
+        record.trial.position,
+        record.trial.block,
+        record.trial.variant as i64,
+        json(&record.trial.label)?,
+        record.trial.seed as i64,
+        record.started_unix_ms as i64,
+        nanos(record.took),
+        record.ending.outcome.name(),
+        json(&record.ending)?,
+        effective,
+        json(&record.conditions)?,
+        json(&record.sampler_cpu)?,
+        record.trial.sub_block,
+    ])?;
+    let trial = tx.last_insert_rowid();
+    for (ord, phase) in record.phases.iter().enumerate() {
+        let (measured, missing) = sorted(tx, phase, names)?;
+        let absent = if missing.is_empty() { None } else { Some(intern(tx, "absences", run, &json(&missing)?)?) };
+        let id = insert_phase(tx, trial, ord, phase, absent)?;
+        insert_readings(tx, id, &measured)?;
+    }
+    record.series.iter().enumerate().try_for_each(|(ord, series)| insert_series(tx, trial, ord, series))?;
+    record.findings.iter().enumerate().try_for_each(|(ord, finding)| insert_finding(tx, trial, ord, finding))
+}
+
+fn insert_phase(
+    tx: &Transaction<'_>,
+    trial: i64,
+    ord: usize,
+    phase: &PhaseRecord,
+    absent: Option<i64>,
+) -> rusqlite::Result<i64> {
+    tx.prepare_cached(
+        "INSERT INTO phases (trial, ord, name, action, timed, completion, begin_at, end_at, answer, errors,
+                             throughput_interval, throughput, absent)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    )?
+    .execute(params![
+        trial,
+        ord as i64,
+        phase.name,
+        phase.action,
+        phase.timed,
+        json(&phase.completion)?,
+        phase.begin.map(nanos),
+        phase.end.map(nanos),
+        phase.answer.as_ref().map(json).transpose()?,
+        json(&phase.errors)?,
+        phase.throughput.as_ref().map(|t| nanos(t.interval)),
+        phase.throughput.as_ref().map(|t| pack(&t.operations)),
+        absent,
+    ])?;
+    let id = tx.last_insert_rowid();
+    phase.histograms.iter().enumerate().try_for_each(|(ord, histogram)| insert_histogram(tx, id, ord, histogram))?;
+    if let Some(groups) = &phase.groups {
+        tx.prepare_cached("INSERT INTO groups (phase, operations, wall, cpu) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![id, groups.operations as i64, pack(&groups.wall), pack(&groups.cpu)])?;
+    }
+    Ok(id)
+}
+
+fn insert_histogram(tx: &Transaction<'_>, phase: i64, ord: usize, histogram: &HistogramRecord) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO histograms (phase, ord, operation, kind, failed, v2) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+    )?
+    .execute(params![
+        phase,
+        ord as i64,
+        histogram.operation,
+        json(&histogram.kind)?,
+        histogram.failed as i64,
+        histogram.v2
+    ])?;
+    Ok(())
+}
+
+/// What was measured, by the numbers of instance and metric.
+type Measured = Vec<(i64, i64, f64)>;
+
+/// What is missing, by the numbers of instance, metric and reason.
+type Absent = Vec<(i64, i64, i64)>;
+
+/// A phase's readings: those that were measured, and those that are missing.
+fn sorted(tx: &Transaction<'_>, phase: &PhaseRecord, names: &mut Names) -> rusqlite::Result<(Measured, Absent)> {
+    let (mut measured, mut absent) = (Vec::new(), Vec::new());
+    for (instance, readings) in &phase.readings {
+        let instance = names.instance(tx, instance)?;
+        for (key, reading) in readings {
+            let metric = names.metric(tx, *key)?;
+            match reading {
+                Reading::Measured(value) if value.is_finite() => measured.push((instance, metric, *value)),
+                // SQLite has no NaN; a figure that is none was not measured.
+                Reading::Measured(_) => {
+                    absent.push((instance, metric, names.reason(tx, &Why::Failed("not a number".to_owned()))?));
+                }
+                Reading::Missing(why) => absent.push((instance, metric, names.reason(tx, why)?)),
+            }
+        }
+    }
+    Ok((measured, absent))
+}
+
+fn insert_readings(tx: &Transaction<'_>, phase: i64, measured: &Measured) -> rusqlite::Result<()> {
+    let mut insert =
+        tx.prepare_cached("INSERT INTO readings (phase, instance, metric, value) VALUES (?1, ?2, ?3, ?4)")?;
+    measured
+        .iter()
+        .try_for_each(|(instance, metric, value)| insert.execute(params![phase, instance, metric, value]).map(drop))
+}
+
+fn insert_series(tx: &Transaction<'_>, trial: i64, ord: usize, series: &ProcessSeries) -> rusqlite::Result<()> {
+    tx.prepare_cached("INSERT INTO series (trial, ord, pid, role, command, samples) VALUES (?1, ?2, ?3, ?4, ?5, ?6)")?
+        .execute(params![trial, ord as i64, series.pid, series.role, series.command, pack_samples(&series.samples)])?;
+    Ok(())
+}
+
+fn insert_finding(tx: &Transaction<'_>, trial: i64, ord: usize, finding: &Finding) -> rusqlite::Result<()> {
+    tx.prepare_cached(
+        "INSERT INTO findings (trial, ord, guard, severity, phase, message, hint, data)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+    )?
+    .execute(params![
+        trial,
+        ord as i64,
+        finding.guard,
+        json(&finding.severity)?,
+        finding.phase,
+        finding.message,
+        finding.hint,
+        json(&finding.data)?
+    ])?;
+    Ok(())
+}
+
+fn hash(experiment: &str) -> String {
+    format!("{:032x}", xxh3_128(experiment.as_bytes()))
+}
+
+/// The digest by which a run and an experiment are known to be the same (`RunHead::hash`).
+///
+/// # Errors
+/// [`Error::Experiment`] where the experiment holds what JSON cannot.
+pub fn experiment_hash(experiment: &Experiment) -> Result<String, Error> {
+    let text = serde_json::to_string(experiment)?;
+    Ok(hash(&text))
+}
+
+fn nanos(time: Nanos) -> i64 {
+    time.as_nanos() as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn experiment() -> Experiment {
+        let share = 0.05;
+        let blocks = json!({"min": 1, "max": 1});
+        serde_json::from_value(json!({
+            "title": "t", "question": null, "source": "", "seed": 1, "factors": [], "variants": [], "tables": [],
+            "compare": {"baseline": {}, "floor": {}, "primary": null, "metrics": [], "margin": share, "alpha": share,
+                        "blocks": blocks, "twice": false, "errors": {"count": 0}},
+            "observe": {"hertz": 10, "throughput": 100, "care": "full", "record_commands": true},
+            "explores": false,
+        }))
+        .unwrap()
+    }
+
+    fn record(position: u32, evidence: &str) -> TrialRecord {
+        serde_json::from_value(json!({
+            "trial": {"block": 0, "sub_block": 0, "position": position, "variant": 0, "label": "a", "seed": 1},
+            "started_unix_ms": 1, "took": 1, "effective": {}, "conditions": {}, "series": [], "findings": [],
+            "ending": {"outcome": {"kind": "ok"}, "phase": null, "after": 1, "evidence": [evidence]},
+            "sampler_cpu": {"measured": 1},
+            "phases": [{"name": "write", "action": "put", "timed": true, "completion": "complete", "begin": 1, "end": 2,
+                        "readings": {"": {"time": {"measured": 1.0}}}, "histograms": [], "groups": null,
+                        "throughput": null, "answer": null, "errors": {evidence: 1}}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_full_disk_keeps_nothing_half_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut database = Database::create(&dir.path().join("prony.db")).unwrap();
+        let experiment = experiment();
+        let null = Value::Null;
+        let start = RunStart {
+            experiment: &experiment,
+            seed: 1,
+            host: &null,
+            limits: &null,
+            version: "0",
+            started_unix_ms: 1,
+            planned: 2,
+            scratch: None,
+        };
+        let run = database.begin_run(&start).unwrap();
+        database.append_trial(run, &record(0, "small")).unwrap();
+        let large = record(1, &"x".repeat(1 << 20));
+        let limit = |database: &Database, pages: u32| {
+            let set = format!("PRAGMA max_page_count = {pages}");
+            database.read("limit pages", |c| c.query_row(&set, [], |r| r.get::<_, i64>(0))).unwrap()
+        };
+        assert_eq!(limit(&database, 100), 100);
+        let error = database.append_trial(run, &large).unwrap_err();
+        assert!(matches!(&error, Error::Database { source, .. } if source.to_string().contains("full")), "{error:?}");
+        assert_eq!(database.load_run(run).unwrap().trials, [record(0, "small")]);
+        limit(&database, 1 << 20);
+        database.append_trial(run, &large).unwrap();
+        assert_eq!(database.finished_positions(run).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,49 @@
+//! Everything that can go wrong between prony and a runtime's probe.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a probe cannot be prepared or understood.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory could not be used.
+    #[error("cannot {action} `{path}`")]
+    File {
+        /// What was tried: `create`, `read` ...
+        action: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// The cause.
+        source: io::Error,
+    },
+    /// A function to be timed is not named as its runtime needs it.
+    #[error("`{call}` does not name a function as `{form}`")]
+    Call {
+        /// As written.
+        call: String,
+        /// How it must look.
+        form: &'static str,
+    },
+    /// A path that cannot be handed to a probe.
+    #[error("`{path}` cannot be told to a runtime: it must be absolute, UTF-8, in one line, without `:` for Python")]
+    ProbePath {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A line of the channel of marks that is neither a mark nor a probe's.
+    #[error("`{line}` is no mark")]
+    ProbeLine {
+        /// Its beginning.
+        line: String,
+        /// The cause.
+        source: serde_json::Error,
+    },
+}
+
+impl Error {
+    /// A file error, for `map_err`.
+    pub(crate) fn file(action: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::File { action, path, source }
+    }
+}

@@ -1,0 +1,120 @@
+//! A runtime's own figures of its heap.
+
+use prony_model::reading::{Reading, Why};
+use prony_model::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+/// What a runtime says of its heap at an instant.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(from = "Told")]
+pub struct HeapFigures {
+    /// Used by objects, live or not collected yet.
+    pub used: Reading<Bytes>,
+    /// Taken from the system for the heap.
+    pub total: Reading<Bytes>,
+    /// The heap's own limit.
+    pub limit: Reading<Bytes>,
+    /// Outside the heap, held by its objects.
+    pub external: Reading<Bytes>,
+    /// The part of it that array buffers hold.
+    pub array_buffers: Reading<Bytes>,
+    /// Resident set of the whole process, as the runtime sees it.
+    pub rss: Reading<Bytes>,
+    /// Blocks of the allocator in use (CPython).
+    pub blocks: Reading<u64>,
+    /// Collections since the start.
+    pub gc: Reading<GcFigures>,
+}
+
+/// Collections of a thread (Node) or a process (CPython) since the probe was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "(u64, u64, u64, u64)")]
+pub struct GcFigures {
+    /// All of them.
+    pub count: u64,
+    /// Full ones: of the old generation.
+    pub major: u64,
+    /// The time for which they stopped the program. Steps of an incremental one between its begin and its end are not
+    /// among it, nor what other threads do.
+    pub time: Nanos,
+    /// Up to when they are counted.
+    pub until: Nanos,
+}
+
+impl From<(u64, u64, u64, u64)> for GcFigures {
+    /// As probes write it: instant, collections, full ones, time.
+    fn from((until, count, major, time): (u64, u64, u64, u64)) -> Self {
+        Self { count, major, time: Nanos::from_nanos(time), until: Nanos::from_nanos(until) }
+    }
+}
+
+#[derive(Deserialize)]
+struct Told {
+    used: Option<u64>,
+    total: Option<u64>,
+    limit: Option<u64>,
+    external: Option<u64>,
+    array_buffers: Option<u64>,
+    rss: Option<u64>,
+    blocks: Option<u64>,
+    gc_count: Option<u64>,
+    gc_major: Option<u64>,
+    gc_time: Option<u64>,
+    gc_until: Option<u64>,
+}
+
+fn reading<T>(value: Option<T>, what: &str) -> Reading<T> {
+    match value {
+        Some(value) => Reading::Measured(value),
+        None => Reading::Missing(Why::NotSupported(format!("this runtime does not tell {what}"))),
+    }
+}
+
+fn bytes(value: Option<u64>, what: &str) -> Reading<Bytes> {
+    reading(value, what).map(Bytes::from_bytes)
+}
+
+impl From<Told> for HeapFigures {
+    fn from(told: Told) -> Self {
+        let gc = || {
+            let (count, major) = (told.gc_count?, told.gc_major?);
+            let (time, until) = (Nanos::from_nanos(told.gc_time?), Nanos::from_nanos(told.gc_until?));
+            Some(GcFigures { count, major, time, until })
+        };
+        Self {
+            gc: gc().map_or_else(
+                || {
+                    Reading::Missing(Why::NotSupported(
+                        "no collection was told of yet: the event loop has not turned".into(),
+                    ))
+                },
+                Reading::Measured,
+            ),
+            used: bytes(told.used, "the bytes that its objects use"),
+            total: bytes(told.total, "the size of its heap"),
+            limit: bytes(told.limit, "a limit of its heap"),
+            external: bytes(told.external, "memory outside its heap"),
+            array_buffers: bytes(told.array_buffers, "the memory of array buffers; Node 12.17 and later do"),
+            rss: bytes(told.rss, "its resident set"),
+            blocks: reading(told.blocks, "the blocks of its allocator"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_told_is_missing_with_its_reason() {
+        let figures: HeapFigures = serde_json::from_str(r#"{"used":5,"gc_count":1,"gc_major":0,"gc_time":7}"#).unwrap();
+        assert_eq!(figures.used, Reading::Measured(Bytes::from_bytes(5)));
+        assert!(
+            matches!(&figures.external, Reading::Missing(Why::NotSupported(why)) if why.contains("outside its heap"))
+        );
+        assert!(
+            matches!(&figures.gc, Reading::Missing(Why::NotSupported(why)) if why.contains("event loop")),
+            "not up to when"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! The other end of a hold: a program stands still at the end of a call, and is told what to do next.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::protocol::Source;
+use crate::error::Error;
+use prony_os::shared::{self, Others};
+
+/// What a held thread is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldCommand {
+    /// To collect garbage now, what only weak references hold included; it answers with `collected`. Inside a job of
+    /// JavaScript this breaks what `WeakRef` promises to code that goes on.
+    Collect,
+    /// The same where the runtime frees such objects at any time. Where it keeps them until the job ends, the thread
+    /// goes on ([`super::Because::Later`]) and is held again at the next turn of its event loop, or at its exit.
+    CollectLater,
+    /// To read its heap; it answers with `heap`.
+    Read,
+    /// To go on, and to be held again at the next end of the call.
+    Go,
+    /// To go on, and not to be held at this call any more.
+    Release,
+    /// To end its process at once, without the program's exit handlers; status 0 (a worker thread of Node kills it).
+    Stop,
+}
+
+impl HoldCommand {
+    fn line(self) -> &'static str {
+        match self {
+            Self::Collect => "collect\n",
+            Self::CollectLater => "collect later\n",
+            Self::Read => "read\n",
+            Self::Go => "go\n",
+            Self::Release => "release\n",
+            Self::Stop => "stop\n",
+        }
+    }
+}
+
+/// Holds one thread. To be kept until that says `resumed`, or has ended: dropped before, it lets the thread go on,
+/// which then says `gone`, or `unanswered` ten seconds later where it had not come to listen yet.
+#[derive(Debug)]
+pub struct Holder {
+    path: PathBuf,
+    fifo: File,
+}
+
+impl Holder {
+    /// Answers a `held` line and its number, within ten seconds, else the thread goes on by itself. `dir` is the
+    /// directory `hold` of the spec.
+    ///
+    /// # Errors
+    /// When the FIFO cannot be made or opened.
+    pub fn answer(dir: &Path, source: Source, hold: u64) -> Result<Self, Error> {
+        let name = format!("{}-{}-{hold}", source.pid, source.thread);
+        let (path, making) = (dir.join(&name), dir.join(format!(".{name}")));
+        shared::fifo(&making, Others::Read).map_err(Error::file("create", &making))?;
+        // Open for both ways before it has its name: neither side can wait for the other to open it.
+        let fifo = OpenOptions::new().read(true).write(true).open(&making).map_err(Error::file("open", &making))?;
+        fs::rename(&making, &path).map_err(Error::file("rename", &making))?;
+        Ok(Self { path, fifo })
+    }
+
+    /// Tells the thread what to do. Commands are obeyed in their order, answers come over the channel.
+    ///
+    /// # Errors
+    /// When the command cannot be written.
+    pub fn tell(&mut self, command: HoldCommand) -> Result<(), Error> {
+        self.fifo.write_all(command.line().as_bytes()).map_err(Error::file("write", &self.path))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // One that stays goes with the scratch.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    #[test]
+    fn commands_come_in_order_and_the_end_is_seen() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut holder = Holder::answer(dir.path(), Source { pid: 7, thread: 2 }, 3).unwrap();
+        let path = dir.path().join("7-2-3");
+        let reader = BufReader::new(File::open(&path).unwrap());
+        for command in [HoldCommand::Collect, HoldCommand::Read, HoldCommand::Release] {
+            holder.tell(command).unwrap();
+        }
+        drop(holder);
+        let lines: Vec<_> = reader.lines().map(Result::unwrap).collect();
+        assert_eq!(lines, ["collect", "read", "release"]);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_missing_directory_is_named() {
+        let error = Holder::answer(Path::new("/nowhere"), Source { pid: 7, thread: 0 }, 1).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/.7-0-1"), "{error}");
+    }
+}

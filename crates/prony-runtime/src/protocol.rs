@@ -1,0 +1,327 @@
+//! The lines of the channel: marks that programs write, and what probes say.
+
+use prony_model::units::{Bytes, Nanos};
+use serde::Deserialize;
+
+use super::figures::{GcFigures, HeapFigures};
+use crate::error::Error;
+
+/// A line of the channel.
+#[expect(clippy::large_enum_variant, reason = "nearly every line is a probe's, and none outlives its reading")]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Line {
+    /// A mark of the program or of `prony mark`.
+    Mark(Mark),
+    /// Something a probe says.
+    Probe(ProbeLine),
+}
+
+/// A mark: `{"mark":"NAME","edge":"begin","at":NANOSECONDS,"pid":PID}`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Mark {
+    /// The phase.
+    pub mark: String,
+    /// Its begin or its end.
+    pub edge: Edge,
+    /// The instant of `CLOCK_MONOTONIC`; where a program does not tell, that of reading the line must do.
+    pub at: Option<Nanos>,
+    /// The process.
+    pub pid: Option<u32>,
+}
+
+/// An edge of a phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edge {
+    /// It begins.
+    Begin,
+    /// It ends.
+    End,
+}
+
+/// The process and thread that a line comes from; a heap belongs to both in Node, to the process in Python.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+pub struct Source {
+    /// The process.
+    pub pid: u32,
+    /// The runtime's own number of the thread: 0 is the main one.
+    pub thread: u32,
+}
+
+/// What a probe says, when and from where.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ProbeLine {
+    /// The instant of `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// Who.
+    #[serde(flatten)]
+    pub source: Source,
+    /// What.
+    #[serde(flatten)]
+    pub event: ProbeEvent,
+}
+
+/// What a probe says.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(tag = "probe", rename_all = "snake_case")]
+pub enum ProbeEvent {
+    /// A process, worker thread or forked child begins.
+    Hello(Hello),
+    /// The function of a call is there and under watch.
+    Found {
+        /// The call.
+        call: String,
+        /// The module's file.
+        file: String,
+    },
+    /// The module of a call was loaded, its function is not there or cannot be watched.
+    NotFound {
+        /// The call.
+        call: String,
+        /// The module's file.
+        file: String,
+        /// Why.
+        why: String,
+    },
+    /// An invocation begins.
+    Begin {
+        /// The call.
+        call: String,
+        /// The number of the invocation in this thread, from 1.
+        n: u64,
+        /// How many were open before: 0 for an outermost one.
+        open: u64,
+    },
+    /// An invocation ends: it returned or threw, or the promise it returned settled.
+    End {
+        /// The call.
+        call: String,
+        /// The number of the invocation.
+        n: u64,
+        /// How many are still open.
+        open: u64,
+        /// Whether it neither threw nor rejected.
+        ok: bool,
+        /// Its time, without that in which the thread was held or its own `begin` was written.
+        took: Nanos,
+    },
+    /// All invocations of a hot function that were not told one by one, since the thread's start; each such line
+    /// replaces the one before. They come at most once a second, and at an orderly end.
+    Calls(Tallied),
+    /// The thread waits for a [`super::Holder`].
+    Held {
+        /// The call whose end it is.
+        call: String,
+        /// The number of the invocation.
+        n: u64,
+        /// The number of the hold in this thread, from 1; the [`super::Holder`] needs it.
+        hold: u64,
+        /// It went on after an earlier hold, to be collected here: see [`Because::Later`].
+        #[serde(default)]
+        later: bool,
+        /// The heap as it stood.
+        heap: HeapFigures,
+    },
+    /// Answer to a `collect`: a full collection is done.
+    Collected {
+        /// What it took.
+        took: Nanos,
+        /// The heap after it.
+        heap: HeapFigures,
+    },
+    /// The thread goes on, or is about to stop.
+    Resumed {
+        /// Why.
+        because: Because,
+    },
+    /// Figures of the heap.
+    Heap {
+        /// What they were taken for.
+        why: Occasion,
+        /// The figures.
+        heap: HeapFigures,
+        /// The longest delay of the event loop since the last sample.
+        loop_delay_max: Option<Nanos>,
+    },
+    /// Collections since the last such line, each as the counts at its end. CPython's that end within a millisecond are
+    /// joined.
+    Gc {
+        /// In the order of time.
+        points: Vec<GcFigures>,
+    },
+    /// What the probe has cost this thread so far.
+    Cost {
+        /// Time inside the probe, its loading included; for hot functions an estimate.
+        time: Nanos,
+        /// What its loading added to the heap (Node).
+        heap: Option<Bytes>,
+        /// What its loading added to the allocator's blocks (CPython).
+        blocks: Option<u64>,
+        /// Lines that it has sent.
+        lines: u64,
+        /// Lines that could not be sent.
+        lost: u64,
+    },
+    /// An orderly end of the thread or process; of a worker thread also what its parent says, once it is gone.
+    Bye {},
+    /// Death by the heap's own limit. Never on the channel: see [`super::Prepared::deaths`].
+    #[serde(skip)]
+    Dying {
+        /// The heap at that moment.
+        heap: HeapFigures,
+        /// The runtime's words.
+        what: String,
+    },
+}
+
+/// The first line of a thread or process.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Hello {
+    /// The process that started this one.
+    pub parent: u32,
+    /// `node` or `python`.
+    pub runtime: String,
+    /// Its version.
+    pub version: String,
+    /// The script that it runs.
+    pub script: String,
+    /// Calls that this runtime cannot time, for all that is known before they load.
+    pub unsupported: Vec<Unsupported>,
+}
+
+/// A call that a runtime cannot time.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Unsupported {
+    /// The call.
+    pub call: String,
+    /// Why.
+    pub why: String,
+}
+
+/// Invocations of a hot function.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Tallied {
+    /// The call.
+    pub call: String,
+    /// Invocations that ended.
+    pub count: u64,
+    /// Those that threw or rejected.
+    pub failed: u64,
+    /// The sum of their times.
+    pub total: Nanos,
+    /// The shortest.
+    pub min: Nanos,
+    /// The longest.
+    pub max: Nanos,
+    /// Classes for each power of two.
+    pub sub: u32,
+    /// Class and count: class `c` holds times from `2^(c / sub) * (1 + c % sub / sub)` nanoseconds.
+    pub classes: Vec<(u32, u64)>,
+}
+
+/// What figures of the heap were taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Occasion {
+    /// The thread's start.
+    Start,
+    /// A periodic sample.
+    Sample,
+    /// A sample that was due at the edge of a call.
+    Call,
+    /// A command.
+    Read,
+    /// An orderly end.
+    Exit,
+}
+
+/// Why a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// It was told to.
+    Go,
+    /// It was told to, and not to be held at this call again.
+    Release,
+    /// It was told to end.
+    Stop,
+    /// It will be held again at the next turn of its event loop, where a collection frees what only weak references hold.
+    Later,
+    /// Nobody came to hold it.
+    Unanswered,
+    /// Who held it went away.
+    Gone,
+}
+
+/// Reads a line of the channel.
+///
+/// # Errors
+/// When it is neither a mark nor a line of a probe; programs write there too, so this is a finding and no failure.
+pub fn parse(line: &str) -> Result<Line, Error> {
+    let refused = |source| Error::ProbeLine { line: line.chars().take(200).collect(), source };
+    let value: serde_json::Value = serde_json::from_str(line).map_err(refused)?;
+    if value.get("mark").is_some() {
+        return serde_json::from_value(value).map(Line::Mark).map_err(refused);
+    }
+    serde_json::from_value(value).map(Line::Probe).map_err(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe(line: &str) -> ProbeLine {
+        match parse(line) {
+            Ok(Line::Probe(line)) => line,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn marks_come_with_and_without_their_instant() {
+        let parsed = |line| match parse(line) {
+            Ok(Line::Mark(mark)) => mark,
+            other => panic!("{other:?}"),
+        };
+        let mark = parsed(r#"{"mark":"source","edge":"end","at":7,"pid":9}"#);
+        assert_eq!(mark, Mark { mark: "source".into(), edge: Edge::End, at: Some(Nanos::from_nanos(7)), pid: Some(9) });
+        assert_eq!(parsed(r#"{"mark":"x","edge":"begin"}"#).at, None);
+    }
+
+    #[test]
+    fn each_kind_of_line_is_read() {
+        let line = probe(
+            r#"{"probe":"end","at":18000000000000001,"pid":7,"thread":2,"call":"a","n":3,"open":1,"ok":false,"took":12}"#,
+        );
+        assert_eq!(line.source, Source { pid: 7, thread: 2 });
+        assert_eq!(line.at.as_nanos(), 18_000_000_000_000_001);
+        assert!(
+            matches!(line.event, ProbeEvent::End { n: 3, open: 1, ok: false, took, .. } if took == Nanos::from_nanos(12))
+        );
+        let line = probe(r#"{"probe":"bye","at":1,"pid":7,"thread":0}"#);
+        assert_eq!(line.event, ProbeEvent::Bye {});
+        let line = probe(r#"{"probe":"heap","at":1,"pid":7,"thread":0,"why":"sample","heap":{"used":1}}"#);
+        assert!(matches!(line.event, ProbeEvent::Heap { why: Occasion::Sample, loop_delay_max: None, .. }));
+        let line = probe(
+            r#"{"probe":"calls","at":1,"pid":7,"thread":0,"call":"a","count":3,"failed":0,"total":9,"min":1,"max":5,"sub":16,"classes":[[0,1],[20,2]]}"#,
+        );
+        assert!(matches!(line.event, ProbeEvent::Calls(Tallied { classes, .. }) if classes == [(0, 1), (20, 2)]));
+        let line = probe(r#"{"probe":"resumed","at":1,"pid":7,"thread":0,"because":"unanswered"}"#);
+        assert_eq!(line.event, ProbeEvent::Resumed { because: Because::Unanswered });
+    }
+
+    #[test]
+    fn anything_else_is_refused_with_its_beginning() {
+        for line in [
+            "",
+            "begin source",
+            "{}",
+            r#"{"mark":"x","edge":"middle"}"#,
+            r#"{"probe":"dying","at":1,"pid":1,"thread":0}"#,
+        ] {
+            assert!(matches!(parse(line), Err(Error::ProbeLine { .. })), "{line}");
+        }
+        let error = parse(&"x".repeat(5000)).unwrap_err();
+        assert!(error.to_string().len() < 300);
+    }
+}

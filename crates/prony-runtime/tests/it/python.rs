@@ -1,0 +1,271 @@
+//! The probe of CPython against the Python of this machine.
+
+use std::collections::BTreeMap;
+
+use prony_runtime::{CallSpec, HoldCommand, Occasion, ProbeEvent, Runtime};
+
+use crate::stage::{Stage, all_said_bye, call, ends, found, held, hellos};
+
+const LIB: &str = "
+import asyncio
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+def fails():
+    raise KeyError('no')
+
+async def slow(x):
+    await asyncio.sleep(0.005)
+    if x < 0:
+        raise ValueError('negative')
+    return x + 1
+
+def future(x):
+    return asyncio.ensure_future(slow(x))
+
+class Store:
+    def put(self, x):
+        return x + 1
+    @staticmethod
+    def fixed(x):
+        return x + 2
+    @classmethod
+    def make(cls):
+        return cls()
+";
+
+fn stage(calls: &[&str], main: &str) -> Option<Stage> {
+    let calls: Vec<_> = calls.iter().map(|text| call(text)).collect();
+    Stage::new(Runtime::Python, &calls, &[("pkg/lib.py", LIB), ("pkg/__init__.py", ""), ("main.py", main)])
+}
+
+#[test]
+fn functions_and_methods_are_timed() {
+    let calls = [
+        "pkg.lib:fib",
+        "pkg.lib:fails",
+        "pkg.lib:Store.put",
+        "pkg.lib:Store.fixed",
+        "pkg.lib:Store.make",
+        "pkg.lib:Store",
+        "pkg.lib:none",
+    ];
+    let main = "
+from pkg.lib import fib, fails, Store
+import sys
+try:
+    fails()
+except KeyError as e:
+    print('key', e)
+s = Store.make()
+print(fib(5), s.put(1), Store.fixed(1), type(s).__name__, fib.__name__, any('prony' in p for p in sys.path))
+";
+    let Some(stage) = stage(&calls, main) else { return };
+    assert_eq!(stage.succeed(&["main.py"]), "key 'no'\n5 2 3 Store fib False");
+    let events = stage.events();
+    assert_eq!(stage.totals("pkg.lib:fib").count, 15);
+    assert_eq!(ends(&events, "pkg.lib:fib").last(), Some(&(0, true)));
+    assert_eq!(ends(&events, "pkg.lib:fails"), [(0, false)]);
+    for method in ["pkg.lib:Store.put", "pkg.lib:Store.fixed", "pkg.lib:Store.make"] {
+        assert_eq!(ends(&events, method), [(0, true)], "{method}");
+    }
+    let missed: Vec<_> = events
+        .iter()
+        .filter_map(|event| match event {
+            ProbeEvent::NotFound { call, .. } => Some(call.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(missed, ["pkg.lib:Store", "pkg.lib:none"]);
+    assert!(all_said_bye(&stage.lines()));
+}
+
+#[test]
+fn a_module_that_is_loaded_again_is_watched_again_and_names_its_file() {
+    let main = "
+import importlib, os, sys
+sys.path.insert(0, 'a')
+import work
+work.f()
+importlib.reload(work)
+work.f()
+os.symlink('a', 'linked')
+for place in ['linked', 'b']:
+    del sys.modules['work']
+    sys.path.insert(0, place)
+    importlib.invalidate_caches()
+    import work
+    work.f()
+os.remove('linked')
+print(work.__file__.endswith('b/work.py'))
+";
+    let files = [("a/work.py", "def f(): pass"), ("b/work.py", "def f(): pass"), ("main.py", main)];
+    let calls = [call("work:f"), CallSpec { id: "the same".into(), ..call("work:f") }];
+    let Some(stage) = Stage::new(Runtime::Python, &calls, &files) else { return };
+    assert_eq!(stage.succeed(&["main.py"]), "True");
+    let events = stage.events();
+    for id in ["work:f", "the same"] {
+        let mut files = found(&events, id);
+        files.dedup();
+        assert_eq!((ends(&events, id).len(), files), (4, vec!["a/work.py".to_owned(), "b/work.py".to_owned()]), "{id}");
+    }
+}
+
+#[test]
+fn coroutines_and_futures_end_when_they_are_done() {
+    let main = "
+import asyncio, inspect
+from pkg import lib
+async def main():
+    try:
+        await lib.slow(-1)
+    except ValueError as e:
+        print(e)
+    print(await lib.slow(1), await lib.future(2))
+print(inspect.iscoroutinefunction(lib.slow))
+asyncio.run(main())
+";
+    let Some(stage) = stage(&["pkg.lib:slow", "pkg.lib:future"], main) else { return };
+    assert_eq!(stage.succeed(&["main.py"]), "True\nnegative\n2 3");
+    let events = stage.events();
+    assert_eq!(ends(&events, "pkg.lib:slow"), [(0, false), (0, true), (0, true)]);
+    assert_eq!(ends(&events, "pkg.lib:future"), [(0, true)]);
+    assert!(stage.totals("pkg.lib:future").min.as_nanos() > 4_000_000);
+}
+
+#[test]
+fn a_hot_function_is_counted_and_collections_too() {
+    let main = "
+from pkg.lib import Store
+s, n, keep = Store(), 0, []
+for i in range(20000):
+    n = s.put(n)
+    keep.append([i])
+print(n)
+";
+    let Some(stage) = stage(&["pkg.lib:Store.put"], main) else { return };
+    assert_eq!(stage.succeed(&["main.py"]), "20000");
+    let totals = stage.totals("pkg.lib:Store.put");
+    assert_eq!((totals.count, totals.aggregated), (20_000, 19_000));
+    assert_eq!(totals.buckets.iter().map(|b| b.count).sum::<u64>(), 20_000);
+    let heap = stage.events().into_iter().rev().find_map(|event| match event {
+        ProbeEvent::Heap { why: Occasion::Exit, heap, .. } => Some(heap),
+        _ => None,
+    });
+    let heap = heap.unwrap();
+    assert!(heap.gc.measured().is_some_and(|gc| gc.count > 0 && gc.time.as_nanos() > 0));
+    assert!(heap.blocks.measured().is_some_and(|blocks| *blocks > 20_000));
+    assert_eq!(heap.used.measured(), None, "CPython does not tell bytes");
+}
+
+#[test]
+fn collections_are_told_one_by_one_with_their_instants() {
+    let main = "
+import gc, time
+gc.disable()
+for _ in range(5):
+    gc.collect()
+    time.sleep(0.003)
+gc.collect(0)
+";
+    let Some(stage) = stage(&[], main) else { return };
+    stage.succeed(&["main.py"]);
+    let lines = stage.lines();
+    let points: Vec<_> = lines
+        .iter()
+        .flat_map(|line| match &line.event {
+            ProbeEvent::Gc { points } => points.clone(),
+            _ => Vec::new(),
+        })
+        .collect();
+    let mine: Vec<_> = points.iter().rev().take(6).rev().collect();
+    let steps: Vec<_> =
+        mine.windows(2).map(|pair| (pair[1].count - pair[0].count, pair[1].major - pair[0].major)).collect();
+    assert_eq!(steps, [(1, 1), (1, 1), (1, 1), (1, 1), (1, 0)], "{points:?}");
+    assert!(mine.windows(2).all(|pair| pair[0].until < pair[1].until && pair[0].time < pair[1].time));
+    assert!(lines[0].at < mine[0].until && mine[5].until < lines.last().unwrap().at, "by the clock of the lines");
+}
+
+#[test]
+fn a_held_program_collects_and_is_stopped() {
+    let main = "
+import atexit, gc
+from pkg.lib import Store, fib
+atexit.register(print, 'atexit')
+gc.disable()
+class Node: pass
+for _ in range(1000):
+    a = Node(); a.me = a
+Store().put(1)
+Store().put(1)
+print('went on', flush=True)
+for _ in range(9): Store().put(1)
+fib(1)
+print('never', flush=True)
+";
+    let files = [("pkg/lib.py", LIB), ("pkg/__init__.py", ""), ("main.py", main)];
+    let calls = ["pkg.lib:Store.put", "pkg.lib:fib"].map(held);
+    let Some(stage) = Stage::new(Runtime::Python, &calls, &files) else { return };
+    let child = stage.start(&["main.py"]);
+    let mut holder = stage.holder(0);
+    holder.tell(HoldCommand::Collect).unwrap();
+    let blocks = |event: &ProbeEvent| match event {
+        ProbeEvent::Held { heap, .. } | ProbeEvent::Collected { heap, .. } => heap.blocks.measured().copied(),
+        _ => None,
+    };
+    let was = stage.wait(0, "held", |line| blocks(&line.event));
+    let is = stage.wait(1, "collected", |line| blocks(&line.event));
+    assert!(is + 1000 < was, "{was} -> {is}");
+    holder.tell(HoldCommand::Go).unwrap();
+    let _second = stage.tell(1, HoldCommand::Release);
+    let _third = stage.tell(2, HoldCommand::Stop);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).as_ref()), (Some(0), "went on\n"));
+}
+
+#[test]
+fn children_of_every_kind_are_probed_and_say_bye() {
+    let main = "
+import multiprocessing, subprocess, sys
+from pkg.lib import fib
+if __name__ == '__main__':
+    for method in ['fork', 'spawn']:
+        context = multiprocessing.get_context(method)
+        child = context.Process(target=fib, args=(1,))
+        child.start(); child.join()
+        assert child.exitcode == 0
+    subprocess.run([sys.executable, '-c', 'from pkg.lib import fib; fib(1)'], check=True)
+";
+    let Some(stage) = stage(&["pkg.lib:fib"], main) else { return };
+    stage.succeed(&["main.py"]);
+    let lines = stage.lines();
+    let mut who = hellos(&lines);
+    who.sort();
+    who.dedup();
+    // The one more is the resource tracker that `spawn` brings, a Python too.
+    assert!(who.len() >= 4, "{who:?}");
+    assert_eq!(ends(&stage.events(), "pkg.lib:fib").len(), 3);
+    for source in lines.iter().filter(|line| matches!(line.event, ProbeEvent::End { .. })).map(|line| line.source) {
+        let last = lines.iter().rfind(|line| line.source == source).unwrap();
+        assert_eq!(last.event, ProbeEvent::Bye {}, "{source:?}");
+    }
+}
+
+#[test]
+fn the_users_own_sitecustomize_and_path_still_hold() {
+    let files = [
+        ("own/sitecustomize.py", "import builtins\nbuiltins.own = __name__ + ' ' + __file__.rsplit('/', 2)[1]"),
+        ("own/mine.py", "x = 3"),
+        (
+            "main.py",
+            "import mine, sys, sitecustomize\nprint(own, mine.x, sitecustomize.__file__.endswith('own/sitecustomize.py'))",
+        ),
+    ];
+    let env = BTreeMap::from([("PYTHONPATH".into(), "own".into())]);
+    let Some(stage) = Stage::with(Runtime::Python, &[], &files, env, 10) else { return };
+    assert_eq!(stage.succeed(&["main.py"]), "sitecustomize own 3 True");
+    assert_eq!(hellos(&stage.lines()).len(), 1);
+    assert_eq!(stage.succeed(&["-I", "-c", "print(1)"]), "1");
+    assert_eq!(hellos(&stage.lines()).len(), 1, "an isolated Python is not probed");
+}

@@ -1,0 +1,220 @@
+//! A program of a runtime on a stage: its files, its probe, and what the probe says.
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on must say where")]
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use prony_runtime::{
+    CallSpec, CallTotals, DETAIL, HoldCommand, Holder, Line, Prepared, ProbeEvent, ProbeLine, ProbeSpec, Runtime,
+    Source, Tallies, parse, prepare,
+};
+
+/// Waits for a condition; panics after a time that no healthy machine needs.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        std::thread::sleep(Duration::from_millis(3));
+    }
+}
+
+/// The program of a runtime and its version, or `None`, said aloud; with `PRONY_REQUIRE_ALL=1` it must be there.
+pub(crate) fn program(runtime: Runtime) -> Option<(PathBuf, (u32, u32))> {
+    let (name, ask) = match runtime {
+        Runtime::Node => ("node", ["-p", "process.execPath + ' ' + process.versions.node"]),
+        Runtime::Python => ("python3", ["-c", "import sys; print(sys.executable, '%d.%d' % sys.version_info[:2])"]),
+    };
+    let answer = Command::new(name).args(ask).output().ok().filter(|out| out.status.success());
+    if answer.is_none() {
+        assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "`{name}` is required and missing");
+        eprintln!("SKIPPED: `{name}` is not there");
+    }
+    let text = String::from_utf8(answer?.stdout).unwrap();
+    let (path, version) = text.trim().rsplit_once(' ').unwrap();
+    let mut numbers = version.split('.').map(|n| n.parse().unwrap());
+    Some((path.into(), (numbers.next().unwrap(), numbers.next().unwrap())))
+}
+
+/// A directory with a program in it.
+pub(crate) struct Stage {
+    dir: tempfile::TempDir,
+    program: PathBuf,
+    pub(crate) version: (u32, u32),
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    pub(crate) prepared: Prepared,
+    files: Vec<String>,
+}
+
+/// A call that is not held, under its own text as its name.
+pub(crate) fn call(text: &str) -> CallSpec {
+    CallSpec { id: text.into(), call: text.into(), hold_at_end: false }
+}
+
+/// A call that is held.
+pub(crate) fn held(text: &str) -> CallSpec {
+    CallSpec { hold_at_end: true, ..call(text) }
+}
+
+impl Stage {
+    /// `None` where the runtime is missing.
+    pub(crate) fn new(runtime: Runtime, calls: &[CallSpec], files: &[(&str, &str)]) -> Option<Self> {
+        Self::with(runtime, calls, files, BTreeMap::new(), DETAIL)
+    }
+
+    /// The same with an environment of the user's, and another number of invocations told one by one.
+    pub(crate) fn with(
+        runtime: Runtime,
+        calls: &[CallSpec],
+        files: &[(&str, &str)],
+        mut env: BTreeMap<OsString, OsString>,
+        detail: u32,
+    ) -> Option<Self> {
+        let (program, version) = program(runtime)?;
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        // Before version 12 Node reads no quotes in NODE_OPTIONS, so that no path with a blank can stand there.
+        let name = if runtime == Runtime::Node && version.0 < 12 { "probe" } else { "a probe" };
+        let (app, marks, probe, hold) = (root.join("app"), root.join("marks"), root.join(name), root.join("hold"));
+        for (name, text) in files {
+            let path = app.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        fs::write(&marks, "").unwrap();
+        env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
+        env.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
+        let spec = ProbeSpec { calls, dir: &probe, marks: &marks, hold: &hold, directory: &app, detail };
+        let prepared = prepare(runtime, &spec, &mut env).unwrap();
+        let mut stage = Self { dir, program, version, env, prepared, files: Vec::new() };
+        stage.files = stage.listing();
+        Some(stage)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    fn listing(&self) -> Vec<String> {
+        fn walk(dir: &Path, found: &mut Vec<String>) {
+            for entry in fs::read_dir(dir).unwrap().flatten() {
+                found.push(entry.path().display().to_string());
+                if entry.path().is_dir() {
+                    walk(&entry.path(), found);
+                }
+            }
+        }
+        let mut found = Vec::new();
+        walk(&self.path("app"), &mut found);
+        found.sort();
+        found
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(args).current_dir(self.path("app")).env_clear().envs(&self.env).stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the program to its end, whatever that is.
+    pub(crate) fn run(&self, args: &[&str]) -> Output {
+        self.command(args).output().unwrap()
+    }
+
+    /// Runs the program, which must succeed, and returns what it printed; its directory must be as it was.
+    pub(crate) fn succeed(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{stderr}");
+        assert_eq!(stderr, "", "nothing of the probe's is to be seen");
+        assert_eq!(self.listing(), self.files);
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
+        self.command(args).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// All that probes have said so far.
+    pub(crate) fn lines(&self) -> Vec<ProbeLine> {
+        let text = fs::read_to_string(self.path("marks")).unwrap();
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        let probe = |line: &str| match parse(line).unwrap() {
+            Line::Probe(line) => line,
+            Line::Mark(mark) => panic!("no program here marks: {mark:?}"),
+        };
+        whole.lines().map(probe).collect()
+    }
+
+    pub(crate) fn events(&self) -> Vec<ProbeEvent> {
+        self.lines().into_iter().map(|line| line.event).collect()
+    }
+
+    pub(crate) fn totals(&self, call: &str) -> CallTotals {
+        let mut tallies = Tallies::default();
+        self.lines().iter().for_each(|line| tallies.take(line));
+        tallies.of(call)
+    }
+
+    /// Waits for the `n`-th event that is wanted.
+    pub(crate) fn wait<T>(&self, n: usize, what: &str, wanted: impl Fn(&ProbeLine) -> Option<T>) -> T {
+        let mut found = None;
+        eventually(what, || {
+            found = self.lines().iter().filter_map(&wanted).nth(n);
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Waits until a thread is held for the `n`-th time, and answers it.
+    pub(crate) fn holder(&self, n: usize) -> Holder {
+        let (source, hold) = self.wait(n, "held", |line| match line.event {
+            ProbeEvent::Held { hold, .. } => Some((line.source, hold)),
+            _ => None,
+        });
+        Holder::answer(&self.path("hold"), source, hold).unwrap()
+    }
+
+    /// Tells a thread that is held for the `n`-th time.
+    pub(crate) fn tell(&self, n: usize, command: HoldCommand) -> Holder {
+        let mut holder = self.holder(n);
+        holder.tell(command).unwrap();
+        holder
+    }
+}
+
+/// Who said hello.
+pub(crate) fn hellos(lines: &[ProbeLine]) -> Vec<Source> {
+    lines.iter().filter(|line| matches!(line.event, ProbeEvent::Hello(_))).map(|line| line.source).collect()
+}
+
+/// `open`, `ok` of each end of a call, in order.
+pub(crate) fn ends(events: &[ProbeEvent], wanted: &str) -> Vec<(u64, bool)> {
+    let end = |event: &ProbeEvent| match event {
+        ProbeEvent::End { call, open, ok, .. } if call == wanted => Some((*open, *ok)),
+        _ => None,
+    };
+    events.iter().filter_map(end).collect()
+}
+
+/// The files in which a call was found, from the program's directory.
+pub(crate) fn found(events: &[ProbeEvent], wanted: &str) -> Vec<String> {
+    let inside = |file: &str| file.rsplit_once("/app/").map_or(file, |(_, inside)| inside).to_owned();
+    let found = |event: &ProbeEvent| match event {
+        ProbeEvent::Found { call, file } if call == wanted => Some(inside(file)),
+        _ => None,
+    };
+    events.iter().filter_map(found).collect()
+}
+
+/// Whether the last line of each thread is an orderly end.
+pub(crate) fn all_said_bye(lines: &[ProbeLine]) -> bool {
+    let mut last = BTreeMap::new();
+    for line in lines {
+        last.insert(line.source, &line.event);
+    }
+    last.values().all(|event| matches!(event, ProbeEvent::Bye {}))
+}

@@ -1,0 +1,792 @@
+//! Comparisons of one run: one family, one error rate, one verdict each.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::law::Law;
+use super::looks::{Looks, blocks_by_counts};
+use super::observe::{BlockValues, Counts, Observation};
+use super::power::{more_blocks, smallest_effect};
+use super::sign::{Bracket, SignTest, gap_needed};
+use super::verdict::{RatioInterval, Verdict, judge};
+use prony_model::metric::Better;
+use prony_model::reading::{Reading, Why};
+
+/// Blocks below which even "does not finish" is not said.
+const MIN_OUTCOMES: u32 = 3;
+
+/// Every comparison that may give a verdict in a run; its size is what the correction counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Family {
+    /// The probability, over the whole family and all looks, of at least one false verdict: 0.05.
+    pub alpha: f64,
+    /// Differences below this share do not matter: 0.03.
+    pub margin: f64,
+    /// The comparisons.
+    pub members: Vec<Pairing>,
+}
+
+/// A variant and its stratum's baseline in one metric, block by block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pairing {
+    /// What is compared, for the caller to know it again.
+    pub label: String,
+    /// Which end of the metric's scale is better.
+    pub better: Better,
+    /// When the run is looked at.
+    pub looks: Looks,
+    /// The blocks in the order in which they ran.
+    pub blocks: Vec<BlockValues>,
+    /// A guard's refusal, where one refuses the comparison.
+    pub refused: Option<String>,
+}
+
+/// A ratio variant / baseline with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The ratio.
+    pub ratio: f64,
+    /// Its interval.
+    pub interval: RatioInterval,
+}
+
+/// What is known of a variant beside its baseline.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// As in [`Pairing::label`].
+    pub label: String,
+    /// Complete blocks that the verdict rests on.
+    pub blocks: u32,
+    /// The median of the within-block ratios variant / baseline.
+    pub ratio: Reading<f64>,
+    /// Its interval; all intervals of the family and of all looks hold together with probability `1 - alpha`.
+    pub interval: Reading<RatioInterval>,
+    /// Two-sided p-value of "the median ratio is 1" at the last look, uncorrected.
+    pub p: Reading<f64>,
+    /// Corrected for looks and family (Holm); a difference is claimed where it is at most `alpha`.
+    pub p_adjusted: Reading<f64>,
+    /// What it says.
+    pub verdict: Verdict,
+    /// The smallest effect it would have seen with probability 0.8, as a share.
+    pub smallest_effect: Reading<f64>,
+    /// The baseline's second label beside its first, at 95 % and uncorrected.
+    pub aa: Reading<Estimate>,
+    /// Trials of the variant.
+    pub variant: Counts,
+    /// Trials of the baseline, both labels.
+    pub baseline: Counts,
+    /// Test, look, level and correction, in words.
+    pub method: String,
+    /// What else to know: blocks left out, looks not reached.
+    pub notes: Vec<String>,
+}
+
+impl Family {
+    /// How many comparisons the correction counts: those whose plan has a look.
+    pub fn size(&self) -> usize {
+        self.members.iter().filter(|pairing| !pairing.looks.at().is_empty()).count()
+    }
+}
+
+/// Compares every member with its baseline.
+///
+/// The intervals have error `alpha * share / size` at each look and are intersected over the looks reached; the
+/// p-values are divided by the look's share, the least of them counts, and Holm's correction runs over the family.
+pub fn compare_family(family: &Family) -> Vec<Comparison> {
+    let size = family.size().max(1);
+    let mut laws = Laws::default();
+    let evidence: Vec<Evidence> =
+        family.members.iter().map(|pairing| Evidence::of(pairing, family.alpha / size as f64, &mut laws)).collect();
+    let sequential: Vec<f64> = evidence.iter().map(|e| e.sequential_p).collect();
+    let adjusted = holm(&sequential, size);
+    let members = family.members.iter().zip(evidence).zip(adjusted);
+    members.map(|((pairing, evidence), p)| evidence.conclude(pairing, family, p)).collect()
+}
+
+/// Whether a run may stop here: no comparison would say more with more blocks.
+pub fn settled(comparisons: &[Comparison]) -> bool {
+    comparisons.iter().all(|c| c.verdict.is_final())
+}
+
+/// Holm's step-down correction (1979) over `size` tests, valid under any dependence; p-values of 1 beyond them are of
+/// comparisons that do not count.
+pub(crate) fn holm(p: &[f64], size: usize) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p.len()).collect();
+    order.sort_by(|a, b| p[*a].total_cmp(&p[*b]));
+    let mut adjusted = vec![1.0; p.len()];
+    let mut so_far = 0.0f64;
+    for (rank, index) in order.into_iter().enumerate() {
+        so_far = so_far.max(p[index] * size.saturating_sub(rank).max(1) as f64).min(1.0);
+        adjusted[index] = so_far;
+    }
+    adjusted
+}
+
+/// The laws in use, by the number of blocks: each is computed once a family.
+#[derive(Default)]
+struct Laws(BTreeMap<u32, Law>);
+
+impl Laws {
+    fn test(&mut self, brackets: &[Bracket]) -> SignTest {
+        let n = brackets.len() as u32;
+        let law = self.0.entry(n).or_insert_with(|| Law::tabulated(n));
+        SignTest::with_law(brackets, law.clone())
+    }
+}
+
+/// What the data of one pairing say, before the correction over the family.
+struct Evidence {
+    brackets: Vec<Bracket>,
+    /// Blocks at the last look reached; 0 where none is.
+    at: u32,
+    /// The error spent on this comparison at that look.
+    spent: f64,
+    /// Whether that was the closing analysis of a run with a time budget.
+    closing: bool,
+    test: SignTest,
+    /// Intersected over the looks reached.
+    interval: (f64, f64),
+    /// At the last look alone.
+    half_width: Option<f64>,
+    sequential_p: f64,
+    /// The side of the look that rejected most strongly: below 0 is better.
+    side: f64,
+    /// The interval of the blocks in which all trials finished, the others lying on neither side; where one did not.
+    of_finished: Option<(f64, f64)>,
+}
+
+impl Evidence {
+    /// `each` is the error for one comparison over all looks.
+    fn of(pairing: &Pairing, each: f64, laws: &mut Laws) -> Self {
+        let all = |bracket: fn(&BlockValues, Better) -> Option<Bracket>| -> Vec<Bracket> {
+            pairing.blocks.iter().filter_map(|block| bracket(block, pairing.better)).collect()
+        };
+        let whole = Self::of_brackets(pairing, all(BlockValues::bracket), each, laws);
+        if !pairing.blocks.iter().any(BlockValues::has_unfinished) {
+            return whole;
+        }
+        let finished = Self::of_brackets(pairing, all(BlockValues::bracket_of_finished), each, laws);
+        Self { of_finished: Some(finished.interval), ..whole }
+    }
+
+    fn of_brackets(pairing: &Pairing, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
+        let n = brackets.len() as u32;
+        let first = pairing.looks.at_or_after(n).map_or(each, |(_, share)| each * share);
+        let test = laws.test(&brackets);
+        let mut so_far = Self {
+            interval: test.interval(first),
+            test,
+            brackets,
+            at: 0,
+            spent: first,
+            closing: false,
+            half_width: None,
+            sequential_p: 1.0,
+            side: 0.0,
+            of_finished: None,
+        };
+        for (at, share) in pairing.looks.reached(n) {
+            let test = laws.test(&so_far.brackets[..at as usize]);
+            so_far.look(test, share, each * share);
+        }
+        so_far.close(pairing, each);
+        so_far
+    }
+
+    /// The closing analysis, where it is due and there are blocks enough for it; how many are enough does not depend on
+    /// what they say.
+    fn close(&mut self, pairing: &Pairing, each: f64) {
+        let n = self.brackets.len() as u32;
+        let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
+        if let Some(share) = pairing.looks.closing().filter(able) {
+            self.closing = true;
+            self.look(SignTest::by_counts(&self.brackets), share, each * share);
+        }
+    }
+
+    fn look(&mut self, test: SignTest, share: f64, spent: f64) {
+        let now = test.interval(spent);
+        let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
+        // Looks that contradict each other happen with the probability that was spent; the later one counts.
+        self.interval = if self.at == 0 || both.0 > both.1 { now } else { both };
+        let p = test.p(0.0) / share;
+        if p < self.sequential_p {
+            let (above, below) = test.counts(0.0);
+            self.sequential_p = p;
+            self.side = f64::from(above) - f64::from(below);
+        }
+        self.half_width = test.estimate().map(|e| (now.1 - e).max(e - now.0)).filter(|w| w.is_finite());
+        (self.at, self.spent, self.test) = (test.blocks(), spent, test);
+    }
+
+    fn conclude(self, pairing: &Pairing, family: &Family, p_adjusted: f64) -> Comparison {
+        let variant = Counts::of(pairing.blocks.iter().map(|b| b.variant));
+        let baselines = pairing.blocks.iter().flat_map(|b| [Some(b.baseline), b.baseline2]).flatten();
+        let baseline = Counts::of(baselines);
+        let differs = p_adjusted <= family.alpha;
+        let interval = self.cut_at_one(differs);
+        let refused = refusal(pairing);
+        let uncounted = refused.clone().map(Why::DoesNotCount);
+        let verdict = refused
+            .map(|why| Verdict::Refused { why })
+            .or_else(|| by_outcomes(variant, baseline))
+            .unwrap_or_else(|| self.verdict(pairing, interval, differs, family.margin));
+        let n = self.test.blocks();
+        let ratio = self.test.estimate().map_or(Reading::Missing(missing_ratio(n)), |e| {
+            Reading::Measured(if pairing.better == Better::Higher { (-e).exp() } else { e.exp() })
+        });
+        let interval = match n {
+            2.. => RatioInterval::reading(interval, pairing.better),
+            _ => Reading::Missing(Why::TooFew { have: u64::from(n), need: 2 }),
+        };
+        let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(pairing)) };
+        Comparison {
+            label: pairing.label.clone(),
+            blocks: n,
+            ratio: unless(&uncounted, ratio),
+            interval: unless(&uncounted, interval),
+            p: unless(&uncounted, p(self.test.p(0.0))),
+            p_adjusted: unless(&uncounted, p(p_adjusted)),
+            verdict,
+            smallest_effect: unless(&uncounted, self.smallest_effect(pairing)),
+            aa: against_itself(pairing),
+            variant,
+            baseline,
+            method: self.method(pairing, family),
+            notes: self.notes(pairing),
+        }
+    }
+
+    /// Holm may reject 1 where the interval, at its smaller error, still holds it: then it ends there.
+    fn cut_at_one(&self, differs: bool) -> (f64, f64) {
+        match self.interval {
+            (low, high) if differs && self.side > 0.0 => (low.max(0.0), high),
+            (low, high) if differs && self.side < 0.0 => (low, high.min(0.0)),
+            whole => whole,
+        }
+    }
+
+    fn smallest_effect(&self, pairing: &Pairing) -> Reading<f64> {
+        match self.half_width {
+            Some(width) => Reading::Measured(smallest_effect(width, self.spent, self.at)),
+            None if self.at > 0 => Reading::Missing(Why::NotReached),
+            None => Reading::Missing(self.too_few(pairing)),
+        }
+    }
+
+    fn verdict(&self, pairing: &Pairing, interval: (f64, f64), differs: bool, margin: f64) -> Verdict {
+        if self.at == 0 {
+            let first = pairing.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+            let more = first.saturating_sub(self.brackets.len() as u32).max(1);
+            let more_blocks = match self.brackets.len() {
+                // No block of those that ran says anything; more of the kind would not either.
+                0 if pairing.blocks.len() as u32 >= first => Reading::Missing(Why::NotReached),
+                _ => Reading::Measured(more),
+            };
+            return Verdict::CantTell { more_blocks };
+        }
+        let more = match (self.test.estimate(), self.half_width) {
+            (Some(estimate), Some(width)) => more_blocks(estimate, width, self.at, margin),
+            _ => Reading::Missing(Why::NotReached),
+        };
+        let blind = self.smallest_effect(pairing).measured().is_none_or(|effect| *effect > margin);
+        match judge(interval, differs, margin, more.clone()) {
+            Verdict::NoDifference if blind => Verdict::CantTell { more_blocks: more },
+            verdict if verdict.is_difference() => self.by_finished(verdict),
+            verdict => verdict,
+        }
+    }
+
+    /// A difference that rests on trials that did not finish is one of how often they do, and none of the metric.
+    fn by_finished(&self, verdict: Verdict) -> Verdict {
+        match self.of_finished {
+            Some((low, _)) if self.side > 0.0 && low < 0.0 => Verdict::FinishesLessOften,
+            Some((_, high)) if self.side < 0.0 && high > 0.0 => Verdict::FinishesMoreOften,
+            _ => verdict,
+        }
+    }
+
+    fn too_few(&self, pairing: &Pairing) -> Why {
+        let need = pairing.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+        Why::TooFew { have: self.brackets.len() as u64, need: need.into() }
+    }
+
+    fn method(&self, pairing: &Pairing, family: &Family) -> String {
+        let looks = pairing.looks.at();
+        let analysis = match looks.iter().position(|at| *at == self.at) {
+            _ if self.closing => "the closing analysis of a time budget,".to_owned(),
+            Some(look) if pairing.looks.is_timed() => format!("look {} before the time budget ends,", look + 1),
+            Some(look) => format!("look {} of {}", look + 1, looks.len()),
+            None => {
+                let first =
+                    looks.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
+                return format!("none: {} complete blocks, {first}", self.brackets.len());
+            }
+        };
+        let twice = pairing.blocks.iter().all(|b| b.baseline2.is_some());
+        let unimodal = gap_needed(self.at, self.spent) > 0.0;
+        format!(
+            "exact sign test against {}{}, {analysis} at {} blocks, interval at error {:.2e}, \
+             Holm's correction over {} comparisons",
+            if twice { "both baselines of the block" } else { "the baseline of the block" },
+            if unimodal { ", for unimodal noise" } else { "" },
+            self.at,
+            self.spent,
+            family.size(),
+        )
+    }
+
+    fn notes(&self, pairing: &Pairing) -> Vec<String> {
+        let mut notes = Vec::new();
+        let (all, paired) = (pairing.blocks.len(), self.brackets.len());
+        if paired < all {
+            notes.push(format!("{} of {all} blocks are not paired: a trial of them says nothing", all - paired));
+        }
+        if self.at > 0 && (self.at as usize) < paired {
+            notes.push(format!(
+                "{} of {paired} blocks lie after the last look and do not count",
+                paired - self.at as usize
+            ));
+        }
+        if pairing.blocks.iter().any(|b| b.baseline2.is_none()) {
+            notes.push("the baseline ran once a block: nothing shows that equal arms come out equal".to_owned());
+        }
+        notes
+    }
+}
+
+/// The figure of a comparison; of one that is refused, why there is none.
+fn unless<T>(refused: &Option<Why>, figure: Reading<T>) -> Reading<T> {
+    refused.clone().map_or(figure, Reading::Missing)
+}
+
+fn missing_ratio(blocks: u32) -> Why {
+    if blocks == 0 { Why::TooFew { have: 0, need: 1 } } else { Why::NotReached }
+}
+
+fn refusal(pairing: &Pairing) -> Option<String> {
+    let has = |what| pairing.blocks.iter().flat_map(BlockValues::all).any(|o| o == what);
+    match &pairing.refused {
+        Some(why) => Some(why.clone()),
+        None if has(Observation::WrongAnswer) => Some("an answer is wrong".to_owned()),
+        None if has(Observation::Unsupported) => Some("not supported".to_owned()),
+        None => None,
+    }
+}
+
+fn by_outcomes(variant: Counts, baseline: Counts) -> Option<Verdict> {
+    if variant.trials.min(baseline.trials) < MIN_OUTCOMES {
+        return None;
+    }
+    match (variant.never(), baseline.never()) {
+        (true, true) => Some(Verdict::NeitherFinishes),
+        (true, _) if baseline.always() => Some(Verdict::DoesNotFinish),
+        (_, true) if variant.always() => Some(Verdict::BaselineDoesNotFinish),
+        _ => None,
+    }
+}
+
+/// The second label of the baseline beside the first.
+fn against_itself(pairing: &Pairing) -> Reading<Estimate> {
+    let brackets: Vec<Bracket> = pairing.blocks.iter().filter_map(|b| b.aa(pairing.better)).collect();
+    estimate(&SignTest::new(&brackets), pairing.better)
+}
+
+/// Blocks that say something, and their ratio with its interval at 95 %, for one look and one comparison: no verdict.
+/// A trial that did not finish counts as in verdicts, as worse than any value.
+pub fn uncorrected(blocks: &[BlockValues], better: Better) -> (u32, Reading<Estimate>) {
+    let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| b.bracket(better)).collect();
+    let test = SignTest::new(&brackets);
+    (test.blocks(), estimate(&test, better))
+}
+
+fn estimate(test: &SignTest, better: Better) -> Reading<Estimate> {
+    match test.estimate() {
+        _ if test.blocks() < 2 => Reading::Missing(Why::TooFew { have: test.blocks().into(), need: 2 }),
+        None => Reading::Missing(Why::NotReached),
+        Some(log) => RatioInterval::reading(test.interval(0.05), better).map(|interval| Estimate {
+            ratio: if better == Better::Higher { (-log).exp() } else { log.exp() },
+            interval,
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Each order of three noise values in turn, so that no arm has the better luck.
+    const ORDERS: [[f64; 3]; 6] =
+        [[0.0, 1.0, 2.5], [2.5, 0.0, 1.0], [1.0, 2.5, 0.0], [1.0, 0.0, 2.5], [0.0, 2.5, 1.0], [2.5, 1.0, 0.0]];
+
+    /// Blocks whose baselines are 100 to 100.5 and a variant of `ratio` times that.
+    fn blocks(n: u32, ratio: f64) -> Vec<BlockValues> {
+        let value = |i: u32, arm: usize| Observation::Value(100.0 + 0.2 * ORDERS[i as usize % 6][arm]);
+        let times = |o| if let Observation::Value(v) = o { Observation::Value(v * ratio) } else { o };
+        let block =
+            |i| BlockValues { baseline: value(i, 0), baseline2: Some(value(i, 1)), variant: times(value(i, 2)) };
+        (0..n).map(block).collect()
+    }
+
+    fn pairing(blocks: Vec<BlockValues>) -> Pairing {
+        Pairing { label: "v".into(), better: Better::Lower, looks: Looks::new(6, 30), blocks, refused: None }
+    }
+
+    fn family(members: Vec<Pairing>) -> Family {
+        Family { alpha: 0.05, margin: 0.03, members }
+    }
+
+    fn alone(blocks: Vec<BlockValues>) -> Comparison {
+        compare_family(&family(vec![pairing(blocks)])).remove(0)
+    }
+
+    fn close(a: f64, b: f64) {
+        assert!((a - b).abs() < 1e-9 * b.abs().max(1.0), "{a} is not {b}");
+    }
+
+    #[test]
+    fn plain_cases_have_plain_verdicts() {
+        assert_eq!(alone(blocks(30, 1.0)).verdict, Verdict::NoDifference);
+        assert_eq!(alone(blocks(30, 2.0)).verdict, Verdict::Worse);
+        assert_eq!(alone(blocks(30, 0.5)).verdict, Verdict::Better);
+        assert_eq!(alone(blocks(30, 1.02)).verdict, Verdict::DiffersWithinMargin);
+        let c = alone(blocks(30, 2.0));
+        assert!((c.ratio.measured().unwrap() - 2.0).abs() < 0.01);
+        assert!(*c.p_adjusted.measured().unwrap() < 0.001 && c.blocks == 30);
+        assert!(c.method.contains("look 4 of 4 at 30 blocks"), "{}", c.method);
+    }
+
+    #[test]
+    fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
+        let silent = |n| {
+            let blocks = blocks(n, 1.0).into_iter();
+            alone(blocks.map(|block| BlockValues { variant: Observation::Disturbed, ..block }).collect())
+        };
+        assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
+        assert_eq!(silent(2).verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
+    }
+
+    #[test]
+    fn refused_comparison_has_no_figures() {
+        let mut refused = pairing(blocks(30, 0.01));
+        refused.refused = Some("the two were offered different work".to_owned());
+        let found = compare_family(&family(vec![refused])).remove(0);
+        assert!(matches!(found.verdict, Verdict::Refused { .. }));
+        let figures = [found.ratio.measured(), found.p.measured(), found.p_adjusted.measured()];
+        assert_eq!((figures, found.interval.measured()), ([None; 3], None));
+    }
+
+    #[test]
+    fn a_large_family_sees_a_tenfold_difference_at_the_first_look() {
+        let members = vec![pairing(blocks(6, 10.0)); 20];
+        for c in compare_family(&family(members)) {
+            assert_eq!(c.verdict, Verdict::Worse, "{c:?}");
+            assert!(c.method.contains("for unimodal noise"));
+        }
+    }
+
+    #[test]
+    fn too_few_blocks_tell_nothing_and_say_how_many_more() {
+        let c = alone(blocks(4, 2.0));
+        assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(2) });
+        assert_eq!(c.p_adjusted, Reading::Missing(Why::TooFew { have: 4, need: 6 }));
+        assert!(c.ratio.measured().is_some());
+        let none = alone(Vec::new());
+        assert_eq!(none.verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
+        assert!(none.interval.measured().is_none() && none.ratio.measured().is_none());
+    }
+
+    #[test]
+    fn blocks_after_the_last_look_do_not_count() {
+        let (at, after) = (alone(blocks(11, 1.5)), alone(blocks(17, 1.5)));
+        assert_eq!((at.interval, at.p_adjusted), (after.interval, after.p_adjusted));
+        assert!(after.notes.iter().any(|note| note.starts_with("6 of 17 blocks lie after")));
+    }
+
+    #[test]
+    fn no_difference_is_refused_for_a_margin_below_the_smallest_effect() {
+        let c = alone(blocks(30, 1.0));
+        let effect = *c.smallest_effect.measured().unwrap();
+        let with_margin = |margin| {
+            let family = Family { margin, ..family(vec![pairing(blocks(30, 1.0))]) };
+            compare_family(&family).remove(0).verdict
+        };
+        assert_eq!(with_margin(effect * 1.01), Verdict::NoDifference);
+        assert!(matches!(with_margin(effect * 0.99), Verdict::CantTell { .. }));
+    }
+
+    #[test]
+    fn outcomes_come_first() {
+        let oom = |b: BlockValues| BlockValues { variant: Observation::Unfinished, ..b };
+        let c = alone(blocks(6, 1.0).into_iter().map(oom).collect());
+        assert_eq!(c.verdict, Verdict::DoesNotFinish);
+        assert_eq!((c.variant, c.baseline), (Counts { finished: 0, trials: 6 }, Counts { finished: 12, trials: 12 }));
+        let turned = |b: BlockValues| BlockValues {
+            baseline: Observation::Unfinished,
+            baseline2: Some(Observation::Unfinished),
+            ..b
+        };
+        assert_eq!(alone(blocks(6, 1.0).into_iter().map(turned).collect()).verdict, Verdict::BaselineDoesNotFinish);
+        let neither = |b: BlockValues| oom(turned(b));
+        assert_eq!(alone(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
+    }
+
+    #[test]
+    fn sometimes_unfinished_counts_as_worse_than_any_time() {
+        // Two of three trials of the variant run out of memory; the others take as long as the baseline.
+        let mut some = blocks(30, 1.0);
+        for (i, block) in some.iter_mut().enumerate() {
+            block.variant = if i % 3 == 0 { block.variant } else { Observation::Unfinished };
+        }
+        let c = alone(some);
+        assert!(c.verdict.is_worse(), "{c:?}");
+        assert_eq!(c.interval.measured().unwrap().high, None);
+        assert_eq!(c.ratio, Reading::Missing(Why::NotReached));
+    }
+
+    #[test]
+    fn wrong_answers_and_guards_refuse() {
+        let mut wrong = blocks(30, 2.0);
+        wrong[3].variant = Observation::WrongAnswer;
+        assert_eq!(alone(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
+        let guarded = Pairing { refused: Some("answers differ".into()), ..pairing(blocks(30, 2.0)) };
+        let found = compare_family(&family(vec![guarded])).remove(0);
+        assert_eq!(found.verdict, Verdict::Refused { why: "answers differ".into() });
+    }
+
+    #[test]
+    fn disturbed_blocks_are_not_paired_and_noted() {
+        let mut some = blocks(8, 2.0);
+        some[2].baseline2 = Some(Observation::Disturbed);
+        let c = alone(some);
+        assert_eq!(c.blocks, 6);
+        assert!(c.notes.iter().any(|note| note.starts_with("1 of 8 blocks are not paired")), "{:?}", c.notes);
+    }
+
+    #[test]
+    fn a_rate_has_its_ratio_the_right_way_round() {
+        let faster = Pairing { better: Better::Higher, ..pairing(blocks(30, 2.0)) };
+        let c = compare_family(&family(vec![faster])).remove(0);
+        assert_eq!(c.verdict, Verdict::Better);
+        let interval = c.interval.measured().unwrap();
+        assert!(interval.low > 1.9 && interval.high.unwrap() < 2.1 && *c.ratio.measured().unwrap() > 1.9);
+    }
+
+    #[test]
+    fn the_second_label_of_the_baseline_is_shown() {
+        let c = alone(blocks(30, 2.0));
+        let aa = c.aa.measured().unwrap();
+        assert!((aa.ratio - 1.0).abs() < 0.01 && aa.interval.low < 1.0 && aa.interval.high.unwrap() > 1.0);
+        let once: Vec<_> = blocks(30, 2.0).into_iter().map(|b| BlockValues { baseline2: None, ..b }).collect();
+        let c = alone(once);
+        assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
+        assert!(c.notes.iter().any(|note| note.contains("ran once a block")));
+    }
+
+    #[test]
+    fn holm_agrees_with_its_definition() {
+        let adjusted = holm(&[0.01, 0.04, 0.03, 0.005], 4);
+        for (a, b) in adjusted.iter().zip([0.03, 0.06, 0.06, 0.02]) {
+            close(*a, b);
+        }
+        assert_eq!(holm(&[0.9, 0.8], 2), [1.0, 1.0]);
+        assert_eq!(holm(&[0.02, 1.0], 1), [0.02, 1.0]);
+        assert!(holm(&[], 0).is_empty());
+    }
+
+    #[test]
+    fn comparisons_without_a_look_do_not_count_in_the_family() {
+        let shown = Pairing { looks: Looks::new(1, 1), ..pairing(blocks(1, 2.0)) };
+        let family = family(vec![pairing(blocks(30, 2.0)), shown]);
+        assert_eq!(family.size(), 1);
+        let found = compare_family(&family);
+        assert_eq!(found[0], alone(blocks(30, 2.0)));
+        assert!(matches!(found[1].verdict, Verdict::CantTell { .. }) && found[1].ratio.measured().is_some());
+    }
+
+    /// Twelve blocks, the variant `log` above its baselines except in the last ones, where it lies between them.
+    fn mostly_above(above: u32, log: f64) -> Vec<BlockValues> {
+        let block = |i: u32| {
+            let step = if i < above { log + 0.001 * f64::from(i % 3) } else { 0.0 };
+            BlockValues {
+                baseline: Observation::Value(100.0 * (-0.005f64).exp()),
+                baseline2: Some(Observation::Value(100.0 * 0.005f64.exp())),
+                variant: Observation::Value(100.0 * step.exp()),
+            }
+        };
+        (0..12).map(block).collect()
+    }
+
+    #[test]
+    fn holm_cuts_an_interval_that_still_holds_one() {
+        // Nine comparisons beyond doubt leave nearly the whole error to the tenth.
+        let one_look = |blocks| Pairing { looks: Looks::new(12, 12), ..pairing(blocks) };
+        let mut members = vec![one_look(mostly_above(12, 1.0)); 9];
+        members.push(one_look(mostly_above(8, 0.2)));
+        let found = compare_family(&family(members));
+        let last = &found[9];
+        assert!(*last.p_adjusted.measured().unwrap() <= 0.05, "{last:?}");
+        assert!(*last.p.measured().unwrap() > 0.05 / 10.0, "Bonferroni alone would not have rejected");
+        assert_eq!(last.interval.measured().unwrap().low, 1.0);
+        assert_eq!(last.verdict, Verdict::WorseUncertain);
+        // Alone among undecided ones it is not claimed.
+        let members = vec![one_look(mostly_above(8, 0.2)); 10];
+        assert!(compare_family(&family(members)).iter().all(|c| matches!(c.verdict, Verdict::CantTell { .. })));
+    }
+
+    #[test]
+    fn more_looks_only_narrow_the_interval_and_lose_no_claim() {
+        let mut before: Option<Comparison> = None;
+        for n in [6, 11, 18, 30] {
+            let now = alone(blocks(n, 1.3));
+            if let Some(before) = &before {
+                let (a, b) = (before.interval.measured().unwrap(), now.interval.measured().unwrap());
+                assert!(b.low >= a.low && b.high.unwrap() <= a.high.unwrap(), "{a:?} {b:?}");
+                assert!(now.p_adjusted.measured().unwrap() <= before.p_adjusted.measured().unwrap());
+            }
+            before = Some(now);
+        }
+        // A claim of the second look stands though the blocks after it say nothing.
+        let mut late = blocks(11, 3.0);
+        late.extend(blocks(19, 1.0));
+        assert!(alone(late).verdict.is_worse());
+    }
+
+    #[test]
+    fn a_larger_family_pays_with_wider_intervals() {
+        let width = |size: usize| {
+            let found = compare_family(&family(vec![pairing(blocks(30, 1.3)); size]));
+            let interval = *found[0].interval.measured().unwrap();
+            interval.high.unwrap() / interval.low
+        };
+        assert!(width(1) <= width(5) && width(5) <= width(50) && width(1) < width(50));
+    }
+
+    #[test]
+    fn crashed_beside_crashed_says_nothing_of_the_block() {
+        let mut some = blocks(12, 2.0);
+        for block in some.iter_mut().take(3) {
+            *block = BlockValues {
+                baseline: Observation::Unfinished,
+                baseline2: Some(Observation::Unfinished),
+                variant: Observation::Unfinished,
+            };
+        }
+        let c = alone(some);
+        assert_eq!((c.blocks, c.variant.finished, c.baseline.finished), (11, 9, 18));
+        assert!(c.verdict.is_worse() || matches!(c.verdict, Verdict::CantTell { .. }));
+        let ratio = *c.ratio.measured().unwrap();
+        assert!((ratio - 2.0).abs() < 0.02, "{ratio}");
+    }
+
+    #[test]
+    fn unsupported_arms_are_not_compared() {
+        let mut some = blocks(8, 1.0);
+        some[0].variant = Observation::Unsupported;
+        assert_eq!(alone(some).verdict, Verdict::Refused { why: "not supported".into() });
+    }
+
+    #[test]
+    fn a_zero_beside_a_zero_is_equal_and_beside_more_is_better() {
+        let zero = |variant| BlockValues {
+            baseline: Observation::Value(0.0),
+            baseline2: Some(Observation::Value(0.0)),
+            variant: Observation::Value(variant),
+        };
+        let equal = alone(vec![zero(0.0); 30]);
+        assert_eq!((equal.ratio, equal.verdict), (Reading::Measured(1.0), Verdict::NoDifference));
+        assert!(alone(vec![zero(5.0); 30]).verdict.is_worse());
+    }
+
+    #[test]
+    fn a_run_is_settled_when_nothing_is_open() {
+        let sure = compare_family(&family(vec![pairing(blocks(30, 2.0)), pairing(blocks(30, 1.0))]));
+        assert!(settled(&sure));
+        assert!(!settled(&compare_family(&family(vec![pairing(blocks(4, 2.0))]))));
+    }
+
+    #[test]
+    fn comparisons_survive_json() {
+        let c = alone(blocks(30, 2.0));
+        let text = serde_json::to_string(&c).unwrap();
+        assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap().verdict, c.verdict);
+    }
+
+    fn noisy() -> impl Strategy<Value = Vec<BlockValues>> {
+        let value =
+            || prop_oneof![12 => (1.0..50.0f64).prop_map(Observation::Value), 1 => Just(Observation::Unfinished)];
+        let block = (value(), value(), value());
+        let block = block.prop_map(|(b, b2, v)| BlockValues { baseline: b, baseline2: Some(b2), variant: v });
+        prop::collection::vec(block, 6..30)
+    }
+
+    fn map_values(blocks: &[BlockValues], f: impl Fn(f64) -> f64) -> Vec<BlockValues> {
+        let one = |o: Observation| if let Observation::Value(v) = o { Observation::Value(f(v)) } else { o };
+        let map = |b: &BlockValues| BlockValues {
+            baseline: one(b.baseline),
+            baseline2: b.baseline2.map(one),
+            variant: one(b.variant),
+        };
+        blocks.iter().map(map).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn scaling_does_nothing(data in noisy(), power in -30i32..30) {
+            // Powers of two, so that no rounding moves a tie.
+            let (a, b) = (alone(data.clone()), alone(map_values(&data, |v| v * 2f64.powi(power))));
+            // A logarithm may round otherwise after a scaling, and the last place of p with it.
+            for (one, other) in [(&a.p, &b.p), (&a.ratio, &b.ratio)] {
+                prop_assert_eq!(one.measured().is_some(), other.measured().is_some());
+                if let (Some(one), Some(other)) = (one.measured(), other.measured()) {
+                    prop_assert!((one / other - 1.0).abs() < 1e-9, "{one} and {other}");
+                }
+            }
+            prop_assert_eq!(a.verdict.is_worse(), b.verdict.is_worse());
+        }
+
+        #[test]
+        fn swapping_the_arms_inverts_the_ratio(values in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 6..30)) {
+            let block = |(b, v): &(f64, f64)| BlockValues {
+                baseline: Observation::Value(*b), baseline2: None, variant: Observation::Value(*v),
+            };
+            let forth = alone(values.iter().map(block).collect());
+            let back = alone(values.iter().map(|(b, v)| block(&(*v, *b))).collect());
+            let product = forth.ratio.measured().unwrap() * back.ratio.measured().unwrap();
+            prop_assert!((product - 1.0).abs() < 1e-9);
+            let (f, b) = (forth.interval.measured().unwrap(), back.interval.measured().unwrap());
+            prop_assert!((f.low * b.high.unwrap() - 1.0).abs() < 1e-9);
+            prop_assert_eq!(forth.verdict.is_better(), back.verdict.is_worse());
+            prop_assert_eq!(forth.p_adjusted, back.p_adjusted);
+        }
+
+        #[test]
+        fn stopping_to_finish_never_turns_worse_into_better(data in noisy(), which in 0usize..30) {
+            let before = alone(data.clone());
+            let mut worse = data;
+            let place = which % worse.len();
+            worse[place].variant = Observation::Unfinished;
+            let after = alone(worse);
+            prop_assert!(before.verdict.is_better() || !after.verdict.is_better(), "{before:?} {after:?}");
+        }
+
+        #[test]
+        fn the_interval_agrees_with_the_verdict(data in noisy(), copies in 1usize..6) {
+            for c in compare_family(&family(vec![pairing(data); copies])) {
+                let interval = c.interval.measured().unwrap();
+                let high = interval.high.unwrap_or(f64::INFINITY);
+                prop_assert!(interval.low <= high);
+                match c.verdict {
+                    Verdict::Worse => prop_assert!(interval.low > 1.03),
+                    Verdict::Better => prop_assert!(high < 1.0 / 1.03),
+                    Verdict::WorseUncertain => prop_assert!(interval.low >= 1.0),
+                    Verdict::BetterUncertain => prop_assert!(high <= 1.0),
+                    Verdict::NoDifference => prop_assert!(interval.low > 0.97 && high < 1.031),
+                    _ => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! How a figure grows with a numeric factor, and where it would reach a limit.
+
+use serde::{Deserialize, Serialize};
+
+use super::special::t_critical;
+use super::summary::median;
+use prony_model::reading::{Reading, Why};
+
+/// Beyond so many times the largest measured value of the factor nothing is said.
+pub const FARTHEST: f64 = 100.0;
+
+/// A power law `y = scale * x^slope`, fitted on logarithms.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Growth {
+    /// The exponent: 1 is proportional, 0 is flat.
+    pub slope: f64,
+    /// Its 95 % interval, for independent trials and a straight line.
+    pub interval: (f64, f64),
+    /// `y` at `x = 1`.
+    pub scale: f64,
+    /// The share of the variance of ln(y) that the line explains; 1 where y does not vary.
+    pub r2: f64,
+    /// The exponent between the two largest levels: where it differs from `slope`, the growth is no power law.
+    pub last_slope: f64,
+    /// Different values of `x`.
+    pub levels: u32,
+    /// The largest `x` measured.
+    pub largest: f64,
+}
+
+/// Where a figure would reach a limit: an extrapolation, never a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reach {
+    /// The `x` at which the fitted line meets the limit.
+    pub x: f64,
+    /// The nearest `x`, over the interval of the slope and the slope between the last two levels.
+    pub low: f64,
+    /// The farthest `x`; `None` where one of these slopes never gets there, or only beyond [`FARTHEST`] times the largest
+    /// measured.
+    pub high: Option<f64>,
+    /// `x` as a multiple of the largest measured.
+    pub beyond: f64,
+}
+
+/// Fits the growth of `(x, y)`, one point a trial. Missing with fewer than 3 levels or a value not above zero.
+pub fn growth(points: &[(f64, f64)]) -> Reading<Growth> {
+    if points.iter().any(|(x, y)| !(*x > 0.0 && *y > 0.0 && x.is_finite() && y.is_finite())) {
+        return Reading::Missing(Why::NotSupported("growth of values that are not above zero".to_owned()));
+    }
+    let logs: Vec<(f64, f64)> = points.iter().map(|(x, y)| (x.ln(), y.ln())).collect();
+    let levels = level_medians(&logs);
+    let [.., before, last] = levels.as_slice() else { return too_few(levels.len()) };
+    if levels.len() < 3 {
+        return too_few(levels.len());
+    }
+    let n = logs.len() as f64;
+    let (mx, my) = (logs.iter().map(|p| p.0).sum::<f64>() / n, logs.iter().map(|p| p.1).sum::<f64>() / n);
+    let sum = |f: &dyn Fn(f64, f64) -> f64| logs.iter().map(|(x, y)| f(x - mx, y - my)).sum::<f64>();
+    let (xx, xy, yy) = (sum(&|x, _| x * x), sum(&|x, y| x * y), sum(&|_, y| y * y));
+    let slope = xy / xx;
+    let residual = (yy - slope * xy).max(0.0);
+    let error = t_critical(0.05, n - 2.0) * (residual / (n - 2.0) / xx).sqrt();
+    Reading::Measured(Growth {
+        slope,
+        interval: (slope - error, slope + error),
+        scale: (my - slope * mx).exp(),
+        r2: if yy > 0.0 { 1.0 - residual / yy } else { 1.0 },
+        last_slope: (last.1 - before.1) / (last.0 - before.0),
+        levels: levels.len() as u32,
+        largest: last.0.exp(),
+    })
+}
+
+impl Growth {
+    /// `y` on the fitted line.
+    pub fn at(&self, x: f64) -> f64 {
+        self.scale * x.powf(self.slope)
+    }
+
+    /// Where the line reaches `limit`. Missing where it does not grow, is past the limit already, or gets there only
+    /// beyond 100 times the largest `x` measured.
+    pub fn reach(&self, limit: f64) -> Reading<Reach> {
+        let here = self.at(self.largest);
+        if self.slope <= 0.0 || limit <= here {
+            return Reading::Missing(Why::NotApplicable);
+        }
+        let steps = (limit / here).ln();
+        let at = |slope: f64| if slope > 0.0 { self.largest * (steps / slope).exp() } else { f64::INFINITY };
+        let slopes = [self.interval.0, self.interval.1, self.last_slope];
+        let (low, high) = slopes
+            .into_iter()
+            .map(at)
+            .fold((at(self.slope), at(self.slope)), |(low, high), x| (low.min(x), high.max(x)));
+        let beyond = at(self.slope) / self.largest;
+        if beyond > FARTHEST {
+            return Reading::Missing(Why::NotSupported(format!("beyond {FARTHEST} times the largest measured")));
+        }
+        let high = (high <= FARTHEST * self.largest).then_some(high);
+        Reading::Measured(Reach { x: at(self.slope), low, high, beyond })
+    }
+}
+
+fn too_few<T>(have: usize) -> Reading<T> {
+    Reading::Missing(Why::TooFew { have: have as u64, need: 3 })
+}
+
+/// The median of `y` at each `x`, in rising order of `x`.
+fn level_medians(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let mut sorted = points.to_vec();
+    sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let level = |chunk: &[(f64, f64)]| {
+        let ys: Vec<f64> = chunk.iter().map(|p| p.1).collect();
+        median(&ys).map(|y| (chunk[0].0, y))
+    };
+    sorted.chunk_by(|a, b| a.0 == b.0).filter_map(level).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fitted(points: &[(f64, f64)]) -> Growth {
+        growth(points).measured().copied().unwrap()
+    }
+
+    #[test]
+    fn an_exact_power_law_is_recovered() {
+        let points: Vec<_> = [10.0, 100.0, 1000.0].iter().map(|x| (*x, 3.0 * f64::powf(*x, 1.5))).collect();
+        let g = fitted(&points);
+        assert!((g.slope - 1.5).abs() < 1e-12 && (g.scale - 3.0).abs() < 1e-9 && (g.last_slope - 1.5).abs() < 1e-12);
+        assert!(g.r2 > 1.0 - 1e-12 && g.interval.1 - g.interval.0 < 1e-5 && g.levels == 3);
+        assert!((g.at(10_000.0) - 3e6).abs() < 1e-3);
+    }
+
+    #[test]
+    fn scaling_moves_the_scale_only() {
+        let points = [(1.0, 2.0), (2.0, 5.0), (4.0, 7.0), (8.0, 20.0)];
+        let scaled: Vec<_> = points.iter().map(|(x, y)| (x * 1000.0, y * 7.0)).collect();
+        let (a, b) = (fitted(&points), fitted(&scaled));
+        assert!((a.slope - b.slope).abs() < 1e-12 && (a.interval.0 - b.interval.0).abs() < 1e-9);
+    }
+
+    /// Against the textbook formulae worked by hand for ln-points (0,0), (1,1), (2,1), (3,2).
+    #[test]
+    fn the_interval_is_the_t_interval() {
+        let points: Vec<_> = [(0.0, 0.0), (1.0, 1.0), (2.0, 1.0), (3.0, 2.0)]
+            .iter()
+            .map(|(x, y)| (f64::exp(*x), f64::exp(*y)))
+            .collect();
+        let g = fitted(&points);
+        assert!((g.slope - 0.6).abs() < 1e-12);
+        // Residual sum of squares 0.2, sxx 5, 2 degrees of freedom: se = sqrt(0.1 / 5); t = 4.30265.
+        assert!((g.interval.1 - 0.6 - 4.302_652_73 * (0.02f64).sqrt()).abs() < 1e-6);
+        assert!((g.r2 - 0.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_limit_is_met_where_the_line_says() {
+        let points: Vec<_> = [1e3, 1e4, 1e5].iter().map(|x| (*x, 100.0 * x)).collect();
+        let reach = fitted(&points).reach(1e8).measured().copied().unwrap();
+        assert!((reach.x / 1e6 - 1.0).abs() < 1e-6 && (reach.beyond - 10.0).abs() < 1e-6);
+        assert!(reach.low <= reach.x && reach.high.unwrap() >= reach.x);
+    }
+
+    #[test]
+    fn nothing_is_said_past_the_limit_far_beyond_or_without_growth() {
+        let points: Vec<_> = [1e3, 1e4, 1e5].iter().map(|x| (*x, 100.0 * x)).collect();
+        let g = fitted(&points);
+        assert_eq!(g.reach(1e6), Reading::Missing(Why::NotApplicable));
+        assert!(matches!(g.reach(1e12), Reading::Missing(Why::NotSupported(_))));
+        let flat = fitted(&[(1.0, 5.0), (2.0, 5.0), (4.0, 5.0)]);
+        assert_eq!((flat.slope, flat.r2), (0.0, 1.0));
+        assert_eq!(flat.reach(10.0), Reading::Missing(Why::NotApplicable));
+    }
+
+    #[test]
+    fn a_bend_shows_and_widens_the_reach() {
+        let g = fitted(&[(1.0, 1.0), (10.0, 1.0), (100.0, 10.0), (1.0, 1.1), (10.0, 1.1), (100.0, 10.1)]);
+        assert!(g.last_slope > g.slope + 0.3);
+        let reach = g.reach(40.0).measured().copied().unwrap();
+        assert!(reach.low < reach.x);
+    }
+
+    #[test]
+    fn what_lies_too_far_for_the_line_is_no_bound_either() {
+        // The line meets the limit at 3 times the largest; its last slope, of 0.1, only at 40 thousand times that.
+        let points = [(1.0, 1.0), (10.0, 10.0), (100.0, 100.0), (1000.0, 126.0)];
+        let g = fitted(&points.map(|p| [p; 3]).concat());
+        let reach = g.reach(g.at(3000.0)).measured().copied().unwrap();
+        assert!((reach.beyond - 3.0).abs() < 1e-9 && g.last_slope > 0.0 && reach.low > g.largest);
+        assert_eq!(reach.high, None);
+        let near = g.reach(g.at(1100.0)).measured().copied().unwrap();
+        assert!(near.high.unwrap() <= FARTHEST * g.largest && near.high.unwrap() > near.x, "{near:?}");
+    }
+
+    #[test]
+    fn two_levels_or_zeros_are_refused() {
+        assert_eq!(growth(&[(1.0, 1.0), (2.0, 2.0)]), Reading::Missing(Why::TooFew { have: 2, need: 3 }));
+        assert!(matches!(growth(&[(0.0, 1.0), (1.0, 1.0), (2.0, 1.0)]), Reading::Missing(Why::NotSupported(_))));
+    }
+}

@@ -1,0 +1,31 @@
+//! Statistics of METHOD 4: estimates, intervals, tests, corrections, looks, growth.
+//!
+//! Everything is a pure function of numbers. What each verdict rests on, what was measured about
+//! it and what was rejected is written down in `docs/verdicts.md`.
+
+pub mod binomial;
+pub mod campaign;
+pub mod compare;
+pub mod growth;
+pub mod interaction;
+pub mod law;
+pub mod looks;
+pub mod observe;
+pub mod pace;
+pub mod power;
+pub mod series;
+pub mod sign;
+pub mod special;
+pub mod summary;
+pub mod verdict;
+
+pub use binomial::binomial_interval;
+pub use compare::{Comparison, Estimate, Family, Pairing, compare_family, settled, uncorrected};
+pub use growth::{Growth, growth};
+pub use interaction::{Cross, interaction};
+pub use looks::{CLOSING, Looks, MIN_BLOCKS, blocks_before_any_verdict};
+pub use observe::{BlockValues, Counts, Observation};
+pub use power::{blocks_for_effect, smallest_effect};
+pub use series::{Drift, autocorrelation, drift};
+pub use summary::{Summary, median_interval, summary};
+pub use verdict::{RatioInterval, Verdict};

@@ -1,0 +1,221 @@
+//! What a trial says in a comparison: outcomes first (METHOD 4.9).
+
+use serde::{Deserialize, Serialize};
+
+use super::binomial::binomial_interval;
+use super::sign::Bracket;
+use prony_model::metric::Better;
+use prony_model::outcome::Outcome;
+use prony_model::reading::{Reading, Why};
+
+/// One trial's figure of the metric that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Observation {
+    /// Measured: the phase that yields it was completed.
+    Value(f64),
+    /// Did not finish, by our limit, the runtime's heap or the subject's own failure: worse than any value.
+    Unfinished,
+    /// Says nothing: the host ran out of memory, an unknown kill, an interruption, a missing reading.
+    Disturbed,
+    /// Read back what was not written: the comparison is refused.
+    WrongAnswer,
+    /// The engine does not offer it: never runs.
+    Unsupported,
+}
+
+impl Observation {
+    /// From how a trial ended and its figure that counts ([`figure`](prony_model::record::TrialRecord::figure)).
+    ///
+    /// A figure of a completed phase stands, whatever happened later, except after a wrong answer. Without one, a trial
+    /// that failed by its own doing is worse than any that did not, in every metric: no amount of time or memory would
+    /// have bought its result. So is an activity that did not end within our own limit.
+    pub fn of(outcome: Outcome, figure: &Reading<f64>) -> Self {
+        match (outcome, figure) {
+            (Outcome::WrongAnswer, _) => Self::WrongAnswer,
+            (Outcome::Unsupported, _) => Self::Unsupported,
+            (Outcome::Interrupted, _) => Self::Disturbed,
+            (_, Reading::Measured(value)) => Self::Value(*value),
+            (_, Reading::Missing(Why::Infinite { .. } | Why::NotSettled(_))) => Self::Unfinished,
+            // What was not measured for another reason says nothing, however the trial ended later.
+            (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
+                Self::Unfinished
+            }
+            _ => Self::Disturbed,
+        }
+    }
+
+    /// The logarithm of the cost: a rate's is turned round, so that more is always worse. `None` says nothing.
+    pub(crate) fn log_cost(self, better: Better) -> Option<f64> {
+        match self {
+            Self::Value(value) if value.is_finite() && value >= 0.0 => {
+                Some(if better == Better::Higher { -value.ln() } else { value.ln() })
+            }
+            Self::Unfinished => Some(f64::INFINITY),
+            _ => None,
+        }
+    }
+}
+
+/// What one block holds for one comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockValues {
+    /// The baseline under its first label.
+    pub baseline: Observation,
+    /// The baseline under its second label; `None` where it runs once a block.
+    pub baseline2: Option<Observation>,
+    /// The variant.
+    pub variant: Observation,
+}
+
+impl BlockValues {
+    /// The bracket of the block in logarithms of cost (a rate's is turned round, what did not finish is worse than any);
+    /// `None` where a trial of it says nothing.
+    pub fn bracket(&self, better: Better) -> Option<Bracket> {
+        let variant = self.variant.log_cost(better)?;
+        let first = self.baseline.log_cost(better)?;
+        match self.baseline2 {
+            Some(second) => Some(Bracket::of(variant, &[first, second.log_cost(better)?])),
+            None => Some(Bracket::of(variant, &[first])),
+        }
+    }
+
+    /// The bracket where a trial that did not finish says nothing, so that its block lies on neither side.
+    pub(crate) fn bracket_of_finished(&self, better: Better) -> Option<Bracket> {
+        let bracket = self.bracket(better)?;
+        Some(if self.has_unfinished() { Bracket::of(0.0, &[]) } else { bracket })
+    }
+
+    /// Whether one of its trials did not finish.
+    pub fn has_unfinished(&self) -> bool {
+        self.all().any(|one| one == Observation::Unfinished)
+    }
+
+    /// The bracket of the second label against the first.
+    pub(crate) fn aa(&self, better: Better) -> Option<Bracket> {
+        Some(Bracket::of(self.baseline2?.log_cost(better)?, &[self.baseline.log_cost(better)?]))
+    }
+
+    /// Every trial of the block.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Observation> {
+        [Some(self.baseline), self.baseline2, Some(self.variant)].into_iter().flatten()
+    }
+}
+
+/// How many of an arm's trials finished.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Trials with a figure.
+    pub finished: u32,
+    /// Trials that finished or did not; disturbances and interruptions are not among them.
+    pub trials: u32,
+}
+
+impl Counts {
+    /// Counts an arm's trials.
+    pub fn of(observations: impl Iterator<Item = Observation>) -> Self {
+        observations.fold(Self::default(), |so_far, one| match one {
+            Observation::Value(_) => Self { finished: so_far.finished + 1, trials: so_far.trials + 1 },
+            Observation::Unfinished => Self { trials: so_far.trials + 1, ..so_far },
+            _ => so_far,
+        })
+    }
+
+    /// The exact interval for the share that finishes.
+    pub fn interval(self, level: f64) -> (f64, f64) {
+        binomial_interval(self.finished, self.trials, level)
+    }
+
+    /// Whether there are trials and none finished.
+    pub const fn never(self) -> bool {
+        self.trials > 0 && self.finished == 0
+    }
+
+    /// Whether there are trials and all finished.
+    pub const fn always(self) -> bool {
+        self.trials > 0 && self.finished == self.trials
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::outcome::OutOfMemory;
+
+    #[test]
+    fn outcomes_become_observations_as_the_method_says() {
+        let of = |outcome| Observation::of(outcome, &Reading::Missing(Why::NotReached));
+        for own in [
+            Outcome::OutOfMemory { by: OutOfMemory::Limit },
+            Outcome::OutOfMemory { by: OutOfMemory::Runtime },
+            Outcome::TimedOut,
+            Outcome::Crashed { signal: 11 },
+            Outcome::Failed { code: Some(3) },
+            Outcome::DiskFull,
+            Outcome::Saturated,
+        ] {
+            assert_eq!(of(own), Observation::Unfinished, "{own}");
+        }
+        for outside in [Outcome::OutOfMemory { by: OutOfMemory::Host }, Outcome::Killed, Outcome::Ok] {
+            assert_eq!(of(outside), Observation::Disturbed, "{outside}");
+        }
+        assert_eq!(of(Outcome::Unsupported), Observation::Unsupported);
+    }
+
+    #[test]
+    fn a_wrong_answer_outweighs_its_figure_and_a_later_failure_does_not() {
+        let of = |outcome| Observation::of(outcome, &Reading::Measured(1.0));
+        assert_eq!(of(Outcome::WrongAnswer), Observation::WrongAnswer);
+        assert_eq!(of(Outcome::TimedOut), Observation::Value(1.0));
+        assert_eq!(of(Outcome::Interrupted), Observation::Disturbed);
+    }
+
+    #[test]
+    fn percentile_among_failed_operations_is_worse_than_any() {
+        let among = Reading::Missing(Why::Infinite { failed: 5, of: 10 });
+        assert_eq!(Observation::of(Outcome::Ok, &among), Observation::Unfinished);
+        let active = Reading::Missing(Why::NotSettled("within 2.00 s: it went on".to_owned()));
+        assert_eq!(Observation::of(Outcome::Ok, &active), Observation::Unfinished);
+    }
+
+    #[test]
+    fn a_figure_that_was_not_measured_says_nothing_however_the_trial_ended() {
+        let few = Reading::Missing(Why::TooFew { have: 5, need: 10 });
+        for outcome in [Outcome::Ok, Outcome::Saturated, Outcome::Crashed { signal: 11 }] {
+            assert_eq!(Observation::of(outcome, &few), Observation::Disturbed, "{outcome}");
+        }
+        let excluded = Reading::Missing(Why::DoesNotCount("operations failed".to_owned()));
+        assert_eq!(Observation::of(Outcome::Failed { code: None }, &excluded), Observation::Unfinished);
+    }
+
+    #[test]
+    fn a_rate_is_turned_round() {
+        let cost = |o: Observation, better| o.log_cost(better);
+        assert_eq!(cost(Observation::Value(2.0), Better::Lower), Some(2f64.ln()));
+        assert_eq!(cost(Observation::Value(2.0), Better::Higher), Some(-2f64.ln()));
+        assert_eq!(cost(Observation::Unfinished, Better::Higher), Some(f64::INFINITY));
+        assert_eq!(cost(Observation::Value(-1.0), Better::Lower), None);
+        assert_eq!(cost(Observation::Disturbed, Better::Lower), None);
+    }
+
+    #[test]
+    fn a_block_with_a_disturbed_trial_is_not_paired() {
+        let value = Observation::Value(1.0);
+        let whole = BlockValues { baseline: value, baseline2: Some(value), variant: value };
+        assert!(whole.bracket(Better::Lower).is_some());
+        let broken = BlockValues { baseline2: Some(Observation::Disturbed), ..whole };
+        assert_eq!(broken.bracket(Better::Lower), None);
+        assert_eq!(broken.aa(Better::Lower), None);
+        assert!(BlockValues { baseline2: None, ..whole }.bracket(Better::Lower).is_some());
+    }
+
+    #[test]
+    fn counts_leave_disturbances_out() {
+        let arm = [Observation::Value(1.0), Observation::Unfinished, Observation::Disturbed];
+        let counts = Counts::of(arm.into_iter());
+        assert_eq!(counts, Counts { finished: 1, trials: 2 });
+        assert!(!counts.never() && !counts.always());
+        let (low, high) = counts.interval(0.95);
+        assert!(low > 0.0 && low < 0.02 && high > 0.98 && high < 1.0);
+    }
+}

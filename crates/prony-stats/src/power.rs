@@ -1,0 +1,172 @@
+//! What a comparison can see: the smallest effect, and the blocks it takes.
+
+use super::sign::gap_needed;
+use super::special::normal_quantile;
+use prony_model::reading::{Reading, Why};
+
+/// The probability with which the smallest effect is seen.
+pub const POWER: f64 = 0.8;
+
+/// More blocks than this are not worth announcing.
+const MOST_BLOCKS: f64 = 100_000.0;
+
+/// The smallest effect, as a share (0.12 is 12 %), that a comparison would have seen with probability 0.8.
+///
+/// From its own interval: `half_width` is the longer arm of the interval of the log-ratio at error `alpha`, from
+/// `blocks`. The estimate scatters too, so the effect must exceed the half-width by `z(0.8) / z(1 - alpha / 2)` of
+/// it; and the half-width of few blocks is itself uncertain, which `caution` covers. `docs/verdicts.md` has the
+/// measured detection rates.
+pub fn smallest_effect(half_width: f64, alpha: f64, blocks: u32) -> f64 {
+    (half_width * reach(alpha, blocks)).exp_m1()
+}
+
+fn reach(alpha: f64, blocks: u32) -> f64 {
+    (1.0 + normal_quantile(POWER) / normal_quantile(1.0 - 0.5 * alpha)) * caution(blocks)
+}
+
+/// Set by the bench on recorded noise.
+fn caution(blocks: u32) -> f64 {
+    1.1 + 1.5 / f64::from(blocks)
+}
+
+/// About how many blocks more would bring a verdict: the half-width shrinks with the square root of the blocks, and
+/// it has to reach nought from the estimate, or the margin from inside it, whichever is nearer.
+pub(crate) fn more_blocks(estimate: f64, half_width: f64, blocks: u32, margin: f64) -> Reading<u32> {
+    let target = estimate.abs().max((margin.ln_1p() - estimate.abs()) / reach(0.05, blocks));
+    let needed = f64::from(blocks) * (half_width / target).powi(2);
+    if needed.is_finite() && needed < MOST_BLOCKS {
+        return Reading::Measured((needed.ceil() as u32).saturating_sub(blocks).max(1));
+    }
+    Reading::Missing(Why::NotSupported("more than 100000 blocks".to_owned()))
+}
+
+/// The least number of blocks, from 6 on, with which an effect (0.05 is 5 %) is seen with probability 0.8 in a family
+/// of `comparisons` at family-wise error `alpha`; `spread` is the standard deviation of the logarithm of one trial
+/// within a block. For roughly normal noise; `None` above 100,000 blocks.
+pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f64) -> Option<u32> {
+    let each = alpha / comparisons.max(1) as f64;
+    let enough = |n: u32| effect_of_blocks(n, spread, each) <= effect;
+    let most = MOST_BLOCKS as u32;
+    let mut high = super::looks::MIN_BLOCKS;
+    while !enough(high) {
+        high = high.checked_mul(2).filter(|n| *n <= most)?;
+    }
+    let mut low = (high / 2).max(super::looks::MIN_BLOCKS - 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if enough(middle) {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    Some(high)
+}
+
+/// The effect that so many blocks see with probability 0.8 at an error `alpha` of this comparison and this analysis, for
+/// roughly normal noise; `spread` as in [`blocks_for_effect`].
+pub fn effect_of_blocks(blocks: u32, spread: f64, alpha: f64) -> f64 {
+    smallest_effect(expected_half_width(blocks, spread, alpha), alpha, blocks)
+}
+
+/// For normal noise: the slope of `P(above both) - P(below both)` at nought is `1 / (spread sqrt(pi))`, its variance 2/3.
+fn expected_half_width(n: u32, spread: f64, alpha: f64) -> f64 {
+    let n_f = f64::from(n);
+    let gap = gap_needed(n, alpha);
+    if gap > 0.0 {
+        // Half the range of n differences with variance 1.5 spread^2, and the gap beyond it.
+        let half_range = spread * 1.5f64.sqrt() * normal_quantile(1.0 - 0.5 / n_f);
+        return half_range * (1.0 + 2.0 * gap);
+    }
+    // Counts come in steps, which cost most where there are few.
+    let steps = 1.0 + 2.0 / n_f;
+    steps * normal_quantile(1.0 - 0.5 * alpha) * spread * (std::f64::consts::PI * 2.0 / 3.0 / n_f).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::binomial::binomial_interval;
+    use super::super::law::Law;
+    use super::super::sign::{Bracket, SignTest};
+    use super::*;
+
+    #[test]
+    fn wider_intervals_and_stricter_levels_see_less() {
+        let base = smallest_effect(0.1, 0.05, 10);
+        assert!(base > 0.1f64.exp_m1());
+        assert!(smallest_effect(0.2, 0.05, 10) > base);
+        assert!(smallest_effect(0.1, 0.05, 6) > base);
+    }
+
+    #[test]
+    fn blocks_needed_fall_with_the_effect_and_rise_with_noise_and_family() {
+        let blocks = |effect, spread, k| blocks_for_effect(effect, spread, k, 0.05).unwrap();
+        assert!(blocks(0.05, 0.05, 1) > blocks(0.10, 0.05, 1));
+        assert!(blocks(0.05, 0.10, 1) > blocks(0.05, 0.05, 1));
+        assert!(blocks(0.05, 0.05, 20) > blocks(0.05, 0.05, 1));
+        assert_eq!(blocks(9.0, 0.01, 1), 6);
+        assert_eq!(blocks_for_effect(1e-6, 1.0, 1, 0.05), None);
+    }
+
+    #[test]
+    fn blocks_for_an_effect_is_the_least_that_is_enough() {
+        let n = blocks_for_effect(0.05, 0.05, 5, 0.05).unwrap();
+        let seen = |n| effect_of_blocks(n, 0.05, 0.01);
+        assert!(seen(n) <= 0.05 && seen(n - 1) > 0.05);
+    }
+
+    /// Normal noise from a fixed seed, by the sum of twelve uniform numbers.
+    fn noise(seed: u64) -> impl FnMut() -> f64 {
+        let mut state = seed;
+        move || {
+            let mut uniform = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 11) as f64 / (1u64 << 53) as f64
+            };
+            (0..12).map(|_| uniform()).sum::<f64>() - 6.0
+        }
+    }
+
+    /// Brackets of `n` blocks with a variant slower by `effect` (ln) and normal noise of this spread.
+    fn campaign(n: u32, spread: f64, effect: f64, noise: &mut impl FnMut() -> f64) -> Vec<Bracket> {
+        (0..n).map(|_| Bracket::of(effect + spread * noise(), &[spread * noise(), spread * noise()])).collect()
+    }
+
+    #[test]
+    fn the_expected_half_width_is_that_of_normal_noise() {
+        for (n, alpha) in [(6, 0.01), (12, 0.05), (30, 0.05), (30, 0.0025), (60, 0.01)] {
+            let mut noise = noise(5);
+            let half = |_| {
+                let test = SignTest::with_law(&campaign(n, 0.05, 0.0, &mut noise), Law::tabulated(n));
+                let (low, high) = test.interval(alpha);
+                0.5 * (high - low)
+            };
+            let mean = (0..400).map(half).sum::<f64>() / 400.0;
+            let expected = expected_half_width(n, 0.05, alpha);
+            assert!((0.75..1.35).contains(&(mean / expected)), "{n} blocks at {alpha}: {mean} of {expected}");
+        }
+    }
+
+    #[test]
+    fn the_planned_blocks_see_the_effect_they_were_planned_for() {
+        for (effect, comparisons) in [(0.05, 1), (0.10, 1), (0.10, 20)] {
+            let n = blocks_for_effect(effect, 0.05, comparisons, 0.05).unwrap();
+            let mut noise = noise(9);
+            let level = 0.05 / comparisons as f64;
+            let seen = |_: &u32| {
+                let brackets = campaign(n, 0.05, f64::ln_1p(effect), &mut noise);
+                SignTest::with_law(&brackets, Law::tabulated(n)).interval(level).0 > 0.0
+            };
+            let hits = (0..300).filter(seen).count() as u32;
+            let (low, _) = binomial_interval(hits, 300, 0.95);
+            assert!(low >= 0.75, "{effect} in a family of {comparisons}: {n} blocks saw {hits} of 300");
+        }
+    }
+
+    #[test]
+    fn more_blocks_grow_with_the_square_of_the_distance() {
+        assert_eq!(more_blocks(0.1, 0.2, 10, 0.03), Reading::Measured(30));
+        assert_eq!(more_blocks(0.1, 0.1, 10, 0.03), Reading::Measured(1));
+        assert!(matches!(more_blocks(0.1, f64::INFINITY, 10, 0.03), Reading::Missing(_)));
+    }
+}

@@ -1,0 +1,246 @@
+//! What a comparison says, and in which words (METHOD 4.6).
+
+use serde::{Deserialize, Serialize};
+
+use prony_model::metric::{Better, Metric};
+use prony_model::reading::{Reading, Why};
+use prony_model::units::Unit;
+
+/// An interval for the ratio variant / baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RatioInterval {
+    /// Lower end; 0 where there is no bound.
+    pub low: f64,
+    /// Upper end; `None` where there is no bound.
+    pub high: Option<f64>,
+}
+
+impl RatioInterval {
+    /// From an interval of the logarithm of cost; turned round where more is better.
+    pub fn from_log_cost((low, high): (f64, f64), better: Better) -> Self {
+        let (low, high) = if better == Better::Higher { (-high, -low) } else { (low, high) };
+        let (low, high) = (low.exp(), high.exp());
+        Self { low: if low < 1.0 / NO_BOUND { 0.0 } else { low }, high: (high <= NO_BOUND).then_some(high) }
+    }
+
+    /// The same; missing where hardly a trial finished, so that it holds nothing but "does not finish".
+    pub fn reading(interval: (f64, f64), better: Better) -> Reading<Self> {
+        let found = Self::from_log_cost(interval, better);
+        let holds_a_number = found.low.is_finite() && found.high != Some(0.0);
+        if holds_a_number { Reading::Measured(found) } else { Reading::Missing(Why::NotReached) }
+    }
+}
+
+/// A bound beyond this factor is no bound: with few blocks the widened interval reaches to absurd numbers.
+const NO_BOUND: f64 = 1e6;
+
+/// What a comparison says. "Better" is less of a cost (time, memory) and more of a rate; of metrics that are
+/// neither, it is less.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+pub enum Verdict {
+    /// The interval lies beyond the margin, on the better side.
+    Better,
+    /// The interval lies beyond the margin, on the worse side.
+    Worse,
+    /// The interval excludes 1 on the better side and crosses the margin.
+    BetterUncertain,
+    /// The interval excludes 1 on the worse side and crosses the margin.
+    WorseUncertain,
+    /// The interval excludes 1 and lies inside the margin.
+    DiffersWithinMargin,
+    /// The interval contains 1 and lies inside the margin, and the comparison could have seen the margin.
+    NoDifference,
+    /// None of these.
+    CantTell {
+        /// About how many more blocks would tell.
+        more_blocks: Reading<u32>,
+    },
+    /// It finishes more often than the baseline: what differs is how many trials finish, not the metric of those that do.
+    FinishesMoreOften,
+    /// It finishes less often than the baseline: likewise.
+    FinishesLessOften,
+    /// The variant never finishes and the baseline always does.
+    DoesNotFinish,
+    /// The variant always finishes and the baseline never does.
+    BaselineDoesNotFinish,
+    /// Neither ever finishes.
+    NeitherFinishes,
+    /// Not compared, and why.
+    Refused {
+        /// Why.
+        why: String,
+    },
+}
+
+impl Verdict {
+    /// Whether more blocks could not make it say more.
+    pub const fn is_final(&self) -> bool {
+        !matches!(
+            self,
+            Self::CantTell { .. }
+                | Self::BetterUncertain
+                | Self::WorseUncertain
+                | Self::FinishesMoreOften
+                | Self::FinishesLessOften
+        )
+    }
+
+    /// Whether it claims a difference.
+    pub const fn is_difference(&self) -> bool {
+        !matches!(self, Self::NoDifference | Self::CantTell { .. } | Self::Refused { .. } | Self::NeitherFinishes)
+    }
+
+    /// Whether it claims that the variant is worse, by however much.
+    pub const fn is_worse(&self) -> bool {
+        matches!(self, Self::Worse | Self::WorseUncertain | Self::FinishesLessOften | Self::DoesNotFinish)
+    }
+
+    /// Whether it claims that the variant is better, by however much.
+    pub const fn is_better(&self) -> bool {
+        matches!(self, Self::Better | Self::BetterUncertain | Self::FinishesMoreOften | Self::BaselineDoesNotFinish)
+    }
+
+    /// The verdict in the words of the report, for a metric and a margin such as 0.03.
+    pub fn words(&self, metric: Metric, margin: f64) -> String {
+        let (better, worse) = directions(metric);
+        match self {
+            Self::Better => better.to_owned(),
+            Self::Worse => worse.to_owned(),
+            Self::BetterUncertain => format!("{better}, by how much is uncertain"),
+            Self::WorseUncertain => format!("{worse}, by how much is uncertain"),
+            Self::DiffersWithinMargin => format!("differs, but less than {}", percent(margin)),
+            Self::NoDifference => "no difference".to_owned(),
+            Self::CantTell { more_blocks: Reading::Measured(n) } => format!("can't tell (about {n} more blocks would)"),
+            Self::CantTell { .. } => "can't tell".to_owned(),
+            Self::FinishesMoreOften => "finishes more often".to_owned(),
+            Self::FinishesLessOften => "finishes less often".to_owned(),
+            Self::DoesNotFinish => "does not finish".to_owned(),
+            Self::BaselineDoesNotFinish => "finishes where the baseline does not".to_owned(),
+            Self::NeitherFinishes => "neither finishes".to_owned(),
+            Self::Refused { why } => format!("not compared: {why}"),
+        }
+    }
+}
+
+/// The words for the better and the worse direction of a metric.
+pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
+    match metric {
+        Metric::Cpu | Metric::CpuUser | Metric::CpuSystem | Metric::OnCpu => ("less CPU time", "more CPU time"),
+        Metric::CpuWait | Metric::Gap | Metric::Lag => ("shorter", "longer"),
+        Metric::Rss | Metric::Anon | Metric::File | Metric::Shared | Metric::Pss | Metric::Vsz | Metric::Swap => {
+            ("less memory", "more memory")
+        }
+        Metric::HeapUsed | Metric::HeapTotal | Metric::External | Metric::ArrayBuffers => {
+            ("less memory", "more memory")
+        }
+        _ => match metric.unit() {
+            Unit::Nanos | Unit::PerSecond => ("faster", "slower"),
+            Unit::Count => ("fewer", "more"),
+            Unit::Bytes | Unit::Ratio => ("less", "more"),
+        },
+    }
+}
+
+/// `3 %`, `0.5 %`.
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e4).round() / 1e2)
+}
+
+/// The verdict by METHOD 4.6 from an interval of the log-ratio of cost; `differs` where the corrected test rejects 1.
+pub(crate) fn judge((low, high): (f64, f64), differs: bool, margin: f64, more_blocks: Reading<u32>) -> Verdict {
+    let edge = margin.ln_1p();
+    match (low, high) {
+        _ if high < -edge => Verdict::Better,
+        _ if low > edge => Verdict::Worse,
+        _ if differs && low >= -edge && high <= edge => Verdict::DiffersWithinMargin,
+        _ if differs && high <= 0.0 => Verdict::BetterUncertain,
+        _ if differs && low >= 0.0 => Verdict::WorseUncertain,
+        _ if !differs && low >= -edge && high <= edge => Verdict::NoDifference,
+        _ => Verdict::CantTell { more_blocks },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judged(low: f64, high: f64) -> Verdict {
+        judge((low.ln(), high.ln()), low > 1.0 || high < 1.0, 0.03, Reading::Missing(Why::NotApplicable))
+    }
+
+    #[test]
+    fn every_position_of_the_interval_has_its_verdict() {
+        assert_eq!(judged(0.80, 0.90), Verdict::Better);
+        assert_eq!(judged(1.04, 1.50), Verdict::Worse);
+        assert_eq!(judged(0.80, 0.99), Verdict::BetterUncertain);
+        assert_eq!(judged(1.01, 1.20), Verdict::WorseUncertain);
+        assert_eq!(judged(1.01, 1.02), Verdict::DiffersWithinMargin);
+        assert_eq!(judged(0.98, 0.99), Verdict::DiffersWithinMargin);
+        assert_eq!(judged(0.98, 1.02), Verdict::NoDifference);
+        assert!(matches!(judged(0.90, 1.02), Verdict::CantTell { .. }));
+        assert!(matches!(judged(0.0, 1.02), Verdict::CantTell { .. }));
+    }
+
+    #[test]
+    fn words_follow_the_metric() {
+        assert_eq!(Verdict::Better.words(Metric::Time, 0.03), "faster");
+        assert_eq!(Verdict::Worse.words(Metric::Rate, 0.03), "slower");
+        assert_eq!(Verdict::Worse.words(Metric::Anon, 0.03), "more memory");
+        assert_eq!(Verdict::Better.words(Metric::Fsyncs, 0.03), "fewer");
+        assert_eq!(Verdict::BetterUncertain.words(Metric::LatencyP99, 0.03), "faster, by how much is uncertain");
+        assert_eq!(Verdict::DiffersWithinMargin.words(Metric::Time, 0.005), "differs, but less than 0.5 %");
+        let unsure = Verdict::CantTell { more_blocks: Reading::Measured(12) };
+        assert_eq!(unsure.words(Metric::Time, 0.03), "can't tell (about 12 more blocks would)");
+        assert!(!unsure.is_final() && !unsure.is_difference());
+    }
+
+    #[test]
+    fn every_verdict_has_its_words_and_its_side() {
+        let all = [
+            (Verdict::Better, "faster", 1),
+            (Verdict::Worse, "slower", -1),
+            (Verdict::BetterUncertain, "faster, by how much is uncertain", 1),
+            (Verdict::WorseUncertain, "slower, by how much is uncertain", -1),
+            (Verdict::DiffersWithinMargin, "differs, but less than 3 %", 0),
+            (Verdict::NoDifference, "no difference", 0),
+            (Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) }, "can't tell", 0),
+            (Verdict::FinishesMoreOften, "finishes more often", 1),
+            (Verdict::FinishesLessOften, "finishes less often", -1),
+            (Verdict::DoesNotFinish, "does not finish", -1),
+            (Verdict::BaselineDoesNotFinish, "finishes where the baseline does not", 1),
+            (Verdict::NeitherFinishes, "neither finishes", 0),
+            (Verdict::Refused { why: "answers differ".into() }, "not compared: answers differ", 0),
+        ];
+        for (verdict, words, side) in all {
+            assert_eq!(verdict.words(Metric::Time, 0.03), words);
+            assert_eq!(i32::from(verdict.is_better()) - i32::from(verdict.is_worse()), side, "{words}");
+            assert!(side == 0 || verdict.is_difference(), "{words}");
+        }
+    }
+
+    #[test]
+    fn every_metric_has_two_different_directions() {
+        for metric in Metric::ALL {
+            let (better, worse) = directions(*metric);
+            assert!(!better.is_empty() && better != worse, "{}", metric.name());
+            let expected = if metric.better() == Better::Higher { "faster" } else { better };
+            assert_eq!(better, expected, "{}", metric.name());
+        }
+    }
+
+    #[test]
+    fn a_rate_turns_the_interval_round() {
+        let interval = RatioInterval::from_log_cost((0.0, 2f64.ln()), Better::Higher);
+        assert!((interval.low - 0.5).abs() < 1e-12 && interval.high == Some(1.0));
+        let open = RatioInterval::from_log_cost((f64::NEG_INFINITY, f64::INFINITY), Better::Lower);
+        assert_eq!(open, RatioInterval { low: 0.0, high: None });
+    }
+
+    #[test]
+    fn verdicts_survive_json() {
+        let unsure = Verdict::CantTell { more_blocks: Reading::Measured(12) };
+        let text = serde_json::to_string(&unsure).unwrap();
+        assert_eq!(serde_json::from_str::<Verdict>(&text).unwrap(), unsure);
+    }
+}

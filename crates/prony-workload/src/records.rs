@@ -1,0 +1,148 @@
+//! Records by number.
+
+use std::cmp::Ordering;
+
+use super::key::Keys;
+use super::key_order::KeyOrder;
+use super::value::Values;
+use prony_model::spec::DataSpec;
+
+/// The records of an experiment: keys and values as pure functions of number and seed.
+#[derive(Clone, Debug)]
+pub struct Records {
+    count: u64,
+    keys: Keys,
+    values: Values,
+}
+
+impl Records {
+    /// The records that a specification and a seed describe.
+    pub fn new(spec: &DataSpec, seed: u64) -> Self {
+        Self { count: spec.records, keys: Keys::new(&spec.key, seed), values: Values::new(&spec.value, seed) }
+    }
+
+    /// How many there are; their numbers are `0..count`. Larger numbers, of inserts, have keys and values too.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Replaces `out` by the key of a record; distinct numbers below [`super::key_capacity`] have distinct keys.
+    #[inline]
+    pub fn key(&self, number: u64, out: &mut Vec<u8>) {
+        out.clear();
+        self.keys.write(number, out);
+    }
+
+    /// Replaces `out` by a version of a record's value: 0 as first written, 1, 2 ... as updated.
+    #[inline]
+    pub fn value(&self, number: u64, version: u32, out: &mut Vec<u8>) {
+        self.values.write(number, version, out);
+    }
+
+    /// Bytes of a version of a record's value.
+    pub fn value_len(&self, number: u64, version: u32) -> usize {
+        self.values.len(number, version)
+    }
+
+    /// Two records in the byte order of their keys.
+    pub fn key_cmp(&self, a: u64, b: u64) -> Ordering {
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        self.key(a, &mut left);
+        self.key(b, &mut right);
+        left.cmp(&right)
+    }
+
+    /// Every record once, in the byte order of the keys; memory is bounded (8 MB for hashed keys, else little).
+    pub fn in_key_order(&self) -> impl Iterator<Item = u64> + use<> {
+        self.key_order()
+    }
+
+    pub(super) fn key_order(&self) -> KeyOrder {
+        KeyOrder::new(self.keys.clone(), self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_capacity;
+    use prony_model::spec::{KeySpec, Size, ValueSpec};
+    use prony_model::units::{Bytes, Fraction};
+    use proptest::prelude::*;
+
+    fn spec(key: KeySpec) -> DataSpec {
+        let value = ValueSpec {
+            bytes: Size::Uniform { min: Bytes::from_bytes(1), max: Bytes::from_bytes(100) },
+            compressible: Fraction::new(0.5).unwrap(),
+            prefix: Vec::new(),
+        };
+        DataSpec { records: 500, key, value }
+    }
+
+    fn any_key() -> impl Strategy<Value = KeySpec> {
+        prop_oneof![
+            (0u8..12).prop_map(|pad| KeySpec::Template { parts: vec!["/path/".into(), "/".into()], pad }),
+            Just(KeySpec::Integer { bytes: 4 }),
+            Just(KeySpec::Integer { bytes: 8 }),
+            (8u16..40, any::<bool>()).prop_map(|(bytes, hex)| KeySpec::Hashed { prefix: String::new(), bytes, hex }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn other_numbers_have_other_keys(key in any_key(), seed: u64, a: u64, b: u64) {
+            let capacity = key_capacity(&key);
+            let within = |number: u64| capacity.map_or(number, |n| number % n);
+            let (a, b) = (within(a), within(b));
+            let records = Records::new(&spec(key), seed);
+            let (mut left, mut right) = (vec![9], Vec::new());
+            records.key(a, &mut left);
+            records.key(b, &mut right);
+            prop_assert_eq!(a == b, left == right);
+            prop_assert_eq!(records.key_cmp(a, b), left.cmp(&right));
+        }
+    }
+
+    #[test]
+    fn records_are_a_function_of_specification_and_seed() {
+        let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
+        let written = |seed| {
+            let records = Records::new(&spec(key.clone()), seed);
+            let (mut key, mut value, mut all) = (Vec::new(), Vec::new(), Vec::new());
+            for number in 0..records.count() {
+                records.key(number, &mut key);
+                records.value(number, 1, &mut value);
+                assert_eq!(value.len(), records.value_len(number, 1));
+                all.extend_from_slice(&key);
+                all.extend_from_slice(&value);
+            }
+            all
+        };
+        assert_eq!(written(1), written(1));
+        assert_ne!(written(1), written(2));
+    }
+
+    /// Fixes the data of a seed: a change here makes stored results incomparable with new ones.
+    #[test]
+    fn the_bytes_of_a_seed_do_not_change() {
+        let key = KeySpec::Hashed { prefix: "user".into(), bytes: 20, hex: true };
+        let records = Records::new(&spec(key), 42);
+        let mut digest = crate::Digest::new();
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for number in 0..records.count() {
+            records.key(number, &mut key);
+            records.value(number, 0, &mut value);
+            digest.add(&key, &value);
+        }
+        assert_eq!(digest.hex(), "2d37d13d1959431a0ec4141f333f844a");
+    }
+
+    #[test]
+    fn in_key_order_is_every_record_once() {
+        let records = Records::new(&spec(KeySpec::Template { parts: vec!["k".into(), "".into()], pad: 0 }), 1);
+        let order: Vec<u64> = records.in_key_order().collect();
+        assert_eq!(order.len(), 500);
+        assert_eq!(order[..5], [0, 1, 10, 100, 101]);
+        assert!(order.is_sorted_by(|a, b| records.key_cmp(*a, *b).is_lt()));
+    }
+}
