@@ -109,24 +109,16 @@ impl Trial<'_> {
         }
         let suspended = suspension::inside(self.specs, watched, index).map(suspension::why);
         if let Some(why) = &suspended {
-            let kept = |key: MetricKey| matches!(key.metric, Metric::Lag | Metric::Held);
             let parts = processes.values_mut().chain(roles.values_mut()).chain(instances.values_mut());
-            parts.chain([&mut readings]).for_each(|readings| without(readings, kept, why));
+            parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
-        // What its lines told of it is its own account.
-        for (key, number) in &tracked.told {
-            readings.insert(MetricKeyText(*key), Reading::Measured(*number));
-        }
-        for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
-            readings.insert(MetricKeyText(key), Reading::Missing(ambiguous()));
-        }
+        own_account(tracked, &mut readings);
         let started = self.started_with(index);
         if !started.is_empty() {
             replicas::figures::whole(&mut readings, &tracked.told, started);
         }
         rate_of_told(&mut readings);
-        let whole = instances.entry(String::new()).or_default();
-        readings.into_iter().for_each(|(key, reading)| drop(whole.insert(key, reading)));
+        instances.entry(String::new()).or_default().extend(readings);
         let pss = watched.replicas.looks.pss.as_ref();
         let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
@@ -227,6 +219,21 @@ impl Trial<'_> {
             }
         }
         of_roles
+    }
+}
+
+/// What is known of a phase's boundaries themselves, whatever happened inside.
+const fn is_of_boundaries(key: MetricKey) -> bool {
+    matches!(key.metric, Metric::Lag | Metric::Held)
+}
+
+/// What the program's lines say of a phase; missing where several phases read the same lines.
+fn own_account(tracked: &Tracked, readings: &mut Readings) {
+    for (key, number) in &tracked.told {
+        readings.insert(MetricKeyText(*key), Reading::Measured(*number));
+    }
+    for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
+        readings.insert(MetricKeyText(key), Reading::Missing(ambiguous()));
     }
 }
 
