@@ -46,10 +46,10 @@ pub(crate) struct Text {
     pub(crate) text: String,
 }
 
-/// Every Rust source file: also tests, benchmarks and this crate.
+/// Every Rust source file: also tests, benchmarks, fuzz targets and this crate.
 pub(crate) fn texts(root: &Path) -> io::Result<Vec<Text>> {
     let mut found = Vec::new();
-    for folder in ["bench", "crates", "xtask"] {
+    for folder in ["bench", "crates", "fuzz", "xtask"] {
         collect(&root.join(folder), &mut found)?;
     }
     found.sort();
