@@ -120,7 +120,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Engine>, String> {
 ///
 /// # Errors
 /// A name that is not an engine's, a suite that failed, or a library that is missing.
-pub fn run(root: &Path, names: &[String]) -> Result<String, String> {
+pub(crate) fn run(root: &Path, names: &[String]) -> Result<String, String> {
     let mut lines = Vec::new();
     let mut good = true;
     for engine in chosen(names)? {

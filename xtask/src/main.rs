@@ -1,10 +1,15 @@
-//! Checks of the house: `cargo xtask check`, `cargo xtask engines`.
+//! Checks of the sources: `cargo xtask check`, `cargo xtask engines`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "the binary speaks")]
 
 mod cycles;
 mod engines;
 mod layers;
+mod manifests;
+mod names;
 mod sizes;
 mod source;
+mod unsafety;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +17,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check      layers between crates, cycles between sibling modules, sizes of files
+  check      layers between crates, cycles between sibling modules, sizes of files, lints of crates, unsafe code,
+             banned words in identifiers and file names
   engines    builds and tests the engines outside the default build; or only those named";
 
 fn main() -> ExitCode {
@@ -42,11 +48,15 @@ fn root() -> PathBuf {
 
 fn check(root: &Path) -> Result<String, String> {
     let files = source::rust_files(root).map_err(|e| format!("cannot read the sources: {e}"))?;
+    let texts = source::texts(root).map_err(|e| format!("cannot read the sources: {e}"))?;
     let mut faults = layers::check(root)?;
     faults.extend(cycles::check(&files));
     faults.extend(sizes::check(&files));
+    faults.extend(manifests::check(root)?);
+    faults.extend(unsafety::check(&texts));
+    faults.extend(words::check(&texts, root)?);
     if faults.is_empty() {
-        Ok(format!("{} files: layers, module cycles and sizes are as they should be", files.len()))
+        Ok(format!("{} files: no fault in layers, module cycles, sizes, lints, unsafe code and words", files.len()))
     } else {
         Err(faults.join("\n"))
     }

@@ -39,6 +39,27 @@ pub(crate) fn rust_files(root: &Path) -> io::Result<Vec<SourceFile>> {
     Ok(files)
 }
 
+/// A Rust source file of the repository, tests and comments included.
+pub(crate) struct Text {
+    /// Path relative to the workspace's root.
+    pub(crate) path: PathBuf,
+    pub(crate) text: String,
+}
+
+/// Every Rust source file: also tests, benchmarks, fuzz targets and this crate.
+pub(crate) fn texts(root: &Path) -> io::Result<Vec<Text>> {
+    let mut found = Vec::new();
+    for folder in ["bench", "crates", "fuzz", "xtask"] {
+        collect(&root.join(folder), &mut found)?;
+    }
+    found.sort();
+    let text = |path: PathBuf| {
+        let text = std::fs::read_to_string(&path)?;
+        Ok(Text { path: path.strip_prefix(root).unwrap_or(&path).to_path_buf(), text })
+    };
+    found.into_iter().map(text).collect()
+}
+
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

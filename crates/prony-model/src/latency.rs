@@ -4,7 +4,7 @@
 //! among them it is missing, with that as its reason: no finite number would be true, and JSON knows no infinity.
 
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
+use hdrhistogram::serialization::{DeserializeError, Deserializer, Serializer, V2Serializer};
 
 use crate::metric::Metric;
 use crate::reading::{Reading, Why};
@@ -17,6 +17,11 @@ const SHORTEST: u64 = 1;
 const LONGEST: u64 = 3_600_000_000_000;
 /// Significant decimal digits.
 const DIGITS: u8 = 3;
+
+/// Bytes before the counts in V2: cookie, length of the counts, offset, digits, lowest, highest, ratio.
+const HEADER: usize = 40;
+/// How V2 writes `i64::MIN`, which as a count is a run of `2^63` zeros.
+const LONGEST_RUN: [u8; 9] = [0xff; 9];
 
 /// Why a histogram cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -35,7 +40,7 @@ pub enum LatencyError {
         /// The operation.
         operation: String,
         /// What HdrHistogram says.
-        source: hdrhistogram::serialization::DeserializeError,
+        source: DeserializeError,
     },
     /// It was recorded with other bounds.
     #[error("the latency histogram of `{operation}` does not fit 1 ns to 1 h at 3 digits")]
@@ -81,12 +86,12 @@ impl Recorder {
     /// Counts an operation that failed.
     #[inline]
     pub fn record_failed(&mut self) {
-        self.failed += 1;
+        self.record_many_failed(1);
     }
 
     /// Counts `count` operations that failed.
     pub fn record_many_failed(&mut self, count: u64) {
-        self.failed += count;
+        self.failed = self.failed.saturating_add(count);
     }
 
     /// Adds what another recorder holds.
@@ -94,7 +99,7 @@ impl Recorder {
         // Bounds are equal, so that adding cannot fail.
         let added = self.histogram.add(&other.histogram);
         debug_assert!(added.is_ok(), "all recorders have the same bounds");
-        self.failed += other.failed;
+        self.record_many_failed(other.failed);
     }
 
     /// Operations that succeeded.
@@ -105,6 +110,11 @@ impl Recorder {
     /// Operations that failed.
     pub fn failed(&self) -> u64 {
         self.failed
+    }
+
+    /// Operations, whether they succeeded or failed.
+    fn all(&self) -> u64 {
+        self.succeeded().saturating_add(self.failed)
     }
 
     /// Operations that took an hour or longer (within a thousandth), of which nothing more is known.
@@ -131,9 +141,8 @@ impl Recorder {
     /// other bounds and holds what these cannot.
     pub fn from_record(record: &HistogramRecord) -> Result<Self, LatencyError> {
         let operation = || record.operation.clone();
-        let read: Histogram<u64> = Deserializer::new()
-            .deserialize(&mut record.v2.as_slice())
-            .map_err(|source| LatencyError::Decode { operation: operation(), source })?;
+        let read: Histogram<u64> =
+            decode(&record.v2).map_err(|source| LatencyError::Decode { operation: operation(), source })?;
         let mut recorder = Self { failed: record.failed, ..Self::new() };
         recorder.histogram.add(&read).map_err(|source| LatencyError::Bounds { operation: operation(), source })?;
         Ok(recorder)
@@ -147,18 +156,18 @@ impl Recorder {
             (Metric::LatencyP95, percentile(self, 0.95)),
             (Metric::LatencyP99, percentile(self, 0.99)),
             (Metric::LatencyP999, percentile(self, 0.999)),
-            (Metric::LatencyMax, self.at_rank(self.succeeded() + self.failed)),
+            (Metric::LatencyMax, self.at_rank(self.all())),
         ]
     }
 
     /// The latency at a rank from 1, failures last.
     fn at_rank(&self, rank: u64) -> Reading<f64> {
         let ok = self.succeeded();
-        if ok + self.failed == 0 {
+        if self.all() == 0 {
             return Reading::Missing(Why::TooFew { have: 0, need: 1 });
         }
         if rank > ok {
-            return Reading::Missing(Why::Infinite { failed: self.failed, of: ok + self.failed });
+            return Reading::Missing(Why::Infinite { failed: self.failed, of: self.all() });
         }
         if rank > ok - self.saturated() {
             return Reading::Missing(Why::Failed(format!("above one hour: {} operations were", self.saturated())));
@@ -169,13 +178,24 @@ impl Recorder {
     }
 }
 
+/// Decodes V2. HdrHistogram allocates as many bytes as the header claims, up to 4 GiB, before it reads them, and negates
+/// a run of zeros without a check: both are refused here.
+fn decode(v2: &[u8]) -> Result<Histogram<u64>, DeserializeError> {
+    let Some((header, payload)) = v2.split_at_checked(HEADER) else { return Err(DeserializeError::InvalidParameters) };
+    let claimed = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
+    if claimed > payload.len() || payload.windows(LONGEST_RUN.len()).any(|bytes| bytes == LONGEST_RUN) {
+        return Err(DeserializeError::InvalidParameters);
+    }
+    Deserializer::new().deserialize(&mut &*v2)
+}
+
 /// The latency in nanoseconds that a share `q` (0 to 1) of the operations did not exceed, failures counting as
 /// infinite.
 ///
 /// Missing where there are fewer than `10 / (1 - q)` operations, and where it falls among the failures or above the
 /// hour at which the recorder saturates.
 pub fn percentile(recorder: &Recorder, q: f64) -> Reading<f64> {
-    let have = recorder.succeeded() + recorder.failed();
+    let have = recorder.all();
     // Less a little, since 1 - 0.99 is not quite a hundredth.
     let need = (10.0 / (1.0 - q) - 1e-6).ceil() as u64;
     if have < need {
@@ -301,5 +321,30 @@ mod tests {
         let error = Recorder::from_record(&record).unwrap_err();
         assert_eq!(error.to_string(), "the latency histogram of `scan` cannot be decoded");
         assert!(std::error::Error::source(&error).is_some());
+    }
+
+    #[test]
+    fn header_that_claims_more_bytes_than_follow_is_refused() {
+        let mut record = recorder([1]).to_record("scan", LatencyKind::Actual).unwrap();
+        record.v2[4..8].copy_from_slice(&u32::MAX.to_be_bytes());
+        assert!(matches!(Recorder::from_record(&record), Err(LatencyError::Decode { .. })), "4 GiB are not allocated");
+    }
+
+    #[test]
+    fn run_of_zeros_beyond_any_histogram_is_refused() {
+        let mut record = recorder([1]).to_record("scan", LatencyKind::Actual).unwrap();
+        record.v2.truncate(HEADER);
+        record.v2.extend(LONGEST_RUN);
+        record.v2[4..8].copy_from_slice(&(LONGEST_RUN.len() as u32).to_be_bytes());
+        assert!(matches!(Recorder::from_record(&record), Err(LatencyError::Decode { .. })));
+    }
+
+    #[test]
+    fn counts_beyond_64_bits_stay_at_the_most() {
+        let mut recorder = recorder([1]);
+        recorder.record_many_failed(u64::MAX);
+        recorder.record_failed();
+        assert_eq!(recorder.failed(), u64::MAX);
+        assert!(matches!(recorder.metrics()[0].1, Reading::Missing(Why::Infinite { .. })));
     }
 }

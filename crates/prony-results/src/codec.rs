@@ -2,15 +2,22 @@
 //! values as a count, then DEFLATE.
 
 use miniz_oxide::deflate::compress_to_vec;
-use miniz_oxide::inflate::decompress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use prony_model::record::ProcessSample;
 use prony_model::units::{Bytes, Nanos};
 
 /// Compression is paid after every trial; more effort gains a few percent here.
 const EFFORT: u8 = 4;
 
-/// No column is longer; what claims to be is damaged.
-const LONGEST: u64 = 1 << 28;
+/// No column of numbers is longer; groups are the longest, with 2,000,000. A run of equal values takes three bytes
+/// however long it is, so that a damaged blob could claim more than the memory holds.
+const LONGEST: u64 = 1 << 24;
+
+/// No process has more samples.
+const MOST_SAMPLES: u64 = 1 << 21;
+
+/// No blob is larger before its compression.
+const LARGEST: usize = 512 << 20;
 
 /// A blob that was not written by this module, or is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,9 +34,9 @@ pub(super) fn pack(values: &[u64]) -> Vec<u8> {
 
 /// Reads what [`pack`] wrote.
 pub(super) fn unpack(blob: &[u8]) -> Result<Vec<u64>, Damaged> {
-    let bytes = decompress_to_vec(blob).map_err(|_| Damaged)?;
+    let bytes = decompress_to_vec_with_limit(blob, LARGEST).map_err(|_| Damaged)?;
     let mut input = bytes.as_slice();
-    let count = take(&mut input)?;
+    let count = take_count(&mut input, LONGEST)?;
     let mut values = Vec::new();
     read_column(&mut input, count, |_, value| values.push(value))?;
     Ok(values)
@@ -80,9 +87,9 @@ pub(super) fn pack_samples(samples: &[ProcessSample]) -> Vec<u8> {
 
 /// Reads what [`pack_samples`] wrote.
 pub(super) fn unpack_samples(blob: &[u8]) -> Result<Vec<ProcessSample>, Damaged> {
-    let bytes = decompress_to_vec(blob).map_err(|_| Damaged)?;
+    let bytes = decompress_to_vec_with_limit(blob, LARGEST).map_err(|_| Damaged)?;
     let mut input = bytes.as_slice();
-    let count = take(&mut input)?;
+    let count = take_count(&mut input, MOST_SAMPLES)?;
     let mut samples = Vec::new();
     read_column(&mut input, count, |_, at| {
         samples.push(ProcessSample { at: Nanos::from_nanos(at), ..ProcessSample::default() });
@@ -118,9 +125,6 @@ fn end_run(out: &mut Vec<u8>, equal: &mut u64) {
 }
 
 fn read_column(input: &mut &[u8], count: u64, mut push: impl FnMut(usize, u64)) -> Result<(), Damaged> {
-    if count > LONGEST {
-        return Err(Damaged);
-    }
     let (mut done, mut last) = (0u64, 0u64);
     while done < count {
         let token = take(input)?;
@@ -152,6 +156,10 @@ fn put(out: &mut Vec<u8>, mut n: u64) {
         n >>= 7;
     }
     out.push(n as u8);
+}
+
+fn take_count(input: &mut &[u8], most: u64) -> Result<u64, Damaged> {
+    take(input).and_then(|count| if count > most { Err(Damaged) } else { Ok(count) })
 }
 
 fn take(input: &mut &[u8]) -> Result<u64, Damaged> {
@@ -194,6 +202,23 @@ mod tests {
         put(&mut runs_over, 0);
         put(&mut runs_over, 3);
         assert_eq!(unpack(&compress_to_vec(&runs_over, 1)), Err(Damaged));
+    }
+
+    #[test]
+    fn blobs_that_claim_more_than_memory_holds_are_damaged() {
+        let run_of_equals = |count: u64, columns: usize| {
+            let mut out = Vec::new();
+            put(&mut out, count);
+            for _ in 0..columns {
+                put(&mut out, 0);
+                put(&mut out, count - 1);
+            }
+            compress_to_vec(&out, 1)
+        };
+        assert_eq!(unpack(&run_of_equals(1 << 28, 1)), Err(Damaged), "2 GiB of numbers");
+        assert_eq!(unpack_samples(&run_of_equals(1 << 24, FIELDS.len())), Err(Damaged), "2.7 GiB of samples");
+        assert_eq!(unpack(&run_of_equals(2_000_000, 1)).map(|values| values.len()), Ok(2_000_000));
+        assert_eq!(unpack(&compress_to_vec(&vec![0; LARGEST + 1], 1)), Err(Damaged));
     }
 
     #[test]

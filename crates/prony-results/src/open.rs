@@ -200,7 +200,7 @@ impl Database {
         result.map_err(|source| self.failed(doing, source))
     }
 
-    fn failed(&self, doing: &'static str, source: rusqlite::Error) -> Error {
+    pub(super) fn failed(&self, doing: &'static str, source: rusqlite::Error) -> Error {
         Error::Database { path: self.path.clone(), doing, source }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use miniz_oxide::deflate::compress_to_vec;
-use miniz_oxide::inflate::decompress_to_vec;
+use miniz_oxide::inflate::decompress_to_vec_with_limit;
 use prony_model::profile::{Format, ProfileFile, ProfileRecord};
 use rusqlite::types::Type;
 use rusqlite::{Row, params};
@@ -15,6 +15,9 @@ use crate::Error;
 
 /// Profiles are written once and may be large.
 const EFFORT: u8 = 6;
+
+/// Bytes of the largest record or file; what is inflated to more is damaged.
+const LARGEST: usize = 1 << 30;
 
 impl Database {
     /// Keeps the profile of a variant with its files: all of it, or on any error nothing.
@@ -93,6 +96,6 @@ fn unwritable(error: serde_json::Error) -> rusqlite::Error {
 
 fn inflated(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<u8>> {
     let blob = row.get_ref(at)?.as_blob()?;
-    decompress_to_vec(blob)
+    decompress_to_vec_with_limit(blob, LARGEST)
         .map_err(|_| rusqlite::Error::FromSqlConversionFailure(at, Type::Blob, "a compressed column is damaged".into()))
 }

@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::codec::{Damaged, unpack, unpack_samples};
 use super::open::Database;
-use super::read::{json, unsigned};
+use super::read::{self, json, unsigned};
 use super::run::RunId;
 use crate::Error;
 
@@ -98,15 +98,16 @@ impl Database {
     pub fn complete(&self, run: RunId, trial: &mut TrialRecord) -> Result<(), Error> {
         let position = trial.trial.position;
         trial.series = self.load_series(run, position)?;
+        let no_phase = || self.failed("read a trial", read::damaged("the trial has no phase of this number"));
         for (phase, groups) in self.load_groups(run, position)? {
-            trial.phases[phase].groups = Some(groups);
+            trial.phases.get_mut(phase).ok_or_else(no_phase)?.groups = Some(groups);
         }
         for (phase, throughput) in self.load_throughput(run, position)? {
-            trial.phases[phase].throughput = Some(throughput);
+            trial.phases.get_mut(phase).ok_or_else(no_phase)?.throughput = Some(throughput);
         }
         trial.phases.iter_mut().for_each(|phase| phase.histograms.clear());
         for (phase, histogram) in self.load_histograms(run, position)? {
-            trial.phases[phase].histograms.push(histogram);
+            trial.phases.get_mut(phase).ok_or_else(no_phase)?.histograms.push(histogram);
         }
         Ok(())
     }

@@ -322,6 +322,9 @@ fn load_findings(connection: &Connection, run: RunId, ids: &[i64], trials: &mut 
     Ok(())
 }
 
+/// Names are numbered from 1 without gaps; a table of more of them would not fit into memory.
+const MOST_NAMES: usize = 1 << 22;
+
 /// A table of numbered names, by number; the numbers run on from 1.
 fn dictionary<T: Clone, E: StdError + Send + Sync + 'static>(
     connection: &Connection,
@@ -334,7 +337,8 @@ fn dictionary<T: Clone, E: StdError + Send + Sync + 'static>(
     while let Some(row) = rows.next()? {
         let name = row.get_ref(1)?.as_str()?;
         let value = read(name).map_err(|e| rusqlite::Error::FromSqlConversionFailure(1, Type::Text, Box::new(e)))?;
-        let at = usize::try_from(row.get::<_, i64>(0)?).unwrap_or_default();
+        let at = usize::try_from(row.get::<_, i64>(0)?).ok().filter(|at| *at < MOST_NAMES);
+        let at = at.ok_or_else(|| damaged("a name has a number that is never given"))?;
         values.resize(at.max(values.len()), None);
         values.push(Some(value));
     }
@@ -361,6 +365,6 @@ pub(super) fn json<T: DeserializeOwned>(row: &Row<'_>, at: usize) -> rusqlite::R
     serde_json::from_str(text).map_err(|e| rusqlite::Error::FromSqlConversionFailure(at, Type::Text, Box::new(e)))
 }
 
-fn damaged(what: &str) -> rusqlite::Error {
+pub(super) fn damaged(what: &str) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(0, Type::Integer, what.into())
 }

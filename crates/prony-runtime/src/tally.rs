@@ -124,16 +124,21 @@ impl Tallies {
     pub fn of(&self, call: &str) -> CallTotals {
         let single = self.single.get(call).into_iter();
         let hot = self.hot.values().filter(|tallied| tallied.call == call);
-        let mut totals = CallTotals { aggregated: hot.clone().map(|t| t.count).sum(), ..CallTotals::default() };
+        let mut totals = CallTotals {
+            aggregated: hot.clone().fold(0, |sum, t| sum.saturating_add(t.count)),
+            ..CallTotals::default()
+        };
         let mut buckets: BTreeMap<(Nanos, Nanos), u64> = BTreeMap::new();
         for tallied in single.chain(hot).filter(|tallied| tallied.count > 0) {
             totals.min = if totals.count == 0 { tallied.min } else { totals.min.min(tallied.min) };
             totals.max = totals.max.max(tallied.max);
-            totals.count += tallied.count;
-            totals.failed += tallied.failed;
+            totals.count = totals.count.saturating_add(tallied.count);
+            totals.failed = totals.failed.saturating_add(tallied.failed);
             totals.total += tallied.total;
             for (class, count) in &tallied.classes {
-                *buckets.entry((floor(*class, tallied.sub), floor(class + 1, tallied.sub))).or_default() += count;
+                let (from, to) = (floor(*class, tallied.sub), floor(class.saturating_add(1), tallied.sub));
+                let bucket = buckets.entry((from, to)).or_default();
+                *bucket = bucket.saturating_add(*count);
             }
         }
         totals.buckets = buckets.into_iter().map(|((from, to), count)| Bucket { from, to, count }).collect();
@@ -204,6 +209,20 @@ mod tests {
         assert_eq!((totals.min, totals.max), (Nanos::from_nanos(20), Nanos::from_nanos(100)));
         assert_eq!(totals.buckets.iter().map(|b| b.count).collect::<Vec<_>>(), [1, 12, 1]);
         assert_eq!(tallies.of("b"), CallTotals::default());
+    }
+
+    /// Programs write to the channel too, and a line of theirs may look like one of a probe.
+    #[test]
+    fn tallies_beyond_64_bits_stay_at_the_most() {
+        let mut tallies = Tallies::default();
+        for pid in [1, 2] {
+            let ProbeEvent::Calls(most) = hot(1, u32::MAX) else { panic!("a line of a hot function") };
+            let classes = vec![(u32::MAX, u64::MAX), (u32::MAX, 1)];
+            tallies.take(&line(pid, ProbeEvent::Calls(Tallied { count: u64::MAX, failed: u64::MAX, classes, ..most })));
+        }
+        let totals = tallies.of("a");
+        assert_eq!((totals.count, totals.failed, totals.aggregated), (u64::MAX, u64::MAX, u64::MAX));
+        assert_eq!(totals.buckets.iter().map(|b| b.count).collect::<Vec<_>>(), [u64::MAX]);
     }
 
     #[test]

@@ -271,7 +271,7 @@ mod tests {
 
     /// Its end between two files of one round is no reason to miss what the others wrote.
     #[test]
-    fn process_that_ends_while_it_is_read_is_gone() {
+    fn process_that_ends_while_it_is_read_has_ended() {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         let mut process = Process::new(child.id(), "worker".into(), true);
         child.wait().unwrap();

@@ -297,3 +297,19 @@ fn a_run_grows_by_variants_and_keeps_a_journal() {
     database.delete_run(run).unwrap();
     assert_eq!(count(&f.path, "SELECT count(*) FROM journal"), 0);
 }
+
+#[test]
+fn damaged_numbers_of_rows_are_errors() {
+    let f = fixture();
+    let mut database = Database::create(&f.path).unwrap();
+    let run = begin(&mut database);
+    database.append_trial(run, &full_trial(0)).unwrap();
+    let connection = rusqlite::Connection::open(&f.path).unwrap();
+    let mut record = database.load_run(run).unwrap().trials.remove(0);
+    connection.execute("UPDATE phases SET ord = 9 WHERE ord = 0", []).unwrap();
+    let error = database.complete(run, &mut record).unwrap_err();
+    assert!(matches!(error, Error::Database { doing: "read a trial", .. }), "{error:?}");
+    connection.execute("UPDATE reasons SET id = 1 << 60 WHERE id = 1", []).unwrap();
+    let error = database.load_run(run).unwrap_err();
+    assert!(matches!(error, Error::Database { doing: "read a run", .. }), "{error:?}");
+}

@@ -31,7 +31,7 @@ pub struct Calls {
 impl Calls {
     /// How many are under way.
     fn under_way(&self) -> u64 {
-        self.open.values().sum()
+        self.open.values().fold(0, |sum, open| sum.saturating_add(*open))
     }
 
     /// Whether any is under way.
@@ -52,7 +52,7 @@ impl Calls {
         } else {
             self.since = at;
         }
-        self.open.insert(source, open + 1);
+        self.open.insert(source, open.saturating_add(1));
     }
 
     /// One ends in a thread that has `open` more under way.

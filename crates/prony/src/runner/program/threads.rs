@@ -193,10 +193,12 @@ impl Threads {
     /// What the probes said of themselves, for the record. A script stands with its arguments on the command line, and is in
     /// it only where `commands` are recorded.
     pub fn told(&self, commands: bool) -> Value {
+        let costs = || self.list.iter().filter_map(|thread| thread.cost);
+        let sum = |of: fn(Cost) -> u64| costs().map(of).fold(0, u64::saturating_add);
         json!({
             "threads": self.list.iter().map(|thread| thread.told(commands)).collect::<Vec<_>>(),
-            "cost_ns": self.list.iter().filter_map(|thread| thread.cost).map(|cost| cost.time.as_nanos()).sum::<u64>(),
-            "lines_lost": self.list.iter().filter_map(|thread| thread.cost).map(|cost| cost.lost).sum::<u64>(),
+            "cost_ns": sum(|cost| cost.time.as_nanos()),
+            "lines_lost": sum(|cost| cost.lost),
             "samples_dropped": self.dropped,
         })
     }

@@ -1,0 +1,97 @@
+//! Lines of the channel to which probes and programs write: cut from a stream, parsed, counted.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+
+use prony::runner::program::calls::Calls;
+use prony::runner::program::held::HeldTimes;
+use prony::runner::program::marks::Mark;
+use prony::runner::program::stream::Stream;
+use prony::runner::program::threads::Threads;
+use prony_model::units::Nanos;
+use prony_runtime::{Line, ProbeEvent, ProbeLine, Tallies, parse};
+
+/// A pipe takes this much without a reader.
+const LONGEST: usize = 60 << 10;
+
+pub(super) fn run(data: &[u8]) {
+    let Some((size, data)) = data.split_first() else { return };
+    let data = &data[..data.len().min(LONGEST)];
+    let lines = lines(data, usize::from(*size).max(1) * 16);
+    let ends = data.iter().filter(|byte| **byte == b'\n').count();
+    let rest = usize::from(data.last().is_some_and(|byte| *byte != b'\n'));
+    assert_eq!(lines.len(), ends + rest, "each line is handed over once");
+    let mut said = Said::default();
+    for line in &lines {
+        Mark::parse(line);
+        match parse(line) {
+            Ok(Line::Probe(line)) => said.take(&line),
+            Ok(Line::Mark(_)) => {}
+            Err(error) => assert!(error.to_string().len() < 2_000, "a line is quoted by its beginning"),
+        }
+    }
+    said.finish();
+}
+
+/// Read in pieces of `size` bytes.
+fn lines(data: &[u8], size: usize) -> Vec<String> {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    writer.write_all(data).expect("a pipe takes the bytes");
+    drop(writer);
+    let mut stream = Stream::new(Some(File::from(OwnedFd::from(reader))), true);
+    let (mut lines, mut buffer) = (Vec::new(), vec![0; size]);
+    while stream.source().is_some() {
+        stream.take(&mut buffer, &mut |line, _| lines.push(line.to_owned()));
+    }
+    assert_eq!(stream.captured().total, data.len() as u64, "each byte is counted");
+    lines
+}
+
+/// What is computed of the lines of probes.
+#[derive(Default)]
+struct Said {
+    threads: Threads,
+    tallies: Tallies,
+    calls: Calls,
+    names: Vec<String>,
+}
+
+impl Said {
+    fn take(&mut self, line: &ProbeLine) {
+        self.threads.take(line);
+        self.tallies.take(line);
+        match &line.event {
+            ProbeEvent::Begin { open, .. } => self.calls.begin(line.source, line.at, *open),
+            ProbeEvent::End { open, ok, took, .. } => self.calls.end(line.source, line.at, *open, *ok, *took),
+            ProbeEvent::Calls(tallied) => {
+                self.calls.counted(line);
+                self.names.push(tallied.call.clone());
+            }
+            _ => {}
+        }
+        self.calls.was_open(line.at);
+    }
+
+    fn finish(mut self) {
+        let end = Nanos::from_secs(1);
+        self.threads.finish(end, &[], &std::collections::BTreeMap::new());
+        self.threads.told(true);
+        self.names.dedup();
+        for name in self.names.iter().map(String::as_str).chain([""]).take(8) {
+            self.tallies.of(name);
+            self.calls.recorder(name).metrics();
+            self.calls.time(name, end, &HeldTimes::default());
+        }
+    }
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let with_size = |mut lines: Vec<u8>| {
+        lines.insert(0, 4);
+        lines
+    };
+    let recorded = super::files(&super::repository("fuzz/seeds"), "jsonl");
+    let single = recorded.iter().flat_map(|lines| lines.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec));
+    single.collect::<Vec<_>>().into_iter().chain(recorded.clone()).map(with_size).collect()
+}
