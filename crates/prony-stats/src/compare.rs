@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, figures, unless};
 use super::law::Law;
-use super::looks::{Looks, blocks_by_counts};
-use super::observe::{BlockValues, Counts, Observation};
+use super::looks::blocks_by_counts;
+use super::observe::{Counts, Observation};
 use super::power::{more_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
 use super::verdict::{RatioInterval, Verdict, judge};
-use prony_model::metric::Better;
 use prony_model::reading::{Reading, Why};
 
 /// Blocks below which even "does not finish" is not said.
@@ -24,38 +24,12 @@ pub struct Family {
     /// Differences below this share do not matter: 0.03.
     pub margin: f64,
     /// The comparisons.
-    pub members: Vec<Pairing>,
-}
-
-/// A variant and its stratum's baseline in one metric, block by block.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pairing {
-    /// What is compared, for the caller to know it again.
-    pub label: String,
-    /// Which end of the metric's scale is better.
-    pub better: Better,
-    /// When the run is looked at.
-    pub looks: Looks,
-    /// The blocks in the order in which they ran.
-    pub blocks: Vec<BlockValues>,
-    /// A guard's refusal, where one refuses the comparison.
-    pub refused: Option<String>,
-}
-
-/// A ratio variant / baseline with its interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The ratio.
-    pub ratio: f64,
-    /// Its interval.
-    pub interval: RatioInterval,
+    pub members: Vec<Contrast>,
 }
 
 /// What is known of a variant beside its baseline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// As in [`Pairing::label`].
-    pub label: String,
     /// Complete blocks that the verdict rests on.
     pub blocks: u32,
     /// The median of the within-block ratios variant / baseline.
@@ -85,7 +59,7 @@ pub struct Comparison {
 impl Family {
     /// How many comparisons the correction counts: those whose plan has a look.
     pub fn size(&self) -> usize {
-        self.members.iter().filter(|pairing| !pairing.looks.at().is_empty()).count()
+        self.members.iter().filter(|contrast| !contrast.looks.at().is_empty()).count()
     }
 }
 
@@ -97,11 +71,11 @@ pub fn compare_family(family: &Family) -> Vec<Comparison> {
     let size = family.size().max(1);
     let mut laws = Laws::default();
     let evidence: Vec<Evidence> =
-        family.members.iter().map(|pairing| Evidence::of(pairing, family.alpha / size as f64, &mut laws)).collect();
+        family.members.iter().map(|contrast| Evidence::of(contrast, family.alpha / size as f64, &mut laws)).collect();
     let sequential: Vec<f64> = evidence.iter().map(|e| e.sequential_p).collect();
     let adjusted = holm(&sequential, size);
     let members = family.members.iter().zip(evidence).zip(adjusted);
-    members.map(|((pairing, evidence), p)| evidence.conclude(pairing, family, p)).collect()
+    members.map(|((contrast, evidence), p)| evidence.conclude(contrast, family, p)).collect()
 }
 
 /// Whether a run may stop here: no comparison would say more with more blocks.
@@ -135,7 +109,7 @@ impl Laws {
     }
 }
 
-/// What the data of one pairing say, before the correction over the family.
+/// What the data of one contrast say, before the correction over the family.
 struct Evidence {
     brackets: Vec<Bracket>,
     /// Blocks at the last look reached; 0 where none is.
@@ -158,21 +132,19 @@ struct Evidence {
 
 impl Evidence {
     /// `each` is the error for one comparison over all looks.
-    fn of(pairing: &Pairing, each: f64, laws: &mut Laws) -> Self {
-        let all = |bracket: fn(&BlockValues, Better) -> Option<Bracket>| -> Vec<Bracket> {
-            pairing.blocks.iter().filter_map(|block| bracket(block, pairing.better)).collect()
-        };
-        let whole = Self::of_brackets(pairing, all(BlockValues::bracket), each, laws);
-        if !pairing.blocks.iter().any(BlockValues::has_unfinished) {
+    fn of(contrast: &Contrast, each: f64, laws: &mut Laws) -> Self {
+        let whole = Self::of_brackets(contrast, contrast.brackets(), each, laws);
+        if !contrast.blocks.iter().any(Block::has_unfinished) {
             return whole;
         }
-        let finished = Self::of_brackets(pairing, all(BlockValues::bracket_of_finished), each, laws);
+        let finished = contrast.blocks.iter().filter_map(|block| block.bracket_of_finished(contrast.better)).collect();
+        let finished = Self::of_brackets(contrast, finished, each, laws);
         Self { of_finished: Some(finished.interval), ..whole }
     }
 
-    fn of_brackets(pairing: &Pairing, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
+    fn of_brackets(contrast: &Contrast, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
         let n = brackets.len() as u32;
-        let first = pairing.looks.at_or_after(n).map_or(each, |(_, share)| each * share);
+        let first = contrast.looks.at_or_after(n).map_or(each, |(_, share)| each * share);
         let test = laws.test(&brackets);
         let mut so_far = Self {
             interval: test.interval(first),
@@ -186,20 +158,20 @@ impl Evidence {
             side: 0.0,
             of_finished: None,
         };
-        for (at, share) in pairing.looks.reached(n) {
+        for (at, share) in contrast.looks.reached(n) {
             let test = laws.test(&so_far.brackets[..at as usize]);
             so_far.look(test, share, each * share);
         }
-        so_far.close(pairing, each);
+        so_far.close(contrast, each);
         so_far
     }
 
     /// The closing analysis, where it is due and there are blocks enough for it; how many are enough does not depend on
     /// what they say.
-    fn close(&mut self, pairing: &Pairing, each: f64) {
+    fn close(&mut self, contrast: &Contrast, each: f64) {
         let n = self.brackets.len() as u32;
         let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
-        if let Some(share) = pairing.looks.closing().filter(able) {
+        if let Some(share) = contrast.looks.closing().filter(able) {
             self.closing = true;
             self.look(SignTest::by_counts(&self.brackets), share, each * share);
         }
@@ -220,41 +192,32 @@ impl Evidence {
         (self.at, self.spent, self.test) = (test.blocks(), spent, test);
     }
 
-    fn conclude(self, pairing: &Pairing, family: &Family, p_adjusted: f64) -> Comparison {
-        let variant = Counts::of(pairing.blocks.iter().map(|b| b.variant));
-        let baselines = pairing.blocks.iter().flat_map(|b| [Some(b.baseline), b.baseline2]).flatten();
-        let baseline = Counts::of(baselines);
+    fn conclude(self, contrast: &Contrast, family: &Family, p_adjusted: f64) -> Comparison {
+        let variant = Counts::of(contrast.blocks.iter().flat_map(Block::variant));
+        let baseline = Counts::of(contrast.blocks.iter().flat_map(Block::baseline));
         let differs = p_adjusted <= family.alpha;
         let interval = self.cut_at_one(differs);
-        let refused = refusal(pairing);
+        let refused = refusal(contrast);
         let uncounted = refused.clone().map(Why::DoesNotCount);
         let verdict = refused
             .map(|why| Verdict::Refused { why })
             .or_else(|| by_outcomes(variant, baseline))
-            .unwrap_or_else(|| self.verdict(pairing, interval, differs, family.margin));
-        let n = self.test.blocks();
-        let ratio = self.test.estimate().map_or(Reading::Missing(missing_ratio(n)), |e| {
-            Reading::Measured(if pairing.better == Better::Higher { (-e).exp() } else { e.exp() })
-        });
-        let interval = match n {
-            2.. => RatioInterval::reading(interval, pairing.better),
-            _ => Reading::Missing(Why::TooFew { have: u64::from(n), need: 2 }),
-        };
-        let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(pairing)) };
+            .unwrap_or_else(|| self.verdict(contrast, interval, differs, family.margin));
+        let (ratio, interval) = figures(&self.test, interval, contrast.better);
+        let p = |p: f64| if self.at > 0 { Reading::Measured(p) } else { Reading::Missing(self.too_few(contrast)) };
         Comparison {
-            label: pairing.label.clone(),
-            blocks: n,
+            blocks: self.test.blocks(),
             ratio: unless(&uncounted, ratio),
             interval: unless(&uncounted, interval),
             p: unless(&uncounted, p(self.test.p(0.0))),
             p_adjusted: unless(&uncounted, p(p_adjusted)),
             verdict,
-            smallest_effect: unless(&uncounted, self.smallest_effect(pairing)),
-            aa: against_itself(pairing),
+            smallest_effect: unless(&uncounted, self.smallest_effect(contrast)),
+            aa: against_itself(contrast),
             variant,
             baseline,
-            method: self.method(pairing, family),
-            notes: self.notes(pairing),
+            method: self.method(contrast, family),
+            notes: self.notes(contrast),
         }
     }
 
@@ -267,21 +230,21 @@ impl Evidence {
         }
     }
 
-    fn smallest_effect(&self, pairing: &Pairing) -> Reading<f64> {
+    fn smallest_effect(&self, contrast: &Contrast) -> Reading<f64> {
         match self.half_width {
             Some(width) => Reading::Measured(smallest_effect(width, self.spent, self.at)),
             None if self.at > 0 => Reading::Missing(Why::NotReached),
-            None => Reading::Missing(self.too_few(pairing)),
+            None => Reading::Missing(self.too_few(contrast)),
         }
     }
 
-    fn verdict(&self, pairing: &Pairing, interval: (f64, f64), differs: bool, margin: f64) -> Verdict {
+    fn verdict(&self, contrast: &Contrast, interval: (f64, f64), differs: bool, margin: f64) -> Verdict {
         if self.at == 0 {
-            let first = pairing.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+            let first = contrast.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
             let more = first.saturating_sub(self.brackets.len() as u32).max(1);
             let more_blocks = match self.brackets.len() {
                 // No block of those that ran says anything; more of the kind would not either.
-                0 if pairing.blocks.len() as u32 >= first => Reading::Missing(Why::NotReached),
+                0 if contrast.blocks.len() as u32 >= first => Reading::Missing(Why::NotReached),
                 _ => Reading::Measured(more),
             };
             return Verdict::CantTell { more_blocks };
@@ -290,7 +253,7 @@ impl Evidence {
             (Some(estimate), Some(width)) => more_blocks(estimate, width, self.at, margin),
             _ => Reading::Missing(Why::NotReached),
         };
-        let blind = self.smallest_effect(pairing).measured().is_none_or(|effect| *effect > margin);
+        let blind = self.smallest_effect(contrast).measured().is_none_or(|effect| *effect > margin);
         match judge(interval, differs, margin, more.clone()) {
             Verdict::NoDifference if blind => Verdict::CantTell { more_blocks: more },
             verdict if verdict.is_difference() => self.by_finished(verdict),
@@ -307,16 +270,16 @@ impl Evidence {
         }
     }
 
-    fn too_few(&self, pairing: &Pairing) -> Why {
-        let need = pairing.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+    fn too_few(&self, contrast: &Contrast) -> Why {
+        let need = contrast.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
         Why::TooFew { have: self.brackets.len() as u64, need: need.into() }
     }
 
-    fn method(&self, pairing: &Pairing, family: &Family) -> String {
-        let looks = pairing.looks.at();
+    fn method(&self, contrast: &Contrast, family: &Family) -> String {
+        let looks = contrast.looks.at();
         let analysis = match looks.iter().position(|at| *at == self.at) {
             _ if self.closing => "the closing analysis of a time budget,".to_owned(),
-            Some(look) if pairing.looks.is_timed() => format!("look {} before the time budget ends,", look + 1),
+            Some(look) if contrast.looks.is_timed() => format!("look {} before the time budget ends,", look + 1),
             Some(look) => format!("look {} of {}", look + 1, looks.len()),
             None => {
                 let first =
@@ -324,7 +287,7 @@ impl Evidence {
                 return format!("none: {} complete blocks, {first}", self.brackets.len());
             }
         };
-        let twice = pairing.blocks.iter().all(|b| b.baseline2.is_some());
+        let twice = contrast.blocks.iter().all(|block| block.baseline_twice().is_some());
         let unimodal = gap_needed(self.at, self.spent) > 0.0;
         format!(
             "exact sign test against {}{}, {analysis} at {} blocks, interval at error {:.2e}, \
@@ -337,9 +300,9 @@ impl Evidence {
         )
     }
 
-    fn notes(&self, pairing: &Pairing) -> Vec<String> {
+    fn notes(&self, contrast: &Contrast) -> Vec<String> {
         let mut notes = Vec::new();
-        let (all, paired) = (pairing.blocks.len(), self.brackets.len());
+        let (all, paired) = (contrast.blocks.len(), self.brackets.len());
         if paired < all {
             notes.push(format!("{} of {all} blocks are not paired: a trial of them says nothing", all - paired));
         }
@@ -349,25 +312,16 @@ impl Evidence {
                 paired - self.at as usize
             ));
         }
-        if pairing.blocks.iter().any(|b| b.baseline2.is_none()) {
+        if contrast.blocks.iter().any(|block| block.baseline_twice().is_none()) {
             notes.push("the baseline ran once a block: nothing shows that equal arms come out equal".to_owned());
         }
         notes
     }
 }
 
-/// The figure of a comparison; of one that is refused, why there is none.
-fn unless<T>(refused: &Option<Why>, figure: Reading<T>) -> Reading<T> {
-    refused.clone().map_or(figure, Reading::Missing)
-}
-
-fn missing_ratio(blocks: u32) -> Why {
-    if blocks == 0 { Why::TooFew { have: 0, need: 1 } } else { Why::NotReached }
-}
-
-fn refusal(pairing: &Pairing) -> Option<String> {
-    let has = |what| pairing.blocks.iter().flat_map(BlockValues::all).any(|o| o == what);
-    match &pairing.refused {
+fn refusal(contrast: &Contrast) -> Option<String> {
+    let has = |what| contrast.blocks.iter().flat_map(|block| &block.trials).any(|trial| *trial == what);
+    match &contrast.refused {
         Some(why) => Some(why.clone()),
         None if has(Observation::WrongAnswer) => Some("an answer is wrong".to_owned()),
         None if has(Observation::Unsupported) => Some("not supported".to_owned()),
@@ -388,33 +342,16 @@ fn by_outcomes(variant: Counts, baseline: Counts) -> Option<Verdict> {
 }
 
 /// The second label of the baseline beside the first.
-fn against_itself(pairing: &Pairing) -> Reading<Estimate> {
-    let brackets: Vec<Bracket> = pairing.blocks.iter().filter_map(|b| b.aa(pairing.better)).collect();
-    estimate(&SignTest::new(&brackets), pairing.better)
-}
-
-/// Blocks that say something, and their ratio with its interval at 95 %, for one look and one comparison: no verdict.
-/// A trial that did not finish counts as in verdicts, as worse than any value.
-pub fn uncorrected(blocks: &[BlockValues], better: Better) -> (u32, Reading<Estimate>) {
-    let brackets: Vec<Bracket> = blocks.iter().filter_map(|b| b.bracket(better)).collect();
-    let test = SignTest::new(&brackets);
-    (test.blocks(), estimate(&test, better))
-}
-
-fn estimate(test: &SignTest, better: Better) -> Reading<Estimate> {
-    match test.estimate() {
-        _ if test.blocks() < 2 => Reading::Missing(Why::TooFew { have: test.blocks().into(), need: 2 }),
-        None => Reading::Missing(Why::NotReached),
-        Some(log) => RatioInterval::reading(test.interval(0.05), better).map(|interval| Estimate {
-            ratio: if better == Better::Higher { (-log).exp() } else { log.exp() },
-            interval,
-        }),
-    }
+fn against_itself(contrast: &Contrast) -> Reading<Estimate> {
+    let twice = contrast.blocks.iter().filter_map(Block::baseline_twice).collect();
+    Contrast::described(contrast.better, twice).estimate(UNCORRECTED).both()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::looks::Looks;
     use super::*;
+    use prony_model::metric::Better;
     use proptest::prelude::*;
 
     /// Each order of three noise values in turn, so that no arm has the better luck.
@@ -422,24 +359,29 @@ mod tests {
         [[0.0, 1.0, 2.5], [2.5, 0.0, 1.0], [1.0, 2.5, 0.0], [1.0, 0.0, 2.5], [0.0, 2.5, 1.0], [2.5, 1.0, 0.0]];
 
     /// Blocks whose baselines are 100 to 100.5 and a variant of `ratio` times that.
-    fn blocks(n: u32, ratio: f64) -> Vec<BlockValues> {
+    fn blocks(n: u32, ratio: f64) -> Vec<Block> {
         let value = |i: u32, arm: usize| Observation::Value(100.0 + 0.2 * ORDERS[i as usize % 6][arm]);
         let times = |o| if let Observation::Value(v) = o { Observation::Value(v * ratio) } else { o };
-        let block =
-            |i| BlockValues { baseline: value(i, 0), baseline2: Some(value(i, 1)), variant: times(value(i, 2)) };
-        (0..n).map(block).collect()
+        (0..n).map(|i| Block::pair(times(value(i, 2)), &[value(i, 0), value(i, 1)])).collect()
     }
 
-    fn pairing(blocks: Vec<BlockValues>) -> Pairing {
-        Pairing { label: "v".into(), better: Better::Lower, looks: Looks::new(6, 30), blocks, refused: None }
+    fn contrast(blocks: Vec<Block>) -> Contrast {
+        Contrast { looks: Looks::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
     }
 
-    fn family(members: Vec<Pairing>) -> Family {
+    /// The same blocks with these trials in place of the variant's and the baselines'; `None` keeps them.
+    fn with(block: Block, variant: Option<Observation>, baseline: Option<Observation>) -> Block {
+        let all = block.trials.iter().enumerate();
+        let trials = all.map(|(at, trial)| if at == 0 { variant } else { baseline }.unwrap_or(*trial)).collect();
+        Block { trials, ..block }
+    }
+
+    fn family(members: Vec<Contrast>) -> Family {
         Family { alpha: 0.05, margin: 0.03, members }
     }
 
-    fn alone(blocks: Vec<BlockValues>) -> Comparison {
-        compare_family(&family(vec![pairing(blocks)])).remove(0)
+    fn alone(blocks: Vec<Block>) -> Comparison {
+        compare_family(&family(vec![contrast(blocks)])).remove(0)
     }
 
     fn close(a: f64, b: f64) {
@@ -462,7 +404,7 @@ mod tests {
     fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
         let silent = |n| {
             let blocks = blocks(n, 1.0).into_iter();
-            alone(blocks.map(|block| BlockValues { variant: Observation::Disturbed, ..block }).collect())
+            alone(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
         };
         assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
         assert_eq!(silent(2).verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
@@ -470,7 +412,7 @@ mod tests {
 
     #[test]
     fn refused_comparison_has_no_figures() {
-        let mut refused = pairing(blocks(30, 0.01));
+        let mut refused = contrast(blocks(30, 0.01));
         refused.refused = Some("the two were offered different work".to_owned());
         let found = compare_family(&family(vec![refused])).remove(0);
         assert!(matches!(found.verdict, Verdict::Refused { .. }));
@@ -480,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_large_family_sees_a_tenfold_difference_at_the_first_look() {
-        let members = vec![pairing(blocks(6, 10.0)); 20];
+        let members = vec![contrast(blocks(6, 10.0)); 20];
         for c in compare_family(&family(members)) {
             assert_eq!(c.verdict, Verdict::Worse, "{c:?}");
             assert!(c.method.contains("for unimodal noise"));
@@ -510,7 +452,7 @@ mod tests {
         let c = alone(blocks(30, 1.0));
         let effect = *c.smallest_effect.measured().unwrap();
         let with_margin = |margin| {
-            let family = Family { margin, ..family(vec![pairing(blocks(30, 1.0))]) };
+            let family = Family { margin, ..family(vec![contrast(blocks(30, 1.0))]) };
             compare_family(&family).remove(0).verdict
         };
         assert_eq!(with_margin(effect * 1.01), Verdict::NoDifference);
@@ -519,17 +461,13 @@ mod tests {
 
     #[test]
     fn outcomes_come_first() {
-        let oom = |b: BlockValues| BlockValues { variant: Observation::Unfinished, ..b };
+        let oom = |b: Block| with(b, Some(Observation::Unfinished), None);
         let c = alone(blocks(6, 1.0).into_iter().map(oom).collect());
         assert_eq!(c.verdict, Verdict::DoesNotFinish);
         assert_eq!((c.variant, c.baseline), (Counts { finished: 0, trials: 6 }, Counts { finished: 12, trials: 12 }));
-        let turned = |b: BlockValues| BlockValues {
-            baseline: Observation::Unfinished,
-            baseline2: Some(Observation::Unfinished),
-            ..b
-        };
+        let turned = |b: Block| with(b, None, Some(Observation::Unfinished));
         assert_eq!(alone(blocks(6, 1.0).into_iter().map(turned).collect()).verdict, Verdict::BaselineDoesNotFinish);
-        let neither = |b: BlockValues| oom(turned(b));
+        let neither = |b: Block| oom(turned(b));
         assert_eq!(alone(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
     }
 
@@ -538,7 +476,7 @@ mod tests {
         // Two of three trials of the variant run out of memory; the others take as long as the baseline.
         let mut some = blocks(30, 1.0);
         for (i, block) in some.iter_mut().enumerate() {
-            block.variant = if i % 3 == 0 { block.variant } else { Observation::Unfinished };
+            block.trials[0] = if i % 3 == 0 { block.trials[0] } else { Observation::Unfinished };
         }
         let c = alone(some);
         assert!(c.verdict.is_worse(), "{c:?}");
@@ -549,9 +487,9 @@ mod tests {
     #[test]
     fn wrong_answers_and_guards_refuse() {
         let mut wrong = blocks(30, 2.0);
-        wrong[3].variant = Observation::WrongAnswer;
+        wrong[3].trials[0] = Observation::WrongAnswer;
         assert_eq!(alone(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
-        let guarded = Pairing { refused: Some("answers differ".into()), ..pairing(blocks(30, 2.0)) };
+        let guarded = Contrast { refused: Some("answers differ".into()), ..contrast(blocks(30, 2.0)) };
         let found = compare_family(&family(vec![guarded])).remove(0);
         assert_eq!(found.verdict, Verdict::Refused { why: "answers differ".into() });
     }
@@ -559,7 +497,7 @@ mod tests {
     #[test]
     fn disturbed_blocks_are_not_paired_and_noted() {
         let mut some = blocks(8, 2.0);
-        some[2].baseline2 = Some(Observation::Disturbed);
+        some[2].trials[2] = Observation::Disturbed;
         let c = alone(some);
         assert_eq!(c.blocks, 6);
         assert!(c.notes.iter().any(|note| note.starts_with("1 of 8 blocks are not paired")), "{:?}", c.notes);
@@ -567,7 +505,7 @@ mod tests {
 
     #[test]
     fn a_rate_has_its_ratio_the_right_way_round() {
-        let faster = Pairing { better: Better::Higher, ..pairing(blocks(30, 2.0)) };
+        let faster = Contrast { better: Better::Higher, ..contrast(blocks(30, 2.0)) };
         let c = compare_family(&family(vec![faster])).remove(0);
         assert_eq!(c.verdict, Verdict::Better);
         let interval = c.interval.measured().unwrap();
@@ -579,7 +517,7 @@ mod tests {
         let c = alone(blocks(30, 2.0));
         let aa = c.aa.measured().unwrap();
         assert!((aa.ratio - 1.0).abs() < 0.01 && aa.interval.low < 1.0 && aa.interval.high.unwrap() > 1.0);
-        let once: Vec<_> = blocks(30, 2.0).into_iter().map(|b| BlockValues { baseline2: None, ..b }).collect();
+        let once = blocks(30, 2.0).into_iter().map(|b| Block::pair(b.trials[0], &b.trials[1..2])).collect();
         let c = alone(once);
         assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
         assert!(c.notes.iter().any(|note| note.contains("ran once a block")));
@@ -598,8 +536,8 @@ mod tests {
 
     #[test]
     fn comparisons_without_a_look_do_not_count_in_the_family() {
-        let shown = Pairing { looks: Looks::new(1, 1), ..pairing(blocks(1, 2.0)) };
-        let family = family(vec![pairing(blocks(30, 2.0)), shown]);
+        let shown = Contrast { looks: Looks::new(1, 1), ..contrast(blocks(1, 2.0)) };
+        let family = family(vec![contrast(blocks(30, 2.0)), shown]);
         assert_eq!(family.size(), 1);
         let found = compare_family(&family);
         assert_eq!(found[0], alone(blocks(30, 2.0)));
@@ -607,14 +545,11 @@ mod tests {
     }
 
     /// Twelve blocks, the variant `log` above its baselines except in the last ones, where it lies between them.
-    fn mostly_above(above: u32, log: f64) -> Vec<BlockValues> {
+    fn mostly_above(above: u32, log: f64) -> Vec<Block> {
         let block = |i: u32| {
             let step = if i < above { log + 0.001 * f64::from(i % 3) } else { 0.0 };
-            BlockValues {
-                baseline: Observation::Value(100.0 * (-0.005f64).exp()),
-                baseline2: Some(Observation::Value(100.0 * 0.005f64.exp())),
-                variant: Observation::Value(100.0 * step.exp()),
-            }
+            let [variant, first, second] = [step, -0.005, 0.005].map(|log| Observation::Value(100.0 * log.exp()));
+            Block::pair(variant, &[first, second])
         };
         (0..12).map(block).collect()
     }
@@ -622,7 +557,7 @@ mod tests {
     #[test]
     fn holm_cuts_an_interval_that_still_holds_one() {
         // Nine comparisons beyond doubt leave nearly the whole error to the tenth.
-        let one_look = |blocks| Pairing { looks: Looks::new(12, 12), ..pairing(blocks) };
+        let one_look = |blocks| Contrast { looks: Looks::new(12, 12), ..contrast(blocks) };
         let mut members = vec![one_look(mostly_above(12, 1.0)); 9];
         members.push(one_look(mostly_above(8, 0.2)));
         let found = compare_family(&family(members));
@@ -657,7 +592,7 @@ mod tests {
     #[test]
     fn a_larger_family_pays_with_wider_intervals() {
         let width = |size: usize| {
-            let found = compare_family(&family(vec![pairing(blocks(30, 1.3)); size]));
+            let found = compare_family(&family(vec![contrast(blocks(30, 1.3)); size]));
             let interval = *found[0].interval.measured().unwrap();
             interval.high.unwrap() / interval.low
         };
@@ -668,11 +603,7 @@ mod tests {
     fn crashed_beside_crashed_says_nothing_of_the_block() {
         let mut some = blocks(12, 2.0);
         for block in some.iter_mut().take(3) {
-            *block = BlockValues {
-                baseline: Observation::Unfinished,
-                baseline2: Some(Observation::Unfinished),
-                variant: Observation::Unfinished,
-            };
+            block.trials = vec![Observation::Unfinished; 3];
         }
         let c = alone(some);
         assert_eq!((c.blocks, c.variant.finished, c.baseline.finished), (11, 9, 18));
@@ -684,17 +615,13 @@ mod tests {
     #[test]
     fn unsupported_arms_are_not_compared() {
         let mut some = blocks(8, 1.0);
-        some[0].variant = Observation::Unsupported;
+        some[0].trials[0] = Observation::Unsupported;
         assert_eq!(alone(some).verdict, Verdict::Refused { why: "not supported".into() });
     }
 
     #[test]
     fn a_zero_beside_a_zero_is_equal_and_beside_more_is_better() {
-        let zero = |variant| BlockValues {
-            baseline: Observation::Value(0.0),
-            baseline2: Some(Observation::Value(0.0)),
-            variant: Observation::Value(variant),
-        };
+        let zero = |variant| Block::pair(Observation::Value(variant), &[Observation::Value(0.0); 2]);
         let equal = alone(vec![zero(0.0); 30]);
         assert_eq!((equal.ratio, equal.verdict), (Reading::Measured(1.0), Verdict::NoDifference));
         assert!(alone(vec![zero(5.0); 30]).verdict.is_worse());
@@ -702,9 +629,9 @@ mod tests {
 
     #[test]
     fn a_run_is_settled_when_nothing_is_open() {
-        let sure = compare_family(&family(vec![pairing(blocks(30, 2.0)), pairing(blocks(30, 1.0))]));
+        let sure = compare_family(&family(vec![contrast(blocks(30, 2.0)), contrast(blocks(30, 1.0))]));
         assert!(settled(&sure));
-        assert!(!settled(&compare_family(&family(vec![pairing(blocks(4, 2.0))]))));
+        assert!(!settled(&compare_family(&family(vec![contrast(blocks(4, 2.0))]))));
     }
 
     #[test]
@@ -714,21 +641,17 @@ mod tests {
         assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap().verdict, c.verdict);
     }
 
-    fn noisy() -> impl Strategy<Value = Vec<BlockValues>> {
+    fn noisy() -> impl Strategy<Value = Vec<Block>> {
         let value =
             || prop_oneof![12 => (1.0..50.0f64).prop_map(Observation::Value), 1 => Just(Observation::Unfinished)];
         let block = (value(), value(), value());
-        let block = block.prop_map(|(b, b2, v)| BlockValues { baseline: b, baseline2: Some(b2), variant: v });
+        let block = block.prop_map(|(b, b2, v)| Block::pair(v, &[b, b2]));
         prop::collection::vec(block, 6..30)
     }
 
-    fn map_values(blocks: &[BlockValues], f: impl Fn(f64) -> f64) -> Vec<BlockValues> {
-        let one = |o: Observation| if let Observation::Value(v) = o { Observation::Value(f(v)) } else { o };
-        let map = |b: &BlockValues| BlockValues {
-            baseline: one(b.baseline),
-            baseline2: b.baseline2.map(one),
-            variant: one(b.variant),
-        };
+    fn map_values(blocks: &[Block], f: impl Fn(f64) -> f64) -> Vec<Block> {
+        let one = |o: &Observation| if let Observation::Value(v) = o { Observation::Value(f(*v)) } else { *o };
+        let map = |b: &Block| Block { trials: b.trials.iter().map(one).collect(), ..b.clone() };
         blocks.iter().map(map).collect()
     }
 
@@ -749,9 +672,7 @@ mod tests {
 
         #[test]
         fn swapping_the_arms_inverts_the_ratio(values in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 6..30)) {
-            let block = |(b, v): &(f64, f64)| BlockValues {
-                baseline: Observation::Value(*b), baseline2: None, variant: Observation::Value(*v),
-            };
+            let block = |(b, v): &(f64, f64)| Block::pair(Observation::Value(*v), &[Observation::Value(*b)]);
             let forth = alone(values.iter().map(block).collect());
             let back = alone(values.iter().map(|(b, v)| block(&(*v, *b))).collect());
             let product = forth.ratio.measured().unwrap() * back.ratio.measured().unwrap();
@@ -767,14 +688,14 @@ mod tests {
             let before = alone(data.clone());
             let mut worse = data;
             let place = which % worse.len();
-            worse[place].variant = Observation::Unfinished;
+            worse[place].trials[0] = Observation::Unfinished;
             let after = alone(worse);
             prop_assert!(before.verdict.is_better() || !after.verdict.is_better(), "{before:?} {after:?}");
         }
 
         #[test]
         fn the_interval_agrees_with_the_verdict(data in noisy(), copies in 1usize..6) {
-            for c in compare_family(&family(vec![pairing(data); copies])) {
+            for c in compare_family(&family(vec![contrast(data); copies])) {
                 let interval = c.interval.measured().unwrap();
                 let high = interval.high.unwrap_or(f64::INFINITY);
                 prop_assert!(interval.low <= high);

@@ -6,8 +6,8 @@
 pub mod binomial;
 pub mod campaign;
 pub mod compare;
+pub mod contrast;
 pub mod growth;
-pub mod interaction;
 pub mod law;
 pub mod looks;
 pub mod observe;
@@ -20,11 +20,11 @@ pub mod summary;
 pub mod verdict;
 
 pub use binomial::binomial_interval;
-pub use compare::{Comparison, Estimate, Family, Pairing, compare_family, settled, uncorrected};
+pub use compare::{Comparison, Family, compare_family, settled};
+pub use contrast::{Block, Contrast, Estimate, Estimated};
 pub use growth::{Growth, growth};
-pub use interaction::{Cross, interaction};
 pub use looks::{CLOSING, Looks, MIN_BLOCKS, blocks_before_any_verdict};
-pub use observe::{BlockValues, Counts, Observation};
+pub use observe::{Counts, Observation};
 pub use power::{blocks_for_effect, smallest_effect};
 pub use series::{Drift, autocorrelation, drift};
 pub use summary::{Summary, median_interval, summary};

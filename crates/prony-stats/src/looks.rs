@@ -24,7 +24,7 @@ pub const CLOSING: f64 = 0.5;
 /// block counts that depend on nothing, with shares that depend on nothing; where its time ends there is one closing
 /// analysis of all its blocks, whose share is kept for it. `docs/verdicts.md` has the argument for why the end may
 /// depend on durations, also where duration is the metric.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Looks {
     at: Vec<u32>,
     /// What a run with a time budget has beside them.

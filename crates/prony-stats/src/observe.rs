@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::binomial::binomial_interval;
-use super::sign::Bracket;
 use prony_model::metric::Better;
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
@@ -54,51 +53,6 @@ impl Observation {
             Self::Unfinished => Some(f64::INFINITY),
             _ => None,
         }
-    }
-}
-
-/// What one block holds for one comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BlockValues {
-    /// The baseline under its first label.
-    pub baseline: Observation,
-    /// The baseline under its second label; `None` where it runs once a block.
-    pub baseline2: Option<Observation>,
-    /// The variant.
-    pub variant: Observation,
-}
-
-impl BlockValues {
-    /// The bracket of the block in logarithms of cost (a rate's is turned round, what did not finish is worse than any);
-    /// `None` where a trial of it says nothing.
-    pub fn bracket(&self, better: Better) -> Option<Bracket> {
-        let variant = self.variant.log_cost(better)?;
-        let first = self.baseline.log_cost(better)?;
-        match self.baseline2 {
-            Some(second) => Some(Bracket::of(variant, &[first, second.log_cost(better)?])),
-            None => Some(Bracket::of(variant, &[first])),
-        }
-    }
-
-    /// The bracket where a trial that did not finish says nothing, so that its block lies on neither side.
-    pub(crate) fn bracket_of_finished(&self, better: Better) -> Option<Bracket> {
-        let bracket = self.bracket(better)?;
-        Some(if self.has_unfinished() { Bracket::of(0.0, &[]) } else { bracket })
-    }
-
-    /// Whether one of its trials did not finish.
-    pub fn has_unfinished(&self) -> bool {
-        self.all().any(|one| one == Observation::Unfinished)
-    }
-
-    /// The bracket of the second label against the first.
-    pub(crate) fn aa(&self, better: Better) -> Option<Bracket> {
-        Some(Bracket::of(self.baseline2?.log_cost(better)?, &[self.baseline.log_cost(better)?]))
-    }
-
-    /// Every trial of the block.
-    pub(crate) fn all(&self) -> impl Iterator<Item = Observation> {
-        [Some(self.baseline), self.baseline2, Some(self.variant)].into_iter().flatten()
     }
 }
 
@@ -196,17 +150,6 @@ mod tests {
         assert_eq!(cost(Observation::Unfinished, Better::Higher), Some(f64::INFINITY));
         assert_eq!(cost(Observation::Value(-1.0), Better::Lower), None);
         assert_eq!(cost(Observation::Disturbed, Better::Lower), None);
-    }
-
-    #[test]
-    fn a_block_with_a_disturbed_trial_is_not_paired() {
-        let value = Observation::Value(1.0);
-        let whole = BlockValues { baseline: value, baseline2: Some(value), variant: value };
-        assert!(whole.bracket(Better::Lower).is_some());
-        let broken = BlockValues { baseline2: Some(Observation::Disturbed), ..whole };
-        assert_eq!(broken.bracket(Better::Lower), None);
-        assert_eq!(broken.aa(Better::Lower), None);
-        assert!(BlockValues { baseline2: None, ..whole }.bracket(Better::Lower).is_some());
     }
 
     #[test]

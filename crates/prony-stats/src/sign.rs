@@ -26,12 +26,14 @@ pub struct Bracket {
 impl Bracket {
     /// From logarithms of cost; `+inf` did not finish, `-inf` is a cost of zero. No baseline says nothing.
     pub fn of(variant: f64, baselines: &[f64]) -> Self {
-        let nothing = Self { low: f64::INFINITY, high: f64::NEG_INFINITY };
-        let all = baselines.iter().fold(nothing, |so_far, baseline| {
-            let one = Self::between(variant, *baseline);
-            Self { low: so_far.low.min(one.low), high: so_far.high.max(one.high) }
-        });
-        if baselines.is_empty() { Self { low: f64::NEG_INFINITY, high: f64::INFINITY } } else { all }
+        Self::spanning(baselines.iter().map(|baseline| (variant, *baseline)))
+    }
+
+    /// From several differences, each of two logarithms of cost as in [`Self::of`]: the least and the greatest.
+    pub(super) fn spanning(differences: impl Iterator<Item = (f64, f64)>) -> Self {
+        let each = differences.map(|(variant, baseline)| Self::between(variant, baseline));
+        let all = each.reduce(|a, b| Self { low: a.low.min(b.low), high: a.high.max(b.high) });
+        all.unwrap_or(Self { low: f64::NEG_INFINITY, high: f64::INFINITY })
     }
 
     fn between(variant: f64, baseline: f64) -> Self {

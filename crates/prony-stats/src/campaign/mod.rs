@@ -11,9 +11,10 @@ pub use noise::{Arm, Noise};
 pub use rate::{Campaigns, Rate};
 pub use rng::Rng;
 
-use super::compare::{Comparison, Family, Pairing, compare_family, settled};
+use super::compare::{Comparison, Family, compare_family, settled};
+use super::contrast::{Block, Contrast};
 use super::looks::Looks;
-use super::observe::{BlockValues, Observation};
+use super::observe::Observation;
 use super::summary::median;
 use crate::pace::Budget;
 use prony_model::metric::Better;
@@ -73,18 +74,14 @@ pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &m
 /// The family that prony compares after some blocks of a campaign.
 pub fn family(values: &[Vec<f64>], looks: &Looks) -> Family {
     let of = |ln: f64| Observation::Value(ln.exp());
-    let pairing = |k: usize| Pairing {
-        label: String::new(),
+    let contrast = |k: usize| Contrast {
         better: Better::Lower,
         looks: looks.clone(),
-        blocks: values
-            .iter()
-            .map(|v| BlockValues { baseline: of(v[0]), baseline2: Some(of(v[1])), variant: of(v[k]) })
-            .collect(),
+        blocks: values.iter().map(|v| Block::pair(of(v[k]), &[of(v[0]), of(v[1])])).collect(),
         refused: None,
     };
     let arms = values.first().map_or(0, Vec::len);
-    Family { alpha: ALPHA, margin: MARGIN, members: (2..arms).map(pairing).collect() }
+    Family { alpha: ALPHA, margin: MARGIN, members: (2..arms).map(contrast).collect() }
 }
 
 /// What gives the verdicts on a family.

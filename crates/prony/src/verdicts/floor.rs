@@ -2,12 +2,13 @@
 //! shown beside the verdicts and is none of them.
 
 use prony_experiment::design::Experiment;
-use prony_model::metric::{Better, Metric, MetricName};
+use prony_model::metric::{Metric, MetricName};
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
-use prony_stats::{BlockValues, Observation, RatioInterval};
+use prony_stats::contrast::UNCORRECTED;
+use prony_stats::{Block, RatioInterval};
 
-use super::observe::Index;
+use super::observe::{Index, Within};
 use super::{Pair, names};
 use prony_results::RunData;
 
@@ -96,23 +97,16 @@ pub fn of(data: &RunData, metric: &MetricName) -> Vec<Above> {
 }
 
 fn above(index: &Index<'_>, pair: Pair) -> Above {
-    let (beside, held, refused) = index.above(pair);
-    let says = |block: &&BlockValues| block.bracket(Better::Lower).is_some();
-    let unfinished = |block: &BlockValues| {
-        [Some(block.variant), Some(block.baseline), block.baseline2].contains(&Some(Observation::Unfinished))
-    };
-    let share = match (refused, beside.ratio) {
+    let contrast = index.contrast(&pair, Within::Block);
+    let estimated = contrast.estimate(UNCORRECTED);
+    let unfinished = contrast.paired().any(Block::has_unfinished);
+    let share = match (contrast.refused, estimated.ratio) {
         (Some(why), _) => Err(NoShare::Refused(why)),
-        _ if held.is_empty() => Err(NoShare::NotPaired),
-        (None, Reading::Measured(ratio)) => Ok(Share::of(ratio, &beside.interval)),
+        _ if contrast.blocks.is_empty() => Err(NoShare::NotPaired),
+        (None, Reading::Measured(ratio)) => Ok(Share::of(ratio, &estimated.interval)),
         (None, Reading::Missing(_)) => Err(NoShare::Nothing),
     };
-    Above {
-        pair: beside.pair,
-        blocks: held.iter().filter(says).count() as u32,
-        unfinished: held.iter().filter(says).any(unfinished),
-        share,
-    }
+    Above { pair, blocks: estimated.blocks, unfinished, share }
 }
 
 fn has(experiment: &Experiment, variant: usize, metric: &MetricName) -> bool {
@@ -183,6 +177,7 @@ pub const fn not_spent(metric: Metric) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::metric::Better;
 
     fn share(ratio: f64, low: f64, high: Option<f64>) -> Share {
         Share::of(ratio, &Reading::Measured(RatioInterval { low, high }))

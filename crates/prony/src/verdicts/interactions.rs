@@ -7,7 +7,7 @@ use prony_model::metric::MetricName;
 use prony_model::reading::Reading;
 use prony_stats::sign::gap_needed;
 use prony_stats::verdict::RatioInterval;
-use prony_stats::{Cross, Estimate, MIN_BLOCKS, Verdict, interaction};
+use prony_stats::{Contrast, Estimate, MIN_BLOCKS, Verdict};
 
 use super::sentence::{digits, interval_text};
 use super::{Verdicts, declared};
@@ -119,9 +119,9 @@ struct Candidate<'a> {
     metric: &'a MetricName,
     cells: usize,
     roles: Roles,
-    /// A variant for each level of both, in the order of [`Cross`].
+    /// A variant for each level of both, as [`contexts`] orders them.
     corners: [usize; 4],
-    blocks: Vec<Cross>,
+    contrast: Contrast,
 }
 
 /// What a run says of interactions in the metrics that verdicts rest on. Variants that are not compared are left out.
@@ -132,13 +132,13 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
         return Interactions { confidence, looks: looks(data, verdicts), ..Interactions::default() };
     }
     let metrics = declared(&data.experiment);
-    let cells: Vec<Cells> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
+    let cells: Vec<Cells<'_>> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
     let candidates = candidates(data, &metrics, &cells);
     let looked_at = candidates.len();
     let error = verdicts.alpha / looked_at.max(1) as f64;
     let mut found = Vec::new();
     for candidate in candidates {
-        if let Reading::Measured(change) = interaction(&candidate.blocks, error)
+        if let Reading::Measured(change) = candidate.contrast.estimate(error).both()
             && beyond(change, verdicts.margin)
         {
             found.push((candidate, change));
@@ -166,14 +166,14 @@ fn refused(verdicts: &Verdicts, metric: &MetricName) -> Vec<usize> {
 }
 
 /// Every pair of effects with enough blocks.
-fn candidates<'a>(data: &RunData, metrics: &'a [MetricName], cells: &[Cells]) -> Vec<Candidate<'a>> {
+fn candidates<'a>(data: &RunData, metrics: &'a [MetricName], cells: &[Cells<'_>]) -> Vec<Candidate<'a>> {
     let mut candidates = Vec::new();
     for roles in roles(&data.experiment) {
         for corners in contexts(&data.experiment, roles) {
             for (at, (metric, of_metric)) in metrics.iter().zip(cells).enumerate() {
-                let blocks = of_metric.crosses(corners, roles.relative);
-                if blocks.len() >= MIN_BLOCKS as usize {
-                    candidates.push(Candidate { metric, cells: at, roles, corners, blocks });
+                let contrast = of_metric.cross(corners, roles.relative);
+                if contrast.blocks.len() >= MIN_BLOCKS as usize {
+                    candidates.push(Candidate { metric, cells: at, roles, corners, contrast });
                 }
             }
         }
@@ -205,9 +205,10 @@ fn strongest(mut found: Vec<(Candidate<'_>, Estimate)>) -> Vec<(Candidate<'_>, E
 }
 
 /// With the change, and the error at which its interval is.
-fn told(data: &RunData, cells: &Cells, candidate: &Candidate<'_>, (change, error): (Estimate, f64)) -> Interaction {
+fn told(data: &RunData, cells: &Cells<'_>, candidate: &Candidate<'_>, (change, error): (Estimate, f64)) -> Interaction {
     let experiment = &data.experiment;
     let Candidate { roles, corners, .. } = candidate;
+    let blocks = candidate.contrast.blocks.len() as u32;
     let label = |variant: usize, factor: usize| {
         let factor_of = &experiment.factors()[factor];
         factor_of.levels[experiment.variants()[variant].levels[factor]].label.clone()
@@ -227,8 +228,8 @@ fn told(data: &RunData, cells: &Cells, candidate: &Candidate<'_>, (change, error
         effects: effects.collect(),
         between: (label(corners[0], on), label(corners[2], on)),
         change,
-        blocks: candidate.blocks.len() as u32,
+        blocks,
         of: cells.ran(*corners),
-        unimodal: gap_needed(candidate.blocks.len() as u32, error) > 0.0,
+        unimodal: gap_needed(blocks, error) > 0.0,
     }
 }

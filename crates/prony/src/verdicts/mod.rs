@@ -15,11 +15,11 @@ use prony_analysis::guard::weather;
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::reading::Reading;
-use prony_stats::{Comparison, Estimate, Family, MIN_BLOCKS, Pairing, RatioInterval, compare_family};
+use prony_stats::{Comparison, Contrast, Estimate, Family, MIN_BLOCKS, RatioInterval, compare_family};
 
 use names::Names;
-use observe::Index;
 pub use observe::figure;
+use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
 pub(crate) use sentence::{digits, interval_text, without};
 
@@ -117,7 +117,7 @@ pub fn of(data: &RunData) -> Verdicts {
 pub fn beside(data: &RunData, metric: &MetricName) -> Vec<Beside> {
     let index = Index::new(data);
     let pairs = pairs_in(&data.experiment, metric);
-    pairs.into_iter().map(|pair| index.beside(pair)).collect()
+    pairs.into_iter().map(|pair| index.beside(pair, Within::SubBlock)).collect()
 }
 
 /// Ratio and interval of each variant to the one with these levels, `(factor, label)`, and the same of all others, in
@@ -125,7 +125,7 @@ pub fn beside(data: &RunData, metric: &MetricName) -> Vec<Beside> {
 pub fn beside_of(data: &RunData, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Beside> {
     let index = Index::new(data);
     let pairs = pairs_with(&data.experiment, metric, baseline);
-    pairs.into_iter().map(|pair| index.beside_in_block(pair)).collect()
+    pairs.into_iter().map(|pair| index.beside(pair, Within::Block)).collect()
 }
 
 /// Each baseline's second label beside its first in one metric (A/A), where it runs twice a block and has the metric's
@@ -225,9 +225,11 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
     let able: Vec<bool> = pairs.iter().map(|pair| most(pair) >= MIN_BLOCKS).collect();
     let compared = |wanted: bool| {
         let chosen = pairs.iter().zip(&able).filter(|(_, able)| **able == wanted);
-        let due =
-            |pairing: Pairing| Pairing { looks: if ended { pairing.looks.ended() } else { pairing.looks }, ..pairing };
-        let members: Vec<Pairing> = chosen.map(|(pair, _)| due(index.pairing(pair))).collect();
+        let due = |pair: &Pair| {
+            let contrast = index.contrast(pair, Within::SubBlock);
+            Contrast { looks: if ended { contrast.looks.ended() } else { contrast.looks }, ..contrast }
+        };
+        let members = chosen.map(|(pair, _)| due(pair)).collect();
         compare_family(&Family { alpha, margin, members }).into_iter()
     };
     let (mut with, mut without) = (compared(true), compared(false));

@@ -313,10 +313,10 @@ fn outcome_cell_shows_what_was_seen_at_least_and_no_figure() {
     assert!(matches!(readings[&key("time")], Reading::Measured(_)), "the record keeps the partial time");
 }
 
-/// What `prony exec -- sleep 0.05 --vs sh -c SCRIPT` says, and its exit code.
-fn against_sleep(options: &[&str], script: &str) -> (Option<i32>, String) {
+/// What `prony exec -- sleep SECONDS --vs sh -c SCRIPT` says, and its exit code.
+fn against_sleep(seconds: &str, options: &[&str], script: &str) -> (Option<i32>, String) {
     let bench = Bench::new();
-    let command = ["--", "sleep", "0.05", "--vs", "sh", "-c", script];
+    let command = ["--", "sleep", seconds, "--vs", "sh", "-c", script];
     let output = bench.prony(&[&["exec", "--quiet", "--runs", "6"], options, &command].concat());
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
@@ -324,21 +324,21 @@ fn against_sleep(options: &[&str], script: &str) -> (Option<i32>, String) {
 #[test]
 fn failing_commands_are_neither_faster_nor_slower_at_the_command_line() {
     let cases = [
-        (&[][..], "kill -SEGV $$", "crashed (signal 11)"),
-        (&[], "exit 3", "failed (exit code 3)"),
-        (&["--time", "30 ms"], "sleep 5", "timed out"),
+        ("0.05", &[][..], "kill -SEGV $$", "crashed (signal 11)"),
+        ("0.05", &[], "exit 3", "failed (exit code 3)"),
+        ("5", &["--time", "30 ms"], "sleep 5", "timed out"),
     ];
-    for (options, script, outcome) in cases {
+    for (seconds, options, script, outcome) in cases {
         // Where time is short the baseline has none either.
         let baseline = if options.is_empty() { "6 of 18 trials failed: 6 " } else { "18 of 18 trials failed: 12 " };
-        let (code, said) = against_sleep(options, script);
+        let (code, said) = against_sleep(seconds, options, script);
         assert!(!said.contains("faster") && !said.contains("slower"), "{said}");
         assert!(said.starts_with(baseline) && said.contains(outcome), "{said}");
         let verdict = if options.is_empty() { "does not finish where `command=sleep 0.05` does" } else { "neither " };
         assert!(said.contains(verdict), "{said}");
         assert_eq!(code, Some(1), "{said}");
     }
-    let (code, said) = against_sleep(&[], "kill -9 $$");
+    let (code, said) = against_sleep("0.05", &[], "kill -9 $$");
     assert!(said.contains("6 of 18 trials failed: 6 killed, cause unknown") && said.contains("can't tell"), "{said}");
     assert_eq!(code, Some(1), "{said}");
 }

@@ -1,71 +1,95 @@
-//! The figures of variants block by block, as logarithms.
+//! Which trials stand for a variant in each block, and with which weights.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Better, MetricName};
 use prony_model::record::TrialRecord;
-use prony_stats::sign::{Bracket, SignTest};
-use prony_stats::verdict::RatioInterval;
-use prony_stats::{Cross, Estimate, MIN_BLOCKS};
+use prony_stats::contrast::UNCORRECTED;
+use prony_stats::{Block, Contrast, Estimate, MIN_BLOCKS, Observation};
 
 use crate::verdicts::observe::{figure, in_one_go};
 use prony_results::RunData;
 
-/// Error of an effect's interval.
-const EFFECT: f64 = 0.05;
+/// Where a trial ran: its block, its sub-block and its stratum.
+type Place = (u32, u32, usize);
 
-/// What a variant's trials of one block say: the logarithms as they are, and beside their sub-block's baseline. Empty
-/// where it ran and has no figure.
-#[derive(Clone, Debug, Default)]
-struct Cell {
-    plain: Vec<f64>,
-    relative: Vec<f64>,
+/// Weights of the logarithms of trials, by the trial's place in the record.
+type Weights = BTreeMap<usize, f64>;
+
+/// The trials of one metric by variant and block.
+#[derive(Clone, Debug)]
+pub(super) struct Cells<'a> {
+    data: &'a RunData,
+    /// The figures above nought, by trial.
+    figures: BTreeMap<usize, f64>,
+    by_variant: BTreeMap<(usize, u32), Vec<usize>>,
+    /// The baselines that have a figure.
+    baselines: BTreeMap<Place, Vec<usize>>,
 }
 
-/// The figures of one metric by variant and block.
-#[derive(Clone, Debug)]
-pub(super) struct Cells(BTreeMap<(usize, u32), Cell>);
-
-impl Cells {
+impl<'a> Cells<'a> {
     /// Of all blocks that were not interrupted; without some variants.
-    pub(super) fn of(data: &RunData, metric: &MetricName, without: &[usize]) -> Self {
-        let mut cells: BTreeMap<(usize, u32), Cell> = BTreeMap::new();
+    pub(super) fn of(data: &'a RunData, metric: &MetricName, without: &[usize]) -> Self {
+        let mut cells =
+            Self { data, figures: BTreeMap::new(), by_variant: BTreeMap::new(), baselines: BTreeMap::new() };
         let mut by_block: BTreeMap<u32, Vec<&TrialRecord>> = BTreeMap::new();
         data.trials.iter().for_each(|trial| by_block.entry(trial.trial.block).or_default().push(trial));
-        for (block, trials) in by_block.into_iter().filter(|(_, trials)| in_one_go(trials)) {
-            let logs: Vec<(&TrialRecord, f64)> = trials.iter().filter_map(|t| Some((*t, log(t, metric)?))).collect();
-            let baselines = baselines(data, &logs);
-            for trial in trials.iter().filter(|t| !without.contains(&t.trial.variant)) {
-                let cell = cells.entry((trial.trial.variant, block)).or_default();
-                let Some(log) = log(trial, metric) else { continue };
-                cell.plain.push(log);
-                cell.relative.extend(baselines.get(&place(data, trial)).map(|baseline| log - baseline));
+        by_block.retain(|_, trials| in_one_go(trials));
+        for (at, trial) in data.trials.iter().enumerate().filter(|(_, t)| by_block.contains_key(&t.trial.block)) {
+            let figure = figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite());
+            cells.figures.extend(figure.map(|figure| (at, figure)));
+            if figure.is_some() && data.experiment.variants()[trial.trial.variant].baseline {
+                cells.baselines.entry(cells.place(at)).or_default().push(at);
+            }
+            if !without.contains(&trial.trial.variant) {
+                cells.by_variant.entry((trial.trial.variant, trial.trial.block)).or_default().push(at);
             }
         }
-        Self(cells)
+        cells
     }
 
-    fn logs(&self, variant: usize, block: u32, relative: bool) -> Option<&[f64]> {
-        let cell = self.0.get(&(variant, block))?;
-        let logs = if relative { &cell.relative } else { &cell.plain };
-        (!logs.is_empty()).then_some(logs)
+    fn place(&self, trial: usize) -> Place {
+        let trial = &self.data.trials[trial].trial;
+        (trial.block, trial.sub_block, self.data.experiment.variants()[trial.variant].stratum)
     }
 
-    fn mean(&self, variant: usize, block: u32, relative: bool) -> Option<f64> {
-        self.logs(variant, block, relative).map(mean)
+    /// The trial alone; or beside the mean of its sub-block's baselines. `None` where one of these has no figure.
+    fn weights(&self, trial: usize, relative: bool) -> Option<Weights> {
+        self.figures.get(&trial)?;
+        let alone = Weights::from([(trial, 1.0)]);
+        if !relative {
+            return Some(alone);
+        }
+        let baselines = self.baselines.get(&self.place(trial))?;
+        let share = 1.0 / baselines.len() as f64;
+        Some(sum([(1.0, alone), (-share, baselines.iter().map(|baseline| (*baseline, 1.0)).collect())]))
+    }
+
+    /// A variant's trials of a block, each on its own; those that have a figure.
+    fn each(&self, variant: usize, block: u32, relative: bool) -> Vec<Weights> {
+        let trials = self.by_variant.get(&(variant, block)).into_iter().flatten();
+        trials.filter_map(|trial| self.weights(*trial, relative)).collect()
+    }
+
+    /// The mean of a variant's trials of a block.
+    fn mean(&self, variant: usize, block: u32, relative: bool) -> Option<Weights> {
+        let each = self.each(variant, block, relative);
+        let share = 1.0 / each.len() as f64;
+        (!each.is_empty()).then(|| sum(each.into_iter().map(|weights| (share, weights))))
     }
 
     fn blocks_of(&self, variant: usize) -> impl Iterator<Item = u32> + '_ {
-        self.0.range((variant, 0)..=(variant, u32::MAX)).map(|((_, block), _)| *block)
+        self.by_variant.range((variant, 0)..=(variant, u32::MAX)).map(|((_, block), _)| *block)
     }
 
-    /// The blocks in which all four corners have a figure; beside their sub-block's baseline, or as they are.
-    pub(super) fn crosses(&self, corners: [usize; 4], relative: bool) -> Vec<Cross> {
-        let cross = |block: u32| {
-            let at = |corner: usize| self.mean(corners[corner], block, relative).map(f64::exp);
-            Some(Cross { neither: at(0)?, first: at(1)?, second: at(2)?, both: at(3)? })
+    /// The effect at the second level of a factor beside that at the first, in the blocks in which all four corners have
+    /// a figure; each beside its sub-block's baseline, or as it is.
+    pub(super) fn cross(&self, corners: [usize; 4], relative: bool) -> Contrast {
+        let block = |block: u32| {
+            let at = |corner: usize| self.mean(corners[corner], block, relative);
+            Some(self.block(&[sum([(1.0, at(0)?), (-1.0, at(1)?), (-1.0, at(2)?), (1.0, at(3)?)])]))
         };
-        self.blocks_of(corners[3]).filter_map(cross).collect()
+        Contrast::described(Better::Lower, self.blocks_of(corners[3]).filter_map(block).collect())
     }
 
     /// The blocks in which any of the corners ran.
@@ -75,34 +99,35 @@ impl Cells {
 
     /// A variant as a multiple of another; `None` below the least number of blocks.
     pub(super) fn effect(&self, variant: usize, reference: usize, relative: bool) -> Option<Estimate> {
-        let bracket = |block: u32| {
-            let baselines = self.logs(reference, block, relative)?;
-            Some(Bracket::of(self.mean(variant, block, relative)?, baselines))
+        let block = |block: u32| {
+            let variant = self.mean(variant, block, relative)?;
+            let each = self.each(reference, block, relative).into_iter();
+            let combinations: Vec<Weights> =
+                each.map(|reference| sum([(1.0, variant.clone()), (-1.0, reference)])).collect();
+            (!combinations.is_empty()).then(|| self.block(&combinations))
         };
-        let test = SignTest::new(&self.blocks_of(variant).filter_map(bracket).collect::<Vec<_>>());
-        let ratio = test.estimate().filter(|_| test.blocks() >= MIN_BLOCKS)?.exp();
-        Some(Estimate { ratio, interval: RatioInterval::from_log_cost(test.interval(EFFECT), Better::Lower) })
+        let blocks = self.blocks_of(variant).filter_map(block).collect();
+        let estimated = Contrast::described(Better::Lower, blocks).estimate(UNCORRECTED);
+        estimated.both().measured().copied().filter(|_| estimated.blocks >= MIN_BLOCKS)
+    }
+
+    fn block(&self, combinations: &[Weights]) -> Block {
+        let trials: BTreeSet<usize> = combinations.iter().flat_map(|weights| weights.keys().copied()).collect();
+        let weight = |weights: &Weights, trial: &usize| weights.get(trial).copied().unwrap_or_default();
+        Block {
+            trials: trials.iter().map(|trial| Observation::Value(self.figures[trial])).collect(),
+            combinations: combinations
+                .iter()
+                .map(|weights| trials.iter().map(|trial| weight(weights, trial)).collect())
+                .collect(),
+        }
     }
 }
 
-/// Where a trial ran: its sub-block and its stratum.
-fn place(data: &RunData, trial: &TrialRecord) -> (u32, usize) {
-    (trial.trial.sub_block, data.experiment.variants()[trial.trial.variant].stratum)
-}
-
-/// The mean of the baselines' logarithms in each place of a block.
-fn baselines(data: &RunData, logs: &[(&TrialRecord, f64)]) -> BTreeMap<(u32, usize), f64> {
-    let mut all: BTreeMap<(u32, usize), Vec<f64>> = BTreeMap::new();
-    for (trial, log) in logs.iter().filter(|(t, _)| data.experiment.variants()[t.trial.variant].baseline) {
-        all.entry(place(data, trial)).or_default().push(*log);
+fn sum(terms: impl IntoIterator<Item = (f64, Weights)>) -> Weights {
+    let mut all = Weights::new();
+    for (factor, weights) in terms {
+        weights.into_iter().for_each(|(trial, weight)| *all.entry(trial).or_default() += factor * weight);
     }
-    all.into_iter().map(|(place, logs)| (place, mean(&logs))).collect()
-}
-
-fn log(trial: &TrialRecord, metric: &MetricName) -> Option<f64> {
-    figure(trial, metric).filter(|value| *value > 0.0 && value.is_finite()).map(f64::ln)
-}
-
-fn mean(logs: &[f64]) -> f64 {
-    logs.iter().sum::<f64>() / logs.len() as f64
+    all
 }

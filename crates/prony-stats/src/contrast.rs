@@ -1,0 +1,267 @@
+//! Contrasts: a weighted combination of the logarithms of trials' figures, in each block of a run.
+//!
+//! A verdict, a share above a floor and leave-one-out compare a variant with another: weight 1 and weight -1. An
+//! interaction compares two such comparisons: weights 1, -1, -1, 1. Only the weights differ. The value of a block does
+//! not depend on how fast the machine was during that block, as long as its weights add up to nought.
+//!
+//! [`Contrast::estimate`] describes a contrast: one analysis, no correction. [`compare_family`](super::compare_family)
+//! decides several together: interim analyses, Holm's correction, verdicts.
+
+use serde::{Deserialize, Serialize};
+
+use super::looks::Looks;
+use super::observe::Observation;
+use super::sign::{Bracket, SignTest};
+use super::verdict::RatioInterval;
+use prony_model::metric::Better;
+use prony_model::reading::{Reading, Why};
+
+/// The error of an interval that no verdict rests on: 95 %, uncorrected.
+pub const UNCORRECTED: f64 = 0.05;
+
+/// What one block holds of a contrast.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// Its trials.
+    pub trials: Vec<Observation>,
+    /// Combinations of the trials, each with one weight for each trial. The value of the block lies between the least
+    /// and the greatest of them.
+    pub combinations: Vec<Vec<f64>>,
+}
+
+/// A contrast of variants in one metric, block by block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Contrast {
+    /// Which end of the metric's scale is better.
+    pub better: Better,
+    /// The analyses that are planned; none where the contrast is only described.
+    pub looks: Looks,
+    /// The blocks in the order in which they ran.
+    pub blocks: Vec<Block>,
+    /// A guard's refusal, where one refuses the comparison.
+    pub refused: Option<String>,
+}
+
+/// A ratio with its interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The ratio.
+    pub ratio: f64,
+    /// Its interval.
+    pub interval: RatioInterval,
+}
+
+/// A contrast that is described: one analysis of all its blocks, not corrected.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimated {
+    /// Blocks in which every trial says something.
+    pub blocks: u32,
+    /// The median of the ratios within blocks.
+    pub ratio: Reading<f64>,
+    /// Its interval; missing with fewer than 2 blocks.
+    pub interval: Reading<RatioInterval>,
+}
+
+impl Block {
+    /// A variant against each trial of its baseline: one or two.
+    pub fn pair(variant: Observation, baselines: &[Observation]) -> Self {
+        let trials: Vec<Observation> = [&[variant], baselines].concat();
+        let weight = |baseline: usize, trial: usize| match trial {
+            0 => 1.0,
+            _ if trial == baseline => -1.0,
+            _ => 0.0,
+        };
+        let against = |baseline: usize| (0..trials.len()).map(|trial| weight(baseline, trial)).collect();
+        Self { combinations: (1..trials.len()).map(against).collect(), trials }
+    }
+
+    /// The block's value in logarithms of cost (a rate's is turned round, what did not finish is worse than any);
+    /// `None` where a trial of it says nothing.
+    pub fn bracket(&self, better: Better) -> Option<Bracket> {
+        let logs: Vec<f64> = self.trials.iter().map(|trial| trial.log_cost(better)).collect::<Option<_>>()?;
+        let sum = |weights: &[f64], sign: f64| -> f64 {
+            let terms = weights.iter().zip(&logs).filter(|(weight, _)| sign * **weight > 0.0);
+            terms.map(|(weight, log)| sign * weight * log).sum()
+        };
+        let sides = self.combinations.iter().map(|weights| (sum(weights, 1.0), sum(weights, -1.0)));
+        Some(Bracket::spanning(sides))
+    }
+
+    /// The bracket where a trial that did not finish says nothing, so that its block lies on neither side.
+    pub(super) fn bracket_of_finished(&self, better: Better) -> Option<Bracket> {
+        let bracket = self.bracket(better)?;
+        Some(if self.has_unfinished() { Bracket::of(0.0, &[]) } else { bracket })
+    }
+
+    /// Whether one of its trials did not finish.
+    pub fn has_unfinished(&self) -> bool {
+        self.trials.contains(&Observation::Unfinished)
+    }
+
+    /// Trials of weight above nought: of what is compared.
+    pub(super) fn variant(&self) -> impl Iterator<Item = Observation> {
+        self.weighted(|weight| weight > 0.0)
+    }
+
+    /// Trials of weight below nought: of what it is compared with.
+    pub(super) fn baseline(&self) -> impl Iterator<Item = Observation> {
+        self.weighted(|weight| weight < 0.0)
+    }
+
+    fn weighted(&self, side: fn(f64) -> bool) -> impl Iterator<Item = Observation> {
+        let has = move |trial: &usize| self.combinations.iter().any(|weights| side(weights[*trial]));
+        (0..self.trials.len()).filter(has).map(|trial| self.trials[trial])
+    }
+
+    /// The baseline's second trial against its first (A/A); `None` where it ran once.
+    pub(super) fn baseline_twice(&self) -> Option<Self> {
+        let mut trials = self.baseline();
+        let (first, second) = (trials.next()?, trials.next()?);
+        Some(Self::pair(second, &[first]))
+    }
+}
+
+impl Contrast {
+    /// A contrast that is only described.
+    pub fn described(better: Better, blocks: Vec<Block>) -> Self {
+        Self { better, looks: Looks::default(), blocks, refused: None }
+    }
+
+    /// The blocks in which every trial says something.
+    pub fn paired(&self) -> impl Iterator<Item = &Block> {
+        self.blocks.iter().filter(|block| block.bracket(self.better).is_some())
+    }
+
+    /// Their values.
+    pub(super) fn brackets(&self) -> Vec<Bracket> {
+        self.blocks.iter().filter_map(|block| block.bracket(self.better)).collect()
+    }
+
+    /// Ratio and interval at error `alpha` (two-sided). A trial that did not finish is worse than any that did.
+    pub fn estimate(&self, alpha: f64) -> Estimated {
+        let test = SignTest::new(&self.brackets());
+        let (ratio, interval) = figures(&test, test.interval(alpha), self.better);
+        let refused = self.refused.clone().map(Why::DoesNotCount);
+        Estimated { blocks: test.blocks(), ratio: unless(&refused, ratio), interval: unless(&refused, interval) }
+    }
+}
+
+impl Estimated {
+    /// Ratio and interval; missing where either is.
+    pub fn both(&self) -> Reading<Estimate> {
+        match (&self.ratio, &self.interval) {
+            (Reading::Measured(ratio), Reading::Measured(interval)) => {
+                Reading::Measured(Estimate { ratio: *ratio, interval: *interval })
+            }
+            (_, Reading::Missing(why)) | (Reading::Missing(why), _) => Reading::Missing(why.clone()),
+        }
+    }
+}
+
+/// The ratio that a test estimates, and an interval of its log-ratio, both of the metric and not of its cost.
+pub(super) fn figures(test: &SignTest, interval: (f64, f64), better: Better) -> (Reading<f64>, Reading<RatioInterval>) {
+    let have = u64::from(test.blocks());
+    let few = |need| if have < need { Why::TooFew { have, need } } else { Why::NotReached };
+    let ratio = test.estimate().map(|log| if better == Better::Higher { (-log).exp() } else { log.exp() });
+    let interval = match have {
+        2.. => RatioInterval::reading(interval, better),
+        _ => Reading::Missing(few(2)),
+    };
+    (ratio.map_or_else(|| Reading::Missing(few(1)), Reading::Measured), interval)
+}
+
+/// The figure of a contrast; of one that is refused, why there is none.
+pub(super) fn unless<T>(refused: &Option<Why>, figure: Reading<T>) -> Reading<T> {
+    refused.clone().map_or(figure, Reading::Missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two levels of each of two factors: `neither` first, then the second level of the first factor, of the second
+    /// factor, of both.
+    fn cross(values: [f64; 4]) -> Block {
+        let trials = values.map(|value| if value > 0.0 { Observation::Value(value) } else { Observation::Disturbed });
+        Block { trials: trials.to_vec(), combinations: vec![vec![1.0, -1.0, -1.0, 1.0]] }
+    }
+
+    fn interaction(together: f64) -> Estimate {
+        let noise = |i: u32| 1.0 + 0.01 * f64::from(i % 3) - 0.01;
+        let blocks = (0..12).map(|i| cross([10.0, 20.0 * noise(i), 30.0, 60.0 * together])).collect();
+        Contrast::described(Better::Lower, blocks).estimate(0.05).both().measured().copied().unwrap()
+    }
+
+    #[test]
+    fn factors_that_multiply_do_not_interact() {
+        let estimate = interaction(1.0);
+        assert!((estimate.ratio - 1.0).abs() < 1e-9);
+        assert!(estimate.interval.low < 1.0 && estimate.interval.high.unwrap() > 1.0);
+    }
+
+    #[test]
+    fn interaction_shows_a_level_that_triples_an_effect() {
+        let estimate = interaction(3.0);
+        assert!((estimate.ratio - 3.0).abs() < 1e-9 && estimate.interval.low > 2.9);
+    }
+
+    #[test]
+    fn blocks_with_a_trial_that_says_nothing_are_left_out() {
+        let blocks = vec![cross([0.0, 20.0, 30.0, 60.0]); 9];
+        let estimated = Contrast::described(Better::Lower, blocks).estimate(0.05);
+        assert_eq!(estimated.both(), Reading::Missing(Why::TooFew { have: 0, need: 2 }));
+        let value = Observation::Value(1.0);
+        let broken = Block::pair(value, &[value, Observation::Disturbed]);
+        assert_eq!(broken.bracket(Better::Lower), None);
+        assert_eq!(broken.baseline_twice().unwrap().bracket(Better::Lower), None);
+        assert!(Block::pair(value, &[value]).bracket(Better::Lower).is_some());
+    }
+
+    #[test]
+    fn pair_is_the_bracket_of_the_variant_against_both_baselines() {
+        let [none, some] = [Observation::Unfinished, Observation::Value(2.0)];
+        let zero = Observation::Value(0.0);
+        for better in [Better::Lower, Better::Higher] {
+            for (variant, first, second) in [
+                (some, some, Observation::Value(8.0)),
+                (some, none, some),
+                (none, some, some),
+                (none, none, some),
+                (zero, zero, some),
+            ] {
+                let logs = [variant, first, second].map(|one| one.log_cost(better).unwrap());
+                let found = Block::pair(variant, &[first, second]).bracket(better);
+                assert_eq!(found, Some(Bracket::of(logs[0], &logs[1..])), "{variant:?} {first:?} {second:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn weights_that_share_a_trial_out_give_the_geometric_mean() {
+        let trials = [6.0, 2.0, 8.0].map(Observation::Value).to_vec();
+        let block = Block { trials, combinations: vec![vec![1.0, -0.5, -0.5]] };
+        let Bracket { low, high } = block.bracket(Better::Lower).unwrap();
+        assert!((low - 1.5f64.ln()).abs() < 1e-12 && low == high);
+    }
+
+    #[test]
+    fn refused_contrast_has_no_figures() {
+        let blocks = vec![Block::pair(Observation::Value(2.0), &[Observation::Value(1.0)]); 6];
+        let contrast =
+            Contrast { refused: Some("the two differ".into()), ..Contrast::described(Better::Lower, blocks) };
+        let found = contrast.estimate(0.05);
+        assert_eq!(found.both(), Reading::Missing(Why::DoesNotCount("the two differ".into())));
+        assert_eq!((found.blocks, found.ratio.measured()), (6, None));
+    }
+
+    #[test]
+    fn one_block_has_a_ratio_and_no_interval() {
+        let block = Block::pair(Observation::Value(2.0), &[Observation::Value(4.0)]);
+        let of = |better| Contrast::described(better, vec![block.clone()]).estimate(0.05);
+        assert_eq!(of(Better::Lower).ratio, Reading::Measured(0.5));
+        assert_eq!(of(Better::Higher).ratio, Reading::Measured(0.5));
+        assert_eq!(of(Better::Lower).interval, Reading::Missing(Why::TooFew { have: 1, need: 2 }));
+        let none = Contrast::described(Better::Lower, Vec::new()).estimate(0.05);
+        assert_eq!(none.ratio, Reading::Missing(Why::TooFew { have: 0, need: 1 }));
+    }
+}
