@@ -18,9 +18,7 @@ use rusqlite::Connection;
 use rusqlite::types::{Value, ValueRef};
 use serde_json::json;
 
-#[allow(dead_code, clippy::unwrap_used, reason = "the records of prony's own tests")]
-#[path = "../../crates/prony/tests/it/synthetic.rs"]
-mod synthetic;
+use crate::synthetic;
 
 /// A column whose value is replaced.
 struct Column {

@@ -76,7 +76,7 @@ impl Said {
     fn finish(mut self) {
         let end = Nanos::from_secs(1);
         self.threads.finish(end, &[], &std::collections::BTreeMap::new());
-        self.threads.told(true);
+        self.threads.report(true);
         self.names.dedup();
         for name in self.names.iter().map(String::as_str).chain([""]).take(8) {
             self.tallies.of(name);

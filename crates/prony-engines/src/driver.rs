@@ -10,9 +10,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use prony_model::record::effective::NamedSettings;
+pub use prony_model::record::effective::{InForce, PowerCut, ProcessCrash, Promise};
 use prony_model::spec::{Durability, OptionValue, StoreSpec};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// A storage engine.
 pub trait Driver: 'static {
@@ -52,7 +53,7 @@ pub trait Store: Sync + Sized {
     ///
     /// # Errors
     /// Whatever the engine says.
-    fn in_force(&self) -> Result<Value, EngineError>;
+    fn in_force(&self) -> Result<InForce, EngineError>;
 
     /// Everything committed is on the disk when this returns; the memory engine writes its snapshot.
     ///
@@ -188,47 +189,6 @@ pub struct Capabilities {
     pub max_key: Option<u64>,
 }
 
-/// A durability class and what it rests on: three promises and a name derived from them (METHOD 5.2).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Promise {
-    /// The name.
-    pub class: Durability,
-    /// After a process crash.
-    pub process_crash: ProcessCrash,
-    /// After a power cut.
-    pub power_cut: PowerCut,
-    /// Whether integrity is kept after a power cut.
-    pub integrity: bool,
-    /// The settings behind it, as the engine names them.
-    pub settings: String,
-    /// Whether it is what the driver uses when nothing is asked for.
-    pub default: bool,
-}
-
-/// What a process crash loses of what was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ProcessCrash {
-    /// Nothing.
-    Keeps,
-    /// A tail of commits.
-    LosesTail,
-}
-
-/// What a power cut loses of what was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PowerCut {
-    /// Nothing.
-    Nothing,
-    /// At most the last commit.
-    LastCommit,
-    /// A tail of any length; what remains is a prefix of commit order.
-    Tail,
-    /// Anything.
-    Anything,
-}
-
 /// An option a driver takes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OptionSpec {
@@ -267,7 +227,7 @@ pub struct Settings {
     /// The class that the settings amount to, whether it was asked for or follows from options.
     pub class: Durability,
     /// Each setting in force by name, defaults included.
-    pub values: BTreeMap<String, Value>,
+    pub values: NamedSettings,
 }
 
 /// An option that is wrong.

@@ -20,12 +20,12 @@ use ::fjall::{
     CompressionType, KeyspaceCreateOptions, KvSeparationOptions, PersistMode, Readable, SingleWriterTxDatabase,
     SingleWriterTxKeyspace, SingleWriterWriteTx, Snapshot,
 };
+use prony_model::record::effective::{NamedSettings, Setting, named};
 use prony_model::spec::{Durability, StoreSpec};
-use serde_json::{Value, json};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
-    Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
+    Session, Settings, Store, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, one_of, option, promise};
@@ -151,23 +151,22 @@ impl Config {
         }
     }
 
-    fn values(self) -> BTreeMap<String, Value> {
+    fn values(self) -> NamedSettings {
         let compression = match self.compression {
             Compression::Usual => "usual",
             Compression::Off => "none",
             Compression::Lz4 => "lz4",
         };
-        let values = [
-            ("persist", json!(self.persist_mode().map_or("manual".to_owned(), |mode| format!("{mode:?}")))),
-            ("cache", json!(self.cache)),
-            ("memtable", json!(self.memtable)),
-            ("journal", json!(self.journal)),
-            ("block_size", json!(self.block_size)),
-            ("workers", self.workers.map_or(json!("cores, at most 4"), Value::from)),
-            ("compression", json!(compression)),
-            ("separate_values", json!(self.separate_values)),
-        ];
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        named([
+            ("persist", Setting::from(self.persist_mode().map_or("manual".to_owned(), |mode| format!("{mode:?}")))),
+            ("cache", Setting::from(self.cache)),
+            ("memtable", Setting::from(self.memtable)),
+            ("journal", Setting::from(self.journal)),
+            ("block_size", Setting::from(self.block_size)),
+            ("workers", self.workers.map_or("cores, at most 4".into(), Setting::from)),
+            ("compression", Setting::from(compression)),
+            ("separate_values", Setting::from(self.separate_values)),
+        ])
     }
 
     fn open(self, dir: &Path) -> ::fjall::Result<SingleWriterTxDatabase> {
@@ -258,13 +257,12 @@ impl Store for FjallStore {
     }
 
     /// fjall tells its cache's size and whether values are kept apart; the rest is as it was opened.
-    fn in_force(&self) -> Result<Value, EngineError> {
-        Ok(json!({
-            "durability": self.config.class.name(),
-            "cache_capacity": self.db.inner().cache_capacity(),
-            "separate_values": self.keyspace.inner().is_kv_separated(),
-            "as_set": self.config.values(),
-        }))
+    fn in_force(&self) -> Result<InForce, EngineError> {
+        let read_back = named([
+            ("cache_capacity", self.db.inner().cache_capacity().into()),
+            ("separate_values", self.keyspace.inner().is_kv_separated().into()),
+        ]);
+        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

@@ -17,12 +17,12 @@ use std::path::Path;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, MdbError, PutFlags, RoTxn, RwTxn, WithoutTls};
+use prony_model::record::effective::{NamedSettings, Setting, named};
 use prony_model::spec::{Durability, StoreSpec};
-use serde_json::{Value, json};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
-    Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
+    Session, Settings, Store, Write,
 };
 use crate::failure::{advised, failed, refused};
 use crate::options::{self, option, promise};
@@ -153,10 +153,10 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
 }
 
 impl Config {
-    fn values(&self) -> BTreeMap<String, Value> {
-        let flags = FLAGS.iter().map(|(name, flag, _)| ((*name).to_owned(), json!(self.flags.contains(*flag))));
-        let others = [("map_size", json!(self.map_size)), ("max_readers", json!(self.max_readers))];
-        let others = others.into_iter().chain([("append", json!(self.append))]);
+    fn values(&self) -> NamedSettings {
+        let flags = FLAGS.iter().map(|(name, flag, _)| ((*name).to_owned(), Setting::from(self.flags.contains(*flag))));
+        let others = [("map_size", Setting::from(self.map_size)), ("max_readers", Setting::from(self.max_readers))];
+        let others = others.into_iter().chain([("append", Setting::from(self.append))]);
         flags.chain(others.map(|(name, value)| (name.to_owned(), value))).collect()
     }
 }
@@ -249,18 +249,18 @@ impl Store for LmdbStore {
         Ok(LmdbSession { store: self })
     }
 
-    fn in_force(&self) -> Result<Value, EngineError> {
+    fn in_force(&self) -> Result<InForce, EngineError> {
         let flags = EnvFlags::from_bits_truncate(self.env.get_flags().map_err(while_("reading the flags"))?);
         let (info, stat) = (self.env.info(), self.env.stat());
-        Ok(json!({
-            "durability": class_of(flags).name(),
-            "flags": names_of(flags),
-            "map_size": info.map_size,
-            "max_readers": info.maximum_number_of_readers,
-            "page_size": stat.page_size,
-            "max_key": self.env.max_key_size(),
-            "as_set": { "append": self.append },
-        }))
+        let read_back = named([
+            ("flags", names_of(flags).into()),
+            ("map_size", info.map_size.into()),
+            ("max_readers", info.maximum_number_of_readers.into()),
+            ("page_size", stat.page_size.into()),
+            ("max_key", self.env.max_key_size().into()),
+        ]);
+        let as_set = named([("append", self.append.into())]);
+        Ok(InForce { durability: class_of(flags), read_back, as_set })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

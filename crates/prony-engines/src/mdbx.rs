@@ -23,13 +23,13 @@ use libmdbx::{
     Database, DatabaseOptions, Error, Mode, NoWriteMap, RO, RW, ReadWriteOptions, SyncMode, Table, Transaction,
     TransactionKind, WriteFlags,
 };
+use prony_model::record::effective::{NamedSettings, Setting, named};
 use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
-use serde_json::{Value, json};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
-    Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
+    Session, Settings, Store, Write,
 };
 use crate::failure::{advised, failed, refused};
 use crate::options::{self, option, promise};
@@ -180,19 +180,18 @@ impl Config {
         }
     }
 
-    fn values(self) -> BTreeMap<String, Value> {
-        let values = [
-            ("sync_mode", json!(format!("{:?}", self.sync_mode()))),
-            ("max_size", json!(self.max_size)),
-            ("min_size", self.min_size.map_or(json!("MDBX's own"), Value::from)),
-            ("growth_step", self.growth_step.map_or(json!("MDBX's own"), Value::from)),
-            ("no_read_ahead", json!(self.no_read_ahead)),
-            ("no_mem_init", json!(self.no_mem_init)),
-            ("coalesce", json!(self.coalesce)),
-            ("lifo_reclaim", json!(self.lifo_reclaim)),
-            ("append", json!(self.append)),
-        ];
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    fn values(self) -> NamedSettings {
+        named([
+            ("sync_mode", Setting::from(format!("{:?}", self.sync_mode()))),
+            ("max_size", Setting::from(self.max_size)),
+            ("min_size", self.min_size.map_or("MDBX's own".into(), Setting::from)),
+            ("growth_step", self.growth_step.map_or("MDBX's own".into(), Setting::from)),
+            ("no_read_ahead", Setting::from(self.no_read_ahead)),
+            ("no_mem_init", Setting::from(self.no_mem_init)),
+            ("coalesce", Setting::from(self.coalesce)),
+            ("lifo_reclaim", Setting::from(self.lifo_reclaim)),
+            ("append", Setting::from(self.append)),
+        ])
     }
 }
 
@@ -252,16 +251,15 @@ impl Store for MdbxStore {
     }
 
     /// The crate reads sizes back, and not the flags.
-    fn in_force(&self) -> Result<Value, EngineError> {
+    fn in_force(&self) -> Result<InForce, EngineError> {
         let info = self.db.info().map_err(while_("reading the environment"))?;
         let stat = self.db.stat().map_err(while_("reading the environment"))?;
-        Ok(json!({
-            "durability": self.config.class.name(),
-            "map_size": info.map_size(),
-            "max_readers": info.max_readers(),
-            "page_size": stat.page_size(),
-            "as_set": self.config.values(),
-        }))
+        let read_back = named([
+            ("map_size", info.map_size().into()),
+            ("max_readers", info.max_readers().into()),
+            ("page_size", stat.page_size().into()),
+        ]);
+        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

@@ -18,11 +18,12 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
+use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{Durability, StoreSpec};
-use serde_json::{Value, json};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, Promise, Read, Session, Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Promise, Read, Session, Settings, Store,
+    Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, promise};
@@ -124,8 +125,9 @@ impl Store for MemoryStore {
         Ok(MemorySession { store: self })
     }
 
-    fn in_force(&self) -> Result<Value, EngineError> {
-        Ok(json!({ "durability": Durability::Volatile.name() }))
+    fn in_force(&self) -> Result<InForce, EngineError> {
+        let (read_back, as_set) = (NamedSettings::new(), NamedSettings::new());
+        Ok(InForce { durability: Durability::Volatile, read_back, as_set })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

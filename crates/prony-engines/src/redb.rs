@@ -15,13 +15,13 @@ use ::redb::{
     Builder, Database, Durability as Commit, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Table,
     TableDefinition, WriteTransaction,
 };
+use prony_model::record::effective::{NamedSettings, Setting, named};
 use prony_model::spec::{Durability, StoreSpec};
 use self_cell::self_cell;
-use serde_json::{Value, json};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
-    Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
+    Session, Settings, Store, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, option, promise};
@@ -105,14 +105,13 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
 }
 
 impl Config {
-    fn values(self) -> BTreeMap<String, Value> {
-        let values = [
-            ("commit", json!(if self.class == Durability::Strict { "immediate" } else { "none" })),
-            ("cache", json!(self.cache.unwrap_or(1 << 30))),
-            ("two_phase_commit", json!(self.two_phase)),
-            ("quick_repair", json!(self.quick_repair)),
-        ];
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    fn values(self) -> NamedSettings {
+        named([
+            ("commit", Setting::from(if self.class == Durability::Strict { "immediate" } else { "none" })),
+            ("cache", Setting::from(self.cache.unwrap_or(1 << 30))),
+            ("two_phase_commit", Setting::from(self.two_phase)),
+            ("quick_repair", Setting::from(self.quick_repair)),
+        ])
     }
 }
 
@@ -188,15 +187,12 @@ impl Store for RedbStore {
     }
 
     /// redb tells its page size; how it was opened it does not.
-    fn in_force(&self) -> Result<Value, EngineError> {
+    fn in_force(&self) -> Result<InForce, EngineError> {
         let txn = self.db.begin_write().map_err(while_("reading the statistics"))?;
         let page_size = txn.stats().map_err(while_("reading the statistics"))?.page_size();
         txn.abort().map_err(while_("reading the statistics"))?;
-        Ok(json!({
-            "durability": self.config.class.name(),
-            "page_size": page_size,
-            "as_set": self.config.values(),
-        }))
+        let read_back = named([("page_size", page_size.into())]);
+        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

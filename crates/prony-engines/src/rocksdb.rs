@@ -18,12 +18,12 @@ use ::rocksdb::{
     BlockBasedOptions, Cache, DBAccess, DBCompressionType, DBRawIteratorWithThreadMode, Error, ErrorKind,
     OptimisticTransactionDB, OptimisticTransactionOptions, Options, SnapshotWithThreadMode, Transaction, WriteOptions,
 };
+use prony_model::record::effective::{NamedSettings, Setting, named};
 use prony_model::spec::{Durability, StoreSpec};
-use serde_json::{Map, Value, json};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
-    Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
+    Session, Settings, Store, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, one_of, option, promise};
@@ -139,23 +139,22 @@ fn size(bytes: u64) -> usize {
 }
 
 impl Config {
-    fn values(self) -> BTreeMap<String, Value> {
+    fn values(self) -> NamedSettings {
         let log = match self.class {
             Durability::Strict => "sync",
             Durability::Volatile => "disabled",
             _ => "no sync",
         };
-        let values = [
-            ("log", json!(log)),
-            ("write_buffer", json!(self.write_buffer)),
-            ("cache", json!(self.cache.unwrap_or(8 << 20))),
-            ("block_size", json!(self.block_size)),
-            ("compression", json!(COMPRESSIONS[self.compression].0)),
-            ("bloom_bits", json!(self.bloom_bits)),
-            ("jobs", json!(self.jobs)),
-            ("direct_reads", json!(self.direct_reads)),
-        ];
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        named([
+            ("log", Setting::from(log)),
+            ("write_buffer", Setting::from(self.write_buffer)),
+            ("cache", Setting::from(self.cache.unwrap_or(8 << 20))),
+            ("block_size", Setting::from(self.block_size)),
+            ("compression", Setting::from(COMPRESSIONS[self.compression].0)),
+            ("bloom_bits", Setting::from(self.bloom_bits)),
+            ("jobs", Setting::from(self.jobs)),
+            ("direct_reads", Setting::from(self.direct_reads)),
+        ])
     }
 
     fn options(self, cache: Option<&Cache>) -> Options {
@@ -251,17 +250,15 @@ impl Store for RocksDbStore {
     }
 
     /// Read back from RocksDB's own note of its options; write options are given with each write.
-    fn in_force(&self) -> Result<Value, EngineError> {
-        let mut found = Map::new();
+    fn in_force(&self) -> Result<InForce, EngineError> {
+        let mut read_back = NamedSettings::new();
         for line in noted_options(&self.dir).unwrap_or_default().lines() {
             let Some((name, value)) = line.trim().split_once('=') else { continue };
             if NOTED.contains(&name) {
-                found.entry(name).or_insert_with(|| json!(value));
+                read_back.entry(name.to_owned()).or_insert_with(|| value.into());
             }
         }
-        found.insert("durability".to_owned(), json!(self.config.class.name()));
-        found.insert("as_set".to_owned(), json!(self.config.values()));
-        Ok(Value::Object(found))
+        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

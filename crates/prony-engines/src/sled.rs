@@ -11,18 +11,17 @@
 //! once per `flush_every`. So a commit that is flushed survives the process (relaxed, not strict);
 //! without, up to `flush_every` of commits stay in the process (volatile).
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use ::sled::{Batch, Db, Mode, Tree};
+use prony_model::record::effective::{NamedSettings, Setting, named};
 use prony_model::spec::{Durability, StoreSpec};
-use serde_json::{Value, json};
 
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, OptionKind, OptionSpec, Promise, Read, Session,
-    Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, OptionKind, OptionSpec, Promise, Read,
+    Session, Settings, Store, Write,
 };
 use crate::failure::{failed, refused};
 use crate::options::{self, one_of, option, promise};
@@ -106,14 +105,16 @@ fn configure(spec: &StoreSpec) -> Result<Config, Vec<OptionFault>> {
 }
 
 impl Config {
-    fn values(self) -> BTreeMap<String, Value> {
-        let values = [
-            ("flush", json!(if self.class == Durability::Relaxed { "each commit" } else { "in the background" })),
-            ("cache", json!(self.cache)),
-            ("flush_every", json!(self.flush_every)),
-            ("mode", json!(if self.small { "low_space" } else { "high_throughput" })),
-        ];
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    fn values(self) -> NamedSettings {
+        named([
+            (
+                "flush",
+                Setting::from(if self.class == Durability::Relaxed { "each commit" } else { "in the background" }),
+            ),
+            ("cache", Setting::from(self.cache)),
+            ("flush_every", Setting::from(self.flush_every)),
+            ("mode", Setting::from(if self.small { "low_space" } else { "high_throughput" })),
+        ])
     }
 }
 
@@ -180,8 +181,9 @@ impl Store for SledStore {
     }
 
     /// sled tells nothing of how it was opened.
-    fn in_force(&self) -> Result<Value, EngineError> {
-        Ok(json!({ "durability": self.config.class.name(), "as_set": self.config.values() }))
+    fn in_force(&self) -> Result<InForce, EngineError> {
+        let read_back = NamedSettings::new();
+        Ok(InForce { durability: self.config.class, read_back, as_set: self.config.values() })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

@@ -114,10 +114,11 @@ impl CommandLine {
 }
 
 /// Which copy of its directory a program works in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyOf {
     /// One for each variant, shared by its trials.
+    #[default]
     Variant,
     /// One for each trial.
     Trial,

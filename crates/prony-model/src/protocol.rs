@@ -7,10 +7,9 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::reading::Reading;
-use crate::record::{Answer, Groups, HistogramRecord, Throughput};
+use crate::record::{Answer, EffectiveStore, Groups, HistogramRecord, Throughput};
 use crate::spec::TrialSpec;
 use crate::units::{Bytes, Nanos};
 
@@ -52,7 +51,7 @@ pub enum FromWorker {
         /// [`VERSION`] of the worker.
         version: u32,
         /// Engine, version, promises, settings read back.
-        effective: Value,
+        effective: Box<EffectiveStore>,
         /// Time that opening the store took.
         open: Nanos,
     },
@@ -150,7 +149,7 @@ pub struct PhaseReport {
     /// Error texts with counts, the first few kinds.
     pub error_texts: BTreeMap<String, u64>,
     /// Settings that changed since `Ready` (after `reopen`).
-    pub effective: Option<Value>,
+    pub effective: Option<EffectiveStore>,
     /// The engine's own counters after the phase, by name.
     pub engine_counters: BTreeMap<String, f64>,
     /// Bytes of the store by the engine's own account, where it keeps one.

@@ -49,6 +49,13 @@ pub enum Why {
     Failed(String),
 }
 
+impl<T> Default for Reading<T> {
+    /// Not asked for.
+    fn default() -> Self {
+        Self::Missing(Why::NotApplicable)
+    }
+}
+
 impl<T> Reading<T> {
     /// The value, where there is one.
     pub fn measured(&self) -> Option<&T> {

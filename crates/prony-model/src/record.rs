@@ -3,7 +3,18 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+
+pub mod conditions;
+pub mod effective;
+pub mod machine;
+pub mod probe;
+pub mod process;
+
+pub use conditions::{Conditions, Settled, Spent};
+pub use effective::{Effective, EffectiveProgram, EffectiveStore};
+pub use machine::{Canary, Change, Machine, Moment, Pressure, Quiesced};
+pub use probe::ProbeReport;
+pub use process::{Captured, DiskUsage, MemoryEvidence, SettleResult, Status};
 
 use crate::finding::Finding;
 use crate::metric::{Metric, MetricKey, MetricName};
@@ -26,10 +37,10 @@ pub struct TrialRecord {
     pub ending: Ending,
     /// Every phase of the variant, in order; those not reached too.
     pub phases: Vec<PhaseRecord>,
-    /// Engine, version, settings read back from the engine, promises (METHOD 1.6).
-    pub effective: Value,
-    /// Canaries, pressure, steal, load before and after (METHOD 4.10).
-    pub conditions: Value,
+    /// What was in force (METHOD 1.6); `None` where the subject ended before that was known.
+    pub effective: Option<Effective>,
+    /// The machine before and after (METHOD 4.10), and what else was seen beside it.
+    pub conditions: Conditions,
     /// Samples of each process of the tree, for timelines.
     pub series: Vec<ProcessSeries>,
     /// What the sampler cost: CPU time of its thread over the trial.
@@ -39,6 +50,16 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
+    /// What was in force of a store; `None` of a program.
+    pub fn store(&self) -> Option<&EffectiveStore> {
+        self.effective.as_ref()?.store()
+    }
+
+    /// What was in force and seen of a program; `None` of a store.
+    pub fn program(&self) -> Option<&EffectiveProgram> {
+        self.effective.as_ref()?.program()
+    }
+
     /// A figure that counts, or why there is none: the one place where a figure is taken for a table, a comparison, a
     /// plot or a search. What a phase that is not complete left behind stands in its readings and is no figure.
     pub fn figure(&self, name: &MetricName) -> Reading<f64> {

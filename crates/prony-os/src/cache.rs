@@ -7,23 +7,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use prony_model::reading::{Reading, Why};
+pub use prony_model::record::DiskUsage;
 use prony_model::units::Bytes;
 use rustix::fs::{Advice, fadvise};
 use serde::{Deserialize, Serialize};
 
 use crate::sys::cache::{Map, cachestat};
 use crate::why::why;
-
-/// Size of a store's files; both figures, since a preallocated file is longer than its blocks (METHOD 1.9).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiskUsage {
-    /// Sum of the files' lengths.
-    pub length: Bytes,
-    /// Blocks allocated to them.
-    pub blocks: Bytes,
-    /// Regular files.
-    pub files: u64,
-}
 
 /// Pages of a store's files in the page cache.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use prony_model::reading::{Reading, Why};
+pub use prony_model::record::SettleResult;
 use prony_model::spec::{SettleSpec, Sign, Signs, not_settled};
 use prony_model::units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
 
 use crate::cache;
 use crate::clock::{Clock, monotonic};
@@ -79,30 +79,6 @@ impl Probe for TreeProbe<'_> {
         }
         Activity { cpu: counters.on_cpu, roles, written: counters.written, store, unwritten }
     }
-}
-
-/// What the watch found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct SettleResult {
-    /// Whether it became quiet within the cap.
-    pub settled: bool,
-    /// From the begin of the watch to the last activity above its thresholds, of the signs that count; missing where it did
-    /// not settle.
-    pub time: Reading<Nanos>,
-    /// The same of each sign.
-    pub signs: BTreeMap<Sign, Reading<Nanos>>,
-    /// The same of the CPU time of each role.
-    pub roles: BTreeMap<String, Reading<Nanos>>,
-    /// How long was watched.
-    pub watched: Nanos,
-    /// The longest time between two looks: so much earlier the last activity may have been.
-    pub step: Nanos,
-    /// CPU time used since the begin.
-    pub cpu: Reading<Nanos>,
-    /// Bytes written since the begin.
-    pub written: Reading<Bytes>,
-    /// Signs that are there and could not be seen, and why: quiet means quiet without them.
-    pub blind: Vec<String>,
 }
 
 /// Watches until the tree is quiet, the cap is reached, or `stop` says to: then `None`.

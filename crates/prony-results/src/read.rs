@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use prony_model::finding::Finding;
 use prony_model::metric::MetricKey;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{MetricKeyText, PhaseRecord, TrialRecord};
+use prony_model::record::{Effective, MetricKeyText, PhaseRecord, TrialRecord};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use rusqlite::types::Type;
@@ -128,7 +128,7 @@ fn trials(connection: &Connection, run: RunId) -> rusqlite::Result<(Vec<i64>, Ve
             took: Nanos::from_nanos(unsigned(row, 7)?),
             ending: json(row, 8)?,
             phases: Vec::new(),
-            effective: effective.get(&row.get(9)?).cloned().unwrap_or_default(),
+            effective: effective.get(&row.get(9)?).cloned().flatten(),
             conditions: json(row, 10)?,
             series: Vec::new(),
             sampler_cpu: json(row, 11)?,
@@ -140,7 +140,7 @@ fn trials(connection: &Connection, run: RunId) -> rusqlite::Result<(Vec<i64>, Ve
     Ok(rows.into_iter().unzip())
 }
 
-fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i64, serde_json::Value>> {
+fn effective(connection: &Connection, run: RunId) -> rusqlite::Result<BTreeMap<i64, Option<Effective>>> {
     connection
         .prepare("SELECT id, body FROM effective WHERE run = ?1")?
         .query_map([run.0], |row| Ok((row.get(0)?, json(row, 1)?)))?

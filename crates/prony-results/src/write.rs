@@ -374,6 +374,7 @@ fn nanos(time: Nanos) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prony_model::record::Conditions;
     use serde_json::json;
 
     fn experiment() -> Experiment {
@@ -392,7 +393,7 @@ mod tests {
     fn record(position: u32, evidence: &str) -> TrialRecord {
         serde_json::from_value(json!({
             "trial": {"block": 0, "sub_block": 0, "position": position, "variant": 0, "label": "a", "seed": 1},
-            "started_unix_ms": 1, "took": 1, "effective": {}, "conditions": {}, "series": [], "findings": [],
+            "started_unix_ms": 1, "took": 1, "effective": null, "conditions": Conditions::default(), "series": [], "findings": [],
             "ending": {"outcome": {"kind": "ok"}, "phase": null, "after": 1, "evidence": [evidence]},
             "sampler_cpu": {"measured": 1},
             "phases": [{"name": "write", "action": "put", "timed": true, "completion": "complete", "begin": 1, "end": 2,

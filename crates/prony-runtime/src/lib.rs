@@ -30,10 +30,9 @@ pub use figures::{GcFigures, HeapFigures};
 pub use hold::{HoldCommand, Holder};
 pub use matches::{matches, names};
 pub use prony_model::program::Runtime;
-pub use protocol::{
-    Because, Edge, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse,
-};
-pub use tally::{Bucket, CallTotals, Role, Roles, Tallies};
+pub use prony_model::record::probe::{Because, Role};
+pub use protocol::{Edge, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse};
+pub use tally::{Bucket, CallTotals, Roles, Tallies};
 
 use prony_os::shared;
 

@@ -1,5 +1,6 @@
 //! The lines of the channel: marks that programs write, and what probes say.
 
+use prony_model::record::probe::Because;
 use prony_model::units::{Bytes, Nanos};
 use serde::Deserialize;
 
@@ -233,24 +234,6 @@ pub enum Occasion {
     Read,
     /// An orderly end.
     Exit,
-}
-
-/// Why a thread goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Because {
-    /// It was told to.
-    Go,
-    /// It was told to, and not to be held at this call again.
-    Release,
-    /// It was told to end.
-    Stop,
-    /// It will be held again at the next turn of its event loop, where a collection frees what only weak references hold.
-    Later,
-    /// Nobody came to hold it.
-    Unanswered,
-    /// Who held it went away.
-    Gone,
 }
 
 /// Reads a line of the channel.

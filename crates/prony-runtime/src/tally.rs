@@ -2,34 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use prony_model::record::probe::Role;
 use prony_model::units::Nanos;
 
 use super::protocol::{Hello, ProbeEvent, ProbeLine, Source, Tallied};
-
-/// The part of a thread or process in a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// The process that was probed first.
-    Main,
-    /// Any other process.
-    Child,
-    /// A thread of a process beside its main one.
-    Worker,
-}
-
-impl Role {
-    /// Every role.
-    pub const ALL: [Self; 3] = [Self::Main, Self::Child, Self::Worker];
-
-    /// The name, as instances of figures have it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Main => "main",
-            Self::Child => "child",
-            Self::Worker => "worker",
-        }
-    }
-}
 
 /// Gives each thread and process its role.
 #[derive(Clone, Debug, Default)]

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
 use prony_model::units::Nanos;
 
 /// A limit on a run's time, which is met within one block: none begins that would end after it if it took as long as the
@@ -45,33 +43,6 @@ impl Budget {
     /// What is left after so much time.
     pub fn left(&self, elapsed: Nanos) -> Nanos {
         self.time.since(elapsed)
-    }
-}
-
-/// Where a trial's conditions have what it took.
-const SPENT: &str = "spent";
-
-/// What a trial took with all that belongs to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// In all, without what was done once.
-    pub time: Nanos,
-    /// What was done once: for the run before its first trial, for the variant before its first.
-    pub once: Nanos,
-}
-
-impl Spent {
-    /// As the conditions of a trial have it; where they have none, the trial itself, which took so long.
-    pub fn of(conditions: &Value, took: Nanos) -> Self {
-        let nanos = |key: &str| conditions[SPENT][key].as_u64().map(Nanos::from_nanos);
-        Self { time: nanos("time").unwrap_or(took), once: nanos("once").unwrap_or_default() }
-    }
-
-    /// Puts it into the conditions of a trial.
-    pub fn keep(self, conditions: &mut Value) {
-        if let Value::Object(conditions) = conditions {
-            conditions.insert(SPENT.to_owned(), json!({ "time": self.time, "once": self.once }));
-        }
     }
 }
 
@@ -143,16 +114,6 @@ mod tests {
         assert!(budget.holds_another(Nanos::from_secs(85), 0.5));
         assert!(!budget.holds_another(Nanos::from_secs(86), 0.5));
         assert_eq!(budget.left(Nanos::from_secs(130)), Nanos::ZERO);
-    }
-
-    #[test]
-    fn what_a_trial_took_stands_in_its_conditions() {
-        let spent = Spent { time: Nanos::from_secs(9), once: Nanos::from_secs(40) };
-        let mut conditions = json!({ "load": 1.0 });
-        assert_eq!(Spent::of(&conditions, Nanos::from_secs(2)), Spent { time: Nanos::from_secs(2), once: Nanos::ZERO });
-        spent.keep(&mut conditions);
-        assert_eq!(Spent::of(&conditions, Nanos::from_secs(2)), spent);
-        assert_eq!(conditions["load"], 1.0);
     }
 
     #[test]

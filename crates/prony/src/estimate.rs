@@ -8,9 +8,10 @@ use prony_engines::registry;
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::Outline;
 use prony_model::program::Care;
+use prony_model::record::Spent;
 use prony_model::spec::{Action, Amount, Durability, Grouping, Ops, PhaseSpec, TrialSpec};
 use prony_model::units::Nanos;
-use prony_stats::pace::{Spent, Times};
+use prony_stats::pace::Times;
 use prony_stats::summary::median;
 
 use crate::verdicts;

@@ -221,7 +221,7 @@ fn typical(arm: &Arm<'_>, phase: &str, metric: Metric) -> Option<f64> {
 
 /// The two promise different things: speed is compared with safety (METHOD 5.2).
 pub fn durability_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Option<Finding> {
-    let class = |arm: &Arm<'_>| arm.trials.iter().find_map(|t| t.effective["durability"].as_str().map(str::to_owned));
+    let class = |arm: &Arm<'_>| arm.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
     let (a, b) = (class(baseline)?, class(variant)?);
     if a == b {
         return None;

@@ -110,8 +110,6 @@ fn name(experiment: &Experiment, variant: &Variant) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
     use prony_experiment::plan::plan;
     use prony_experiment::{check, parse};
@@ -119,7 +117,7 @@ mod tests {
     use prony_model::metric::{Metric, MetricKey};
     use prony_model::outcome::{Ending, Outcome};
     use prony_model::reading::{Reading, Why};
-    use prony_model::record::{Answer, Completion, MetricKeyText, PhaseRecord};
+    use prony_model::record::{Answer, Completion, Conditions, MetricKeyText, PhaseRecord};
     use prony_model::spec::{Durability, StoreSpec};
     use prony_model::trial::PlannedTrial;
 
@@ -186,8 +184,8 @@ mod tests {
             took: Nanos::from_secs(1),
             ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
             phases: vec![phase],
-            effective: json!({ "durability": "strict" }),
-            conditions: Value::Null,
+            effective: Some(super::super::tests::store(Durability::Strict)),
+            conditions: Conditions::default(),
             series: Vec::new(),
             sampler_cpu: Reading::Missing(Why::NotApplicable),
             findings: Vec::new(),

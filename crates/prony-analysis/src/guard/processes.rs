@@ -128,11 +128,11 @@ mod tests {
     use super::*;
     use prony_model::outcome::Outcome;
     use prony_model::reading::{Reading, Why};
-    use prony_model::record::ProcessSeries;
+    use prony_model::record::{EffectiveProgram, ProcessSeries};
 
     /// A trial of a tree with 4 s and 100 MB; each process of a role with its CPU time and memory.
     fn trial(processes: &[(&str, &str, f64, f64)]) -> TrialRecord {
-        let mut record = record(Outcome::Ok, serde_json::Value::Null);
+        let mut record = record(Outcome::Ok, EffectiveProgram::default());
         let readings = |cpu: f64, memory: f64| {
             let cpu = (MetricKey::amount(Metric::Cpu), cpu);
             let keys = [cpu, (MetricKey::gauge(Metric::Anon, Stat::Max), memory)];

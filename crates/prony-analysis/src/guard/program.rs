@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Finding, Severity, amount};
 use prony_model::metric::{Metric, MetricKey, Stat};
-use prony_model::record::{Completion, PhaseRecord, TrialRecord};
+use prony_model::record::probe::Because;
+use prony_model::record::{Completion, PhaseRecord, Settled, TrialRecord};
 use prony_model::units::{Bytes, Nanos};
 
 /// Output beyond which writing it is a good part of what the program does.
@@ -68,38 +69,33 @@ pub fn source_changed(directory: &Path, paths: &[&Path]) -> Option<Finding> {
 
 /// Signs of activity that could not be seen of a program that was watched for quiet: quiet means quiet without them.
 pub fn settled_unseen(record: &TrialRecord) -> Vec<Finding> {
-    let settled = record.conditions["settled"].as_object().into_iter().flatten();
-    let finding = |(name, told): (&String, &Value)| {
-        let blind = told["result"]["blind"].as_array().filter(|blind| !blind.is_empty())?;
-        let blind: Vec<&str> = blind.iter().filter_map(Value::as_str).collect();
+    let finding = |(name, settled): (&String, &Settled)| {
+        let blind = &settled.result.as_ref().filter(|result| !result.blind.is_empty())?.blind;
         let message = format!("whether it was quiet was told without {}", blind.join(", "));
         let hint = "take the settle time as a lower bound; `prony doctor` tells what this machine can measure";
         Some(Finding::of("settled_unseen", Severity::Warning, message, hint).in_phase(name))
     };
-    settled.filter_map(finding).collect()
+    record.conditions.settled.iter().filter_map(finding).collect()
 }
 
 /// Lines were to be read in phases that ended well, and none matched: what they would have told is missing, answers
 /// among it.
 pub fn unheard(record: &TrialRecord) -> Vec<Finding> {
-    let silent = record.effective["heard_nothing"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let names = silent.iter().filter_map(Value::as_str);
-    let finding = |name: &str| {
+    let finding = |name: &String| {
         let message = "no line of the phase matched its `read`: what it was to tell is in no figure".to_owned();
         let hint = "compare the pattern with what the program writes between the phase's begin and its end";
         Finding::of("read_nothing", Severity::Warning, message, hint).in_phase(name)
     };
-    names.map(finding).collect()
+    record.program().map_or_else(Vec::new, |program| program.heard_nothing.iter().map(finding).collect())
 }
 
 /// Lines matched the `read` of several phases, one of which marks or calls bound: nobody knows in which of them each was
 /// written.
 pub fn read_by_several(record: &TrialRecord) -> Option<Finding> {
-    let phases = record.effective["read_by_several"].as_array().filter(|phases| !phases.is_empty())?;
-    let names: Vec<&str> = phases.iter().filter_map(Value::as_str).collect();
+    let phases = &record.program().filter(|program| !program.read_by_several.is_empty())?.read_by_several;
     let message = format!(
         "a line matched the `read` of several phases, `{}`: the metrics that it names are missing in each of them",
-        names.join("`, `")
+        phases.join("`, `")
     );
     let hint =
         "write patterns of which one alone matches each line: the order of lines and of marks or calls is not known";
@@ -132,7 +128,10 @@ pub fn late(record: &TrialRecord) -> Vec<Finding> {
 
 /// Lines of probes that did not arrive: figures may lack what they told.
 pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
-    let lost = record.conditions["probe"]["lines_lost"].as_u64().filter(|lost| *lost > 0)?;
+    let lost = record.conditions.probe.as_ref()?.lines_lost;
+    if lost == 0 {
+        return None;
+    }
     let message =
         format!("{lost} lines of the runtime's probe were lost, so that calls or heap figures may be missing");
     let hint = "run with less load on the machine, or with fewer processes of the runtime";
@@ -143,11 +142,12 @@ pub fn lines_lost(record: &TrialRecord) -> Option<Finding> {
 pub fn read_rarely(record: &TrialRecord) -> Vec<Finding> {
     let phases = record.phases.iter().filter(|phase| phase.completion != Completion::NotReached);
     let finding = |phase: &PhaseRecord| {
-        let gap = record.conditions["probe"]["unread_ns"][&phase.name].as_u64().map(Nanos::from_nanos)?;
+        let probe = record.conditions.probe.as_ref()?;
+        let gap = *probe.unread.get(&phase.name)?;
         if gap < UNREAD {
             return None;
         }
-        let (message, hint) = unread(gap, record.conditions["probe"]["samples_dropped"].as_u64().unwrap_or(0));
+        let (message, hint) = unread(gap, probe.samples_dropped);
         Some(Finding::of("heap_read_rarely", Severity::Note, message, hint).in_phase(&phase.name))
     };
     phases.filter_map(finding).collect()
@@ -169,9 +169,9 @@ fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
 
 /// A program that was to be held at the end of a call and went on by itself, or ended.
 pub fn went_on(record: &TrialRecord) -> Option<Finding> {
-    let holds = record.conditions["probe"]["holds"].as_array()?;
-    let first = holds.iter().find(|hold| hold["by_itself"] == true || hold["fault"].is_string())?;
-    let why = first["fault"].as_str().or(first["went_on"].as_str()).unwrap_or_default();
+    let holds = &record.conditions.probe.as_ref()?.holds;
+    let first = holds.iter().find(|hold| hold.by_itself() || hold.fault.is_some())?;
+    let why = first.fault.as_deref().or(first.went_on.map(Because::text)).unwrap_or_default();
     let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
     let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
     Some(Finding::of("hold_failed", Severity::Warning, message, hint))
@@ -179,23 +179,20 @@ pub fn went_on(record: &TrialRecord) -> Option<Finding> {
 
 /// Phases that were under way while `at_end` of another one suspended the program: they have no figures.
 pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
-    let all = record.conditions["probe"]["suspended_inside"].as_object().into_iter().flatten();
-    let finding = |(phase, by): (&String, &Value)| {
-        let by = by.as_str().unwrap_or_default();
+    let finding = |(phase, by): (&String, &String)| {
         let message =
             format!("`at_end` of phase `{by}` suspended the program inside this phase, so that it has no figures");
         let hint = "let the phase end before, or measure the two in experiments of their own";
         let found = Finding::of("suspended_inside", Severity::Warning, message, hint).in_phase(phase);
         found.with(json!({ "by": by }))
     };
-    all.map(finding).collect()
+    record.conditions.probe.iter().flat_map(|probe| &probe.suspended_inside).map(finding).collect()
 }
 
 /// External memory that was read while a program was held: what callbacks of finalizers would release is still in it.
 pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
-    let collected = |hold: &&Value| hold["collected_ns"].is_u64();
-    let holds = record.conditions["probe"]["holds"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let held: BTreeSet<&str> = holds.iter().filter(collected).filter_map(|hold| hold["phase"].as_str()).collect();
+    let holds = record.conditions.probe.iter().flat_map(|probe| &probe.holds);
+    let held: BTreeSet<&str> = holds.filter(|hold| hold.collected.is_some()).map(|hold| hold.phase.as_str()).collect();
     let finding = |phase: &PhaseRecord| {
         let end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
         let (external, used) = (end(Metric::External)?, end(Metric::HeapUsed)?);
@@ -213,7 +210,7 @@ pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
 
 /// A process of the program died by its own heap limit, and the program went on as if nothing had been.
 pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
-    let deaths = record.conditions["probe"]["deaths"].as_array().filter(|deaths| !deaths.is_empty())?;
+    let deaths = &record.conditions.probe.as_ref().filter(|probe| !probe.deaths.is_empty())?.deaths;
     if !record.ending.outcome.is_ok() {
         return None;
     }
@@ -224,54 +221,50 @@ pub fn died_aside(record: &TrialRecord) -> Option<Finding> {
 
 /// The program's data were never where its `store` says.
 pub fn store_not_found(record: &TrialRecord) -> Option<Finding> {
-    let store = &record.effective["store"];
-    if store["found"] != false || !record.ending.outcome.is_ok() {
+    let store = record.program()?.store.as_ref()?;
+    if store.found || !record.ending.outcome.is_ok() {
         return None;
     }
-    let message =
-        format!("nothing was ever at the program's `store`, `{}`", store["path"].as_str().unwrap_or_default());
+    let message = format!("nothing was ever at the program's `store`, `{}`", store.path.display());
     let hint = "compare it with where the program writes; relative paths start at the directory it works in";
     Some(Finding::of("store_not_found", Severity::Warning, message, hint))
 }
 
 /// Data of a trial before may have been there when this one began (METHOD 1.1).
 pub fn store_carried_over(record: &TrialRecord) -> Option<Finding> {
-    let store = &record.effective["store"];
-    let before = store["at_begin"]["blocks"].as_u64().filter(|blocks| *blocks > 0).map(Bytes::from_bytes)?;
-    if store["of_the_trial"] != false {
+    let store = record.program()?.store.as_ref()?;
+    let before = store.at_begin?.blocks;
+    if store.of_the_trial || before == Bytes::default() {
         return None;
     }
     let message = format!("the program's `store` had {before} when the trial began, in a place that trials share");
     let hint = "where trials before it left that, let `prepare` remove it, or `copy = \"trial\"` give each its own";
-    Some(
-        Finding::of("store_carried_over", Severity::Note, message, hint)
-            .with(json!({ "blocks": store["at_begin"]["blocks"] })),
-    )
+    Some(Finding::of("store_carried_over", Severity::Note, message, hint).with(json!({ "blocks": before })))
 }
 
 /// Reading the size of a store took a good part of the time in which the program ran.
 pub fn store_read_long(record: &TrialRecord) -> Option<Finding> {
-    let store = &record.effective["store"];
-    let reading = store["reading_ns"].as_u64()? as f64;
+    let store = record.program()?.store.as_ref()?;
+    let reading = store.reading.as_nanos() as f64;
     let wall = record.phases.iter().filter_map(|phase| Some(phase.end?.since(phase.begin?).as_nanos())).sum::<u64>();
     if reading <= READING * wall as f64 {
         return None;
     }
-    let [took, wall] = [reading as u64, wall].map(Nanos::from_nanos);
+    let (took, wall) = (store.reading, Nanos::from_nanos(wall));
     let message = format!(
         "reading the program's `store`, where phases begin and end and while one waits for quiet, took {took} of {wall}"
     );
     let hint = "name a smaller part of it as `store`: what reads it takes a processor and the disk's attention";
     Some(
         Finding::of("store_read_long", Severity::Warning, message, hint)
-            .with(json!({ "reading_ns": reading, "looks_ns": store["looks_ns"] })),
+            .with(json!({ "reading_ns": store.reading, "looks_ns": store.looks })),
     )
 }
 
 /// The program wrote so much that writing it counts.
 pub fn flooded(record: &TrialRecord) -> Option<Finding> {
-    let of = |stream: &str| record.effective["output"][stream]["total"].as_u64().unwrap_or(0);
-    let (stdout, stderr) = (of("stdout"), of("stderr"));
+    let output = &record.program()?.output;
+    let (stdout, stderr) = (output.stdout.total, output.stderr.total);
     let total = Bytes::from_bytes(stdout + stderr);
     if total < FLOOD {
         return None;
@@ -284,7 +277,10 @@ pub fn flooded(record: &TrialRecord) -> Option<Finding> {
 
 /// Processes lived on after the program's own process had ended.
 pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
-    let left = record.effective["left_behind"].as_u64().filter(|left| *left > 0)?;
+    let left = record.program()?.left_behind;
+    if left == 0 {
+        return None;
+    }
     let message = format!("{left} processes lived on when the program's own had ended, and were ended too");
     let hint = "what they did after it is in no figure; a daemon is measured in its foreground mode";
     Some(Finding::of("left_behind", Severity::Warning, message, hint).with(json!({ "processes": left })))
@@ -292,10 +288,10 @@ pub fn left_behind(record: &TrialRecord) -> Option<Finding> {
 
 /// Marks that belong to no phase, or could not be read.
 pub fn strange_marks(record: &TrialRecord) -> Option<Finding> {
-    let list = record.effective["strange_marks"].as_array().filter(|list| !list.is_empty())?;
-    let first = list.first().and_then(Value::as_str).unwrap_or_default();
+    let program = record.program()?;
     // The list holds the first few only.
-    let all = record.effective["strange_marks_in_all"].as_u64().unwrap_or(list.len() as u64);
+    let (list, all) = (&program.strange_marks, program.strange_marks_in_all);
+    let first = list.first()?;
     let message = format!("{all} marks belong to no phase or are wrong, the first: `{first}`");
     let hint = "a mark is `NAME begin`, `NAME end`, or a line of JSON, with the name of a phase or of its `mark`; its \
                 `at`, where it has one, is CLOCK_MONOTONIC in nanoseconds";
@@ -310,7 +306,11 @@ pub(super) mod tests {
     use prony_model::metric::MetricKey;
     use prony_model::outcome::{Ending, Outcome};
     use prony_model::reading::Reading;
-    use prony_model::record::{MetricKeyText, PhaseRecord};
+    use prony_model::record::effective::{Output, ProgramStore};
+    use prony_model::record::probe::{HeapDeath, SuspensionReport};
+    use prony_model::record::{
+        Captured, Conditions, DiskUsage, Effective, EffectiveProgram, MetricKeyText, ProbeReport, SettleResult,
+    };
     use prony_model::trial::{Label, PlannedTrial};
 
     fn phase(name: &str, completion: Completion) -> PhaseRecord {
@@ -331,7 +331,7 @@ pub(super) mod tests {
     }
 
     /// Of three phases, `a` was complete, `b` began and `c` did not.
-    pub(in crate::guard) fn record(outcome: Outcome, effective: Value) -> TrialRecord {
+    pub(in crate::guard) fn record(outcome: Outcome, effective: EffectiveProgram) -> TrialRecord {
         let completions = [Completion::Complete, Completion::Partial, Completion::NotReached];
         TrialRecord {
             trial: PlannedTrial { block: 0, sub_block: 0, position: 0, variant: 0, label: Label::A, seed: 1 },
@@ -339,11 +339,33 @@ pub(super) mod tests {
             took: Nanos::from_secs(1),
             ending: Ending { outcome, phase: None, after: Nanos::ZERO, evidence: vec![] },
             phases: ["a", "b", "c"].into_iter().zip(completions).map(|(name, how)| phase(name, how)).collect(),
-            effective,
-            conditions: Value::Null,
+            effective: Some(Effective::Program(Box::new(effective))),
+            conditions: Conditions::default(),
             series: vec![],
             sampler_cpu: Reading::Measured(Nanos::ZERO),
             findings: vec![],
+        }
+    }
+
+    /// A trial that ended well, with what its probes reported.
+    fn probed(probe: ProbeReport) -> TrialRecord {
+        let conditions = Conditions { probe: Some(probe), ..Conditions::default() };
+        TrialRecord { conditions, ..record(Outcome::Ok, EffectiveProgram::default()) }
+    }
+
+    fn hold(phase: &str) -> SuspensionReport {
+        SuspensionReport {
+            phase: phase.into(),
+            pid: 7,
+            thread: 0,
+            from: Nanos::ZERO,
+            held: None,
+            late: None,
+            collected: None,
+            settled: None,
+            passed: false,
+            went_on: None,
+            fault: None,
         }
     }
 
@@ -361,52 +383,70 @@ pub(super) mod tests {
 
     #[test]
     fn quiet_that_was_not_seen_whole_is_named() {
-        let blind = json!({ "quiet": 1, "result": { "blind": ["bytes written: not permitted: `/proc/7/io`"] } });
-        let conditions = json!({ "settled": { "a": blind } });
-        let [found] = check(&TrialRecord { conditions, ..record(Outcome::Ok, Value::Null) }).try_into().unwrap();
+        let settled = |blind: &[&str]| {
+            let blind = blind.iter().map(|sign| (*sign).to_owned()).collect();
+            let result = Some(SettleResult { blind, ..SettleResult::default() });
+            let settled = BTreeMap::from([("a".to_owned(), Settled { quiet: Nanos::from_nanos(1), result })]);
+            let conditions = Conditions { settled, ..Conditions::default() };
+            check(&TrialRecord { conditions, ..record(Outcome::Ok, EffectiveProgram::default()) })
+        };
+        assert_eq!(settled(&[]), []);
+        let [found] = settled(&["bytes written: not permitted: `/proc/7/io`"]).try_into().unwrap();
         assert_eq!((found.guard.as_str(), found.phase.as_deref()), ("settled_unseen", Some("a")));
         assert!(found.message.ends_with("without bytes written: not permitted: `/proc/7/io`"), "{}", found.message);
     }
 
     #[test]
     fn a_heap_that_was_not_read_for_long_is_noted() {
-        let mut trial = record(Outcome::Ok, Value::Null);
-        trial.conditions =
-            json!({ "probe": { "unread_ns": { "a": 1_500_000_000_u64, "b": 900_000_000, "c": 2_000_000_000_u64 } } });
-        let found = read_rarely(&trial);
+        let unread = [("a", 1_500), ("b", 900), ("c", 2_000)];
+        let unread = unread.map(|(phase, ms)| (phase.to_owned(), Nanos::from_millis(ms))).into();
+        let mut probe = ProbeReport { unread, ..ProbeReport::default() };
+        let found = read_rarely(&probed(probe.clone()));
         assert_eq!(found.iter().map(|finding| finding.phase.as_deref()).collect::<Vec<_>>(), [Some("a")]);
         assert!(found[0].message.contains("for 1.500 s") || found[0].message.contains("1.5"), "{}", found[0].message);
         assert!(found[0].message.contains("no occasion"), "{}", found[0].message);
-        trial.conditions["probe"]["samples_dropped"] = json!(12_345);
-        let found = read_rarely(&trial);
+        probe.samples_dropped = 12_345;
+        let found = read_rarely(&probed(probe));
         assert!(found[0].message.contains("12345 that came later were dropped"), "{}", found[0].message);
         assert!(!found[0].message.contains("occasion"), "the program is not to blame");
     }
 
     #[test]
     fn what_went_wrong_with_a_probe_is_found() {
-        let mut trial = record(Outcome::Ok, Value::Null);
-        trial.phases.clear();
-        trial.conditions = json!({ "probe": {
-            "lines_lost": 3,
-            "holds": [{ "by_itself": false, "fault": null }, { "by_itself": true, "went_on": "nobody answered" }],
-            "deaths": [{ "pid": 1 }],
-            "suspended_inside": { "whole": "load" },
-        } });
-        let found = check(&trial);
+        let missing = || Reading::Missing(prony_model::reading::Why::NotApplicable);
+        let death = HeapDeath {
+            pid: 1,
+            thread: 0,
+            at: Nanos::ZERO,
+            what: "heap out of memory".into(),
+            used: missing(),
+            total: missing(),
+            limit: missing(),
+            external: missing(),
+        };
+        let found = check(&TrialRecord {
+            phases: Vec::new(),
+            ..probed(ProbeReport {
+                lines_lost: 3,
+                holds: vec![hold("b"), SuspensionReport { went_on: Some(Because::Unanswered), ..hold("b") }],
+                deaths: vec![death],
+                suspended_inside: BTreeMap::from([("whole".to_owned(), "load".to_owned())]),
+                ..ProbeReport::default()
+            })
+        });
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
         assert_eq!(guards, ["probe_lines_lost", "hold_failed", "suspended_inside", "heap_full_aside"]);
         assert!(found[1].message.ends_with("nobody answered"));
         assert!(found[2].message.starts_with("`at_end` of phase `load`") && found[2].phase.as_deref() == Some("whole"));
-        trial.conditions = json!({ "probe": { "lines_lost": 0, "holds": [], "deaths": [] } });
-        assert_eq!(check(&trial), []);
+        assert_eq!(check(&TrialRecord { phases: Vec::new(), ..probed(ProbeReport::default()) }), []);
     }
 
     #[test]
     fn large_external_memory_of_a_collected_phase_is_named() {
-        let of = |external: f64, collected: Value| {
-            let mut trial = record(Outcome::Ok, Value::Null);
-            trial.conditions = json!({ "probe": { "holds": [{ "phase": "b", "collected_ns": collected }] } });
+        let of = |external: f64, collected: Option<u64>| {
+            let collected = collected.map(Nanos::from_nanos);
+            let holds = vec![SuspensionReport { collected, ..hold("b") }];
+            let mut trial = probed(ProbeReport { holds, ..ProbeReport::default() });
             let end = |metric, value| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value));
             let readings = BTreeMap::from([end(Metric::External, external), end(Metric::HeapUsed, 70e6)]);
             for phase in &mut trial.phases {
@@ -414,16 +454,16 @@ pub(super) mod tests {
             }
             finalizers_not_run(&trial).into_iter().map(|found| (found.phase, found.message)).collect::<Vec<_>>()
         };
-        let [(phase, message)] = of(490e6, json!(5)).try_into().unwrap();
+        let [(phase, message)] = of(490e6, Some(5)).try_into().unwrap();
         assert_eq!(phase.as_deref(), Some("b"));
         assert!(message.contains("`external` is 490.0 MB"), "{message}");
-        assert_eq!(of(490e6, Value::Null), [], "nothing was collected");
-        assert_eq!(of(10e6, json!(5)), [], "that of the runtime itself");
+        assert_eq!(of(490e6, None), [], "nothing was collected");
+        assert_eq!(of(10e6, Some(5)), [], "that of the runtime itself");
     }
 
     #[test]
     fn counters_that_were_read_late_are_named() {
-        let mut record = record(Outcome::Ok, Value::Null);
+        let mut record = record(Outcome::Ok, EffectiveProgram::default());
         let mut set = |phase: usize, lag: f64, wall: f64| {
             let reading = |metric, value| (MetricKeyText(MetricKey::amount(metric)), Reading::Measured(value));
             let readings = BTreeMap::from([reading(Metric::Lag, lag), reading(Metric::Wall, wall)]);
@@ -440,41 +480,51 @@ pub(super) mod tests {
 
     #[test]
     fn a_store_that_is_not_there_or_was_there_before_or_takes_long_is_named() {
-        let of = |outcome, store: Value| {
-            let mut trial = record(outcome, json!({ "store": store }));
+        let of = |outcome, store: Option<ProgramStore>| {
+            let mut trial = record(outcome, EffectiveProgram { store, ..EffectiveProgram::default() });
             trial.phases.truncate(1);
             (trial.phases[0].begin, trial.phases[0].end) = (Some(Nanos::ZERO), Some(Nanos::from_secs(1)));
             check(&trial).into_iter().map(|finding| finding.guard).collect::<Vec<_>>()
         };
-        let store = |found: bool, blocks: Value, own: bool, reading: u64| json!({ "path": "/x", "at_begin": blocks, "found": found, "of_the_trial": own, "reading_ns": reading });
-        let some = json!({ "blocks": 4096 });
-        assert_eq!(of(Outcome::Ok, store(false, Value::Null, false, 0)), ["store_not_found"]);
-        assert_eq!(of(Outcome::TimedOut, store(false, Value::Null, false, 0)), [""; 0], "it may not have come so far");
-        assert_eq!(of(Outcome::Ok, store(true, some.clone(), false, 0)), ["store_carried_over"]);
+        let store = |found, blocks: Option<u64>, of_the_trial, reading| {
+            let usage = |blocks| DiskUsage { blocks: Bytes::from_bytes(blocks), ..DiskUsage::default() };
+            let (at_begin, reading) = (blocks.map(usage), Nanos::from_nanos(reading));
+            Some(ProgramStore { path: "/x".into(), of_the_trial, at_begin, found, reading, looks: Nanos::ZERO })
+        };
+        let some = Some(4096);
+        assert_eq!(of(Outcome::Ok, store(false, None, false, 0)), ["store_not_found"]);
+        assert_eq!(of(Outcome::TimedOut, store(false, None, false, 0)), [""; 0], "it may not have come so far");
+        assert_eq!(of(Outcome::Ok, store(true, some, false, 0)), ["store_carried_over"]);
         assert_eq!(of(Outcome::Ok, store(true, some, true, 50_000_000)), [""; 0], "it began with a copy of its own");
-        assert_eq!(of(Outcome::Ok, store(true, json!({ "blocks": 0 }), false, 50_000_001)), ["store_read_long"]);
-        assert_eq!(of(Outcome::Ok, Value::Null), [""; 0]);
+        assert_eq!(of(Outcome::Ok, store(true, Some(0), false, 50_000_001)), ["store_read_long"]);
+        assert_eq!(of(Outcome::Ok, None), [""; 0]);
     }
 
     #[test]
     fn floods_leftovers_and_strange_marks_are_counted() {
-        let effective = json!({
-            "output": { "stdout": { "total": 60 << 20 }, "stderr": { "total": 4 << 20 } },
-            "left_behind": 2,
-            "strange_marks": ["x begin"],
-            "heard_nothing": ["a"],
-            "read_by_several": ["b", "c"],
-        });
+        let wrote = |mib: u64| Captured { total: mib << 20, ..Captured::default() };
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let effective = EffectiveProgram {
+            output: Output { stdout: wrote(60), stderr: wrote(4) },
+            left_behind: 2,
+            strange_marks: texts(&["x begin"]),
+            strange_marks_in_all: 1,
+            heard_nothing: texts(&["a"]),
+            read_by_several: texts(&["b", "c"]),
+            ..EffectiveProgram::default()
+        };
         let found = check(&record(Outcome::TimedOut, effective));
         let guards: Vec<&str> = found.iter().map(|finding| finding.guard.as_str()).collect();
         assert_eq!(guards, ["read_nothing", "read_by_several", "output_flooded", "left_behind", "strange_marks"]);
         assert_eq!(found[0].phase.as_deref(), Some("a"));
         assert!(found[1].message.contains("several phases, `b`, `c`:"), "{}", found[1].message);
         assert!(found[2].message.contains("67.1 MB"), "{}", found[2].message);
-        let many = json!({ "strange_marks": ["x begin", "y end"], "strange_marks_in_all": 10_000 });
+        let marks = texts(&["x begin", "y end"]);
+        let many = EffectiveProgram { strange_marks: marks, strange_marks_in_all: 10_000, ..Default::default() };
         let found = check(&record(Outcome::TimedOut, many));
         assert!(found[0].message.starts_with("10000 marks"), "those that were not kept count: {}", found[0].message);
-        let quiet = json!({ "output": { "stdout": { "total": 1 << 20 } }, "left_behind": 0, "strange_marks": [] });
+        let output = Output { stdout: wrote(1), ..Output::default() };
+        let quiet = EffectiveProgram { output, ..EffectiveProgram::default() };
         assert_eq!(check(&record(Outcome::TimedOut, quiet)), []);
     }
 }

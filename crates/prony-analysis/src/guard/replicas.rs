@@ -1,10 +1,11 @@
 //! Guards that look at the replicas of a program in one trial.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Finding, Severity, amount, percent};
 use prony_model::metric::Metric;
 use prony_model::record::TrialRecord;
+use prony_model::record::effective::{Fate, Replica};
 use prony_model::units::Nanos;
 
 /// Share of their makespan within which replicas must have been released.
@@ -12,57 +13,55 @@ const APART: f64 = 0.05;
 
 /// Every guard of replicas; finds nothing where there are none.
 pub fn check(record: &TrialRecord) -> Vec<Finding> {
-    let replicas = &record.effective["replicas"];
-    let phase = replicas["phase"].as_str().unwrap_or_default();
-    let copies = replicas["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let Some(replicas) = record.program().and_then(|program| program.replicas.as_ref()) else { return Vec::new() };
+    let (phase, copies) = (replicas.phase.as_str(), replicas.copies.as_slice());
     let mut findings = Vec::new();
     findings.extend(cut_off(record, copies));
     findings.extend(told_nothing(copies));
     findings.extend(left_behind(copies));
-    findings.extend(released_apart(record, phase, &replicas["released_within"]));
+    findings.extend(released_apart(record, phase, replicas.released_within));
     findings.into_iter().map(|finding| finding.in_phase(phase)).collect()
 }
 
 /// The replicas of which something is true, by name.
-fn names(copies: &[Value], is: impl Fn(&Value) -> bool) -> Option<String> {
-    let names: Vec<String> = (copies.iter().filter(|copy| is(copy)))
-        .filter_map(|copy| Some(format!("`{}`", copy["instance"].as_str()?)))
-        .collect();
+fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
+    let named = copies.iter().filter(|copy| is(copy));
+    let names: Vec<String> = named.map(|copy| format!("`{}`", copy.instance)).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Replicas were still at work when the program ended, and were ended with it.
-pub fn cut_off(record: &TrialRecord, copies: &[Value]) -> Option<Finding> {
-    let names = names(copies, |copy| copy["fate"] == "cut off").filter(|_| record.ending.outcome.is_ok())?;
+pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
+    let names = names(copies, |copy| copy.fate == Fate::CutOff).filter(|_| record.ending.outcome.is_ok())?;
     let message = format!("the program ended while replicas were at work, and they were ended with it: {names}");
     let hint = "let the program wait for them, and end the phase by `end = { replicas = \"ended\" }`";
     Some(Finding::of("replicas_cut_off", Severity::Warning, message, hint))
 }
 
 /// Lines of replicas were to be read, and none of them matched.
-pub fn told_nothing(copies: &[Value]) -> Option<Finding> {
-    let names = names(copies, |copy| copy["fate"] == "ended" && copy["heard_nothing"] == true)?;
+pub fn told_nothing(copies: &[Replica]) -> Option<Finding> {
+    let names = names(copies, |copy| copy.fate == Fate::Ended && copy.heard_nothing)?;
     let message = format!("no line of {names} matched `read`: what it was to tell is in no figure");
     let hint = "compare the pattern with what they write; their output is in the record";
     Some(Finding::of("replicas_told_nothing", Severity::Warning, message, hint))
 }
 
 /// Processes of replicas lived on after the replicas' own.
-pub fn left_behind(copies: &[Value]) -> Option<Finding> {
-    let names = names(copies, |copy| copy["left_behind"].as_u64().is_some_and(|left| left > 0))?;
+pub fn left_behind(copies: &[Replica]) -> Option<Finding> {
+    let names = names(copies, |copy| copy.left_behind.is_some_and(|left| left > 0))?;
     let message = format!("processes lived on when {names} had ended, and were ended too");
     let hint = "what they did after it is in no figure of a replica";
     Some(Finding::of("replicas_left_behind", Severity::Warning, message, hint))
 }
 
 /// Replicas were released so far apart that the first worked alone for a good part of the time.
-pub fn released_apart(record: &TrialRecord, phase: &str, within: &Value) -> Option<Finding> {
+pub fn released_apart(record: &TrialRecord, phase: &str, within: Option<Nanos>) -> Option<Finding> {
     let phase = record.phases.iter().find(|found| found.name == phase)?;
-    let (within, makespan) = (within.as_u64()? as f64, amount(phase, Metric::Makespan)?);
+    let (apart, makespan) = (within?, amount(phase, Metric::Makespan)?);
+    let within = apart.as_nanos() as f64;
     if within <= APART * makespan {
         return None;
     }
-    let apart = Nanos::from_nanos(within as u64);
     let message = format!("replicas were released {apart} apart, {} of their makespan", percent(within / makespan));
     let hint = "give them more to do, or fewer of them to a processor";
     let found = Finding::of("replicas_released_apart", Severity::Note, message, hint);
@@ -77,10 +76,11 @@ mod tests {
     use prony_model::metric::MetricKey;
     use prony_model::outcome::{Ending, Outcome};
     use prony_model::reading::Reading;
-    use prony_model::record::{Completion, MetricKeyText, PhaseRecord};
+    use prony_model::record::effective::Replicas;
+    use prony_model::record::{Completion, Conditions, Effective, EffectiveProgram, MetricKeyText, PhaseRecord};
     use prony_model::trial::{Label, PlannedTrial};
 
-    fn record(outcome: Outcome, makespan: f64, replicas: &Value) -> TrialRecord {
+    fn record(outcome: Outcome, makespan: f64, replicas: Option<Replicas>) -> TrialRecord {
         let readings = [(MetricKeyText(MetricKey::amount(Metric::Makespan)), Reading::Measured(makespan))];
         let phase = PhaseRecord {
             name: "queries".into(),
@@ -102,36 +102,38 @@ mod tests {
             took: Nanos::from_secs(1),
             ending: Ending { outcome, phase: None, after: Nanos::ZERO, evidence: vec![] },
             phases: vec![phase],
-            effective: json!({ "replicas": replicas }),
-            conditions: Value::Null,
+            effective: Some(Effective::Program(Box::new(EffectiveProgram { replicas, ..Default::default() }))),
+            conditions: Conditions::default(),
             series: vec![],
             sampler_cpu: Reading::Measured(Nanos::ZERO),
             findings: vec![],
         }
     }
 
-    fn found(outcome: Outcome, makespan: f64, within: u64, copies: &Value) -> Vec<(String, String)> {
-        let replicas = json!({ "phase": "queries", "released_within": within, "copies": copies });
-        let findings = check(&record(outcome, makespan, &replicas));
+    fn found(outcome: Outcome, makespan: f64, within: u64, copies: &[Replica]) -> Vec<(String, String)> {
+        let released_within = Some(Nanos::from_nanos(within));
+        let replicas =
+            Replicas { phase: "queries".into(), released_within, copies: copies.to_vec(), ..Replicas::default() };
+        let findings = check(&record(outcome, makespan, Some(replicas)));
         assert!(findings.iter().all(|finding| finding.phase.as_deref() == Some("queries")));
         findings.into_iter().map(|finding| (finding.guard, finding.message)).collect()
     }
 
-    fn copy(number: u32, fate: &str, heard_nothing: bool, left: u64) -> Value {
+    fn copy(number: u32, fate: Fate, heard_nothing: bool, left: u64) -> Replica {
         let instance = format!("replica.{number}");
-        json!({ "instance": instance, "fate": fate, "heard_nothing": heard_nothing, "left_behind": left })
+        Replica { instance, fate, heard_nothing, left_behind: Some(left), ..Replica::default() }
     }
 
     #[test]
     fn what_is_as_it_should_be_is_no_finding() {
-        let copies = json!([copy(1, "ended", false, 0), copy(2, "ended", false, 0)]);
+        let copies = [copy(1, Fate::Ended, false, 0), copy(2, Fate::Ended, false, 0)];
         assert_eq!(found(Outcome::Ok, 1e9, 1_000_000, &copies), []);
-        assert_eq!(check(&record(Outcome::Ok, 1e9, &Value::Null)), []);
+        assert_eq!(check(&record(Outcome::Ok, 1e9, None)), []);
     }
 
     #[test]
     fn those_that_were_ended_with_the_program_are_named() {
-        let copies = json!([copy(1, "ended", false, 0), copy(2, "cut off", true, 0), copy(3, "cut off", true, 0)]);
+        let copies = [copy(1, Fate::Ended, false, 0), copy(2, Fate::CutOff, true, 0), copy(3, Fate::CutOff, true, 0)];
         let all = found(Outcome::Ok, 1e9, 0, &copies);
         assert_eq!(all.len(), 1, "one that was cut off had no time to tell: {all:?}");
         assert!(all[0].0 == "replicas_cut_off" && all[0].1.ends_with("`replica.2`, `replica.3`"), "{all:?}");
@@ -140,12 +142,12 @@ mod tests {
 
     #[test]
     fn silence_leftovers_and_releases_apart_are_told() {
-        let copies = json!([copy(1, "ended", true, 0), copy(2, "ended", false, 3)]);
+        let copies = [copy(1, Fate::Ended, true, 0), copy(2, Fate::Ended, false, 3)];
         let all = found(Outcome::Ok, 100e6, 6_000_000, &copies);
         let guards: Vec<&str> = all.iter().map(|(guard, _)| guard.as_str()).collect();
         assert_eq!(guards, ["replicas_told_nothing", "replicas_left_behind", "replicas_released_apart"]);
         assert!(all[0].1.contains("`replica.1`") && all[1].1.contains("`replica.2`"), "{all:?}");
         assert!(all[2].1.contains("6.00 ms apart"), "{all:?}");
-        assert_eq!(found(Outcome::Ok, 200e6, 6_000_000, &json!([])), [], "3 % of it");
+        assert_eq!(found(Outcome::Ok, 200e6, 6_000_000, &[]), [], "3 % of it");
     }
 }

@@ -1,6 +1,7 @@
 //! Guards that look at a whole run.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use serde_json::json;
 
@@ -95,14 +96,14 @@ fn blocks(n: u32) -> String {
 
 /// The directory of a program was not the same whenever a copy was made of it, as where a run is resumed.
 pub fn sources_differ(trials: &[TrialRecord]) -> Option<Finding> {
-    let mut states: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    let sources = trials.iter().map(|trial| &trial.effective["source"]);
-    for (directory, state) in sources.filter_map(|of| Some((of["directory"].as_str()?, of["state"].as_str()?))) {
-        states.entry(directory).or_default().insert(state);
+    let mut states: BTreeMap<&Path, BTreeSet<&str>> = BTreeMap::new();
+    for source in trials.iter().filter_map(|trial| trial.program()?.source.as_ref()) {
+        states.entry(&source.directory).or_default().extend(source.state.as_deref());
     }
     let (directory, states) = states.into_iter().find(|(_, states)| states.len() > 1)?;
     let message = format!(
-        "the program's directory `{directory}` changed while the run was made: {} states of it were copied",
+        "the program's directory `{}` changed while the run was made: {} states of it were copied",
+        directory.display(),
         states.len()
     );
     let hint = "trials of different copies are trials of different programs: begin a new run";
@@ -131,7 +132,11 @@ pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use super::super::program::tests::record;
     use super::*;
+    use prony_model::outcome::Outcome;
+    use prony_model::record::EffectiveProgram;
+    use prony_model::record::effective::Source;
 
     #[test]
     fn a_baseline_that_warms_up_is_seen() {
@@ -156,10 +161,10 @@ mod tests {
     #[test]
     fn sources_differ_where_one_directory_was_copied_in_two_states() {
         let trial = |directory: &str, state: &str| {
-            let effective = json!({ "source": { "directory": directory, "state": state } });
-            crate::guard::program::tests::record(prony_model::outcome::Outcome::Ok, effective)
+            let source = Some(Source { directory: directory.into(), state: Some(state.to_owned()) });
+            record(Outcome::Ok, EffectiveProgram { source, ..EffectiveProgram::default() })
         };
-        let none = crate::guard::program::tests::record(prony_model::outcome::Outcome::Ok, json!({ "source": null }));
+        let none = record(Outcome::Ok, EffectiveProgram::default());
         assert_eq!(sources_differ(&[trial("/a", "1"), trial("/b", "2"), trial("/a", "1"), none]), None);
         let found = sources_differ(&[trial("/a", "1"), trial("/b", "2"), trial("/b", "3")]).unwrap();
         assert!(found.message.contains("`/b`") && found.message.contains("2 states"), "{}", found.message);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::arms::{self, Arm};
 use super::weather::{Weather, disturbed_trials};
@@ -10,10 +10,13 @@ use super::{Finding, Severity, percent, trial};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Answer, Completion, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries, TrialRecord};
+use prony_model::record::{
+    Answer, Canary, Change, Completion, Conditions, Effective, EffectiveStore, Machine, MemoryEvidence, MetricKeyText,
+    PhaseRecord, ProcessSample, ProcessSeries, TrialRecord,
+};
 use prony_model::spec::{
-    Action, Amount, DataSpec, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign, Size,
-    StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
+    Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, Order, PhaseSpec, Sampling, SettleSpec, Sign,
+    Size, StoreSpec, Subject, TrialSpec, ValueSpec, not_settled,
 };
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Fraction, Nanos};
@@ -78,8 +81,8 @@ fn record(phases: Vec<PhaseRecord>) -> TrialRecord {
         took: Nanos::from_secs(1),
         ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
         phases,
-        effective: Value::Null,
-        conditions: Value::Null,
+        effective: None,
+        conditions: Conditions::default(),
         series: Vec::new(),
         sampler_cpu: Reading::Missing(Why::NotApplicable),
         findings: Vec::new(),
@@ -246,7 +249,10 @@ fn swap_shows_by_process_or_by_machine() {
     own.series.push(ProcessSeries { pid: 7, role: "worker".into(), command: "prony".into(), samples: vec![sample] });
     assert!(trial::swapped(&own).unwrap().message.starts_with("3.1 MB of its memory was in swap"));
     let mut machine = calm();
-    machine.conditions = json!({ "change": { "swapped": { "measured": 12 } } });
+    machine.conditions = machine_of(Machine {
+        change: Change { swapped: Reading::Measured(12), ..Change::default() },
+        ..Machine::default()
+    });
     assert_eq!(names(&trial::check(&spec("lmdb"), &machine, Nanos::ZERO)), ["swapped"]);
     assert_eq!(trial::swapped(&calm()), None);
 }
@@ -406,8 +412,8 @@ fn work_bounded_by_time_is_compared_per_operation() {
 
 #[test]
 fn durability_is_compared_as_it_is_in_force() {
-    let promised = |class: &str| TrialRecord { effective: json!({ "durability": class }), ..calm() };
-    let (strict, none) = (promised("strict"), promised("none"));
+    let promised = |class| TrialRecord { effective: Some(store(class)), ..calm() };
+    let (strict, none) = (promised(Durability::Strict), promised(Durability::None));
     let spec = spec("lmdb");
     let found = arms::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &none)).unwrap();
     assert!(found.message.starts_with("`a` is strict and `b` is none"), "{}", found.message);
@@ -417,22 +423,55 @@ fn durability_is_compared_as_it_is_in_force() {
     assert_eq!(names(&all), ["durability_differs"]);
 }
 
-/// As a record's conditions look.
-fn conditions(cpu: u64, steal: Value) -> Value {
-    json!({
-        "canary_before": { "cpu": 20_000_000, "memory": 9_000_000, "fsync": { "measured": 4_000_000 } },
-        "canary_after": { "cpu": cpu, "memory": 9_000_000, "fsync": { "missing": "not_reached" } },
-        "change": { "steal": steal, "pressure_memory": { "measured": 0.0 }, "swapped": { "measured": 0 } },
+/// An engine of which only the durability matters.
+pub(super) fn store(durability: Durability) -> Effective {
+    Effective::Store(Box::new(EffectiveStore {
+        engine: "x".into(),
+        version: "1".into(),
+        library: "x 1".into(),
+        durability,
+        promise: None,
+        settings: BTreeMap::new(),
+        in_force: None,
+        idiom: String::new(),
+    }))
+}
+
+fn machine_of(machine: Machine) -> Conditions {
+    Conditions { machine: Reading::Measured(machine), ..Conditions::default() }
+}
+
+/// A machine whose loop of the processor took so long after the trial.
+fn conditions(cpu: u64, steal: Reading<f64>) -> Conditions {
+    let canary = |cpu, fsync| Canary { cpu: Nanos::from_millis(cpu), memory: Nanos::from_millis(9), fsync };
+    let none = Reading::Measured(0.0);
+    machine_of(Machine {
+        canary_before: canary(20, Reading::Measured(Nanos::from_millis(4))),
+        canary_after: canary(cpu, Reading::Missing(Why::NotReached)),
+        change: Change { steal, pressure_memory: none, swapped: Reading::Measured(0), ..Change::default() },
+        ..Machine::default()
     })
 }
 
 #[test]
 fn conditions_are_read_as_recorded_and_absence_is_not_zero() {
-    let weather = Weather::of(&conditions(30_000_000, json!({ "missing": { "not_supported": "x" } })));
+    let weather = Weather::of(&conditions(30, Reading::Missing(Why::NotSupported("x".into()))));
     assert_eq!(weather.canaries[0], ("cpu".to_owned(), 3e7));
     assert_eq!(weather.canaries[2], ("fsync".to_owned(), 4e6));
     assert_eq!((weather.steal, weather.swapped), (None, Some(0.0)));
-    assert_eq!(Weather::of(&Value::Null), Weather::default());
+    assert_eq!(Weather::of(&Conditions::default()), Weather::default());
+}
+
+#[test]
+fn processes_refused_are_found_only_where_there_were_some() {
+    let refused = |forks_refused| {
+        let memory = Some(MemoryEvidence { forks_refused, ..MemoryEvidence::default() });
+        let conditions = Conditions { memory, ..Conditions::default() };
+        trial::processes_refused(&spec("lmdb"), &TrialRecord { conditions, ..calm() })
+    };
+    let found = refused(Reading::Measured(3)).unwrap();
+    assert!(found.message.starts_with("3 new processes or threads were refused"), "{}", found.message);
+    assert_eq!((refused(Reading::Measured(0)), refused(Reading::default())), (None, None));
 }
 
 #[test]
@@ -442,10 +481,10 @@ fn disturbed_trials_are_marked_with_their_signs() {
         one.trial.position = position;
         one
     };
-    let none = || json!({ "measured": 0.0 });
-    let mut trials: Vec<TrialRecord> = (0..9).map(|i| with(i, conditions(20_000_000, none()))).collect();
+    let none = || Reading::Measured(0.0);
+    let mut trials: Vec<TrialRecord> = (0..9).map(|i| with(i, conditions(20, none()))).collect();
     assert_eq!(disturbed_trials(&trials.iter().collect::<Vec<_>>()), None);
-    trials.push(with(9, conditions(40_000_000, json!({ "measured": 0.1 }))));
+    trials.push(with(9, conditions(40, Reading::Measured(0.1))));
     let found = disturbed_trials(&trials.iter().collect::<Vec<_>>()).unwrap();
     assert!(
         found.message.starts_with("1 of 10 trials were disturbed; the first, trial 10: the cpu canary took 2.00 times")

@@ -74,7 +74,7 @@ pub fn errors_present(phase: &PhaseRecord) -> Option<Finding> {
 
 /// The limit on processes and threads was reached: the program went another way than it would have, or failed by it.
 pub fn processes_refused(spec: &TrialSpec, record: &TrialRecord) -> Option<Finding> {
-    let refused = record.conditions["memory"]["forks_refused"]["measured"].as_u64().filter(|refused| *refused > 0)?;
+    let refused = record.conditions.memory.as_ref()?.forks_refused.measured().filter(|refused| **refused > 0)?;
     let limit = spec.limits.pids.map_or_else(|| "the limit".to_owned(), |limit| format!("`pids = {limit}`"));
     let message = format!("{refused} new processes or threads were refused by {limit}");
     let hint = "raise the limit, or take the figures as those of a program that was refused processes or threads";

@@ -4,6 +4,7 @@
 use super::{Finding, Severity};
 use prony_model::outcome::Outcome;
 use prony_model::program::{ObserveSpec, Trigger};
+use prony_model::record::effective::{Call, Fate};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, TrialSpec};
 use prony_model::units::Nanos;
@@ -14,7 +15,7 @@ type Said = (String, &'static str);
 /// Phases that never began or never ended although the program ended well. A wrong name of a function can be why it did not:
 /// one that was never called is reported however it ended.
 pub fn check(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
-    let never_called = |phase: &PhaseRecord| record.effective["calls"][&phase.name]["never"].is_string();
+    let never_called = |phase: &PhaseRecord| call(record, phase).is_some_and(|call| call.never.is_some());
     let reported = |phase: &&PhaseRecord| match record.ending.outcome {
         Outcome::Ok => true,
         Outcome::Interrupted => false,
@@ -71,13 +72,13 @@ fn came_after(record: &TrialRecord, before: &str) -> Said {
 
 /// The end of the last replica was waited for, by a phase that had begun or is to begin with it.
 fn replicas(record: &TrialRecord, began: Option<Nanos>) -> Said {
-    let told = &record.effective["replicas"];
-    let copies = told["copies"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let at_work: Vec<&str> =
-        (copies.iter().filter(|copy| copy["fate"] == "cut off")).filter_map(|copy| copy["instance"].as_str()).collect();
-    let last = copies.iter().filter_map(|copy| copy["ended"].as_u64()).max().map(Nanos::from_nanos);
+    let replicas = record.program().and_then(|program| program.replicas.as_ref());
+    let (phase, copies) =
+        replicas.map_or(("", &[][..]), |replicas| (replicas.phase.as_str(), replicas.copies.as_slice()));
+    let cut_off = copies.iter().filter(|copy| copy.fate == Fate::CutOff);
+    let at_work: Vec<&str> = cut_off.map(|copy| copy.instance.as_str()).collect();
+    let last = copies.iter().filter_map(|copy| copy.ended).max();
     if copies.is_empty() {
-        let phase = told["phase"].as_str().unwrap_or_default();
         let why = format!("no replica was started, for the phase with which they start, `{phase}`, never began");
         return (why, "look what is the matter with that phase");
     }
@@ -102,36 +103,41 @@ fn restless(quiet: Nanos) -> Said {
 
 /// A function was not called, or did not return, or nothing was said or marked.
 fn uncalled(record: &TrialRecord, phase: &PhaseRecord, what: &str) -> Said {
-    let call = &record.effective["calls"][&phase.name];
-    let text = |key: &str| call[key].as_str();
-    match (text("call"), text("missed"), text("never")) {
+    let Some(Call { call: function, missed, never, .. }) = call(record, phase) else {
+        return (
+            format!("nothing that the program said or marked {what} `{}`", phase.name),
+            "compare the pattern or the mark's name with what the program does; its output is in the record",
+        );
+    };
+    match (missed, never) {
         // Invocations of the function that was to end the phase did so, and none of them was the one.
-        (Some(_), Some(why), _) => {
-            (why.to_owned(), "compare begin and end of the phase with the order in which the program does things")
+        (Some(why), _) => {
+            (why.clone(), "compare begin and end of the phase with the order in which the program does things")
         }
-        (Some(function), None, Some(why)) => (
+        (None, Some(why)) => (
             format!("the function `{function}` was not called: {why}"),
             "compare file and name with the program's; a function that a module calls within itself is not seen",
         ),
-        (Some(function), None, None) => (
+        (None, None) => (
             format!("a call of `{function}` had not returned when the program ended"),
             "a promise that never settles, or a process that was ended, never returns",
-        ),
-        (None, ..) => (
-            format!("nothing that the program said or marked {what} `{}`", phase.name),
-            "compare the pattern or the mark's name with what the program does; its output is in the record",
         ),
     }
 }
 
+/// The function that a phase waited for, where it waited for one.
+fn call<'r>(record: &'r TrialRecord, phase: &PhaseRecord) -> Option<&'r Call> {
+    record.program()?.calls.get(&phase.name)
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::super::program::tests::record;
     use super::*;
     use prony_model::outcome::Outcome;
     use prony_model::program::ProgramSpec;
+    use prony_model::record::EffectiveProgram;
+    use prony_model::record::effective::{Replica, Replicas};
     use prony_model::spec::{Limits, PhaseSpec, SettleSpec, Subject};
 
     /// A program whose phases `b` and `c` begin and end so.
@@ -152,8 +158,19 @@ mod tests {
         Some(Trigger::Line("x".into()))
     }
 
+    /// A program with functions that phases waited for, each with why it was never called.
+    fn calls(calls: &[(&str, &str, Option<&str>)]) -> EffectiveProgram {
+        let call = |(phase, call, never): &(&str, &str, Option<&str>)| {
+            let (call, never) = ((*call).to_owned(), never.map(str::to_owned));
+            ((*phase).to_owned(), Call { call, never, ..Call::default() })
+        };
+        EffectiveProgram { calls: calls.iter().map(call).collect(), ..EffectiveProgram::default() }
+    }
+
+    const NOT_LOADED: Option<&str> = Some("no module of this name was loaded");
+
     /// What is said of `b`, which never ended, and of `c`, which never began.
-    fn said(spec: &TrialSpec, effective: Value) -> [String; 2] {
+    fn said(spec: &TrialSpec, effective: EffectiveProgram) -> [String; 2] {
         let found = check(spec, &record(Outcome::Ok, effective));
         let named: Vec<_> = found.iter().map(|one| (one.guard.as_str(), one.phase.as_deref())).collect();
         assert_eq!(named, [("phase_never_ended", Some("b")), ("phase_never_began", Some("c"))]);
@@ -163,18 +180,15 @@ mod tests {
     #[test]
     fn what_never_came_is_found_only_where_the_program_ended_well() {
         let spec = spec(line(), line());
-        let said = said(&spec, Value::Null);
+        let said = said(&spec, EffectiveProgram::default());
         assert_eq!(said[0], "phase never ended: nothing that the program said or marked ended `b`");
-        assert_eq!(check(&spec, &record(Outcome::TimedOut, Value::Null)), []);
+        assert_eq!(check(&spec, &record(Outcome::TimedOut, EffectiveProgram::default())), []);
     }
 
     #[test]
     fn a_function_that_was_never_called_is_found_however_the_program_ended() {
         let spec = spec(line(), line());
-        let never = || {
-            json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
-                                          "b": { "call": "a.js#g", "never": null } } })
-        };
+        let never = || calls(&[("c", "a.js#f", NOT_LOADED), ("b", "a.js#g", None)]);
         for outcome in [Outcome::TimedOut, Outcome::Failed { code: Some(1) }, Outcome::Killed] {
             let found = check(&spec, &record(outcome, never()));
             let said: Vec<_> = found.iter().map(|one| (one.phase.as_deref(), one.message.as_str())).collect();
@@ -186,7 +200,8 @@ mod tests {
 
     #[test]
     fn a_phase_that_follows_one_that_never_ended_says_so() {
-        let after = |name: &str| said(&spec(Some(Trigger::After(name.into())), line()), Value::Null)[1].clone();
+        let after =
+            |name: &str| said(&spec(Some(Trigger::After(name.into())), line()), EffectiveProgram::default())[1].clone();
         assert_eq!(after("b"), "phase never began: it begins after `b`, which never ended");
         assert_eq!(after("c"), "phase never began: it begins after `c`, which never began");
         assert_eq!(after("a"), "phase never began: it begins after `a`, which ended when the program did");
@@ -195,27 +210,33 @@ mod tests {
     #[test]
     fn a_phase_that_waited_for_replicas_says_what_became_of_them() {
         let spec = spec(Some(Trigger::Replicas), Some(Trigger::Replicas));
-        let with = |copies: Value, began: u64| {
-            let mut record = record(Outcome::Ok, json!({ "replicas": { "phase": "q", "copies": copies } }));
+        let with = |copies: &[&Replica], began: u64| {
+            let copies = copies.iter().map(|copy| (*copy).clone()).collect();
+            let replicas = Some(Replicas { phase: "q".into(), copies, ..Replicas::default() });
+            let mut record = record(Outcome::Ok, EffectiveProgram { replicas, ..EffectiveProgram::default() });
             record.phases[1].begin = Some(Nanos::from_nanos(began));
             let found = check(&spec, &record);
             [0, 1].map(|at| found[at].message.split_once(": ").unwrap().1.to_owned())
         };
         let none = "no replica was started, for the phase with which they start, `q`, never began";
-        assert_eq!(with(json!([]), 0), [none, none]);
-        let ended = json!({ "instance": "replica.1", "fate": "ended", "ended": 7 });
-        let cut_off = json!({ "instance": "replica.2", "fate": "cut off", "ended": 9 });
+        assert_eq!(with(&[], 0), [none, none]);
+        let copy = |name: &str, fate, ended| Replica {
+            instance: name.to_owned(),
+            fate,
+            ended: Some(Nanos::from_nanos(ended)),
+            ..Replica::default()
+        };
+        let (ended, cut_off) = (copy("replica.1", Fate::Ended, 7), copy("replica.2", Fate::CutOff, 9));
         let at_work = "replicas were at work when the program ended: `replica.2`";
-        assert_eq!(with(json!([ended, cut_off]), 8), [at_work, at_work]);
+        assert_eq!(with(&[&ended, &cut_off], 8), [at_work, at_work]);
         let last = "the last replica ended when the program did";
-        assert_eq!(with(json!([ended]), 8), ["all replicas had ended before it began", last]);
-        assert_eq!(with(json!([ended]), 6), [last, last]);
+        assert_eq!(with(&[&ended], 8), ["all replicas had ended before it began", last]);
+        assert_eq!(with(&[&ended], 6), [last, last]);
     }
 
     #[test]
     fn a_function_that_was_not_seen_says_why() {
-        let never = json!({ "calls": { "c": { "call": "a.js#f", "never": "no module of this name was loaded" },
-                                       "b": { "call": "a.js#g", "never": null } } });
+        let never = calls(&[("c", "a.js#f", NOT_LOADED), ("b", "a.js#g", None)]);
         assert_eq!(
             said(&spec(line(), line()), never),
             [
@@ -224,14 +245,15 @@ mod tests {
             ]
         );
         let why = "every call of `a.js#g` that ended had done so before the phase began";
-        let early = json!({ "calls": { "b": { "call": "a.js#g", "never": null, "missed": why } } });
+        let mut early = calls(&[("b", "a.js#g", None)]);
+        early.calls.get_mut("b").unwrap().missed = Some(why.to_owned());
         assert_eq!(said(&spec(line(), line()), early)[0], format!("phase never ended: {why}"));
     }
 
     #[test]
     fn a_program_that_ended_before_it_was_quiet_says_so() {
         let settle = SettleSpec { quiet: Nanos::from_secs(5), ..SettleSpec::default() };
-        let never = json!({ "calls": { "c": { "call": "a.js#g", "never": "no module of this name was loaded" } } });
+        let never = calls(&[("c", "a.js#g", NOT_LOADED)]);
         let said = said(&spec(line(), Some(Trigger::Settle(settle))), never);
         assert!(said[0].ends_with(&format!("before it had been quiet for {}", Nanos::from_secs(5))), "{}", said[0]);
         assert!(said[1].contains("the function `a.js#g` was not called"), "{}", said[1]);

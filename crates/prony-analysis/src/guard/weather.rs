@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::{Finding, Severity, percent};
-use prony_model::record::TrialRecord;
+use prony_model::reading::Reading;
+use prony_model::record::{Canary, Conditions, TrialRecord};
+use prony_model::units::Nanos;
 use prony_stats::summary;
 
 /// A canary that took so many times the run's median marks its trial.
@@ -16,6 +18,13 @@ const STEAL: f64 = 0.02;
 
 /// Share of the time in which tasks waited for memory above which a trial is marked.
 const MEMORY_PRESSURE: f64 = 0.01;
+
+/// The canaries by name, each with what it took.
+const CANARIES: [(&str, fn(&Canary) -> Option<Nanos>); 3] = [
+    ("cpu", |canary| Some(canary.cpu)),
+    ("memory", |canary| Some(canary.memory)),
+    ("fsync", |canary| canary.fsync.measured().copied()),
+];
 
 /// Figures of a record's `conditions`; `None` where they were not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,27 +44,25 @@ pub struct Weather {
 }
 
 impl Weather {
-    /// Reads `change`, `canary_before` and `canary_after` of a record's conditions; whatever is not there is `None`.
-    pub fn of(conditions: &Value) -> Self {
-        let change = |name: &str| measured(&conditions["change"][name]);
-        let canary = |name: &str| {
-            let ends = ["canary_before", "canary_after"].map(|end| measured(&conditions[end][name]));
-            Some((name.to_owned(), ends.into_iter().flatten().reduce(f64::max)?))
+    /// Of a trial's conditions; whatever is not there is `None`.
+    pub fn of(conditions: &Conditions) -> Self {
+        let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
+        let canary = |(name, took): (&str, fn(&Canary) -> Option<Nanos>)| {
+            let slower = took(&machine.canary_before).max(took(&machine.canary_after))?;
+            Some((name.to_owned(), slower.as_nanos() as f64))
         };
+        let share = |reading: &Reading<f64>| reading.measured().copied();
+        let count = |reading: &Reading<u64>| reading.measured().map(|count| *count as f64);
+        let change = &machine.change;
         Self {
-            canaries: ["cpu", "memory", "fsync"].into_iter().filter_map(canary).collect(),
-            steal: change("steal"),
-            pressure_memory: change("pressure_memory"),
-            swapped: change("swapped"),
-            throttled_thermal: change("throttled_thermal"),
-            throttled_limit: change("throttled_limit"),
+            canaries: CANARIES.into_iter().filter_map(canary).collect(),
+            steal: share(&change.steal),
+            pressure_memory: share(&change.pressure_memory),
+            swapped: count(&change.swapped),
+            throttled_thermal: count(&change.throttled_thermal),
+            throttled_limit: count(&change.throttled_limit),
         }
     }
-}
-
-/// A number, or a reading of one.
-fn measured(value: &Value) -> Option<f64> {
-    value.as_f64().or_else(|| value.get("measured")?.as_f64())
 }
 
 /// Why a trial counts as disturbed, in words; empty where it does not. `usual` are the run's median canaries.
@@ -112,5 +119,5 @@ fn usual(weathers: &[Weather]) -> Vec<(String, f64)> {
         let took: Vec<f64> = all.map(|(_, took)| *took).collect();
         Some((name.to_owned(), summary(&took)?.median))
     };
-    ["cpu", "memory", "fsync"].into_iter().filter_map(median).collect()
+    CANARIES.into_iter().filter_map(|(name, _)| median(name)).collect()
 }

@@ -7,17 +7,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker};
 use prony_model::reading::Reading;
+use prony_model::record::effective::NamedSettings;
 use prony_model::spec::{
     Action, Amount, DataSpec, Durability, Grouping, KeySpec, Limits, Ops, OptionValue, Order, PhaseSpec, Sampling,
     Size, StoreSpec, Subject, TrialSpec, ValueSpec,
 };
 use prony_model::units::{Bytes, Fraction, Nanos};
 use prony_workload::Records;
-use serde_json::{Value, json};
 
 use super::{HostError, Link, LinkError, Machine, Plan, Progress, host};
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Write,
 };
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -119,8 +119,9 @@ impl Store for FakeStore {
         Ok(FakeSession(self))
     }
 
-    fn in_force(&self) -> Result<Value, EngineError> {
-        Ok(json!({}))
+    fn in_force(&self) -> Result<InForce, EngineError> {
+        let (read_back, as_set) = (NamedSettings::new(), NamedSettings::new());
+        Ok(InForce { durability: Durability::Volatile, read_back, as_set })
     }
 
     fn persist(&self) -> Result<(), EngineError> {

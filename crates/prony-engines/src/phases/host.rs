@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use prony_model::protocol::{FromWorker, PhaseReport, ToWorker, VERSION};
+use prony_model::record::EffectiveStore;
 use prony_model::spec::{Action, Grouping, KeySpec, Ops, PhaseSpec, StoreSpec, Subject};
 use prony_model::units::Nanos;
 use prony_workload::Records;
-use serde_json::{Value, json};
 
 use super::client::Shared;
 use super::ledger::Ledger;
@@ -71,7 +71,7 @@ impl<'h> Host<'h> {
         let began = now();
         let mut store = Some(D::open(&self.plan.dir, self.store)?);
         let open = Nanos::from_nanos(now() - began);
-        let effective = self.effective::<D>(store.as_ref())?;
+        let effective = Box::new(self.effective::<D>(store.as_ref())?);
         self.link.send(FromWorker::Ready { version: VERSION, effective, open })?;
         while let Some(index) = self.next_phase()? {
             if self.phase::<D>(&mut store, index)? == Then::Stop {
@@ -99,22 +99,22 @@ impl<'h> Host<'h> {
     }
 
     /// Engine, settings and promise; what the engine says is in force (METHOD 1.6).
-    fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<Value, Trouble> {
+    fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Trouble> {
         let settings = D::check(self.store).map_err(|faults| {
             let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
             Trouble::Unsupported { engine: self.engine.name.clone(), what }
         })?;
         let promise = self.engine.promises.iter().find(|promise| promise.class == settings.class);
-        Ok(json!({
-            "engine": self.engine.name,
-            "version": self.engine.version,
-            "library": self.engine.library,
-            "durability": settings.class,
-            "promise": promise,
-            "settings": settings.values,
-            "in_force": store.map(Store::in_force).transpose()?,
-            "idiom": self.engine.idiom,
-        }))
+        Ok(EffectiveStore {
+            engine: self.engine.name.clone(),
+            version: self.engine.version.clone(),
+            library: self.engine.library.clone(),
+            durability: settings.class,
+            promise: promise.cloned(),
+            settings: settings.values,
+            in_force: store.map(Store::in_force).transpose()?,
+            idiom: self.engine.idiom.clone(),
+        })
     }
 
     fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Then, Trouble> {

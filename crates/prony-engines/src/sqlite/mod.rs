@@ -19,11 +19,10 @@ use std::time::Duration;
 use prony_model::spec::StoreSpec;
 use rusqlite::{Connection, ErrorCode, OpenFlags, Rows, Statement, params};
 use self_cell::self_cell;
-use serde_json::Value;
 
 use self::settings::Config;
 use crate::driver::{
-    Capabilities, Description, Driver, EngineError, OptionFault, Read, Session, Settings, Store, Write,
+    Capabilities, Description, Driver, EngineError, InForce, OptionFault, Read, Session, Settings, Store, Write,
 };
 use crate::failure::{disk_full, failed, refused};
 use crate::versions;
@@ -40,7 +39,7 @@ pub struct SqliteStore {
     /// Kept for the store itself; lent to the one session under `locking_mode = exclusive`.
     control: Mutex<Option<Connection>>,
     config: Config,
-    in_force: Value,
+    in_force: InForce,
     path: PathBuf,
     /// Open as long as any connection is: closing a file drops every POSIX lock that the process holds on it.
     file: File,
@@ -125,7 +124,7 @@ fn connect(path: &Path, config: &Config) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn first_connection(path: &Path, config: &Config) -> rusqlite::Result<(Connection, Value)> {
+fn first_connection(path: &Path, config: &Config) -> rusqlite::Result<(Connection, InForce)> {
     let connection = connect(path, config)?;
     let rowid = if config.rowid() { "" } else { " WITHOUT ROWID" };
     connection.execute_batch(&format!(
@@ -191,7 +190,7 @@ impl Store for SqliteStore {
         Ok(SqliteSession { prepared: Some(prepared), store: self })
     }
 
-    fn in_force(&self) -> Result<Value, EngineError> {
+    fn in_force(&self) -> Result<InForce, EngineError> {
         Ok(self.in_force.clone())
     }
 

@@ -11,13 +11,11 @@
 //! - NORMAL with a journal file: the documentation grants a chance of corruption (none); OFF: none.
 //! - `memory`, `off`: there is no journal on the disk to repair a half-written commit with (none).
 
-use std::collections::BTreeMap;
-
+use prony_model::record::effective::{NamedSettings, Setting, named};
 use prony_model::spec::{Durability, StoreSpec};
 use rusqlite::Connection;
-use serde_json::{Value, json};
 
-use crate::driver::{OptionFault, OptionKind, OptionSpec, Promise};
+use crate::driver::{InForce, OptionFault, OptionKind, OptionSpec, Promise};
 use crate::options::{self, Given, one_of, option, promise};
 
 const JOURNALS: [&str; 6] = ["wal", "delete", "truncate", "persist", "memory", "off"];
@@ -142,18 +140,17 @@ impl Config {
         self.rowid
     }
 
-    pub(super) fn values(&self) -> BTreeMap<String, Value> {
-        let values = [
-            ("journal", json!(self.journal)),
-            ("synchronous", json!(SYNCHRONOUS[self.synchronous])),
-            ("cache", json!(self.cache.unwrap_or(2000 << 10))),
-            ("mmap", json!(self.mmap.unwrap_or(0))),
-            ("page_size", json!(self.page_size.unwrap_or(4096))),
-            ("wal_autocheckpoint", json!(self.autocheckpoint.unwrap_or(1000))),
-            ("locking_mode", json!(self.locking)),
-            ("rowid", json!(self.rowid)),
-        ];
-        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    pub(super) fn values(&self) -> NamedSettings {
+        named([
+            ("journal", Setting::from(self.journal)),
+            ("synchronous", Setting::from(SYNCHRONOUS[self.synchronous])),
+            ("cache", Setting::from(self.cache.unwrap_or(2000 << 10))),
+            ("mmap", Setting::from(self.mmap.unwrap_or(0))),
+            ("page_size", Setting::from(self.page_size.unwrap_or(4096))),
+            ("wal_autocheckpoint", Setting::from(self.autocheckpoint.unwrap_or(1000))),
+            ("locking_mode", Setting::from(self.locking)),
+            ("rowid", Setting::from(self.rowid)),
+        ])
     }
 
     /// Sets what belongs to a connection, and what a new database gets from its first one.
@@ -187,7 +184,7 @@ fn no_answer(error: rusqlite::Error) -> rusqlite::Result<()> {
 }
 
 /// What SQLite says is in force on a connection; which sync call it was built with it does not say.
-pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<Value> {
+pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<InForce> {
     let text = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, String>(0));
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let journal = text("journal_mode")?;
@@ -195,22 +192,22 @@ pub(super) fn in_force(connection: &Connection) -> rusqlite::Result<Value> {
     let mut compiled = connection.prepare("PRAGMA compile_options")?;
     let compiled: Vec<String> = compiled.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;
     let source: String = connection.query_row("SELECT sqlite_source_id()", [], |row| row.get(0))?;
-    Ok(json!({
-        "durability": class_of(&journal, synchronous).name(),
-        "journal_mode": journal,
-        "synchronous": SYNCHRONOUS.get(synchronous),
-        "cache_size": number("cache_size")?,
-        "mmap_size": number("mmap_size")?,
-        "page_size": number("page_size")?,
-        "wal_autocheckpoint": number("wal_autocheckpoint")?,
-        "locking_mode": text("locking_mode")?,
-        "table": connection.query_row("SELECT sql FROM sqlite_schema WHERE name = 'records'", [], |row| {
-            row.get::<_, String>(0)
-        })?,
-        "source_id": source,
-        "compile_options": compiled,
-        "as_set": { "sync_call": sync_call() },
-    }))
+    let table = "SELECT sql FROM sqlite_schema WHERE name = 'records'";
+    let table: String = connection.query_row(table, [], |row| row.get(0))?;
+    let durability = class_of(&journal, synchronous);
+    let read_back = named([
+        ("journal_mode", journal.into()),
+        ("synchronous", SYNCHRONOUS.get(synchronous).map_or_else(|| synchronous.into(), |name| (*name).into())),
+        ("cache_size", number("cache_size")?.into()),
+        ("mmap_size", number("mmap_size")?.into()),
+        ("page_size", number("page_size")?.into()),
+        ("wal_autocheckpoint", number("wal_autocheckpoint")?.into()),
+        ("locking_mode", text("locking_mode")?.into()),
+        ("table", table.into()),
+        ("source_id", source.into()),
+        ("compile_options", compiled.into()),
+    ]);
+    Ok(InForce { durability, read_back, as_set: named([("sync_call", sync_call().into())]) })
 }
 
 /// The call behind a sync: decided when SQLite was compiled, and not among what it tells.

@@ -378,7 +378,7 @@ pub(crate) fn every_class_offered_is_in_force<D: Driver>() {
         assert_eq!(D::check(&spec).unwrap().class, promise.class);
         let dir = scratch();
         let store = open::<D>(&dir, &spec);
-        assert_eq!(store.in_force().unwrap()["durability"], promise.class.name());
+        assert_eq!(store.in_force().unwrap().durability, promise.class);
         put(&store, &[(b"a", b"1")]);
         store.persist().unwrap();
         assert!(store.counters().values().all(|counter| counter.is_finite()));
@@ -429,7 +429,7 @@ pub(crate) fn every_switch_works_on_its_own<D: Driver>() {
             let Ok(settings) = D::check(&spec) else { continue };
             let dir = scratch();
             let store = open::<D>(&dir, &spec);
-            assert_eq!(store.in_force().unwrap()["durability"], settings.class.name(), "{spec:?}");
+            assert_eq!(store.in_force().unwrap().durability, settings.class, "{spec:?}");
             put(&store, &[(b"a", b"1")]);
             assert_eq!(get(&store, b"a").as_deref(), Some(b"1".as_slice()), "{spec:?}");
             store.close().unwrap();

@@ -5,8 +5,8 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use prony_model::reading::Reading;
+use prony_model::record::Canary;
 use prony_model::units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
 
 use super::memory;
 use crate::clock::monotonic;
@@ -16,17 +16,6 @@ const STEPS: u64 = 3_000_000;
 const BUFFER: Bytes = Bytes::from_mib(48);
 const SYNCS: u32 = 4;
 const FILE: &str = ".prony-canary";
-
-/// How long each canary took.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Canary {
-    /// A fixed loop in registers.
-    pub cpu: Nanos,
-    /// Reading 48 MiB of touched memory.
-    pub memory: Nanos,
-    /// Four times a write of 4 KiB and fdatasync, in the directory of the store.
-    pub fsync: Reading<Nanos>,
-}
 
 /// Holds the buffer between trials: it must be touched once, not each time.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::launch::Scratch;
 use crate::profile::perf;
 use crate::sample::Tracepoints;
 use crate::sample::device::Device;
-use crate::sample::edge::Pressure;
+use crate::sample::edge::pressure;
 use crate::why::{read_text, why};
 
 const OWNER: &str = "run as root, or as the user who owns the processes";
@@ -61,7 +61,7 @@ impl<T> From<Reading<T>> for State {
 /// What the probe can observe and do by itself; control groups are listed by whoever makes them.
 /// `directory` is where trials run. Trying `clear_refs` resets this process's own peak.
 pub fn capabilities(tracepoints: &Tracepoints, directory: &Path) -> Vec<Capability> {
-    let pressure = Pressure::now();
+    let pressure = pressure();
     let all = pressure.cpu.and(pressure.io, |_, _| ()).and(pressure.memory, |(), _| ());
     let own = |path: &str| State::from(read_text(path));
     let table: [(&str, &str, State, &str); 11] = [

@@ -8,10 +8,10 @@ pub mod limits;
 mod memory;
 pub mod quiesce;
 
-pub use canary::{Canaries, Canary};
+pub use canary::Canaries;
 pub use capability::{Capability, State, capabilities};
-pub use conditions::{Change, Conditions, Moment};
+pub use conditions::moment;
 pub use facts::Facts;
 pub use limits::MachineLimits;
 pub use memory::warm_memory;
-pub use quiesce::{Quiesced, quiesce};
+pub use quiesce::quiesce;

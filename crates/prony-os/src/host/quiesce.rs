@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::Path;
 
 use prony_model::reading::Reading;
+use prony_model::record::Quiesced;
 use prony_model::units::{Bytes, Nanos};
-use serde::{Deserialize, Serialize};
 
 use super::facts::kib;
 use crate::clock::Clock;
@@ -14,19 +14,6 @@ use crate::why::{parse_with, read_text, why};
 /// Dirty and writeback pages below which the machine counts as quiet.
 const LOW: Bytes = Bytes::from_mib(8);
 const STEP: Nanos = Nanos::from_millis(20);
-
-/// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Quiesced {
-    /// Whether unwritten pages became few within the cap.
-    pub quiet: bool,
-    /// How long it took, the sync included.
-    pub waited: Nanos,
-    /// Dirty and writeback pages of the machine at the end.
-    pub unwritten: Reading<Bytes>,
-    /// How the sync of the file system went.
-    pub synced: Reading<()>,
-}
 
 /// Syncs the file system of `directory` and waits until the machine's dirty and writeback pages are
 /// below 8 MiB, or for `cap` at most: others may write without end.

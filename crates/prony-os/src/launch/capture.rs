@@ -3,30 +3,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
-use serde::{Deserialize, Serialize};
-
-/// What was kept of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Captured {
-    /// The beginning; bytes that are no UTF-8 are replaced.
-    pub first: String,
-    /// The end, where the stream was longer than what `first` holds.
-    pub last: String,
-    /// Bytes between the two that were not kept.
-    pub omitted: u64,
-    /// Bytes in all.
-    pub total: u64,
-}
-
-impl Captured {
-    /// Beginning and end as one text, with a line that counts what lies between.
-    pub fn text(&self) -> String {
-        match self.omitted {
-            0 => format!("{}{}", self.first, self.last),
-            n => format!("{}\n[... {n} bytes not kept ...]\n{}", self.first, self.last),
-        }
-    }
-}
+use prony_model::record::Captured;
 
 /// A stream under capture.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use rustix::io::{Errno, write};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::Pid;
 
-use super::capture::{Capture, Captured};
+use super::Captured;
+use super::capture::Capture;
 use super::nursery::{Fds, Nursery};
 use super::texts::{Cut, Texts};
 use super::wire::{Refusal, Text, WireSpec, WireStream};

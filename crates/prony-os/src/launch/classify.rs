@@ -6,7 +6,8 @@
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 
-use super::wire::{End, KilledFor, Status};
+use super::Status;
+use super::wire::{End, KilledFor};
 use crate::limits::MemoryEvidence;
 
 /// Why the runner itself ended the subject.

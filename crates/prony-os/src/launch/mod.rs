@@ -25,9 +25,10 @@ mod travel;
 mod tree;
 mod wire;
 
-pub use capture::{Capture, Captured};
+pub use capture::Capture;
 pub use handle::{Held, Kept, Launcher, Running};
+pub use prony_model::record::{Captured, Status};
 pub use scratch::{Scratch, Swept};
 pub use spec::{Input, LaunchSpec, Output};
 pub use supervise::{supervise, supervise_stdin};
-pub use wire::{CpuTime, End, Finished, KilledFor, Status, Usage};
+pub use wire::{CpuTime, End, Finished, KilledFor, Usage};

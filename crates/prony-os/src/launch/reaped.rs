@@ -5,7 +5,8 @@ use std::io;
 use prony_model::units::Bytes;
 use rustix::process::Pid;
 
-use super::wire::{CpuTime, Status, Usage};
+use super::Status;
+use super::wire::{CpuTime, Usage};
 use crate::error::Error;
 use crate::sys::process::{Counts, Ended};
 

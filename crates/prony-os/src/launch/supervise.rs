@@ -16,15 +16,14 @@ use rustix::process::{Pid, Signal, getpid, kill_process_group, set_child_subreap
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::low_level::pipe::register;
 
+use super::Status;
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared, refusal};
 use super::nursery::Nursery;
 use super::reaped::{errno_of, number, status};
 use super::scratch::remove_tree;
 use super::tree::{self, Children, Leftover};
-use super::wire::{
-    CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Status, Text, ToSupervisor, Usage, WireSpec,
-};
+use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, WireSpec};
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
 use crate::lock::Lock;

@@ -5,11 +5,11 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use prony_model::reading::{Reading, Why};
+use prony_model::record::{Captured, MemoryEvidence, Status};
 use prony_model::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::capture::Captured;
-use crate::limits::{Group, MemoryEvidence};
+use crate::limits::Group;
 
 /// What the runner says.
 #[derive(Debug, Serialize, Deserialize)]
@@ -123,16 +123,6 @@ impl Text {
     pub(super) fn into_path(self) -> PathBuf {
         PathBuf::from(OsString::from_vec(self.into_bytes()))
     }
-}
-
-/// How a subject's own process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// It exited with this code.
-    Exited(i32),
-    /// This signal ended it.
-    Signalled(i32),
 }
 
 /// What is known of a subject when its own process has ended.

@@ -17,6 +17,6 @@ mod v2;
 pub use capability::{Ability, Capability, Limit, capability};
 pub use figures::{Figures, Version};
 pub use group::Group;
-pub use oom::MemoryEvidence;
 pub(crate) use oom::OomWatch;
+pub use prony_model::record::MemoryEvidence;
 pub use sweep::sweep;

@@ -7,30 +7,13 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use prony_model::reading::{Reading, Why};
+use prony_model::record::MemoryEvidence;
 use prony_model::units::Bytes;
 use rustix::event::{EventfdFlags, eventfd};
-use serde::{Deserialize, Serialize};
 
 use super::figures::Version;
 use super::files::{entry, number, table, why, write};
 use super::group::Group;
-
-/// What was seen of memory over a subject's life.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MemoryEvidence {
-    /// The limit on the tree.
-    pub limit: Option<Bytes>,
-    /// Most memory charged to the tree.
-    pub peak: Reading<Bytes>,
-    /// Processes of the tree that the kernel killed for lack of memory, whoever lacked it.
-    pub oom_kills: Reading<u64>,
-    /// Whether the tree had come to its own limit.
-    pub limit_reached: Reading<bool>,
-    /// Processes and threads that the tree was refused for its limit on them.
-    pub forks_refused: Reading<u64>,
-    /// Processes elsewhere on the machine that the kernel killed for lack of memory meanwhile.
-    pub host_oom_kills: Reading<u64>,
-}
 
 /// A watch over a subject's memory, from before its start.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::record::ProcessSample;
+use prony_model::record::{Pressure, ProcessSample};
 use prony_model::units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -97,42 +97,13 @@ impl EdgeProcess {
     }
 }
 
-/// Total times during which some task of the machine waited (PSI `some`).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Pressure {
-    /// For a CPU.
-    pub cpu: Reading<Nanos>,
-    /// For I/O.
-    pub io: Reading<Nanos>,
-    /// For memory.
-    pub memory: Reading<Nanos>,
-}
-
-impl Pressure {
-    /// Of the whole machine, now.
-    pub fn now() -> Self {
-        let of = |name: &str| {
-            let path = format!("/proc/pressure/{name}");
-            parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
-        };
-        Self { cpu: of("cpu"), io: of("io"), memory: of("memory") }
-    }
-
-    /// Not looked at.
-    pub fn not_read() -> Self {
-        let none = || Reading::Missing(Why::NotApplicable);
-        Self { cpu: none(), io: none(), memory: none() }
-    }
-
-    /// Time added since `earlier`.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let each = |now: &Reading<Nanos>, then: &Reading<Nanos>| now.clone().and(then.clone(), Nanos::since);
-        Self {
-            cpu: each(&self.cpu, &earlier.cpu),
-            io: each(&self.io, &earlier.io),
-            memory: each(&self.memory, &earlier.memory),
-        }
-    }
+/// Of the whole machine, now.
+pub fn pressure() -> Pressure {
+    let of = |name: &str| {
+        let path = format!("/proc/pressure/{name}");
+        parse_with(read_text(&path), &format!("`{path}`"), parse::pressure)
+    };
+    Pressure { cpu: of("cpu"), io: of("io"), memory: of("memory") }
 }
 
 /// CPU time of a control group, v1 (`cpuacct`) or v2, by its directory.

@@ -185,7 +185,7 @@ mod tests {
             totals: BTreeMap::new(),
             group: unread(),
             syncs: BTreeMap::new(),
-            pressure: crate::sample::edge::Pressure::not_read(),
+            pressure: prony_model::record::Pressure::default(),
             device: unread(),
             disk: unread(),
             cached: unread(),

@@ -238,8 +238,8 @@ mod tests {
     use crate::cache::DiskUsage;
     use crate::sample::counters::Counters;
     use crate::sample::device::DeviceCounters;
-    use crate::sample::edge::Pressure;
     use crate::sample::parse::GroupCpu;
+    use prony_model::record::Pressure;
 
     fn ms(n: u64) -> Nanos {
         Nanos::from_millis(n)

@@ -9,7 +9,7 @@ use prony_model::units::Nanos;
 
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
-use super::edge::{Edge, EdgeProcess, GroupFiles, Pressure, group_cpu};
+use super::edge::{Edge, EdgeProcess, GroupFiles, group_cpu, pressure};
 use super::parse::GroupCpu;
 use super::proc_file::ended;
 use super::process::{Ask, Observation, Process};
@@ -247,7 +247,7 @@ impl State {
         };
         let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
-        let pressure = if self.settings.lean { Pressure::not_read() } else { Pressure::now() };
+        let pressure = if self.settings.lean { prony_model::record::Pressure::default() } else { pressure() };
         let device = match &self.device {
             Reading::Measured(device) => device.read(),
             Reading::Missing(why) => Reading::Missing(why.clone()),

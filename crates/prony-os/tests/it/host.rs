@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use prony_model::reading::{Reading, Why};
+use prony_model::record::{Change, Machine};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::cache;
 use prony_os::clock::SystemClock;
-use prony_os::host::{
-    Canaries, Capability, Change, Conditions, Facts, MachineLimits, Moment, Quiesced, State, capabilities, quiesce,
-    warm_memory,
-};
+use prony_os::host::{Canaries, Capability, Facts, MachineLimits, State, capabilities, moment, quiesce, warm_memory};
 use prony_os::sample::Tracepoints;
 
 use crate::subject::skipped;
@@ -31,16 +29,17 @@ fn facts_survive_json_and_know_the_essentials() {
 }
 
 #[test]
-fn conditions_survive_json_and_say_what_changed() {
+fn machine_beside_a_trial_survives_json_and_say_what_changed() {
     let dir = on_disk();
     let canaries = Canaries::default();
-    let (before, first) = (Moment::now(None), canaries.sing(dir.path()));
-    let (second, after) = (canaries.sing(dir.path()), Moment::now(None));
-    let conditions = Conditions::between(before, first, after, second);
-    assert_eq!(conditions.change, Change::between(&conditions.before, &conditions.after));
-    assert_eq!(conditions.change.throttled_limit, Reading::Missing(Why::NotApplicable));
-    let text = serde_json::to_string(&conditions).unwrap();
-    assert_eq!(serde_json::from_str::<Conditions>(&text).unwrap(), conditions);
+    let (before, first) = (moment(None), canaries.sing(dir.path()));
+    let (second, after) = (canaries.sing(dir.path()), moment(None));
+    let quiesced = quiesce(dir.path(), Nanos::ZERO, &SystemClock);
+    let machine = Machine::between(quiesced, (before, first), (after, second));
+    assert_eq!(machine.change, Change::between(&machine.before, &machine.after));
+    assert_eq!(machine.change.throttled_limit, Reading::Missing(Why::NotApplicable));
+    let text = serde_json::to_string(&machine).unwrap();
+    assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), machine);
 }
 
 #[test]
@@ -84,7 +83,7 @@ fn mapped_pages_stay_and_eviction_says_so() {
 #[test]
 fn quiescing_ends_by_its_cap() {
     let dir = on_disk();
-    let found: Quiesced = quiesce(dir.path(), Nanos::from_millis(300), &SystemClock);
+    let found = quiesce(dir.path(), Nanos::from_millis(300), &SystemClock);
     assert_eq!(found.synced, Reading::Measured(()));
     assert!(found.quiet || found.waited >= Nanos::from_millis(300), "{found:?}");
     let nowhere = quiesce(Path::new("/no such path"), Nanos::ZERO, &SystemClock);

@@ -84,17 +84,15 @@ fn completion(phase: Option<&PhaseRecord>) -> String {
 /// Most memory that was charged to the tree.
 fn peak(record: &TrialRecord) -> Reading<f64> {
     let none = || Reading::Missing(Why::Failed("the record does not hold it".to_owned()));
-    let peak = record.conditions.get("memory").and_then(|memory| memory.get("peak"));
-    let peak = peak.and_then(|peak| serde_json::from_value::<Reading<Bytes>>(peak.clone()).ok());
-    peak.map_or_else(none, |peak| peak.map(|bytes| bytes.as_bytes() as f64))
+    let memory = record.conditions.memory.as_ref();
+    memory.map_or_else(none, |memory| memory.peak.clone().map(|bytes| bytes.as_bytes() as f64))
 }
 
 #[cfg(test)]
 mod tests {
     use prony_model::outcome::Ending;
-    use prony_model::record::MetricKeyText;
+    use prony_model::record::{Conditions, MemoryEvidence, MetricKeyText};
     use prony_model::trial::{Label, PlannedTrial};
-    use serde_json::json;
 
     use super::super::line::Judgement;
     use super::*;
@@ -135,12 +133,17 @@ mod tests {
                 phase("too large", Completion::Partial),
                 phase("read", Completion::NotReached),
             ],
-            effective: json!({}),
-            conditions: json!({ "memory": { "peak": { "measured": LIMIT.as_bytes() } } }),
+            effective: None,
+            conditions: peaked(LIMIT),
             series: Vec::new(),
             sampler_cpu: Reading::Measured(Nanos::ZERO),
             findings: Vec::new(),
         }
+    }
+
+    fn peaked(peak: Bytes) -> Conditions {
+        let memory = Some(MemoryEvidence { peak: Reading::Measured(peak), ..MemoryEvidence::default() });
+        Conditions { memory, ..Conditions::default() }
     }
 
     fn wrong(edit: impl FnOnce(&mut TrialRecord)) -> Vec<String> {
@@ -166,9 +169,9 @@ mod tests {
         assert_eq!(wrong(|r| r.phases[0].readings.clear()), ["phase 1"]);
         assert_eq!(wrong(|r| r.phases[1].completion = Completion::Complete), ["phase 2"]);
         assert_eq!(wrong(|r| r.phases[2].completion = Completion::Complete), ["phase 3"]);
-        assert_eq!(wrong(|r| r.conditions = json!({})), ["lower bound of need"]);
-        let low = json!({ "memory": { "peak": { "measured": 90_000_000 } } });
-        assert_eq!(wrong(|r| r.conditions = low), ["lower bound of need"]);
+        assert_eq!(wrong(|r| r.conditions = Conditions::default()), ["lower bound of need"]);
+        let low = Bytes::from_bytes(90_000_000);
+        assert_eq!(wrong(|r| r.conditions = peaked(low)), ["lower bound of need"]);
     }
 
     #[test]

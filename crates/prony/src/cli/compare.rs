@@ -6,6 +6,7 @@ use prony_experiment::format::format_value;
 use prony_model::metric::MetricName;
 use prony_model::outcome::Outcome;
 use prony_model::reading::Reading;
+use prony_model::record::TrialRecord;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Summary, summary};
 use serde_json::{Value, json};
@@ -265,8 +266,8 @@ fn differences(a: &RunData, b: &RunData) -> String {
         let mut lines = facts_lines(&data.head.host);
         lines.push(format!("prony: {}", data.head.version));
         lines.push(format!("seed: {}", data.head.seed));
-        let engine = |trial: &Value| Some(format!("{} {}", trial["engine"].as_str()?, trial["version"].as_str()?));
-        let mut engines: Vec<String> = data.trials.iter().filter_map(|trial| engine(&trial.effective)).collect();
+        let engine = |trial: &TrialRecord| Some(trial.store()?.engine_and_version());
+        let mut engines: Vec<String> = data.trials.iter().filter_map(engine).collect();
         engines.sort();
         engines.dedup();
         lines.extend(engines.into_iter().map(|engine| format!("engine: {engine}")));

@@ -387,7 +387,7 @@ fn title(asked: Option<&str>, part: &Part) -> Option<String> {
 
 /// The durability class in force, as the engine's driver tells.
 fn class(trial: &TrialRecord) -> Option<String> {
-    trial.effective.get("durability")?.as_str().map(str::to_owned)
+    Some(trial.store()?.durability.name().to_owned())
 }
 
 fn promise(class: &str) -> String {

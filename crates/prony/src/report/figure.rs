@@ -143,8 +143,8 @@ impl<'a> Summary<'a> {
 /// The largest memory seen in the phase in which a trial ended, bytes: what it had needed at least.
 pub fn least_memory(trial: &TrialRecord) -> Option<f64> {
     // The control group's own peak is exact; what was sampled of the process is below it.
-    if let Some(peak) = trial.conditions["memory"]["peak"]["measured"].as_f64() {
-        return Some(peak);
+    if let Some(peak) = trial.conditions.memory.as_ref().and_then(|memory| memory.peak.measured()) {
+        return Some(peak.as_bytes() as f64);
     }
     let phase = ending_phase(&trial.ending, &trial.phases)?;
     let keys =

@@ -61,7 +61,7 @@ impl<'a> Line<'a> {
 
     /// The two promise different things: time is set beside safety (METHOD 5.2).
     fn promises_differ(&self) -> Option<String> {
-        let class = |trials: &[&'a TrialRecord]| trials.iter().find_map(|t| t.effective["durability"].as_str());
+        let class = |trials: &[&'a TrialRecord]| trials.iter().find_map(|t| Some(t.store()?.durability.name()));
         let (own, floor) = (class(&self.own)?, class(&self.floor)?);
         (own != floor)
             .then(|| format!("the variant is {own} and the floor {floor}: they promise different things after a crash"))

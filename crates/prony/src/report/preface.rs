@@ -98,15 +98,7 @@ fn measured(value: &Value) -> Option<&Value> {
 
 /// Engines with the versions they gave.
 fn engines(data: &RunData) -> Option<String> {
-    let text = |trial: &Value, key: &str| trial.get(key).and_then(Value::as_str).map(str::to_owned);
-    let engines: BTreeSet<String> = data
-        .trials
-        .iter()
-        .filter_map(|t| {
-            let name = text(&t.effective, "engine").or_else(|| text(&t.effective, "name"))?;
-            Some(format!("{name} {}", text(&t.effective, "version").unwrap_or_default()).trim_end().to_owned())
-        })
-        .collect();
+    let engines: BTreeSet<String> = data.trials.iter().filter_map(|t| Some(t.store()?.engine_and_version())).collect();
     let engines: Vec<String> = engines.into_iter().collect();
     (!engines.is_empty()).then(|| format!("Engines: {}.", engines.join(", ")))
 }

@@ -1,15 +1,19 @@
 //! What is done around each trial so that it finds the machine at rest, and what the machine was like.
 
 use prony_model::program::Care;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Canary, Machine, Moment, Quiesced};
 use prony_model::units::Nanos;
 use prony_os::clock::SystemClock;
-use prony_os::host::{Canary, Conditions, Moment, Quiesced, quiesce};
-use serde_json::{Value, json};
+use prony_os::host::{moment, quiesce};
 
 use super::lab::Lab;
 
 /// Others may write to the disk without end: so long a trial waits for quiet.
 const QUIET_CAP: Nanos = Nanos::from_secs(10);
+
+/// Why nothing is known of the machine with light care.
+const LIGHT: &str = "canaries, quiet and the machine's state: the experiment asks for light care";
 
 /// What was done and seen before a trial.
 #[derive(Debug)]
@@ -23,23 +27,17 @@ impl Around {
         }
         let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
         let canary = lab.canary_before();
-        Self(Some((quiet, Moment::now(None), canary)))
+        Self(Some((quiet, moment(None), canary)))
     }
 
-    /// Everything known of the machine around the trial, with `more`, as one object.
-    pub fn after(self, lab: &Lab<'_>, more: Value) -> Value {
-        let mut all = match self.0 {
-            None => json!({ "skipped": "canaries, quiet and the machine's state: the experiment asks for light care" }),
-            Some((quiet, moment, canary)) => {
-                let conditions = Conditions::between(moment, canary, Moment::now(None), lab.canary_after());
-                let mut all = json!(conditions);
-                all["quiesced"] = json!(quiet);
-                all
+    /// The machine before and after the trial, which has just ended.
+    pub fn after(self, lab: &Lab<'_>) -> Reading<Machine> {
+        match self.0 {
+            None => Reading::Missing(Why::NotSupported(LIGHT.to_owned())),
+            Some((quiet, before, canary)) => {
+                let after = (moment(None), lab.canary_after());
+                Reading::Measured(Machine::between(quiet, (before, canary), after))
             }
-        };
-        if let (Some(all), Value::Object(more)) = (all.as_object_mut(), more) {
-            all.extend(more);
         }
-        all
     }
 }

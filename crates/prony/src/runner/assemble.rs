@@ -8,11 +8,9 @@ use prony_model::latency::Recorder;
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::protocol::PhaseReport;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Completion, LatencyKind, MetricKeyText, PhaseRecord};
+use prony_model::record::{Completion, LatencyKind, MetricKeyText, PhaseRecord, SettleResult, Settled};
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
-use prony_os::settle::SettleResult;
-use serde_json::{Value, json};
 
 use super::session::Visit;
 
@@ -86,12 +84,14 @@ pub fn settled(
 }
 
 /// Phases that wait for quiet: how long it must be, and what was found, where the watch came to an end.
-pub fn watched<'a>(phases: impl Iterator<Item = (&'a PhaseSpec, Option<&'a SettleResult>)>) -> Value {
-    let told = phases.filter_map(|(phase, result)| {
-        let spec = phase.action.settle()?;
-        Some((phase.name.clone(), json!({ "quiet": spec.quiet, "result": result })))
+pub fn watched<'a>(
+    phases: impl Iterator<Item = (&'a PhaseSpec, Option<&'a SettleResult>)>,
+) -> BTreeMap<String, Settled> {
+    let settled = phases.filter_map(|(phase, result)| {
+        let quiet = phase.action.settle()?.quiet;
+        Some((phase.name.clone(), Settled { quiet, result: result.cloned() }))
     });
-    Value::Object(told.collect())
+    settled.collect()
 }
 
 /// What the worker has to say of a phase beside its figures, as findings.

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 
 use prony_experiment::design::Experiment;
 use prony_experiment::plan::profiles;
-use prony_model::record::TrialRecord;
+use prony_model::record::{Spent, TrialRecord};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
-use prony_stats::pace::{Budget, Spent, Times};
+use prony_stats::pace::{Budget, Times};
 
 /// The course of a run. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug)]
@@ -169,7 +169,7 @@ mod tests {
     use prony_model::catalog::Overrides;
     use prony_model::outcome::{Ending, Outcome};
     use prony_model::reading::{Reading, Why};
-    use serde_json::{Value, json};
+    use prony_model::record::Conditions;
 
     use super::*;
 
@@ -268,10 +268,9 @@ mod tests {
         let plan = plan(&experiment);
         let mut course = Course::new(&experiment, &plan, at(5000.0));
         let record = |trial: &PlannedTrial| {
-            let mut conditions = json!({});
             let once = if trial.position == 0 { at(20.0) } else { Nanos::ZERO };
-            Spent { time: at(10.0), once }.keep(&mut conditions);
-            recorded(*trial, conditions)
+            let spent = Some(Spent { time: at(10.0), once });
+            recorded(*trial, Conditions { spent, ..Conditions::default() })
         };
         course.earlier(&plan, &plan[..7].iter().map(record).collect::<Vec<_>>());
         // 90 s of two blocks of 30 s and a part of the third: 10 s are left.
@@ -281,14 +280,14 @@ mod tests {
         assert!(!course.goes_on(at(5010.0)));
     }
 
-    fn recorded(trial: PlannedTrial, conditions: Value) -> TrialRecord {
+    fn recorded(trial: PlannedTrial, conditions: Conditions) -> TrialRecord {
         TrialRecord {
             trial,
             started_unix_ms: 0,
             took: Nanos::ZERO,
             ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
             phases: Vec::new(),
-            effective: Value::Null,
+            effective: None,
             conditions,
             series: Vec::new(),
             sampler_cpu: Reading::Missing(Why::NotApplicable),

@@ -130,7 +130,7 @@ mod tests {
         let cpu = Reading::Measured(Nanos::ZERO);
         let sampled = Sampled { series: Vec::new(), cpu, rounds: 0, missed: 0, stride: 1 };
         let finished = Finished { killed: 0, problems: Vec::new() };
-        Closed { visits: Vec::new(), effective: serde_json::Value::Null, sampled, end, finished, lingered }
+        Closed { visits: Vec::new(), effective: None, sampled, end, finished, lingered }
     }
 
     fn judged(closed: &Closed) -> Ending {

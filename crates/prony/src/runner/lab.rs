@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::event::Event;
 use prony_model::program::{Care, CopyOf, ProgramSpec};
+use prony_model::record::Canary;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::monotonic;
-use prony_os::host::{Canaries, Canary, Facts, MachineLimits, warm_memory};
+use prony_os::host::{Canaries, Facts, MachineLimits, moment, warm_memory};
 use prony_os::launch::{Launcher, Scratch, Swept};
 use prony_os::limits::{self, Ability, Limit};
 use prony_os::runs::{self, Announced};
@@ -97,7 +98,7 @@ impl<'a> Lab<'a> {
             probing("disk and memory");
             let limits = MachineLimits::measure(near);
             probing("touching memory");
-            let available = prony_os::host::Moment::now(None).available;
+            let available = moment(None).available;
             let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
             warm_memory(half.min(WARM));
             (limits.clock_cost, json!(limits))

@@ -376,7 +376,7 @@ fn one(
     if record.ending.outcome == Outcome::Interrupted {
         return Ok(false);
     }
-    course.trial_ended(trial.variant, monotonic(), lab.places.made_in()).keep(&mut record.conditions);
+    record.conditions.spent = Some(course.trial_ended(trial.variant, monotonic(), lab.places.made_in()));
     campaign.done.insert(trial.position);
     match record.ending.outcome {
         Outcome::Ok => summary.ok += 1,

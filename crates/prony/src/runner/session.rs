@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use prony_model::event::Event;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION};
 use prony_model::reading::Reading;
+use prony_model::record::EffectiveStore;
 use prony_model::spec::{Action, Amount, PhaseSpec, SettleSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
@@ -17,7 +18,6 @@ use prony_os::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::{Edge, Root, Sampled, Sampler, Settings};
 use prony_os::settle::{self, SettleResult, TreeProbe};
-use serde_json::Value;
 
 use super::channel::{Channel, Received};
 use super::lab::Lab;
@@ -77,8 +77,8 @@ pub struct Session<'a> {
     sampler: Sampler,
     deadline: Option<Instant>,
     recorder: Option<&'a mut Recorder>,
-    /// Engine, version and settings as the worker reports them.
-    pub effective: Value,
+    /// Engine, version and settings as the worker reports them; `None` before it does.
+    pub effective: Option<Box<EffectiveStore>>,
     /// The phases that began, in order.
     pub visits: Vec<Visit>,
 }
@@ -87,8 +87,8 @@ pub struct Session<'a> {
 pub struct Closed {
     /// The phases that began, in order.
     pub visits: Vec<Visit>,
-    /// Engine, version and settings as the worker reported them.
-    pub effective: Value,
+    /// Engine, version and settings as the worker reported them; `None` where it did not.
+    pub effective: Option<Box<EffectiveStore>>,
     /// Everything sampled.
     pub sampled: Sampled,
     /// How the worker ended.
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
         };
         channel.send(&plan);
         let position = trial.position;
-        let (effective, visits) = (Value::Null, Vec::new());
+        let (effective, visits) = (None, Vec::new());
         Ok(Self { lab, spec, position, scratch, channel, running, sampler, deadline, recorder, effective, visits })
     }
 
@@ -161,7 +161,7 @@ impl<'a> Session<'a> {
     pub fn ready(&mut self) -> Result<(), Stop> {
         match self.wait(self.deadline, &mut |_| {})? {
             FromWorker::Ready { version: VERSION, effective, .. } => {
-                self.effective = effective;
+                self.effective = Some(effective);
                 Ok(())
             }
             FromWorker::Ready { version, .. } => {
@@ -213,7 +213,7 @@ impl<'a> Session<'a> {
                 FromWorker::Began { at, .. } => self.visit(|visit| visit.span = (at, at)),
                 FromWorker::Ended { at, report, .. } => {
                     if let Some(effective) = &report.effective {
-                        self.effective = effective.clone();
+                        self.effective = Some(Box::new(effective.clone()));
                     }
                     self.visit(|visit| {
                         visit.span.1 = at;

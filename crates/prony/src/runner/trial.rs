@@ -3,15 +3,15 @@
 use prony_analysis::conclude::{Observed, Reached, conclude};
 use prony_analysis::guard::{self, Finding};
 use prony_model::metric::{Metric, MetricKey};
-use prony_model::record::{PhaseRecord, ProcessSeries, TrialRecord};
+use prony_model::reading::Reading;
+use prony_model::record::{Conditions, Effective, Machine, PhaseRecord, ProcessSeries, TrialRecord};
 use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::{SystemClock, monotonic};
-use prony_os::host::{Conditions, Moment, quiesce};
+use prony_os::host::{moment, quiesce};
 use prony_os::runs::Announced;
 use prony_os::sample::{Processes, phase_readings};
-use serde_json::{Value, json};
 
 use super::assemble;
 use super::ending;
@@ -69,7 +69,7 @@ fn of_store(
 ) -> Result<TrialRecord, Error> {
     let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
     let canary = lab.canary_before();
-    let moment = Moment::now(None);
+    let before = moment(None);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let mut session = Session::launch(lab, spec, trial, recorder)?;
     let stop = phases(&mut session, spec, observer).err();
@@ -81,23 +81,24 @@ fn of_store(
     let ending = ending::judge(spec, stop.as_ref(), &closed, after);
     let (ending, phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
     let took = monotonic().since(began);
-    let later = Moment::now(None);
+    let later = moment(None);
     let watched = spec.phases.iter().enumerate();
     let watched = watched.map(|(at, phase)| (phase, closed.visits.get(at).and_then(|visit| visit.settled.as_ref())));
-    let more = json!({
-        "quiesced": quiet,
-        "memory": closed.end.memory,
-        "settled": assemble::watched(watched),
-    });
-    let conditions = Conditions::between(moment, canary, later, lab.canary_after());
+    let machine = Machine::between(quiet, (before, canary), (later, lab.canary_after()));
     let mut record = TrialRecord {
         trial: *trial,
         started_unix_ms,
         took,
         ending,
         phases,
-        effective: closed.effective,
-        conditions: conditions_of(&conditions, &more),
+        effective: closed.effective.map(Effective::Store),
+        conditions: Conditions {
+            machine: Reading::Measured(machine),
+            memory: Some(closed.end.memory),
+            settled: assemble::watched(watched),
+            killed_at_the_end: closed.finished.killed,
+            ..Conditions::default()
+        },
         series: closed.sampled.series,
         sampler_cpu: closed.sampled.cpu,
         findings: Vec::new(),
@@ -116,15 +117,6 @@ fn of_store(
 pub fn clean_up(lab: &Lab<'_>) -> Result<(), Error> {
     let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
     lab.places.clean_up(lab.means(), program)
-}
-
-/// The machine beside the trial, and what else is known of it, in one object.
-fn conditions_of(conditions: &Conditions, more: &Value) -> Value {
-    let mut all = json!(conditions);
-    if let (Some(all), Some(more)) = (all.as_object_mut(), more.as_object()) {
-        all.extend(more.clone());
-    }
-    all
 }
 
 /// Work at the close of a trial that went well and has no phase for it.

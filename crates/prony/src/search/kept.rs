@@ -113,6 +113,7 @@ fn refusal(trial: &TrialRecord) -> Option<String> {
 mod tests {
     use prony_model::outcome::{OutOfMemory, Outcome};
     use prony_model::reading::Why;
+    use prony_model::record::Conditions;
     use serde_json::json;
 
     use super::*;
@@ -127,7 +128,8 @@ mod tests {
                 "readings": { "": { "disk": disk } }, "histograms": [], "groups": null, "throughput": null,
                 "answer": null, "errors": {}
             }],
-            "effective": null, "conditions": null, "series": [], "sampler_cpu": { "measured": 0 }, "findings": []
+            "effective": null, "conditions": Conditions::default(), "series": [],
+            "sampler_cpu": { "measured": 0 }, "findings": []
         }))
         .unwrap()
     }

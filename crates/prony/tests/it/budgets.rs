@@ -4,9 +4,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use prony_model::event::Event;
+use prony_model::record::Spent;
 use prony_model::units::Nanos;
 use prony_results::{Database, RunData, RunId, RunStatus};
-use prony_stats::pace::Spent;
 use tempfile::TempDir;
 
 /// Two equal programs that take half a second each, in blocks of three trials.

@@ -351,7 +351,7 @@ fn command_that_fails_in_four_of_six_trials_is_not_faster() {
         "n=$(cat {0} 2>/dev/null || echo 0); echo $((n + 1)) > {0}; [ $n -lt 4 ] && exit 3; exit 0",
         file.display()
     );
-    let (code, said) = against_sleep(&[], &script);
+    let (code, said) = against_sleep("0.05", &[], &script);
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("4 of 18 trials failed: 4 failed (exit code 3)") && !said.contains("faster"), "{said}");
     assert!(said.contains("2 of 6 trials finished (4 to 78 %)"), "{said}");

@@ -11,13 +11,14 @@ use prony_experiment::design::Experiment;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::record::{Answer, TrialRecord};
+use prony_model::spec::Durability;
 use prony_model::trial::Label;
 use prony_results::RunData;
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
 use crate::programs::Bench;
-use crate::synthetic::{experiment, noise, not_reached, phase, run_data, texts};
+use crate::synthetic::{engine, experiment, noise, not_reached, phase, run_data, texts};
 use crate::{pages, report_page};
 
 const BLOCKS: u32 = 12;
@@ -277,8 +278,13 @@ fn answers_need_not_be_there_and_must_not_differ() {
 #[test]
 fn a_floor_that_promises_something_else_is_marked_in_each_row() {
     let mut data = run(&plan(&["small"], 6), 6);
-    data.trials.iter_mut().filter(|t| t.trial.variant == 2).for_each(|t| t.effective["durability"] = json!("strict"));
-    data.trials.iter_mut().filter(|t| t.trial.variant == 0).for_each(|t| t.effective = Value::Null);
+    for trial in &mut data.trials {
+        match trial.trial.variant {
+            2 => trial.effective = Some(engine("memory", "1", Durability::Strict)),
+            0 => trial.effective = None,
+            _ => {}
+        }
+    }
     let [table] = floors(&data).try_into().unwrap();
     let note = "the variant is volatile and the floor strict: they promise different things after a crash";
     assert_eq!(marked(&table, 1, 2), [note]);

@@ -9,9 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use prony_model::record::effective::Fate;
 use prony_results::{Database, RunStatus};
 
-use crate::programs::PRONY;
+use crate::programs::{PRONY, probe};
 use crate::runtimes::version;
 
 const ODD: &[u8] = b"x\xff\xfey";
@@ -425,7 +426,7 @@ fn results_and_scratch_are_their_users_alone_unless_shared() {
         let database = Database::open(&place.path("prony.db")).unwrap();
         let run = database.runs().unwrap()[0].id;
         let trial = database.load_run(run).unwrap().trials.remove(0);
-        let said = trial.effective["output"]["stdout"]["first"].as_str().unwrap();
+        let said = &trial.program().unwrap().output.stdout.first;
         let mut lines = said.lines();
         assert_eq!(lines.next(), Some(directory), "{said}");
         let modes: Vec<&str> = lines.collect();
@@ -643,10 +644,10 @@ fn commands_kept_out_of_the_record_are_in_no_evidence_and_in_no_script_of_a_prob
         "{:?}",
         replica.ending
     );
-    assert_eq!(replica.effective["replicas"]["copies"][0]["fate"], "not begun");
+    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].fate, Fate::NotBegun);
     if version("python3").is_some() {
         let python = record("[program.x]\ncommand = [\"python3\", \"-c\", \"TOPSECRET = 1\"]\nruntime = \"python\"\n");
-        let threads = &python.conditions["probe"]["threads"];
-        assert_eq!(threads[0]["script"], "(left out of the record)", "{threads}");
+        let threads = &probe(&python).threads;
+        assert_eq!(threads[0].script, "(left out of the record)", "{threads:?}");
     }
 }

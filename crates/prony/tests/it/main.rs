@@ -20,6 +20,7 @@ mod plots;
 mod processes;
 mod profiles;
 mod programs;
+mod records;
 mod replicas;
 mod report_data;
 mod report_page;

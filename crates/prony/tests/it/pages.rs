@@ -8,13 +8,14 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::record::{
     Completion, Groups, LatencyKind, PhaseRecord, ProcessSample, ProcessSeries, Throughput, TrialRecord,
 };
+use prony_model::spec::Durability;
 use prony_model::trial::Label;
 use prony_model::units::{Bytes, Nanos};
 use prony_results::{Database, RunId, RunStatus};
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
-use crate::synthetic::{NOON, experiment, noise, not_reached, numbers, phase, start, texts};
+use crate::synthetic::{NOON, engine, experiment, noise, not_reached, numbers, phase, start, texts};
 
 /// A draw from a roughly normal distribution with deviation 1.
 fn bell(seed: u64) -> f64 {
@@ -217,7 +218,7 @@ pub(crate) fn hostile() -> (Experiment, Vec<TrialRecord>) {
         t.series = series(&t.phases, 10, 1e6, 1);
         t.findings = vec![finding(Severity::Warning, HOSTILE, HOSTILE)];
         t.findings[0].hint = HOSTILE.to_owned();
-        t.effective = json!({"engine": HOSTILE, "version": HOSTILE, "settings": {HOSTILE: HOSTILE}});
+        t.effective = Some(engine(HOSTILE, HOSTILE, Durability::Volatile));
     });
     (hostile, records)
 }

@@ -3,9 +3,10 @@
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::Outcome;
+use prony_model::record::probe::{Because, SuspensionReport};
 use prony_model::record::{Completion, TrialRecord};
 
-use crate::programs::{Bench, PRONY, amount, guards, said, shell};
+use crate::programs::{Bench, PRONY, amount, guards, probe, said, shell};
 use crate::runtimes::{Site, gauge, phase, version, why};
 
 /// How far a settle time may be off: the fixture tells its end itself, and a shell needs a moment for that.
@@ -45,7 +46,7 @@ fn a_program_settles_after_it_says_that_it_is_ready() {
     assert!(of(Metric::Wall) > time, "the quiet is in `wall` alone: {}", of(Metric::Wall));
     assert!(of(Metric::Cpu) >= amount(&trial, "burst", Metric::Cpu), "all of the work");
     assert!(of(Metric::Written) < 1e6 && gauge(&trial, "settle", Metric::Anon, Stat::End) > 0.0);
-    assert_eq!(trial.conditions["settled"]["settle"]["result"]["settled"], true);
+    assert!(trial.conditions.settled["settle"].result.as_ref().unwrap().settled);
 }
 
 #[test]
@@ -111,8 +112,8 @@ const WORK: &str = "exports.start = () => 1; exports.unused = () => 1;
 
 /// How each hold went: whether it was let go at once, and what the thread was told last.
 fn holds(trial: &TrialRecord) -> Vec<(bool, &str)> {
-    let all = trial.conditions["probe"]["holds"].as_array().unwrap();
-    all.iter().map(|hold| (hold["passed"] == true, hold["went_on"].as_str().unwrap_or_default())).collect()
+    let went_on = |hold: &SuspensionReport| hold.went_on.map_or("", Because::text);
+    probe(trial).holds.iter().map(|hold| (hold.passed, went_on(hold))).collect()
 }
 
 #[test]
@@ -153,7 +154,7 @@ fn a_phase_goes_from_one_function_to_another() {
     ];
     assert_eq!(holds(&trial), expected);
     assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was held and collected at the end");
-    assert!(trial.effective["calls"]["span"]["file"].as_str().unwrap().ends_with("/work.js"));
+    assert!(trial.program().unwrap().calls["span"].file.as_ref().unwrap().ends_with("/work.js"));
 }
 
 #[test]
@@ -205,7 +206,8 @@ time.sleep(0.05)
 ";
     let site = Site::new(&[("main.py", main)]);
     let trial = site.trial("python", "python3 main.py", "[[phase]]\nname = \"p\"\n");
-    assert_eq!((guards(&trial), trial.effective["strange_marks_in_all"].as_u64()), (vec!["strange_marks"], Some(1)));
-    assert!(trial.effective["strange_marks"].to_string().contains("before its phase began"));
+    let program = trial.program().unwrap();
+    assert_eq!((guards(&trial), program.strange_marks_in_all), (vec!["strange_marks"], 1));
+    assert!(program.strange_marks[0].contains("before its phase began"));
     assert!(amount(&trial, "p", Metric::Wall) > 0.0, "it has the time at which it was read");
 }

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Completion, TrialRecord};
+use prony_model::record::{Completion, ProbeReport, TrialRecord};
 use prony_results::{Database, RunData, RunId, RunStatus};
-use serde_json::Value;
 
 /// A folder with a database of its own.
 pub(crate) struct Bench {
@@ -122,7 +121,12 @@ pub(crate) fn guards(trial: &TrialRecord) -> Vec<&str> {
 }
 
 pub(crate) fn said(trial: &TrialRecord) -> &str {
-    trial.effective["output"]["stdout"]["first"].as_str().unwrap()
+    &trial.program().unwrap().output.stdout.first
+}
+
+/// What the probes of its runtime reported.
+pub(crate) fn probe(trial: &TrialRecord) -> &ProbeReport {
+    trial.conditions.probe.as_ref().unwrap()
 }
 
 pub(crate) fn alive(pid: &str) -> bool {
@@ -201,7 +205,7 @@ fn variants_of_code_are_levels_and_each_step_runs_when_it_should() {
     let times = |what: &str| log.lines().filter(|line| *line == what).count();
     assert_eq!((times("build"), times("prepare"), times("cleanup")), (2, 4, 2));
     let changed = data.trials.iter().find(|trial| trial.trial.variant == 1).unwrap();
-    assert!(changed.effective["changes"][0].as_str().unwrap().starts_with("`a.sh` changed 1 times, now "));
+    assert!(changed.program().unwrap().changes[0].starts_with("`a.sh` changed 1 times, now "));
 }
 
 #[test]
@@ -324,8 +328,8 @@ fn a_mark_of_another_clock_has_the_time_at_which_it_was_read() {
     assert!(wall <= trial.took.as_nanos() as f64, "{wall} of {}: not since the machine's start", trial.took);
     assert!(wall > 0.0 && lag > 0.0, "{wall} and {lag}");
     assert_eq!(guards(&trial), ["strange_marks"]);
-    assert_eq!(trial.effective["strange_marks_in_all"], 2);
-    let marks = trial.effective["strange_marks"].to_string();
+    assert_eq!(trial.program().unwrap().strange_marks_in_all, 2);
+    let marks = trial.program().unwrap().strange_marks.join("\n");
     assert!(marks.contains("before the program began") && marks.contains("in the future"), "{marks}");
 }
 
@@ -437,18 +441,16 @@ fn a_declared_store_has_its_size_and_its_device_flushes() {
         Reading::Measured(flushes) => assert!(*flushes >= 1.0, "the file was synced"),
         Reading::Missing(why) => assert!(why.to_string().contains("block device"), "{why}"),
     }
-    assert_eq!(
-        (&fresh.effective["store"]["at_begin"], &fresh.effective["store"]["found"]),
-        (&Value::Null, &true.into())
-    );
-    assert_eq!(later.effective["store"]["at_begin"]["files"], 2);
+    let store = |trial: &TrialRecord| trial.program().unwrap().store.clone();
+    assert!(store(fresh).is_some_and(|store| store.at_begin.is_none() && store.found));
+    assert_eq!(store(later).unwrap().at_begin.unwrap().files, 2);
     let carried = |trial: &TrialRecord| guards(trial).contains(&"store_carried_over");
     assert_eq!((carried(fresh), carried(later)), (false, true), "both work in the variant's copy");
     let light = bench.trial(&body);
     for metric in [Metric::Disk, Metric::DiskLength, Metric::Cached, Metric::Flushes, Metric::DeviceWritten] {
         assert!(absent(&light, 1, metric).contains("light care"), "{}", absent(&light, 1, metric));
     }
-    assert_eq!(light.effective["store"], Value::Null);
+    assert_eq!(store(&light), None);
 }
 
 #[test]
@@ -492,9 +494,9 @@ fn a_flood_is_bounded_and_counted() {
     let bench = Bench::new();
     let trial = bench.trial(&shell("yes 0123456789abcdef | head -c 67108864"));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["output_flooded"]));
-    let kept = &trial.effective["output"]["stdout"];
-    assert_eq!(kept["total"].as_u64(), Some(67_108_864));
-    assert!(kept["first"].as_str().unwrap().len() + kept["last"].as_str().unwrap().len() < 10_000);
+    let kept = &trial.program().unwrap().output.stdout;
+    assert_eq!(kept.total, 67_108_864);
+    assert!(kept.first.len() + kept.last.len() < 10_000);
 }
 
 #[test]
@@ -529,7 +531,7 @@ fn a_reached_limit_of_processes_is_a_finding() {
     let limited = |pids: u32| bench.trial(&format!("[limits]\npids = {pids}\n{}", shell(many)));
     let trial = limited(8);
     let finding = trial.findings.iter().find(|finding| finding.guard == "processes_refused");
-    let finding = finding.unwrap_or_else(|| panic!("{:?} {}", trial.findings, trial.conditions["memory"]));
+    let finding = finding.unwrap_or_else(|| panic!("{:?} {:?}", trial.findings, trial.conditions.memory));
     assert!(finding.message.contains("refused by `pids = 8`"), "{}", finding.message);
     assert!(!guards(&limited(60)).contains(&"processes_refused"));
 }
@@ -682,10 +684,10 @@ fn the_record_tells_which_file_a_name_was_found_as() {
     let path = format!("PATH=/nowhere:{}:/usr/bin:/bin", bench.dir.path().display());
     let (_, data) = bench.exec(&["-r", "2", "--env", &path, "--", "mine"]);
     for trial in &data.trials {
-        assert_eq!(trial.effective["executable"], bench.path("mine").to_str().unwrap());
+        assert_eq!(trial.program().unwrap().executable.as_deref(), bench.path("mine").to_str());
     }
     let whole = bench.trial("[program.x]\ncommand = [\"true\"]\n");
-    assert!(whole.effective["executable"].as_str().unwrap().ends_with("/bin/true"), "held before, too");
+    assert!(whole.program().unwrap().executable.as_ref().unwrap().ends_with("/bin/true"), "held before, too");
 }
 
 #[test]
@@ -809,7 +811,7 @@ fn revisions_of_a_repository_are_levels() {
     for trial in &data.trials {
         let version = ["one", "two"][trial.trial.variant];
         assert_eq!(said(trial), version);
-        let change = trial.effective["changes"][0].as_str().unwrap();
+        let change = &trial.program().unwrap().changes[0];
         assert!(change.starts_with(&format!("revision `{version}` is commit ")), "{change}");
     }
     let output = {

@@ -9,11 +9,14 @@ use prony_model::metric::MetricName;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
+use prony_model::spec::Durability;
 use prony_model::units::Nanos;
 use prony_results::RunData;
 use serde_json::{Value, json};
 
-use crate::synthetic::{experiment, experiment_with, key, noise, not_reached, numbers, phase, run_data, texts, trial};
+use crate::synthetic::{
+    engine, experiment, experiment_with, key, noise, not_reached, numbers, phase, run_data, texts, trial,
+};
 
 fn terminal(data: &RunData, width: usize) -> String {
     printed(data, &Terminal { width: Some(width), colour: false }, &Options::default())
@@ -68,7 +71,7 @@ fn sourcing_trial(position: u32, block: u32, variant: usize) -> TrialRecord {
         record.phases.push(phase("persist", &[("time", persist * factor * 1e9), ("rss.peak", peak)]));
     }
     if variant >= 6 {
-        record.effective = json!({"engine": "lmdb", "version": "0.9.33", "durability": "strict", "settings": {}});
+        record.effective = Some(engine("lmdb", "0.9.33", Durability::Strict));
     }
     record
 }
@@ -175,8 +178,8 @@ fn without_a_numeric_factor_one_table_holds_all() {
     let experiment = experiment("Cache", &factors, &[("write", true)], 1);
     let trials = (0..6u32).map(|position| {
         let mut record = trial(position, 0, position as usize);
-        let class = ["strict", "none", "relaxed"][position as usize / 2];
-        record.effective = json!({"engine": "x", "version": "1", "durability": class, "settings": {}});
+        let class = [Durability::Strict, Durability::None, Durability::Relaxed][position as usize / 2];
+        record.effective = Some(engine("x", "1", class));
         record.phases = vec![store_phase("write", u64::from(position), 1.0)];
         record
     });

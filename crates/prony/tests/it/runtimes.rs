@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
+use prony_model::record::probe::Because;
 use prony_model::record::{Completion, MetricKeyText, PhaseRecord, TrialRecord};
+use prony_model::units::Nanos;
 use prony_results::Database;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
 
-use crate::programs::{Bench, PRONY, alive, amount, guards, reading, said};
+use crate::programs::{Bench, PRONY, alive, amount, guards, probe, reading, said};
 
 /// The version of a runtime's program, or `None`, said aloud; with `PRONY_REQUIRE_ALL=1` it must be there.
 pub(crate) fn version(program: &str) -> Option<(u32, u32)> {
@@ -103,9 +104,9 @@ fn the_heap_of_a_program_is_read_while_it_runs() {
         assert!(of(Metric::HeapUsed, Stat::Min) < used && of(Metric::HeapUsed, Stat::End) > 3e6);
         assert!(of(Metric::External, Stat::End) >= 3e6 && of(Metric::ArrayBuffers, Stat::End) >= 3e6);
         assert!(amount(trial, "run", Metric::GcTime) >= 0.0 && amount(trial, "run", Metric::LoopDelay) >= 0.0);
-        let probe = &trial.conditions["probe"];
-        assert!(probe["cost_ns"].as_u64().unwrap() > 0 && probe["threads"][0]["probe"]["heap_bytes"].is_u64());
-        assert_eq!(probe["lines_lost"], 0);
+        let probe = probe(trial);
+        assert!(probe.cost > Nanos::ZERO && probe.threads[0].probe.unwrap().heap.is_some());
+        assert_eq!(probe.lines_lost, 0);
     }
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("  heap  ") && text.contains("  gc  ") && text.contains("by its own account"), "{text}");
@@ -209,9 +210,9 @@ fn held_and_collected(trial: &TrialRecord) {
     let (held, wall) = (amount(trial, "load it", Metric::Held), amount(trial, "load it", Metric::Wall));
     assert!(held >= 50e6, "{held}");
     // Where there are weak references it was held once to end the call, and once more at the next turn to be collected.
-    let hold = trial.conditions["probe"]["holds"].as_array().unwrap().last().unwrap();
-    assert!(hold["held_ns"].as_u64().unwrap() >= 50_000_000 && hold["collected_ns"].as_u64().unwrap() > 0, "{hold}");
-    assert_eq!((hold["went_on"].as_str(), hold["phase"].as_str()), (Some("told to go on"), Some("load it")));
+    let hold = probe(trial).holds.last().unwrap();
+    assert!(hold.held >= Some(Nanos::from_millis(50)) && hold.collected > Some(Nanos::ZERO), "{hold:?}");
+    assert_eq!((hold.went_on, hold.phase.as_str()), (Some(Because::Go), "load it"));
     assert_eq!(amount(trial, "load it", Metric::Operations), 1.0);
     // A phase around it has no figures.
     assert_eq!(phase(trial, "whole").completion, Completion::Partial);
@@ -239,9 +240,8 @@ fn functions_of_es_modules_are_phases() {
     let trial = site.trial("node", "node main.mjs", phases);
     assert_eq!(said(&trial), "8 7\n");
     assert_eq!(["a", "b"].map(|name| amount(&trial, name, Metric::Operations)), [1.0, 1.0]);
-    let collected = |hold: &&Value| hold["collected_ns"].is_u64();
-    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().iter().filter(collected).count(), 1);
-    assert!(trial.effective["calls"]["a"]["file"].as_str().unwrap().ends_with("/work.mjs"));
+    assert_eq!(probe(&trial).holds.iter().filter(|hold| hold.collected.is_some()).count(), 1);
+    assert!(trial.program().unwrap().calls["a"].file.as_ref().unwrap().ends_with("/work.mjs"));
 }
 
 #[test]
@@ -278,8 +278,8 @@ print(sum(work.Store().put(1) for _ in range(3)))
     assert!(amount(&trial, "slow", Metric::Time) >= 5.0 * 3.9e6, "the waits belong to the calls");
     assert!(gauge(&trial, "load", Metric::HeapBlocks, Stat::Before) > 1e5);
     assert!(why(&trial, "load", USED).contains("does not tell"));
-    let settled = &trial.conditions["probe"]["holds"][0]["settled"];
-    assert!(settled["settled"].is_boolean() && settled["watched"].as_u64().unwrap() >= 100_000_000, "{settled}");
+    let settled = probe(&trial).holds[0].settled.as_ref().unwrap();
+    assert!(settled.watched >= Nanos::from_millis(100), "{settled:?}");
 }
 
 #[test]
@@ -382,11 +382,8 @@ fn a_call_that_fits_several_files_is_refused_before_anything_runs() {
     for (call, file) in [("./site.js#f", "/site/site.js"), ("plug/site.js#f", "/node_modules/plug/site.js")] {
         let trial = site.trial("node", "node main.js", &phase(call));
         assert_eq!(amount(&trial, "f", Metric::Operations), 1.0);
-        assert!(
-            trial.effective["calls"]["f"]["file"].as_str().unwrap().ends_with(file),
-            "{}",
-            trial.effective["calls"]
-        );
+        let calls = &trial.program().unwrap().calls;
+        assert!(calls["f"].file.as_ref().unwrap().ends_with(file), "{calls:?}");
     }
 }
 
@@ -450,7 +447,7 @@ fn a_program_ends_where_its_function_returned() {
     let phase = |more: &str| format!("[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nthen = \"stop\"\n{more}");
     let trial = site.trial("node", "node main.js", &phase("at_end = { collect = true }\n"));
     assert_eq!((trial.ending.outcome, said(&trial)), (Outcome::Ok, ""));
-    assert_eq!(trial.conditions["probe"]["holds"][0]["went_on"], "told to stop");
+    assert_eq!(probe(&trial).holds[0].went_on, Some(Because::Stop));
     assert!(
         gauge(&trial, "load", Metric::HeapUsed, Stat::End) > 0.0 && gauge(&trial, "load", Metric::Rss, Stat::End) > 0.0
     );
@@ -611,11 +608,11 @@ fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
                   [[phase]]\nname = \"rest\"\nbegin = { after = \"fill\" }\nend = { line = 'done' }\n";
     let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
     let trial = site.trial("node", "node main.js", phases);
-    let holds = trial.conditions["probe"]["holds"].as_array().unwrap();
+    let holds = &probe(&trial).holds;
     let [first, second] = holds.as_slice() else { panic!("{holds:?}") };
-    assert_eq!(first["went_on"], "told to go on to the next turn of its event loop");
-    assert!(second["late_ns"].as_u64().unwrap() >= 100_000_000 && second["collected_ns"].as_u64().unwrap() > 0);
-    let held: f64 = holds.iter().map(|hold| hold["held_ns"].as_f64().unwrap()).sum();
+    assert_eq!(first.went_on, Some(Because::Later));
+    assert!(second.late >= Some(Nanos::from_millis(100)) && second.collected > Some(Nanos::ZERO));
+    let held: f64 = holds.iter().map(|hold| hold.held.unwrap().as_nanos() as f64).sum();
     assert!(held >= 300e6 && (amount(&trial, "fill", Metric::Held) - held).abs() < 1e6, "{held}");
     // The second phase has the 100 ms in which the program ran, and none of the wait.
     let (fill, rest) = (phase(&trial, "fill"), phase(&trial, "rest"));
@@ -689,7 +686,7 @@ def fill(kind):
         let trial = site.trial("python", "python3 main.py", phases);
         let of = |stat| gauge(&trial, "fill", Metric::HeapBlocks, stat);
         assert!(of(Stat::Before) > 100_000.0);
-        assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 1, "nothing is put off");
+        assert_eq!(probe(&trial).holds.len(), 1, "nothing is put off");
         of(Stat::End)
     };
     let (strong, weak, frozen) = (blocks("strong"), blocks("weak"), blocks("frozen"));
@@ -727,7 +724,7 @@ fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
     let trial = site.trial("node", "node main.js", phases);
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     assert!(amount(&trial, "load", Metric::Held) >= 2.4e9 && amount(&trial, "load", Metric::Wall) < 1.2e9);
-    assert_eq!(trial.conditions["probe"]["holds"].as_array().unwrap().len(), 2);
+    assert_eq!(probe(&trial).holds.len(), 2);
 }
 
 #[test]
@@ -761,8 +758,8 @@ fn a_held_process_that_is_killed_switches_no_limit_off() {
     let trial = site.trial("node", "node parent.js", phases);
     assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
     assert!(guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
-    let hold = &trial.conditions["probe"]["holds"][0];
-    assert!(hold["fault"].as_str().unwrap().contains("ended while it was held"), "{hold}");
+    let hold = &probe(&trial).holds[0];
+    assert!(hold.fault.as_ref().unwrap().contains("ended while it was held"), "{hold:?}");
 }
 
 /// A program held for ten minutes: the runner, and the program's own process.

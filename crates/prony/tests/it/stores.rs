@@ -7,6 +7,7 @@ use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::spec::Sign;
+use prony_model::units::Nanos;
 
 use crate::programs::{Bench, amount, guards, shell};
 
@@ -33,12 +34,15 @@ fn data_in_the_temporary_directory_are_read_and_are_the_trials_own() {
         assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
         assert_eq!(amount(&trial, "one", Metric::DiskLength), 1e6);
         assert!(amount(&trial, "quiet", Metric::Cached) > 0.9);
-        let (store, env) = (&trial.effective["store"], &trial.effective["env"]);
-        assert_eq!((&store["path"], &store["of_the_trial"]), (&env["DATA"], &true.into()));
-        assert!(store["path"].as_str().unwrap().ends_with("/tmp/data"), "{store}");
+        let program = trial.program().unwrap();
+        let store = program.store.as_ref().unwrap();
+        assert_eq!((store.path.to_str(), store.of_the_trial), (Some(program.env["DATA"].as_str()), true));
+        assert!(store.path.ends_with("tmp/data"), "{store:?}");
         assert_eq!(guards(&trial), [""; 0], "{:?}", trial.findings);
-        let [reading, looks] = ["reading_ns", "looks_ns"].map(|key| store[key].as_u64().unwrap());
-        assert!(0 < looks && looks < reading, "looks for quiet are part of what reading it took: {store}");
+        assert!(
+            Nanos::ZERO < store.looks && store.looks < store.reading,
+            "looks for quiet are part of what reading it took: {store:?}"
+        );
     }
 }
 
@@ -90,10 +94,11 @@ fn a_copy_of_its_own_does_not_make_a_place_outside_of_it_the_trials() {
     };
     // Scratch is made beside the database.
     let outside = trials(&bench, 1, &body("{dir}/../../shared"));
-    assert_eq!(outside[0].effective["store"]["at_begin"]["files"], 1, "{}", outside[0].effective["store"]);
+    let files = |trial: &TrialRecord| trial.program().unwrap().store.as_ref().unwrap().at_begin.unwrap().files;
+    assert_eq!(files(&outside[0]), 1);
     assert!(guards(&outside[0]).contains(&"store_carried_over"), "{:?}", outside[0].findings);
     fs::rename(bench.path("shared"), bench.path("site/own")).unwrap();
     let inside = trials(&bench, 1, &body("own"));
-    assert_eq!(inside[0].effective["store"]["at_begin"]["files"], 1);
+    assert_eq!(files(&inside[0]), 1);
     assert!(!guards(&inside[0]).contains(&"store_carried_over"), "{:?}", inside[0].findings);
 }

@@ -8,13 +8,16 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{
-    Answer, Completion, Groups, HistogramRecord, LatencyKind, MetricKeyText, PhaseRecord, ProcessSample, ProcessSeries,
-    Throughput, TrialRecord,
+    Answer, Completion, Conditions, Effective, EffectiveStore, Groups, HistogramRecord, LatencyKind, MetricKeyText,
+    PhaseRecord, ProcessSample, ProcessSeries, Throughput, TrialRecord,
 };
+use prony_model::spec::Durability;
 use prony_model::trial::{Label, PlannedTrial};
 use prony_model::units::{Bytes, Nanos, Unit};
 use prony_results::{RunData, RunHead, RunId, RunStart, RunStatus};
 use serde_json::{Value, json};
+
+use crate::records;
 
 /// Noon of 20 November 2026, Unix milliseconds.
 pub(crate) const NOON: u64 = 1_795_176_000_000;
@@ -103,8 +106,8 @@ pub(crate) fn trial(position: u32, block: u32, variant: usize) -> TrialRecord {
         took: Nanos::from_millis(900),
         ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::from_millis(900), evidence: vec![] },
         phases: vec![],
-        effective: json!({"engine": "memory", "version": "1", "durability": "volatile", "settings": {}}),
-        conditions: json!({"load": 0.5}),
+        effective: Some(engine("memory", "1", Durability::Volatile)),
+        conditions: Conditions::default(),
         series: vec![],
         sampler_cpu: Reading::Measured(Nanos::from_micros(300)),
         findings: vec![],
@@ -148,6 +151,8 @@ pub(crate) fn full_trial(position: u32) -> TrialRecord {
     record.trial.sub_block = position % 3;
     record.trial.seed = u64::MAX - u64::from(position);
     record.ending.evidence = vec!["oom_kill rose by 1".to_owned(), "so \u{1f4a5}".to_owned()];
+    record.effective = [Some(records::program()), Some(records::store()), None][position as usize % 3].clone();
+    record.conditions = records::conditions();
     let mut write = phase("write", &[("time", 1.5e9), ("rss.peak", 3e8), ("rate", 12.25)]);
     write.readings.get_mut("").unwrap().insert(key("fsyncs"), Reading::Missing(Why::NotPermitted("no tracefs".into())));
     let second = BTreeMap::from([(key("cpu"), Reading::Missing(Why::TooFew { have: 3, need: 10 }))]);
@@ -228,6 +233,20 @@ pub(crate) fn every_figure(seed: u64) -> BTreeMap<MetricKeyText, Reading<f64>> {
             (MetricKeyText(key), reading)
         })
         .collect()
+}
+
+/// An engine of which only name, version and durability are known.
+pub(crate) fn engine(name: &str, version: &str, durability: Durability) -> Effective {
+    Effective::Store(Box::new(EffectiveStore {
+        engine: name.to_owned(),
+        version: version.to_owned(),
+        library: String::new(),
+        durability,
+        promise: None,
+        settings: BTreeMap::new(),
+        in_force: None,
+        idiom: String::new(),
+    }))
 }
 
 /// What begins a run of the experiment.

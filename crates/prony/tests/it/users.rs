@@ -38,7 +38,7 @@ fn bench() -> Option<Bench> {
 const LIMITS: [&str; 2] = ["syncs = true\n", "syncs = true\n[limits]\npids = 100\n"];
 
 fn errors(trial: &TrialRecord) -> &str {
-    trial.effective["output"]["stderr"]["first"].as_str().unwrap()
+    &trial.program().unwrap().output.stderr.first
 }
 
 /// A figure; `None` where it is missing because it is not permitted, or a process ended while it was read.

@@ -6,7 +6,7 @@ use prony_experiment::design::Experiment;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Answer, Completion, TrialRecord};
+use prony_model::record::{Answer, Change, Completion, Conditions, Machine, TrialRecord};
 use prony_model::trial::Label;
 use prony_results::{RunData, RunStatus};
 use prony_stats::Verdict;
@@ -292,6 +292,13 @@ fn comparisons_without_any_checked_answer_say_so() {
     assert_eq!(found(&|t| t.ending.outcome = Outcome::TimedOut), None);
 }
 
+/// Beside a trial other machines took much of the processors' time, or nothing of it.
+fn stolen(much: bool) -> Conditions {
+    let steal = Reading::Measured(if much { 0.3 } else { 0.0 });
+    let machine = Machine { change: Change { steal, ..Change::default() }, ..Machine::default() };
+    Conditions { machine: Reading::Measured(machine), ..Conditions::default() }
+}
+
 #[test]
 fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
     let experiment = two_stores(12);
@@ -300,7 +307,7 @@ fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
     let mut data = data(&experiment, 12, |t| {
         let slow = if storm(t) && t.trial.variant == 1 { 4.0 } else { 1.0 };
         write(t, if t.trial.variant == 1 { 2.0 * slow } else { 1.0 });
-        t.conditions = json!({ "change": { "steal": if storm(t) { 0.3 } else { 0.0 } } });
+        t.conditions = stolen(storm(t));
     });
     let line = only(&verdicts::of(&data)).clone();
     let left = line.undisturbed.as_ref().unwrap();
@@ -308,13 +315,12 @@ fn a_verdict_stands_beside_its_figure_without_disturbed_trials() {
     let estimate = *left.estimate.measured().unwrap();
     assert!((estimate.ratio - 2.0).abs() < 0.02 && estimate.interval.high.unwrap() < 2.1, "{estimate:?}");
     assert!(line.detail.contains("without disturbed trials (9 of 12 blocks are left): "), "{}", line.detail);
-    data.trials.iter_mut().for_each(|t| t.conditions = json!(null));
+    data.trials.iter_mut().for_each(|t| t.conditions = Conditions::default());
     assert_eq!(only(&verdicts::of(&data)).undisturbed, None);
 }
 
 #[test]
 fn without_disturbed_trials_those_that_did_not_finish_still_count() {
-    let steal = |t: &TrialRecord| json!({ "change": { "steal": if t.trial.block == 1 { 0.3 } else { 0.0 } } });
     let died = |t: &mut TrialRecord| {
         t.ending.outcome = Outcome::OutOfMemory { by: OutOfMemory::Limit };
         t.phases = vec![not_reached("write")];
@@ -323,7 +329,7 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     let run = |deaths: u32, host: bool| {
         data(&two_stores(12), 12, |t| {
             write(t, 1.0);
-            t.conditions = steal(t);
+            t.conditions = stolen(t.trial.block == 1);
             if t.trial.variant == 1 && t.trial.block >= 12 - deaths {
                 died(t);
             }
@@ -352,7 +358,7 @@ fn the_figure_without_disturbed_trials_counts_what_did_not_finish() {
     // Of the nine quiet blocks the variant runs out of its memory in four, and the host of its in one.
     let data = data(&experiment, 12, |t| {
         write(t, if t.trial.variant == 1 { 2.0 } else { 1.0 });
-        t.conditions = json!({ "change": { "steal": if storm(t.trial.block) { 0.3 } else { 0.0 } } });
+        t.conditions = stolen(storm(t.trial.block));
         let by = match t.trial.block {
             0 | 2 | 3 | 4 => OutOfMemory::Limit,
             6 => OutOfMemory::Host,

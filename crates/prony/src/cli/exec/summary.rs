@@ -8,7 +8,6 @@ use prony_model::record::TrialRecord;
 use prony_model::units::{Bytes, Nanos, Unit};
 use prony_runtime::Role;
 use prony_stats::summary::{Summary, summary};
-use serde_json::Value;
 
 use super::timeline::Course;
 use crate::report::ended;
@@ -56,7 +55,7 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
         disk += &format!(", fsyncs {}", short(&figure(amount(Metric::Fsyncs)), Unit::Count));
     }
     line("disk", disk);
-    if trials.iter().any(|trial| !trial.conditions["probe"].is_null()) {
+    if trials.iter().any(|trial| trial.conditions.probe.is_some()) {
         heaps(trials).into_iter().for_each(|(name, text)| line(name, text));
     }
     if let Some((cpu, memory)) = courses {
@@ -128,9 +127,9 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
     if !roles.is_empty() {
         lines.push(("heaps", format!("{}, each at its largest", roles.join(", "))));
     }
-    let spoke = |probe: &Value| probe["threads"].as_array().is_some_and(|threads| !threads.is_empty());
-    let probes = trials.iter().map(|trial| &trial.conditions["probe"]).filter(|probe| spoke(probe));
-    let costs: Vec<f64> = probes.filter_map(|probe| probe["cost_ns"].as_f64()).collect();
+    let probes = trials.iter().filter_map(|trial| trial.conditions.probe.as_ref());
+    let spoke = probes.filter(|probe| !probe.threads.is_empty());
+    let costs: Vec<f64> = spoke.map(|probe| probe.cost.as_nanos() as f64).collect();
     let cost = summary(&costs).map(|found| self::amount(found.median, Unit::Nanos));
     lines.extend(cost.map(|cost| ("probe", format!("{cost} by its own account, contained in the figures"))));
     lines
@@ -227,7 +226,8 @@ fn findings(trials: &[&TrialRecord]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use prony_model::outcome::Outcome;
-    use serde_json::json;
+    use prony_model::record::Conditions;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -235,7 +235,8 @@ mod tests {
         serde_json::from_value(json!({
             "trial": { "block": 0, "sub_block": 0, "position": 0, "variant": 0, "label": "a", "seed": 1 },
             "started_unix_ms": 0, "took": 1, "ending": { "outcome": outcome, "phase": null, "after": 1, "evidence": [] },
-            "phases": phases, "effective": null, "conditions": null, "series": [], "sampler_cpu": { "measured": 0 },
+            "phases": phases, "effective": null, "conditions": Conditions::default(), "series": [],
+            "sampler_cpu": { "measured": 0 },
             "findings": []
         }))
         .unwrap()

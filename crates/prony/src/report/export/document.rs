@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use prony_model::record::{Answer, PhaseRecord, TrialRecord};
+use prony_model::record::{Answer, Conditions, Effective, PhaseRecord, TrialRecord};
 use prony_model::spec::Sign;
 use serde::Serialize;
 use serde_json::Value;
@@ -92,8 +92,8 @@ struct TrialOut<'a> {
     ended_after_ns: u64,
     evidence: &'a [String],
     phases: Vec<PhaseOut<'a>>,
-    effective: &'a Value,
-    conditions: &'a Value,
+    effective: Option<&'a Effective>,
+    conditions: &'a Conditions,
     findings: &'a [prony_analysis::guard::Finding],
 }
 
@@ -254,7 +254,7 @@ fn trial(record: &TrialRecord) -> TrialOut<'_> {
         ended_after_ns: record.ending.after.as_nanos(),
         evidence: &record.ending.evidence,
         phases: record.phases.iter().map(|one| phase(record, one)).collect(),
-        effective: &record.effective,
+        effective: record.effective.as_ref(),
         conditions: &record.conditions,
         findings: &record.findings,
     }

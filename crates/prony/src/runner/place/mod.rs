@@ -22,11 +22,11 @@ use std::time::{Duration, Instant};
 use prony_analysis::guard::Finding;
 use prony_experiment::design::Experiment;
 use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
+use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
 use prony_os::launch::{LaunchSpec, Launcher, Scratch, Status};
 use prony_os::limits::Group;
-use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
@@ -62,8 +62,8 @@ pub struct Place {
     directory: Option<PathBuf>,
     /// What the changes did, for the record.
     pub changed: Vec<String>,
-    /// What it is a copy of, for the record.
-    pub source: Value,
+    /// What it is a copy of, for the record; `None` where it is none.
+    pub source: Option<Source>,
 }
 
 /// What every launch needs.
@@ -160,7 +160,7 @@ impl Place {
         sources: &Sources,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
-        let in_place = |directory| Self { copy: None, directory, changed: Vec::new(), source: Value::Null };
+        let in_place = |directory| Self { copy: None, directory, changed: Vec::new(), source: None };
         let Some(directory) = &program.directory else { return Ok(in_place(None)) };
         let original = sources::canonical(directory)?;
         utf8(&original)?;
@@ -175,7 +175,8 @@ impl Place {
             copying.tell(done, total);
             if means.interrupt.asked() { Err(failed("copy", "it was interrupted".to_owned())) } else { Ok(()) }
         };
-        let (copy, mut changed, mut source) = (top.clone(), Vec::new(), json!({ "directory": original }));
+        let (copy, mut changed, mut source) =
+            (top.clone(), Vec::new(), Source { directory: original.clone(), state: None });
         let copy = if let Some(Change::Revision { of }) = program.changes.first() {
             let clone = scratch.path().join("clone");
             let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
@@ -186,13 +187,13 @@ impl Place {
             copy.join(out.inside)
         } else {
             let plan = sources.plan(&original, program, None)?.allowed(&original)?;
-            source["state"] = Value::from(Manifest::of(&plan).digest());
+            source.state = Some(Manifest::of(&plan).digest());
             copy_plan(&original, &plan, &top, &mut progress)?;
             copy
         };
         let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
         changed.extend(change::apply(program, &top, &copy, &run)?);
-        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source })
+        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source: Some(source) })
     }
 
     /// The top of the copy, and the program's directory from there.

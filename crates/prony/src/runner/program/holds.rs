@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use prony_model::program::{AtEndSpec, Weak};
+use prony_model::record::probe::SuspensionReport;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::settle::{Probe, SettleResult, Watch};
 use prony_runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
-use serde_json::{Value, json};
 
 use super::held::HeldTimes;
 
@@ -90,37 +90,25 @@ impl Hold {
 
     /// Why its memory was not read; `None` where it was.
     pub fn unread(&self) -> Option<String> {
-        let ended = || self.because.map_or("the program ended before", went_on).to_owned();
+        let ended = || self.because.map_or("the program ended before", Because::text).to_owned();
         self.read.is_none().then(|| self.fault.clone().unwrap_or_else(ended))
     }
 
     /// For the record.
-    pub fn told(&self, phase: &str) -> Value {
-        json!({
-            "phase": phase,
-            "pid": self.source.pid,
-            "thread": self.source.thread,
-            "from": self.from,
-            "held_ns": self.until.map(|until| until.since(self.from).as_nanos()),
-            "late_ns": self.late.map(Nanos::as_nanos),
-            "collected_ns": self.collected.map(Nanos::as_nanos),
-            "settled": self.settled,
-            "passed": self.passed,
-            "went_on": self.because.map(went_on),
-            "by_itself": matches!(self.because, Some(Because::Unanswered | Because::Gone)),
-            "fault": self.fault,
-        })
-    }
-}
-
-const fn went_on(because: Because) -> &'static str {
-    match because {
-        Because::Go => "told to go on",
-        Because::Release => "told to go on, not to be held again",
-        Because::Stop => "told to stop",
-        Because::Unanswered => "nobody answered",
-        Because::Gone => "who held it went away",
-        Because::Later => "told to go on to the next turn of its event loop",
+    pub fn report(&self, phase: &str) -> SuspensionReport {
+        SuspensionReport {
+            phase: phase.to_owned(),
+            pid: self.source.pid,
+            thread: self.source.thread,
+            from: self.from,
+            held: self.until.map(|until| until.since(self.from)),
+            late: self.late,
+            collected: self.collected,
+            settled: self.settled.clone(),
+            passed: self.passed,
+            went_on: self.because,
+            fault: self.fault.clone(),
+        }
     }
 }
 
@@ -467,9 +455,9 @@ mod tests {
         assert_eq!((hold.edge, hold.rest, hold.read), (3, Some(4), Some(Nanos::from_millis(20))));
         assert_eq!((hold.from, hold.until), (Nanos::from_millis(10), Some(Nanos::from_millis(40))));
         assert!(!scene.holds.any());
-        let told = hold.told("p");
-        assert_eq!((told["held_ns"].as_u64(), told["collected_ns"].as_u64()), (Some(30_000_000), Some(5)));
-        assert_eq!(told["by_itself"], false);
+        let report = hold.report("p");
+        assert_eq!((report.held, report.collected), (Some(Nanos::from_millis(30)), Some(Nanos::from_nanos(5))));
+        assert!(!report.by_itself());
     }
 
     #[test]
@@ -537,7 +525,7 @@ mod tests {
         assert!(scene.holds.next().is_some_and(|at| at > Instant::now()));
         scene.holds.due(&mut Idle);
         scene.says(&resumed("gone"));
-        assert_eq!(scene.holds.all[0].told("p")["by_itself"], true);
+        assert!(scene.holds.all[0].report("p").by_itself());
         let quiet = Nanos::from_nanos(1);
         let settle = SettleSpec { quiet, cpu: Fraction::default(), bytes: Bytes::default(), ..SettleSpec::default() };
         scene.stands(2, AtEndSpec { settle: Some(settle), ..AtEndSpec::default() }, true);
@@ -601,7 +589,7 @@ mod tests {
         }
         let hold = &scene.holds.all[0];
         assert_eq!((hold.from, hold.until, hold.rest), (Nanos::from_millis(11), Some(Nanos::from_millis(40)), Some(3)));
-        assert!(!scene.holds.any() && hold.told("p")["passed"] == true);
+        assert!(!scene.holds.any() && hold.passed);
     }
 
     #[test]
@@ -618,7 +606,7 @@ mod tests {
         assert_eq!(scene.holds.running(Nanos::from_millis(70)), Nanos::from_millis(30));
         let hold = &scene.holds.all[0];
         assert_eq!(hold.until, Some(Nanos::from_millis(50)));
-        assert!(hold.told("p")["fault"].as_str().unwrap().contains("while it was held"));
+        assert!(hold.fault.as_ref().unwrap().contains("while it was held"));
         scene.stands(2, wait(), false);
         scene.says(&super::super::threads::tests::bye(7, 0, 60));
         assert!(!scene.holds.any(), "a worker that is ended says so");
@@ -632,7 +620,7 @@ mod tests {
         scene.stands(1, AtEndSpec::default(), false);
         assert!(!scene.holds.any() && scene.holds.next().is_none());
         scene.says(&resumed("unanswered"));
-        let told = scene.holds.all[0].told("p");
-        assert!(told["by_itself"] == true && told["fault"].as_str().unwrap().contains("/nowhere"), "{told}");
+        let report = scene.holds.all[0].report("p");
+        assert!(report.by_itself() && report.fault.as_ref().unwrap().contains("/nowhere"), "{report:?}");
     }
 }

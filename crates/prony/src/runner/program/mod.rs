@@ -33,15 +33,14 @@ use prony_analysis::guard;
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{ProcessSeries, TrialRecord};
+use prony_model::record::{Conditions, Effective, EffectiveProgram, ProcessSeries, TrialRecord};
 use prony_model::spec::{PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::monotonic;
-use prony_os::launch::{Captured, Finished};
+use prony_os::launch::Finished;
 use prony_runtime::ProbeLine;
-use serde_json::{Value, json};
 
 use super::around::Around;
 use super::assemble;
@@ -116,14 +115,15 @@ fn attempt(
     let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
     let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
-    let mut record = blank(trial, declared(&setting, &place, lab.experiment.records_commands()));
-    record.effective["store"] = store::place(&setting, lab.experiment.observe().care);
+    let mut record = blank(trial);
+    let mut effective = declared(&setting, &place, lab.experiment.records_commands());
+    effective.store = store::place(&setting, lab.experiment.observe().care);
     (record.started_unix_ms, record.sampler_cpu) = (started_unix_ms, sampled.cpu);
-    let more = match watched {
+    record.conditions = match watched {
         Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
             record.ending = ending::not_begun(&error, lab.experiment.records_commands());
             record.phases = spec.phases.iter().map(assemble::not_reached).collect();
-            json!({})
+            Conditions::default()
         }
         watched => {
             let (watched, running) = watched?;
@@ -136,25 +136,27 @@ fn attempt(
                 recorder.collect();
             }
             unambiguous(program, &spec.phases, &watched.threads, &setting.directory)?;
-            fill(&mut record, lab, spec, &setting, Left { watched, executable, finished, deaths, probing: &probing })
+            let left = Left { watched, executable, finished, deaths, probing: &probing };
+            fill(&mut record, &mut effective, lab, spec, &setting, left)
         }
     };
     record.took = monotonic().since(began);
-    record.conditions = around.after(lab, more);
+    record.conditions.machine = around.after(lab);
+    record.effective = Some(Effective::Program(Box::new(effective)));
     record.findings = guard::trial::check(spec, &record, lab.clock_cost);
     Ok(record)
 }
 
 /// The record of a trial of which nothing is known but what was asked to run.
-fn blank(trial: &PlannedTrial, effective: Value) -> TrialRecord {
+fn blank(trial: &PlannedTrial) -> TrialRecord {
     TrialRecord {
         trial: *trial,
         started_unix_ms: 0,
         took: Nanos::ZERO,
         ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
         phases: Vec::new(),
-        effective,
-        conditions: Value::Null,
+        effective: None,
+        conditions: Conditions::default(),
         series: Vec::new(),
         sampler_cpu: Reading::Missing(Why::NotReached),
         findings: Vec::new(),
@@ -172,29 +174,37 @@ struct Left<'a> {
     probing: &'a Probing,
 }
 
-/// Puts into the record how a trial went, and returns what stands among its conditions.
-fn fill(record: &mut TrialRecord, lab: &Lab<'_>, spec: &TrialSpec, setting: &Setting<'_>, left: Left<'_>) -> Value {
+/// Puts into the record how a trial went, and returns what was seen beside it.
+fn fill(
+    record: &mut TrialRecord,
+    effective: &mut EffectiveProgram,
+    lab: &Lab<'_>,
+    spec: &TrialSpec,
+    setting: &Setting<'_>,
+    left: Left<'_>,
+) -> Conditions {
     let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
     let (program, commands) = (setting.program, lab.experiment.records_commands());
     let executable = executable.filter(|_| commands);
-    record.effective["executable"] = json!(executable.map(|path| path.to_string_lossy().into_owned()));
+    effective.executable = executable.map(|path| path.to_string_lossy().into_owned());
     watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
     take_in(&mut watched, &program.name, &record.series, &mut deaths);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
-    describe(record, spec, &watched, probing);
-    record.effective["replicas"] = replicas::told::told(setting, &watched.replicas, commands);
+    describe(effective, spec, &watched, probing);
+    effective.replicas = replicas::told::report(setting, &watched.replicas, commands);
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
     let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
     let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
     (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
-    json!({
-        "executed_after": watched.executed.since(watched.released),
-        "memory": watched.ended.memory,
-        "killed_at_the_end": finished.killed,
-        "settled": assemble::watched(spec.phases.iter().enumerate().map(settled)),
-        "probe": told::probe(&spec.phases, &watched, probing, &deaths, commands),
-    })
+    Conditions {
+        executed_after: Some(watched.executed.since(watched.released)),
+        killed_at_the_end: finished.killed,
+        settled: assemble::watched(spec.phases.iter().enumerate().map(settled)),
+        probe: told::probe(&spec.phases, &watched, probing, &deaths, commands),
+        memory: Some(watched.ended.memory),
+        ..Conditions::default()
+    }
 }
 
 /// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.
@@ -228,28 +238,27 @@ fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], death
 }
 
 /// What was asked to run; command lines and values of variables only where `commands` are recorded.
-fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> Value {
+fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> EffectiveProgram {
     let program = setting.program;
     let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
-    json!({
-        "program": program.name,
-        "command": setting.recorded_words(&program.command, commands),
-        "shell": matches!(program.command, CommandLine::Shell { .. }),
-        "directory": setting.directory,
-        "copy": program.copy,
-        "changes": place.changed,
-        "source": place.source,
-        "env": program.env.iter().map(variable).collect::<BTreeMap<_, _>>(),
-        "inherit": program.inherit,
-        "runtime": program.runtime,
-        "pty": program.pty,
-    })
+    EffectiveProgram {
+        program: program.name.clone(),
+        command: setting.recorded_words(&program.command, commands),
+        shell: matches!(program.command, CommandLine::Shell { .. }),
+        directory: setting.directory.clone(),
+        copy: program.copy,
+        changes: place.changed.clone(),
+        source: place.source.clone(),
+        env: program.env.iter().map(variable).collect(),
+        inherit: program.inherit.clone(),
+        runtime: program.runtime,
+        pty: program.pty,
+        ..EffectiveProgram::default()
+    }
 }
 
-/// Puts into the record what else was seen of the program, and what it left behind.
-fn describe(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
-    let silent = probing.silent();
-    let output = |captured: &Captured| json!(captured);
+/// Adds what else was seen of the program, and what it left behind.
+fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
     let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
@@ -259,22 +268,16 @@ fn describe(record: &mut TrialRecord, spec: &TrialSpec, watched: &Watched, probi
         phase.ended.is_some() && phase.heard_nothing() && !heard
     });
     let unheard = unheard.map(|(_, phase)| phase);
-    let unheard: Vec<&str> = unheard.map(|(phase, _)| phase.name.as_str()).collect();
+    effective.heard_nothing = unheard.map(|(phase, _)| phase.name.clone()).collect();
     let ambiguous = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.ambiguous);
-    let ambiguous: Vec<&str> = ambiguous.map(|(phase, _)| phase.name.as_str()).collect();
-    let store = store::told(record.effective["store"].take(), &watched.edges, watched.looks);
-    let seen = json!({
-        "status": watched.ended.status,
-        "output": { "stdout": output(&watched.output[0]), "stderr": output(&watched.output[1]) },
-        "left_behind": watched.ended.leftover,
-        "strange_marks": watched.tracker.strange,
-        "strange_marks_in_all": watched.tracker.strangers,
-        "heard_nothing": unheard,
-        "read_by_several": ambiguous,
-        "calls": told::calls(&spec.phases, watched, &silent),
-        "store": store,
-    });
-    if let (Some(all), Value::Object(seen)) = (record.effective.as_object_mut(), seen) {
-        all.extend(seen);
+    effective.read_by_several = ambiguous.map(|(phase, _)| phase.name.clone()).collect();
+    effective.status = Some(watched.ended.status);
+    effective.output = (&watched.output).into();
+    effective.left_behind = watched.ended.leftover;
+    effective.strange_marks.clone_from(&watched.tracker.strange);
+    effective.strange_marks_in_all = watched.tracker.strangers;
+    effective.calls = told::calls(&spec.phases, watched, &probing.silent());
+    if let Some(store) = &mut effective.store {
+        store::describe(store, &watched.edges, watched.looks);
     }
 }

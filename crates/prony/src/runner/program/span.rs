@@ -348,10 +348,10 @@ struct Before {
 pub(in crate::runner::program) mod tests {
     use std::collections::BTreeMap;
 
+    use prony_model::record::Pressure;
     use prony_model::record::ProcessSample;
     use prony_os::launch::{Captured, CpuTime, End, Status};
     use prony_os::limits::MemoryEvidence;
-    use prony_os::sample::edge::Pressure;
     use prony_os::sample::parse::GroupCpu;
     use prony_runtime::Source;
 

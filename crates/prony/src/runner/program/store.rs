@@ -8,9 +8,9 @@ use std::path::{Component, Path, PathBuf};
 
 use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
+use prony_model::record::effective::ProgramStore;
 use prony_model::units::Nanos;
 use prony_os::sample::Edge;
-use serde_json::{Value, json};
 
 use crate::runner::place::setting::Setting;
 
@@ -52,12 +52,12 @@ fn existing(path: &Path) -> Option<&Path> {
     path.ancestors().find(|path| path.exists())
 }
 
-/// Where the data lie, for the record; null where nothing is read of them. To be asked while the trial's scratch is there.
-pub fn place(setting: &Setting<'_>, care: Care) -> Value {
-    let (Some(path), Care::Full) = (resolved(setting), care) else { return Value::Null };
+/// Where the data lie, for the record; `None` where nothing is read of them. To be asked while the trial's scratch is there.
+pub fn place(setting: &Setting<'_>, care: Care) -> Option<ProgramStore> {
+    let path = resolved(setting).filter(|_| care == Care::Full)?;
     // All that is made for the trial alone lies in its scratch. A path may lead out of it, by `..` or by a link.
     let real = path.canonicalize().unwrap_or_else(|_| normal(&path));
-    json!({ "path": path, "of_the_trial": real.starts_with(setting.scratch) })
+    Some(ProgramStore { path, of_the_trial: real.starts_with(setting.scratch), ..ProgramStore::default() })
 }
 
 /// A path without its `.` and `..`, as it reads.
@@ -72,20 +72,15 @@ fn normal(path: &Path) -> PathBuf {
     })
 }
 
-/// What is known of the data beside the figures of phases, with their [`place`]; null where nothing was to be read.
-/// `looks` is what reading them took while a phase waited for quiet.
-pub fn told(place: Value, edges: &[Edge], looks: Nanos) -> Value {
-    let Value::Object(mut told) = place else { return Value::Null };
+/// Adds to their [`place`] what else is known of the data beside the figures of phases. `looks` is what reading them took
+/// while a phase waited for quiet.
+pub fn describe(store: &mut ProgramStore, edges: &[Edge], looks: Nanos) {
     // The program is held at the first edge and gone at the last.
     let running = edges.get(1..edges.len().saturating_sub(1)).unwrap_or_default();
-    let reading = running.iter().fold(looks, |sum, edge| sum + edge.store_took);
-    told.extend([
-        ("at_begin".to_owned(), json!(edges.first().and_then(|edge| edge.disk.measured()))),
-        ("found".to_owned(), json!(edges.iter().any(|edge| edge.disk.measured().is_some()))),
-        ("reading_ns".to_owned(), json!(reading.as_nanos())),
-        ("looks_ns".to_owned(), json!(looks.as_nanos())),
-    ]);
-    Value::Object(told)
+    store.reading = running.iter().fold(looks, |sum, edge| sum + edge.store_took);
+    store.looks = looks;
+    store.at_begin = edges.first().and_then(|edge| edge.disk.measured().copied());
+    store.found = edges.iter().any(|edge| edge.disk.measured().is_some());
 }
 
 #[cfg(test)]
@@ -137,7 +132,7 @@ mod tests {
         let light = of("store = \"data\"\n", Care::Light);
         assert!(why(light.store).contains("light care") && why(light.device).contains("light care"));
         let program = program("store = \"data\"\n");
-        assert_eq!(place(&Setting::new(&program, at, at.into()), Care::Light), Value::Null);
+        assert_eq!(place(&Setting::new(&program, at, at.into()), Care::Light), None);
     }
 
     #[test]
@@ -152,8 +147,8 @@ mod tests {
         std::os::unix::fs::symlink(&shared, work.join("link")).unwrap();
         let own = |store: &str, directory: &Path| {
             let program = program(&format!("store = \"{store}\"\n"));
-            let told = place(&Setting::new(&program, &scratch, directory.into()), Care::Full);
-            (told["path"] == json!(directory.join(store)), told["of_the_trial"].as_bool().unwrap())
+            let place = place(&Setting::new(&program, &scratch, directory.into()), Care::Full).unwrap();
+            (place.path == directory.join(store), place.of_the_trial)
         };
         assert_eq!(own("data", &work), (true, true));
         assert!(own("../data", &work).1, "beside the copy, and removed with it");
@@ -171,23 +166,19 @@ mod tests {
         let mut edges = vec![edge(0, 0, &[1]), edge(10, 1, &[1]), edge(20, 2, &[])];
         edges.iter_mut().for_each(|edge| (edge.took, edge.store_took) = (ms(90), ms(3)));
         edges[2].disk = size(4);
-        let place = || json!({ "path": "/somewhere/data", "of_the_trial": true });
-        let told = |edges: &[Edge], looks| super::told(place(), edges, looks);
-        let late = told(&edges, Nanos::ZERO);
-        assert_eq!(
-            (&late["path"], &late["of_the_trial"], &late["at_begin"], &late["found"]),
-            (&json!("/somewhere/data"), &json!(true), &json!(null), &json!(true))
-        );
-        assert_eq!(
-            late["reading_ns"], 3_000_000,
-            "of it alone, and what is read of no running program disturbs nothing"
-        );
-        let watched = told(&edges, ms(40));
-        assert_eq!((&watched["reading_ns"], &watched["looks_ns"]), (&json!(43_000_000), &json!(40_000_000)));
+        let place = ProgramStore { path: "/somewhere/data".into(), of_the_trial: true, ..ProgramStore::default() };
+        let described = |edges: &[Edge], looks| {
+            let mut store = place.clone();
+            describe(&mut store, edges, looks);
+            store
+        };
+        // Of it alone, and what is read of no running program disturbs nothing.
+        assert_eq!(described(&edges, Nanos::ZERO), ProgramStore { found: true, reading: ms(3), ..place.clone() });
+        let watched = described(&edges, ms(40));
+        assert_eq!((watched.reading, watched.looks), (ms(43), ms(40)));
         edges[0].disk = size(2);
-        assert_eq!(told(&edges, Nanos::ZERO)["at_begin"]["files"], 2);
+        assert_eq!(described(&edges, Nanos::ZERO).at_begin.unwrap().files, 2);
         edges.iter_mut().for_each(|edge| edge.disk = Reading::Missing(Why::NotApplicable));
-        assert_eq!(told(&edges, Nanos::ZERO)["found"], false);
-        assert_eq!(super::told(Value::Null, &edges, ms(40)), Value::Null);
+        assert!(!described(&edges, Nanos::ZERO).found);
     }
 }

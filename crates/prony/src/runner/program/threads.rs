@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_experiment::left_out::LEFT_OUT;
-use prony_model::units::{Bytes, Nanos};
+use prony_model::record::probe::{ProbeCost, ProbeReport, ThreadReport};
+use prony_model::units::Nanos;
 use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
-use serde_json::{Value, json};
 
 /// Figures of heaps that are kept of a trial; later ones are counted.
 pub const MOST_SAMPLES: usize = 200_000;
@@ -22,16 +22,6 @@ pub struct Sample {
     pub heap: HeapFigures,
     /// Whether the thread was held then, past the end of its call.
     pub held: bool,
-}
-
-/// What a probe has cost its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cost {
-    time: Nanos,
-    heap: Option<Bytes>,
-    blocks: Option<u64>,
-    lines: u64,
-    lost: u64,
 }
 
 /// A process of the runtime, or a thread with a heap of its own.
@@ -54,7 +44,7 @@ pub struct Thread {
     pub delays: Vec<(Nanos, Nanos)>,
     /// When it told figures for the first time that were not kept, for there were [`MOST_SAMPLES`] of the trial.
     pub cut: Option<Nanos>,
-    cost: Option<Cost>,
+    cost: Option<ProbeCost>,
     bye: Option<Nanos>,
     /// It read its heap for the last time and reported its end itself: nothing of it came after that. A parent or the runner
     /// may say the end of one that was ended, whose last figures are older.
@@ -192,15 +182,15 @@ impl Threads {
 
     /// What the probes said of themselves, for the record. A script stands with its arguments on the command line, and is in
     /// it only where `commands` are recorded.
-    pub fn told(&self, commands: bool) -> Value {
+    pub fn report(&self, commands: bool) -> ProbeReport {
         let costs = || self.list.iter().filter_map(|thread| thread.cost);
-        let sum = |of: fn(Cost) -> u64| costs().map(of).fold(0, u64::saturating_add);
-        json!({
-            "threads": self.list.iter().map(|thread| thread.told(commands)).collect::<Vec<_>>(),
-            "cost_ns": sum(|cost| cost.time.as_nanos()),
-            "lines_lost": sum(|cost| cost.lost),
-            "samples_dropped": self.dropped,
-        })
+        ProbeReport {
+            threads: self.list.iter().map(|thread| thread.report(commands)).collect(),
+            cost: costs().fold(Nanos::ZERO, |sum, cost| sum + cost.time),
+            lines_lost: costs().map(|cost| cost.lost).fold(0, u64::saturating_add),
+            samples_dropped: self.dropped,
+            ..ProbeReport::default()
+        }
     }
 }
 
@@ -237,7 +227,7 @@ impl Thread {
                 self.orderly |= *because == Because::Stop;
             }
             ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
-                self.cost = Some(Cost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
+                self.cost = Some(ProbeCost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
             }
             // Its parent says it again.
             ProbeEvent::Bye {} => drop(self.bye.get_or_insert(line.at)),
@@ -246,39 +236,30 @@ impl Thread {
         None
     }
 
-    fn told(&self, commands: bool) -> Value {
-        let cost = self.cost.map(|cost| {
-            json!({
-                "time_ns": cost.time.as_nanos(),
-                "heap_bytes": cost.heap.map(Bytes::as_bytes),
-                "blocks": cost.blocks,
-                "lines": cost.lines,
-                "lost": cost.lost,
-            })
-        });
+    fn report(&self, commands: bool) -> ThreadReport {
         let last = self.samples.last().map(|sample| &sample.heap);
-        let number = |of: fn(&HeapFigures) -> Option<u64>| last.and_then(of);
-        json!({
-            "pid": self.source.pid,
-            "thread": self.source.thread,
-            "role": self.role.name(),
-            "parent": self.hello.parent,
-            "runtime": self.hello.runtime,
-            "version": self.hello.version,
-            "script": if commands { &self.hello.script } else { LEFT_OUT },
-            "began": self.began,
-            "ended": self.ended,
-            "said_bye": self.bye.is_some(),
-            "samples": self.samples.len(),
-            "last_heap_used": number(|heap| heap.used.measured().map(|bytes| bytes.as_bytes())),
-            "heap_limit": number(|heap| heap.limit.measured().map(|bytes| bytes.as_bytes())),
-            "probe": cost,
-        })
+        ThreadReport {
+            pid: self.source.pid,
+            thread: self.source.thread,
+            role: self.role,
+            parent: self.hello.parent,
+            runtime: self.hello.runtime.clone(),
+            version: self.hello.version.clone(),
+            script: if commands { self.hello.script.clone() } else { LEFT_OUT.to_owned() },
+            began: self.began,
+            ended: self.ended,
+            said_bye: self.bye.is_some(),
+            samples: self.samples.len() as u64,
+            last_heap_used: last.and_then(|heap| heap.used.measured().copied()),
+            heap_limit: last.and_then(|heap| heap.limit.measured().copied()),
+            probe: self.cost,
+        }
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
+    use prony_model::units::Bytes;
     use prony_runtime::{Line, parse};
 
     use super::*;
@@ -350,7 +331,7 @@ pub(super) mod tests {
         let kept: Vec<(usize, Option<Nanos>)> =
             threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
         assert_eq!(kept, [(1, Some(ms(2))), (0, None)]);
-        assert_eq!(threads.told(true)["samples_dropped"], 2);
+        assert_eq!(threads.report(true).samples_dropped, 2);
     }
 
     #[test]
@@ -378,9 +359,9 @@ pub(super) mod tests {
         let death = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
         threads.finish(ms(95), &[death], &BTreeMap::new());
         assert_eq!((threads.all()[0].ended, threads.all()[0].samples.len()), (ms(90), 1));
-        let told = threads.told(true);
-        assert_eq!((told["cost_ns"].as_u64(), told["lines_lost"].as_u64()), (Some(52), Some(2)));
-        assert_eq!(told["threads"][0]["last_heap_used"], 77);
+        let report = threads.report(true);
+        assert_eq!((report.cost, report.lines_lost), (Nanos::from_nanos(52), 2));
+        assert_eq!(report.threads[0].last_heap_used, Some(Bytes::from_bytes(77)));
     }
 
     #[test]

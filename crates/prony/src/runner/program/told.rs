@@ -1,11 +1,13 @@
 //! What probes told beside figures, for the record. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::reading::Why;
+use prony_model::record::ProbeReport;
+use prony_model::record::effective::Call;
+use prony_model::record::probe::HeapDeath;
 use prony_model::spec::PhaseSpec;
 use prony_runtime::{DETAIL, ProbeEvent, ProbeLine};
-use serde_json::{Map, Value, json};
 
 use super::figures::held_times;
 use super::functions::{self, Part};
@@ -17,8 +19,8 @@ use super::watch::Watched;
 
 /// Each phase that is a function, or begins or ends with one: which one, where it was found, and why it was never called,
 /// where it was not. Of two functions it is the one that the phase waited for last.
-pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> Value {
-    let mut all = Map::new();
+pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> BTreeMap<String, Call> {
+    let mut all = BTreeMap::new();
     for (phase, tracked) in phases.iter().zip(&watched.tracker.phases) {
         let mut parts = functions::parts(phase);
         parts.retain(|(part, _)| *part != Part::End || tracked.began.is_some());
@@ -27,10 +29,10 @@ pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> Value {
         let happened = if part == Part::End { tracked.ending.called } else { tracked.began.is_some() };
         let never = (!happened).then(|| never(&id, watched, silent));
         let missed = (part == Part::End && tracked.ended.is_none()).then(|| missed(call, tracked.ending)).flatten();
-        let file = watched.threads.found.get(&id).and_then(BTreeSet::first);
-        all.insert(phase.name.clone(), json!({ "call": call, "file": file, "never": never, "missed": missed }));
+        let file = watched.threads.found.get(&id).and_then(BTreeSet::first).cloned();
+        all.insert(phase.name.clone(), Call { call: call.to_owned(), file, never, missed });
     }
-    Value::Object(all)
+    all
 }
 
 /// Why no invocation of a function that was called ended its phase.
@@ -57,7 +59,7 @@ fn never(id: &str, watched: &Watched, silent: &Why) -> String {
     }
 }
 
-/// Threads, costs, holds and deaths; nothing where no probe was to be loaded. Threads name their scripts only where
+/// Threads, costs, holds and deaths; `None` where no probe was to be loaded. Threads name their scripts only where
 /// `commands` are recorded.
 pub fn probe(
     phases: &[PhaseSpec],
@@ -65,38 +67,37 @@ pub fn probe(
     probing: &Probing,
     deaths: &[ProbeLine],
     commands: bool,
-) -> Value {
+) -> Option<ProbeReport> {
     if !probing.is_there() {
-        return Value::Null;
+        return None;
     }
-    let mut told = watched.threads.told(commands);
     let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
-    let holds: Vec<Value> = watched.holds.iter().map(|hold| hold.told(name(hold.phase))).collect();
-    let dead = |death: &ProbeLine| match &death.event {
-        ProbeEvent::Dying { heap, what } => Some(json!({
-            "pid": death.source.pid,
-            "thread": death.source.thread,
-            "at": death.at,
-            "what": what,
-            "used": heap.used,
-            "total": heap.total,
-            "limit": heap.limit,
-            "external": heap.external,
-        })),
-        _ => None,
-    };
-    told["holds"] = Value::Array(holds);
-    let suspended = (0..phases.len()).filter_map(|index| Some((index, suspension::inside(phases, watched, index)?)));
-    told["suspended_inside"] =
-        suspended.map(|(index, by)| (name(index).to_owned(), by.into())).collect::<Map<_, _>>().into();
+    let suspended = |index| Some((name(index).to_owned(), suspension::inside(phases, watched, index)?.to_owned()));
     let held = held_times(watched);
     let tracked = phases.iter().zip(&watched.tracker.phases);
-    let gaps = tracked.filter_map(|(phase, tracked)| {
+    let unread = tracked.filter_map(|(phase, tracked)| {
         let end = tracked.ended.filter(|_| tracked.is_complete()).unwrap_or(watched.ended.at);
-        let gap = longest_gap(&watched.threads, tracked.began?, end, &held)?;
-        Some((phase.name.clone(), Value::from(gap.as_nanos())))
+        Some((phase.name.clone(), longest_gap(&watched.threads, tracked.began?, end, &held)?))
     });
-    told["unread_ns"] = Value::Object(gaps.collect());
-    told["deaths"] = Value::Array(deaths.iter().filter_map(dead).collect());
-    told
+    Some(ProbeReport {
+        holds: watched.holds.iter().map(|hold| hold.report(name(hold.phase))).collect(),
+        suspended_inside: (0..phases.len()).filter_map(suspended).collect(),
+        unread: unread.collect(),
+        deaths: deaths.iter().filter_map(death).collect(),
+        ..watched.threads.report(commands)
+    })
+}
+
+fn death(line: &ProbeLine) -> Option<HeapDeath> {
+    let ProbeEvent::Dying { heap, what } = &line.event else { return None };
+    Some(HeapDeath {
+        pid: line.source.pid,
+        thread: line.source.thread,
+        at: line.at,
+        what: what.clone(),
+        used: heap.used.clone(),
+        total: heap.total.clone(),
+        limit: heap.limit.clone(),
+        external: heap.external.clone(),
+    })
 }

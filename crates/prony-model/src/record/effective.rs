@@ -1,0 +1,363 @@
+//! What was in force in a trial: of a store what its engine says, of a program what was asked to run and what was seen
+//! of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Captured, DiskUsage, Status};
+use crate::program::{CopyOf, Runtime};
+use crate::spec::Durability;
+use crate::units::Nanos;
+
+/// Engine, version, settings read back from the engine, promises (METHOD 1.6); or a program, its place and its output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "subject")]
+pub enum Effective {
+    /// A store.
+    Store(Box<EffectiveStore>),
+    /// A program.
+    Program(Box<EffectiveProgram>),
+}
+
+impl Effective {
+    /// The store.
+    pub fn store(&self) -> Option<&EffectiveStore> {
+        match self {
+            Self::Store(store) => Some(store),
+            Self::Program(_) => None,
+        }
+    }
+
+    /// The program.
+    pub fn program(&self) -> Option<&EffectiveProgram> {
+        match self {
+            Self::Store(_) => None,
+            Self::Program(program) => Some(program),
+        }
+    }
+}
+
+/// An engine and what is in force of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EffectiveStore {
+    /// The driver's name.
+    pub engine: String,
+    /// As the engine itself reports it.
+    pub version: String,
+    /// The library it is driven through, with its version.
+    pub library: String,
+    /// The class that the settings amount to.
+    pub durability: Durability,
+    /// What that class rests on.
+    pub promise: Option<Promise>,
+    /// Each setting by name, defaults included.
+    pub settings: NamedSettings,
+    /// What the engine says is in force; `None` where the store was not open.
+    pub in_force: Option<InForce>,
+    /// What idiomatic use the driver makes of the engine.
+    pub idiom: String,
+}
+
+impl EffectiveStore {
+    /// `lmdb 0.9.33`.
+    pub fn engine_and_version(&self) -> String {
+        format!("{} {}", self.engine, self.version)
+    }
+}
+
+/// Settings in force, by the engine's own account.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InForce {
+    /// The class that they amount to.
+    pub durability: Durability,
+    /// What was read back from the engine, by its own names.
+    pub read_back: NamedSettings,
+    /// What the engine cannot be asked for, as it was set.
+    pub as_set: NamedSettings,
+}
+
+/// Settings of an engine by name; engines differ in what they have.
+pub type NamedSettings = BTreeMap<String, Setting>;
+
+/// The value of an engine's setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Setting {
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Int(i64),
+    /// A text.
+    Text(String),
+    /// Several texts.
+    Texts(Vec<String>),
+}
+
+impl From<bool> for Setting {
+    fn from(on: bool) -> Self {
+        Self::Bool(on)
+    }
+}
+
+impl From<i64> for Setting {
+    fn from(number: i64) -> Self {
+        Self::Int(number)
+    }
+}
+
+impl From<u64> for Setting {
+    fn from(number: u64) -> Self {
+        i64::try_from(number).map_or_else(|_| Self::Text(number.to_string()), Self::Int)
+    }
+}
+
+impl From<&str> for Setting {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<u32> for Setting {
+    fn from(number: u32) -> Self {
+        Self::Int(number.into())
+    }
+}
+
+impl From<usize> for Setting {
+    fn from(number: usize) -> Self {
+        (number as u64).into()
+    }
+}
+
+impl From<String> for Setting {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl<T: Into<String>> From<Vec<T>> for Setting {
+    fn from(texts: Vec<T>) -> Self {
+        Self::Texts(texts.into_iter().map(Into::into).collect())
+    }
+}
+
+/// Settings by name.
+pub fn named<const N: usize>(settings: [(&str, Setting); N]) -> NamedSettings {
+    settings.into_iter().map(|(name, setting)| (name.to_owned(), setting)).collect()
+}
+
+/// A durability class and what it rests on: three promises and a name derived from them (METHOD 5.2).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promise {
+    /// The name.
+    pub class: Durability,
+    /// After a process crash.
+    pub process_crash: ProcessCrash,
+    /// After a power cut.
+    pub power_cut: PowerCut,
+    /// Whether integrity is kept after a power cut.
+    pub integrity: bool,
+    /// The settings behind it, as the engine names them.
+    pub settings: String,
+    /// Whether it is what the driver uses when nothing is asked for.
+    pub default: bool,
+}
+
+/// What a process crash loses of what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProcessCrash {
+    /// Nothing.
+    Keeps,
+    /// A tail of commits.
+    LosesTail,
+}
+
+/// What a power cut loses of what was acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PowerCut {
+    /// Nothing.
+    Nothing,
+    /// At most the last commit.
+    LastCommit,
+    /// A tail of any length; what remains is a prefix of commit order.
+    Tail,
+    /// Anything.
+    Anything,
+}
+
+/// A program, its place, and what was seen of it beside figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EffectiveProgram {
+    /// Its name.
+    pub program: String,
+    /// The words of its command line.
+    pub command: Vec<String>,
+    /// Whether a shell reads them.
+    pub shell: bool,
+    /// Where it worked.
+    pub directory: PathBuf,
+    /// Of what it had a copy of its own.
+    pub copy: CopyOf,
+    /// What the changes to the copy did.
+    pub changes: Vec<String>,
+    /// What it is a copy of; `None` where the program works in the directory itself.
+    pub source: Option<Source>,
+    /// Variables of its environment that the experiment sets.
+    pub env: BTreeMap<String, String>,
+    /// Variables that it takes over.
+    pub inherit: Vec<String>,
+    /// Its runtime.
+    pub runtime: Option<Runtime>,
+    /// Whether its output is a terminal.
+    pub pty: bool,
+    /// The file that was executed, where that is known and recorded.
+    pub executable: Option<String>,
+    /// How its process ended; `None` where it could not be executed.
+    pub status: Option<Status>,
+    /// What it wrote.
+    pub output: Output,
+    /// Processes that lived on when its own had ended.
+    pub left_behind: u64,
+    /// The first few marks that belong to no phase or could not be read.
+    pub strange_marks: Vec<String>,
+    /// How many there were.
+    pub strange_marks_in_all: u64,
+    /// Phases that ended well and of which no line matched `read`.
+    pub heard_nothing: Vec<String>,
+    /// Phases whose lines matched the `read` of others too.
+    pub read_by_several: Vec<String>,
+    /// Phases that are a function, or begin or end with one, by name.
+    pub calls: BTreeMap<String, Call>,
+    /// Where it keeps its data; `None` where nothing was to be read of them.
+    pub store: Option<ProgramStore>,
+    /// Its replicas; `None` where it has none.
+    pub replicas: Option<Replicas>,
+}
+
+/// What a copy was made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The directory.
+    pub directory: PathBuf,
+    /// A digest of names, sizes and times in it; `None` where another revision of it was copied.
+    pub state: Option<String>,
+}
+
+/// What a process wrote, beginning and end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Output {
+    /// To its standard output.
+    pub stdout: Captured,
+    /// To its standard error.
+    pub stderr: Captured,
+}
+
+impl From<&[Captured; 2]> for Output {
+    fn from([stdout, stderr]: &[Captured; 2]) -> Self {
+        Self { stdout: stdout.clone(), stderr: stderr.clone() }
+    }
+}
+
+/// The function that a phase waited for last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The function, as the experiment names it.
+    pub call: String,
+    /// The file in which it was found.
+    pub file: Option<String>,
+    /// Why it was never called, where it was not.
+    pub never: Option<String>,
+    /// Why none of its invocations ended the phase, where none did.
+    pub missed: Option<String>,
+}
+
+/// Where a program keeps its data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgramStore {
+    /// The path.
+    pub path: PathBuf,
+    /// Whether it lies in what is made for the trial alone.
+    pub of_the_trial: bool,
+    /// What was there when the program began; `None` where nothing was.
+    pub at_begin: Option<DiskUsage>,
+    /// Whether anything was there at any begin or end of a phase.
+    pub found: bool,
+    /// What reading its size took while the program ran.
+    pub reading: Nanos,
+    /// The part of it while a phase waited for quiet.
+    pub looks: Nanos,
+}
+
+/// Further copies of a program that start together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Replicas {
+    /// How many were asked for.
+    pub count: u32,
+    /// The phase with which they start.
+    pub phase: String,
+    /// From the first release to the last; `None` where none was released.
+    pub released_within: Option<Nanos>,
+    /// How often their memory was read because they had reported something, and how long that took.
+    pub memory_read: MemoryRead,
+    /// Each of them, in their order; none where the phase never began.
+    pub copies: Vec<Replica>,
+}
+
+/// Readings of memory between begin and end of a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryRead {
+    /// How many there were.
+    pub times: u64,
+    /// How long all of them took.
+    pub took: Nanos,
+}
+
+/// One replica.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Replica {
+    /// The instance under which its figures stand.
+    pub instance: String,
+    /// Its process; 0 where it could not be executed.
+    pub pid: u32,
+    /// The words of its command line.
+    pub command: Vec<String>,
+    /// Variables of its environment that are not the program's.
+    pub env: BTreeMap<String, String>,
+    /// What became of it.
+    pub fate: Fate,
+    /// Why it did not begin, where it did not.
+    pub why: Option<String>,
+    /// How its process ended.
+    pub status: Option<Status>,
+    /// When it began to execute its program, by `CLOCK_MONOTONIC`.
+    pub released: Nanos,
+    /// When it ended, by the same clock.
+    pub ended: Option<Nanos>,
+    /// Processes that lived on when its own had ended.
+    pub left_behind: Option<u64>,
+    /// None of its lines matched `read`.
+    pub heard_nothing: bool,
+    /// The digest of its answer that its lines reported.
+    pub digest: Option<String>,
+    /// Marks that it made, which belong to no phase.
+    pub marks: u64,
+    /// What it wrote.
+    pub output: Output,
+}
+
+/// What became of a replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fate {
+    /// It could not be executed.
+    #[default]
+    NotBegun,
+    /// It ended by itself.
+    Ended,
+    /// It was ended when the program ended.
+    CutOff,
+}

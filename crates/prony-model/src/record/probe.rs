@@ -1,0 +1,191 @@
+//! What the probes inside a program's runtime reported beside figures.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::SettleResult;
+use crate::reading::Reading;
+use crate::units::{Bytes, Nanos};
+
+/// Threads, costs, holds and deaths of a program whose runtime was probed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeReport {
+    /// Every process of the runtime and every thread with a heap of its own, in the order of their hellos.
+    pub threads: Vec<ThreadReport>,
+    /// What probes have cost all threads, by their own account.
+    pub cost: Nanos,
+    /// Lines that could not be sent.
+    pub lines_lost: u64,
+    /// Figures of heaps that were not kept, for there were too many.
+    pub samples_dropped: u64,
+    /// Every hold of a thread at the end of a call.
+    pub holds: Vec<SuspensionReport>,
+    /// Phases that were under way while `at_end` of another one suspended the program, with that other phase.
+    pub suspended_inside: BTreeMap<String, String>,
+    /// The longest time in each phase for which no heap was read.
+    pub unread: BTreeMap<String, Nanos>,
+    /// Processes and threads that died by their heap's own limit.
+    pub deaths: Vec<HeapDeath>,
+}
+
+/// A process of the runtime, or a thread with a heap of its own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadReport {
+    /// The process.
+    pub pid: u32,
+    /// The runtime's own number of the thread: 0 is the main one.
+    pub thread: u32,
+    /// Its part in the program.
+    pub role: Role,
+    /// The process that started this one.
+    pub parent: u32,
+    /// `node` or `python`.
+    pub runtime: String,
+    /// Its version.
+    pub version: String,
+    /// The script that it runs.
+    pub script: String,
+    /// When it said hello, by `CLOCK_MONOTONIC`.
+    pub began: Nanos,
+    /// When it ended, as far as that is known, by the same clock.
+    pub ended: Nanos,
+    /// Whether its end was reported.
+    pub said_bye: bool,
+    /// Figures of its heap that were kept.
+    pub samples: u64,
+    /// Used by objects when its heap was read last.
+    pub last_heap_used: Option<Bytes>,
+    /// The heap's own limit.
+    pub heap_limit: Option<Bytes>,
+    /// What the probe has cost it.
+    pub probe: Option<ProbeCost>,
+}
+
+/// What a probe has cost its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeCost {
+    /// Time inside the probe, its loading included; for hot functions an estimate.
+    pub time: Nanos,
+    /// What its loading added to the heap (Node).
+    pub heap: Option<Bytes>,
+    /// What its loading added to the allocator's blocks (CPython).
+    pub blocks: Option<u64>,
+    /// Lines that it has sent.
+    pub lines: u64,
+    /// Lines that could not be sent.
+    pub lost: u64,
+}
+
+/// The part of a thread or process in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The process that was probed first.
+    Main,
+    /// Any other process.
+    Child,
+    /// A thread of a process beside its main one.
+    Worker,
+}
+
+impl Role {
+    /// Every role.
+    pub const ALL: [Self; 3] = [Self::Main, Self::Child, Self::Worker];
+
+    /// The name, as instances of figures have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Child => "child",
+            Self::Worker => "worker",
+        }
+    }
+}
+
+/// One hold of one thread at the end of a call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SuspensionReport {
+    /// The phase that the call ends.
+    pub phase: String,
+    /// The process.
+    pub pid: u32,
+    /// The runtime's own number of the thread.
+    pub thread: u32,
+    /// When the invocation ended, by `CLOCK_MONOTONIC`.
+    pub from: Nanos,
+    /// For how long; `None` where it never went on.
+    pub held: Option<Nanos>,
+    /// How long the thread had gone on before, where it is held at a later turn of its event loop.
+    pub late: Option<Nanos>,
+    /// What the forced collection took, where there was one.
+    pub collected: Option<Nanos>,
+    /// What the watch for quiet found, where there was one.
+    pub settled: Option<SettleResult>,
+    /// It ends no phase, and was let go at once.
+    pub passed: bool,
+    /// Why it went on; `None` where it never did.
+    pub went_on: Option<Because>,
+    /// What went wrong.
+    pub fault: Option<String>,
+}
+
+impl SuspensionReport {
+    /// Whether it went on because nobody told it anything.
+    pub fn by_itself(&self) -> bool {
+        matches!(self.went_on, Some(Because::Unanswered | Because::Gone))
+    }
+}
+
+/// Why a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Because {
+    /// It was told to.
+    Go,
+    /// It was told to, and not to be held at this call again.
+    Release,
+    /// It was told to end.
+    Stop,
+    /// It will be held again at the next turn of its event loop, where a collection frees what only weak references hold.
+    Later,
+    /// Nobody came to hold it.
+    Unanswered,
+    /// Who held it went away.
+    Gone,
+}
+
+impl Because {
+    /// In words.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Go => "told to go on",
+            Self::Release => "told to go on, not to be held again",
+            Self::Stop => "told to stop",
+            Self::Unanswered => "nobody answered",
+            Self::Gone => "who held it went away",
+            Self::Later => "told to go on to the next turn of its event loop",
+        }
+    }
+}
+
+/// A process or thread that died by its heap's own limit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeapDeath {
+    /// The process.
+    pub pid: u32,
+    /// The runtime's own number of the thread.
+    pub thread: u32,
+    /// When, by `CLOCK_MONOTONIC`.
+    pub at: Nanos,
+    /// The runtime's words.
+    pub what: String,
+    /// Used by objects, live or not collected yet.
+    pub used: Reading<Bytes>,
+    /// Taken from the system for the heap.
+    pub total: Reading<Bytes>,
+    /// The heap's own limit.
+    pub limit: Reading<Bytes>,
+    /// Outside the heap, held by its objects.
+    pub external: Reading<Bytes>,
+}
