@@ -105,7 +105,7 @@ impl Store {
         let mut database = Database::create(&path).expect("a new database");
         let experiment =
             synthetic::experiment("One", &[synthetic::texts("engine", &["a", "b"])], &[("write", true)], 3);
-        let run = database.begin_run(&synthetic::start(&experiment, &json!({"cores": 2}), 6)).expect("a run");
+        let run = database.begin_run(&synthetic::start(&experiment, &crate::records::host(), 6)).expect("a run");
         let mut trial = synthetic::full_trial(0);
         let mut recorder = Recorder::new();
         (1..2_000_u64).for_each(|n| recorder.record(Nanos::from_nanos(n * n)));

@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 
 pub mod conditions;
 pub mod effective;
+pub mod host;
 pub mod machine;
 pub mod probe;
 pub mod process;
 
 pub use conditions::{Conditions, Settled, Spent};
 pub use effective::{Effective, EffectiveProgram, EffectiveStore};
+pub use host::{Facts, MachineLimits, Mount};
 pub use machine::{Canary, Change, Machine, Moment, Pressure, Quiesced};
 pub use probe::ProbeReport;
 pub use process::{Captured, DiskUsage, MemoryEvidence, SettleResult, Status};

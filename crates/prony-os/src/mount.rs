@@ -3,37 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use prony_model::reading::Reading;
-use serde::{Deserialize, Serialize};
+use prony_model::record::Mount;
 
 use crate::why::{parse_with, read_text, why};
 
-/// A mounted file system.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mount {
-    /// Where it is mounted.
-    pub point: PathBuf,
-    /// `ext4`, `xfs`, `tmpfs` ...
-    pub kind: String,
-    /// The device or other source, as the kernel names it.
-    pub source: String,
-    /// Options of the mount and of the file system, each once.
-    pub options: Vec<String>,
-}
-
-impl Mount {
-    /// The file system of `path`.
-    pub fn of(path: &Path) -> Reading<Self> {
-        match path.canonicalize() {
-            Ok(path) => {
-                parse_with(read_text("/proc/self/mountinfo"), "`/proc/self/mountinfo`", |text| find(text, &path))
-            }
-            Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
-        }
-    }
-
-    /// Whether it lives in memory, so that fsync costs nothing and its files count as memory (METHOD 5.4).
-    pub fn is_in_memory(&self) -> bool {
-        matches!(self.kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs")
+/// The file system of `path`.
+pub fn of(path: &Path) -> Reading<Mount> {
+    match path.canonicalize() {
+        Ok(path) => parse_with(read_text("/proc/self/mountinfo"), "`/proc/self/mountinfo`", |text| find(text, &path)),
+        Err(error) => Reading::Missing(why(&format!("`{}`", path.display()), &error)),
     }
 }
 
@@ -104,7 +82,7 @@ mod tests {
 
     #[test]
     fn the_real_table_knows_the_root() {
-        assert!(Mount::of(Path::new("/")).measured().is_some());
-        assert!(matches!(Mount::of(Path::new("/no such path")), Reading::Missing(_)));
+        assert!(of(Path::new("/")).measured().is_some());
+        assert!(matches!(of(Path::new("/no such path")), Reading::Missing(_)));
     }
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use prony_experiment::design::Experiment;
-use prony_model::record::TrialRecord;
-use serde_json::Value;
+use prony_model::reading::Reading;
+use prony_model::record::{Facts, MachineLimits, TrialRecord};
 
 /// A run's number in its database; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,9 +25,9 @@ pub struct RunStart<'a> {
     /// The seed of the plan.
     pub seed: u64,
     /// Facts about the machine.
-    pub host: &'a Value,
+    pub host: &'a Facts,
     /// What the machine can do at most: timer, fsync, disk, memory.
-    pub limits: &'a Value,
+    pub limits: &'a Reading<MachineLimits>,
     /// Version of prony.
     pub version: &'a str,
     /// Unix time, milliseconds.
@@ -75,9 +75,9 @@ pub struct RunHead {
     /// The seed of the plan.
     pub seed: u64,
     /// Facts about the machine.
-    pub host: Value,
+    pub host: Facts,
     /// What the machine can do at most.
-    pub limits: Value,
+    pub limits: Reading<MachineLimits>,
     /// Version of prony that began it.
     pub version: String,
     /// Unix time, milliseconds.

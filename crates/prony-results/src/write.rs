@@ -374,7 +374,7 @@ fn nanos(time: Nanos) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prony_model::record::Conditions;
+    use prony_model::record::{Conditions, Facts};
     use serde_json::json;
 
     fn experiment() -> Experiment {
@@ -408,12 +408,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut database = Database::create(&dir.path().join("prony.db")).unwrap();
         let experiment = experiment();
-        let null = Value::Null;
+        let (host, limits) = (Facts::default(), Reading::default());
         let start = RunStart {
             experiment: &experiment,
             seed: 1,
-            host: &null,
-            limits: &null,
+            host: &host,
+            limits: &limits,
             version: "0",
             started_unix_ms: 1,
             planned: 2,

@@ -4,98 +4,31 @@ use std::fs;
 use std::path::Path;
 
 use prony_model::reading::{Reading, Why};
+use prony_model::record::host::{Disk, Facts, Processor};
 use prony_model::units::Bytes;
-use serde::{Deserialize, Serialize};
 
-use crate::mount::Mount;
+use crate::mount;
 use crate::sample::device::Device;
 use crate::why::{parse_with, parsed, read_text};
 
-/// Facts about the machine and the directory in which trials run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Facts {
-    /// Its name.
-    pub host: Reading<String>,
-    /// The kernel's release.
-    pub kernel: Reading<String>,
-    /// `x86_64`, `aarch64` ...
-    pub architecture: String,
-    /// The processor.
-    pub processor: Processor,
-    /// Memory.
-    pub memory: Reading<Bytes>,
-    /// Swap; zero where there is none.
-    pub swap: Reading<Bytes>,
-    /// Transparent huge pages: `always`, `madvise` or `never`.
-    pub huge_pages: Reading<String>,
-    /// What the kernel takes the time from.
-    pub clock_source: Reading<String>,
-    /// `none`, or the hypervisor's name, or `some` where only its presence is known.
-    pub virtualisation: Reading<String>,
-    /// Versions of control groups with controllers: `v1`, `v2`, `v1 and v2`.
-    pub cgroups: Reading<String>,
-    /// `kernel.perf_event_paranoid`.
-    pub perf_event_paranoid: Reading<i64>,
-    /// `kernel.randomize_va_space`: 0 is off.
-    pub address_randomisation: Reading<i64>,
-    /// The directory's file system.
-    pub file_system: Reading<Mount>,
-    /// The disks under it.
-    pub disks: Vec<Disk>,
-}
-
-/// The processor.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Processor {
-    /// Its model.
-    pub model: Reading<String>,
-    /// Processors that the kernel runs on.
-    pub logical: Reading<u64>,
-    /// Cores.
-    pub cores: Reading<u64>,
-    /// Whether two threads share a core (simultaneous multithreading).
-    pub smt: Reading<bool>,
-    /// How frequencies are chosen: `performance`, `powersave`, `schedutil` ...
-    pub governor: Reading<String>,
-    /// Frequency of the first processor now, megahertz.
-    pub megahertz: Reading<f64>,
-}
-
-/// A disk and how the kernel drives it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Disk {
-    /// Its name.
-    pub name: String,
-    /// How far the kernel reads ahead; much of a random read's cost on a mapped store.
-    pub read_ahead: Reading<Bytes>,
-    /// The I/O scheduler in force.
-    pub scheduler: Reading<String>,
-    /// Whether it spins.
-    pub rotational: Reading<bool>,
-    /// `write back` where a flush is needed for durability, `write through` where it is not.
-    pub write_cache: Reading<String>,
-}
-
-impl Facts {
-    /// Reads all of them; trials run in `directory`.
-    pub fn read(directory: &Path) -> Self {
-        let meminfo = |key: &str| parse_with(read_text("/proc/meminfo"), key, |text| kib(text, key));
-        Self {
-            host: word("/proc/sys/kernel/hostname"),
-            kernel: word("/proc/sys/kernel/osrelease"),
-            architecture: std::env::consts::ARCH.to_owned(),
-            processor: processor(),
-            memory: meminfo("MemTotal:"),
-            swap: meminfo("SwapTotal:"),
-            huge_pages: chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
-            clock_source: word("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
-            virtualisation: virtualisation(),
-            cgroups: parse_with(read_text("/proc/self/mountinfo"), "cgroup mounts", |text| Some(cgroups(text))),
-            perf_event_paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
-            address_randomisation: number("/proc/sys/kernel/randomize_va_space"),
-            file_system: Mount::of(directory),
-            disks: Device::of(directory).measured().map(disks).unwrap_or_default(),
-        }
+/// Reads all facts about the machine; trials run in `directory`.
+pub fn facts(directory: &Path) -> Facts {
+    let meminfo = |key: &str| parse_with(read_text("/proc/meminfo"), key, |text| kib(text, key));
+    Facts {
+        host: word("/proc/sys/kernel/hostname"),
+        kernel: word("/proc/sys/kernel/osrelease"),
+        architecture: std::env::consts::ARCH.to_owned(),
+        processor: processor(),
+        memory: meminfo("MemTotal:"),
+        swap: meminfo("SwapTotal:"),
+        huge_pages: chosen("/sys/kernel/mm/transparent_hugepage/enabled"),
+        clock_source: word("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        virtualisation: virtualisation(),
+        cgroups: parse_with(read_text("/proc/self/mountinfo"), "cgroup mounts", |text| Some(cgroups(text))),
+        perf_event_paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
+        address_randomisation: number("/proc/sys/kernel/randomize_va_space"),
+        file_system: mount::of(directory),
+        disks: Device::of(directory).measured().map(disks).unwrap_or_default(),
     }
 }
 

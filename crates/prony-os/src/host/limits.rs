@@ -11,8 +11,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use prony_model::reading::{Reading, Why};
+use prony_model::record::host::{MachineLimits, Spread};
 use prony_model::units::{Bytes, Nanos, PerSecond};
-use serde::{Deserialize, Serialize};
 
 use super::memory;
 use crate::cache;
@@ -28,81 +28,29 @@ const SYNCS: usize = 50;
 /// No part takes longer, however slow the disk: all of them together stay under five seconds.
 const CAP: Nanos = Nanos::from_millis(900);
 
-/// The machine's limits, measured one after another on one thread.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MachineLimits {
-    /// Reading the monotonic clock once.
-    pub clock_cost: Nanos,
-    /// Smallest step between two readings of it.
-    pub clock_step: Nanos,
-    /// How late a sleep of one millisecond ends, median of ten.
-    pub timer_lag: Reading<Nanos>,
-    /// Write of 4 KiB and fdatasync, one at a time.
-    pub fsync: Reading<Spread>,
-    /// Bytes a second written in order through the page cache, the final fsync included.
-    pub sequential_write: Reading<PerSecond>,
-    /// Reads of 4 KiB a second from the device, at random places, one at a time.
-    pub random_read: Reading<PerSecond>,
-    /// How the random reads went past the page cache.
-    pub random_read_by: String,
-    /// Bytes a second copied within touched memory.
-    pub memory_copy: Reading<PerSecond>,
-    /// Bytes a second read from touched memory.
-    pub memory_read: Reading<PerSecond>,
-    /// The first touch of a page of 4 KiB.
-    pub first_touch: Nanos,
-}
-
-/// A distribution of latencies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spread {
-    /// Smallest.
-    pub min: Nanos,
-    /// Median.
-    pub p50: Nanos,
-    /// 90th percentile.
-    pub p90: Nanos,
-    /// Largest.
-    pub max: Nanos,
-    /// How many.
-    pub count: u64,
-}
-
-impl Spread {
-    /// Of latencies in any order; percentiles by nearest rank.
-    pub fn of(mut all: Vec<Nanos>) -> Option<Self> {
-        all.sort_unstable();
-        let (min, max) = (*all.first()?, *all.last()?);
-        let rank = |share: usize| all[(all.len() * share).div_ceil(100).max(1) - 1];
-        Some(Self { min, p50: rank(50), p90: rank(90), max, count: all.len() as u64 })
-    }
-}
-
-impl MachineLimits {
-    /// Measures them; writes a file of 96 MiB in `directory` and removes it.
-    pub fn measure(directory: &Path) -> Self {
-        let (clock_cost, clock_step) = clock();
-        let (memory_copy, memory_read) = streams();
-        let disk = Scratch::new(directory);
-        let fsync = disk.try_with(fsync);
-        let sequential_write = disk.try_with(sequential_write);
-        let (random_read, random_read_by) = match &sequential_write {
-            // The reads need the file that the write leaves.
-            Reading::Measured(_) => disk.random_read(),
-            Reading::Missing(why) => (Reading::Missing(why.clone()), "nothing".to_owned()),
-        };
-        Self {
-            clock_cost,
-            clock_step,
-            timer_lag: timer_lag(),
-            fsync,
-            sequential_write,
-            random_read,
-            random_read_by,
-            memory_copy,
-            memory_read,
-            first_touch: first_touch(),
-        }
+/// Measures what the machine can do at most; writes a file of 96 MiB in `directory` and removes it.
+pub fn machine_limits(directory: &Path) -> MachineLimits {
+    let (clock_cost, clock_step) = clock();
+    let (memory_copy, memory_read) = streams();
+    let disk = Scratch::new(directory);
+    let fsync = disk.try_with(fsync);
+    let sequential_write = disk.try_with(sequential_write);
+    let (random_read, random_read_by) = match &sequential_write {
+        // The reads need the file that the write leaves.
+        Reading::Measured(_) => disk.random_read(),
+        Reading::Missing(why) => (Reading::Missing(why.clone()), "nothing".to_owned()),
+    };
+    MachineLimits {
+        clock_cost,
+        clock_step,
+        timer_lag: timer_lag(),
+        fsync,
+        sequential_write,
+        random_read,
+        random_read_by,
+        memory_copy,
+        memory_read,
+        first_touch: first_touch(),
     }
 }
 

@@ -9,7 +9,7 @@ use prony_model::units::Bytes;
 use rustix::fs::{major, minor};
 use serde::{Deserialize, Serialize};
 
-use crate::mount::Mount;
+use crate::mount;
 use crate::why::{parse_with, read_text, why};
 
 /// `/proc/diskstats` counts sectors of 512 bytes whatever the device's own are.
@@ -82,7 +82,7 @@ fn node(device: u64) -> PathBuf {
 
 /// The device that a file system names as its source: btrfs gives its files a device number of no device.
 fn source(path: &Path) -> Option<PathBuf> {
-    let mount = Mount::of(path);
+    let mount = mount::of(path);
     let source = &mount.measured()?.source;
     let device = fs::metadata(source).ok()?;
     source.starts_with("/dev/").then(|| node(device.rdev()))

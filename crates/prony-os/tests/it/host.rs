@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use prony_model::reading::{Reading, Why};
-use prony_model::record::{Change, Machine};
+use prony_model::record::{Change, Facts, Machine};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::cache;
 use prony_os::clock::SystemClock;
-use prony_os::host::{Canaries, Capability, Facts, MachineLimits, State, capabilities, moment, quiesce, warm_memory};
+use prony_os::host::{Canaries, Capability, State, capabilities, facts, machine_limits, moment, quiesce, warm_memory};
 use prony_os::sample::Tracepoints;
 
 use crate::subject::skipped;
@@ -19,7 +19,7 @@ fn on_disk() -> tempfile::TempDir {
 
 #[test]
 fn facts_survive_json_and_know_the_essentials() {
-    let facts = Facts::read(Path::new("."));
+    let facts = facts(Path::new("."));
     assert!(facts.kernel.measured().is_some_and(|kernel| kernel.starts_with(|c: char| c.is_ascii_digit())));
     assert!(facts.memory.measured().is_some_and(|memory| memory.as_bytes() > 1 << 20));
     assert!(facts.processor.logical.measured().is_some_and(|count| *count > 0));
@@ -45,7 +45,7 @@ fn machine_beside_a_trial_survives_json_and_say_what_changed() {
 #[test]
 fn limits_are_measured_and_leave_nothing_behind() {
     let dir = on_disk();
-    let limits = MachineLimits::measure(dir.path());
+    let limits = machine_limits(dir.path());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     let fsync = limits.fsync.measured().expect("the build's directory can be written");
     assert!(fsync.min <= fsync.p50 && fsync.p50 <= fsync.p90 && fsync.p90 <= fsync.max && fsync.count > 0);

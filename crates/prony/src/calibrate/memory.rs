@@ -7,10 +7,11 @@ use std::path::PathBuf;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::MetricKeyText;
+use prony_model::record::Mount;
 use prony_model::units::Bytes;
 use prony_os::fixture::{Allocation, Step};
 use prony_os::launch::Scratch;
-use prony_os::mount::Mount;
+use prony_os::mount;
 use prony_os::sample::{Readings, phase_readings};
 
 use super::Ran;
@@ -107,7 +108,7 @@ fn allocation_lines(child: &str, allocated: Bytes, read: &Readings, base: &Readi
 /// # Errors
 /// Where the file cannot be written, or the machine refuses what every subject needs.
 pub(super) fn mapped_reader(bench: &Bench) -> Result<Ran, Error> {
-    if Mount::of(&bench.near).measured().is_some_and(Mount::is_in_memory) {
+    if mount::of(&bench.near).measured().is_some_and(Mount::is_in_memory) {
         let near = bench.near.display();
         return Ok(Ran::NotRun(format!(
             "`{near}` is on a file system in memory, whose mapped pages are shared memory"

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use comfy_table::Table;
 use prony_model::reading::Reading;
+use prony_model::record::host::Spread;
+use prony_model::record::{Facts, MachineLimits, Mount};
 use prony_model::units::{Bytes, PerSecond};
-use prony_os::host::limits::Spread;
-use prony_os::host::{Capability, Facts, MachineLimits, State, capabilities};
+use prony_os::host::{Capability, State, capabilities, facts, machine_limits};
 use prony_os::launch::Scratch;
 use prony_os::limits::{self, Ability};
 use prony_os::sample::Tracepoints;
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use super::{Answer, Output, table};
 use crate::error::Error;
+use crate::report::shown;
 
 /// Where, and how.
 #[derive(Debug, clap::Args)]
@@ -48,8 +50,8 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let mut capabilities = capabilities(&tracepoints, &arguments.dir);
     capabilities.extend(group_capabilities(&groups));
     let findings = Findings {
-        facts: Facts::read(&arguments.dir),
-        limits: MachineLimits::measure(&arguments.dir),
+        facts: facts(&arguments.dir),
+        limits: machine_limits(&arguments.dir),
         capabilities,
         notes: groups.notes,
         stale: Scratch::sweep(&arguments.dir)?.removed,
@@ -126,8 +128,7 @@ fn facts_table(facts: &Facts, width: Option<usize>) -> Table {
     table.add_row(["clock source".to_owned(), text(&facts.clock_source)]);
     table.add_row(["control groups".to_owned(), text(&facts.cgroups)]);
     table.add_row(["transparent huge pages".to_owned(), text(&facts.huge_pages)]);
-    let mount =
-        |mount: &prony_os::mount::Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
+    let mount = |mount: &Mount| format!("{} on {}, {}", mount.kind, mount.source, mount.options.join(","));
     table.add_row(["file system".to_owned(), shown(&facts.file_system, mount)]);
     for disk in &facts.disks {
         let what = format!(
@@ -158,13 +159,6 @@ fn limits_table(limits: &MachineLimits, width: Option<usize>) -> Table {
     table.add_row(["reading memory".to_owned(), shown(&limits.memory_read, bytes_a_second)]);
     table.add_row(["first touch of a page of 4 KiB".to_owned(), limits.first_touch.to_string()]);
     table
-}
-
-fn shown<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> String {
-    match reading {
-        Reading::Measured(value) => show(value),
-        Reading::Missing(why) => format!("- ({why})"),
-    }
 }
 
 fn spread(spread: &Spread) -> String {

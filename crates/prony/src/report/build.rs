@@ -14,6 +14,7 @@ use super::columns::{self, ColumnPlan};
 use super::floor;
 use super::layout::{Layout, Part, RowPart};
 use super::left_out;
+use super::machine;
 use super::model::{Align, Column, Label, Report, Row, Table, Topic, Verdict};
 use super::notes::Notes;
 use super::preface;
@@ -53,7 +54,7 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
         tables,
         findings: preface::findings(data),
-        machine: preface::machine(data),
+        machine: machine::rows(&data.head),
     }
 }
 

@@ -12,6 +12,7 @@ mod floor;
 pub mod html;
 mod layout;
 mod left_out;
+mod machine;
 mod model;
 mod notes;
 mod preface;
@@ -25,6 +26,6 @@ mod words;
 
 pub use build::{Options, build};
 pub use figure::least_memory;
+pub use machine::facts_lines;
 pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic, Verdict};
-pub use preface::facts_lines;
-pub use words::{bytes, ended, instant as when, time};
+pub use words::{bytes, ended, instant as when, shown, time};

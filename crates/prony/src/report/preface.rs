@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_analysis::guard::{Finding, Severity, gather, run};
-use prony_model::reading::Why;
-use prony_model::units::{Bytes, Nanos};
-use serde_json::Value;
+use prony_model::units::Nanos;
 
 use super::layout::varying;
+use super::machine;
 use super::model::FindingLine;
 use super::words::{count, instant};
 use crate::verdicts;
@@ -18,7 +17,7 @@ pub(super) fn preface(data: &RunData) -> Vec<String> {
     let mut lines = vec![extent(data)];
     lines.extend(run::failures(&data.experiment, &data.trials).map(|text| format!("{text}.")));
     lines.push(times(data));
-    lines.extend(machine_line(&data.head.host));
+    lines.extend(machine::line(&data.head.host));
     lines.extend(engines(data));
     lines.extend(constants(data));
     lines
@@ -60,42 +59,6 @@ fn took(start: u64, end: u64) -> Nanos {
     Nanos::from_millis(end.saturating_sub(start))
 }
 
-/// The facts that a reader asks for first.
-fn machine_line(host: &Value) -> Option<String> {
-    let text = |path: &str| {
-        let value = path.split('/').skip(1).try_fold(host, |at, key| measured(at.get(key)?))?;
-        Some(readable(path, value))
-    };
-    let facts = [
-        text("/processor/model"),
-        text("/processor/logical").map(|n| format!("{n} logical processors")),
-        text("/memory").map(|n| format!("{n} memory")),
-        text("/kernel"),
-        text("/file_system/kind"),
-        text("/virtualisation").map(|kind| virtual_machine(&kind)),
-    ];
-    let line = facts.into_iter().flatten().collect::<Vec<_>>().join(", ");
-    (!line.is_empty()).then(|| format!("Machine: {line}."))
-}
-
-/// The kind of virtualisation, as the host's facts name it, in words that stand by themselves.
-fn virtual_machine(kind: &str) -> String {
-    match kind {
-        "none" => "no virtual machine".to_owned(),
-        "some" => "a virtual machine".to_owned(),
-        kind => format!("a virtual machine ({kind})"),
-    }
-}
-
-/// The value of a reading, or the value itself where it is none.
-fn measured(value: &Value) -> Option<&Value> {
-    match value {
-        Value::Object(map) if map.contains_key("missing") => None,
-        Value::Object(map) => map.get("measured").or(Some(value)),
-        other => Some(other),
-    }
-}
-
 /// Engines with the versions they gave.
 fn engines(data: &RunData) -> Option<String> {
     let engines: BTreeSet<String> = data.trials.iter().filter_map(|t| Some(t.store()?.engine_and_version())).collect();
@@ -114,59 +77,6 @@ fn constants(data: &RunData) -> Option<String> {
         .filter_map(|(at, factor)| Some(format!("{} = {}", factor.name, factor.levels.get(first.levels[at])?.label)))
         .collect();
     (!texts.is_empty()).then(|| format!("The same in all: {}.", texts.join(", ")))
-}
-
-/// Facts about the machine and what it can do, by name.
-pub(super) fn machine(data: &RunData) -> Vec<(String, String)> {
-    let mut facts = flat("", &data.head.host);
-    facts.extend(flat("", &data.head.limits));
-    facts
-}
-
-/// Nested facts as lines, `memory: 16.00 GB`; a missing one with its reason.
-pub fn facts_lines(facts: &Value) -> Vec<String> {
-    flat("", facts).into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
-}
-
-/// Nested JSON as dotted names with their values as text.
-fn flat(prefix: &str, value: &Value) -> Vec<(String, String)> {
-    let name = |key: &str| if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
-    match value {
-        Value::Null => vec![],
-        Value::Object(map) => match (map.get("measured"), map.get("missing").cloned()) {
-            (Some(value), _) => flat(prefix, value),
-            (_, Some(why)) => vec![(prefix.to_owned(), format!("- ({})", missing(why)))],
-            _ => map.iter().flat_map(|(key, value)| flat(&name(key), value)).collect(),
-        },
-        Value::Array(items) if items.iter().all(|i| !i.is_object() && !i.is_array()) => {
-            vec![(prefix.to_owned(), items.iter().map(plain).collect::<Vec<_>>().join(", "))]
-        }
-        Value::Array(items) => {
-            items.iter().enumerate().flat_map(|(at, item)| flat(&name(&at.to_string()), item)).collect()
-        }
-        other => vec![(prefix.to_owned(), readable(prefix, other))],
-    }
-}
-
-fn missing(why: Value) -> String {
-    serde_json::from_value::<Why>(why).map_or_else(|_| "missing".to_owned(), |why| why.to_string())
-}
-
-/// Numbers of known facts with their unit; the names are those of the machine's facts and limits.
-fn readable(name: &str, value: &Value) -> String {
-    let first = name.trim_start_matches('/').split(['.', '/']).next().unwrap_or_default();
-    let Some(number) = value.as_f64() else { return plain(value) };
-    match first {
-        "memory" | "swap" => Bytes::from_bytes(number as u64).to_string(),
-        "clock_cost" | "clock_step" | "timer_lag" | "fsync" => Nanos::from_nanos(number as u64).to_string(),
-        "sequential_write" | "memory_copy" | "memory_read" => format!("{}/s", Bytes::from_bytes(number as u64)),
-        "random_read" => format!("{number:.0}/s"),
-        _ => plain(value),
-    }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// Findings of all trials, each once with its number of trials, the gravest first.
@@ -223,21 +133,4 @@ fn line(finding: &Finding, n: usize, trials: usize) -> FindingLine {
     let first = if n > 1 { "; the first: " } else { ": " };
     let text = format!("`{}`{phase}, {n} of {}{first}{}", finding.guard, count(trials, "trial"), finding.message);
     FindingLine { severity, text, hint: finding.hint.clone() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_machine_line_says_what_is_virtual() {
-        let line = |kind: &str| {
-            machine_line(
-                &serde_json::json!({ "kernel": { "measured": "6.1" }, "virtualisation": { "measured": kind } }),
-            )
-        };
-        assert_eq!(line("some").as_deref(), Some("Machine: 6.1, a virtual machine."));
-        assert_eq!(line("KVM").as_deref(), Some("Machine: 6.1, a virtual machine (KVM)."));
-        assert_eq!(line("none").as_deref(), Some("Machine: 6.1, no virtual machine."));
-    }
 }

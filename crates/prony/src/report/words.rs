@@ -1,10 +1,19 @@
 //! Outcomes, times and counts in words.
 
 use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::{Bytes, Nanos};
 
 use super::figure::least_memory;
+
+/// A reading in words, or `-` with its reason.
+pub fn shown<T>(reading: &Reading<T>, show: impl Fn(&T) -> String) -> String {
+    match reading {
+        Reading::Measured(value) => show(value),
+        Reading::Missing(why) => format!("- ({why})"),
+    }
+}
 
 /// An outcome in a cell: `OOM`, `timed out` ...
 pub(super) fn short(outcome: Outcome) -> String {

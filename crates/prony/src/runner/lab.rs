@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::event::Event;
 use prony_model::program::{Care, CopyOf, ProgramSpec};
-use prony_model::record::Canary;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Canary, Facts, MachineLimits};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::monotonic;
-use prony_os::host::{Canaries, Facts, MachineLimits, moment, warm_memory};
+use prony_os::host::{Canaries, facts, machine_limits, moment, warm_memory};
 use prony_os::launch::{Launcher, Scratch, Swept};
 use prony_os::limits::{self, Ability, Limit};
 use prony_os::runs::{self, Announced};
-use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
 use super::observer::Observer;
@@ -50,9 +50,9 @@ pub struct Lab<'a> {
     /// Where programs work, by variant.
     pub places: Places,
     /// Facts about the machine.
-    pub host: Value,
-    /// What the machine can do at most.
-    pub limits: Value,
+    pub host: Facts,
+    /// What the machine can do at most; missing with light care.
+    pub limits: Reading<MachineLimits>,
     /// For other runs on this machine to see; `None` where they share no directory.
     pub announced: Option<Announced>,
 }
@@ -90,18 +90,18 @@ impl<'a> Lab<'a> {
         });
         let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
         probing("facts");
-        let facts = Facts::read(near);
+        let host = facts(near);
         let light = experiment.observe().care == Care::Light;
         let (clock_cost, limits) = if light {
-            (Nanos::ZERO, json!({ "skipped": "the experiment asks for light care" }))
+            (Nanos::ZERO, Reading::Missing(Why::NotSupported("the experiment asks for light care".to_owned())))
         } else {
             probing("disk and memory");
-            let limits = MachineLimits::measure(near);
+            let limits = machine_limits(near);
             probing("touching memory");
             let available = moment(None).available;
             let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
             warm_memory(half.min(WARM));
-            (limits.clock_cost, json!(limits))
+            (limits.clock_cost, Reading::Measured(limits))
         };
         Ok(Self {
             experiment,
@@ -114,7 +114,7 @@ impl<'a> Lab<'a> {
             interrupt,
             places,
             clock_cost,
-            host: json!(facts),
+            host,
             limits,
             announced,
         })

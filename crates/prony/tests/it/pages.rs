@@ -15,6 +15,7 @@ use prony_results::{Database, RunId, RunStatus};
 use serde_json::{Value, json};
 
 use crate::compared::{against, edited, trials};
+use crate::records;
 use crate::synthetic::{NOON, engine, experiment, noise, not_reached, numbers, phase, start, texts};
 
 /// A draw from a roughly normal distribution with deviation 1.
@@ -29,9 +30,7 @@ pub(crate) fn stored(name: &str, experiment: &Experiment, trials: &[TrialRecord]
         let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
     }
     let mut database = Database::create(&path).unwrap();
-    let host = json!({"cpu": "Invented 3000, 8 cores", "memory": "16.00 GB", "kernel": "Linux 6.1",
-                      "disk": {"model": "Imaginary NVMe", "file system": "ext4, data=ordered"}});
-    let run = database.begin_run(&start(experiment, &host, trials.len() as u32)).unwrap();
+    let run = database.begin_run(&start(experiment, &records::host(), trials.len() as u32)).unwrap();
     for trial in trials {
         database.append_trial(run, trial).unwrap();
     }

@@ -8,11 +8,12 @@ use prony_model::record::effective::{
     Call, Fate, InForce, MemoryRead, Output, PowerCut, ProcessCrash, ProgramStore, Promise, Replica, Replicas, Setting,
     Source, named,
 };
+use prony_model::record::host::{Disk, Facts, Processor};
 use prony_model::record::machine::CpuTicks;
 use prony_model::record::probe::{Because, HeapDeath, ProbeCost, Role, SuspensionReport, ThreadReport};
 use prony_model::record::{
     Canary, Captured, Change, Conditions, DiskUsage, Effective, EffectiveProgram, EffectiveStore, Machine,
-    MemoryEvidence, Moment, Pressure, ProbeReport, Quiesced, SettleResult, Settled, Spent, Status, TrialRecord,
+    MemoryEvidence, Moment, Mount, Pressure, ProbeReport, Quiesced, SettleResult, Settled, Spent, Status, TrialRecord,
 };
 use prony_model::spec::{Durability, Sign};
 use prony_model::units::{Bytes, Nanos};
@@ -139,6 +140,21 @@ fn probe() -> ProbeReport {
         suspended_inside: BTreeMap::from([("whole".into(), "load".into())]),
         unread: BTreeMap::from([("load".into(), Nanos::from_millis(300))]),
         deaths: vec![death],
+    }
+}
+
+/// The machine of invented runs.
+pub(crate) fn host() -> Facts {
+    let text = |text: &str| Reading::Measured(text.to_owned());
+    let mount = Mount { kind: "ext4".into(), ..Mount::default() };
+    Facts {
+        kernel: text("Linux 6.1"),
+        architecture: "x86_64".into(),
+        processor: Processor { model: text("Invented 3000"), logical: Reading::Measured(8), ..Processor::default() },
+        memory: Reading::Measured(Bytes::from_bytes(16_000_000_000)),
+        file_system: Reading::Measured(mount),
+        disks: vec![Disk { name: "sda".into(), ..Disk::default() }],
+        ..Facts::default()
     }
 }
 

@@ -17,6 +17,7 @@ use prony_model::outcome::Outcome;
 use prony_results::{Database, RunStatus};
 use serde_json::{Value, json};
 
+use crate::records;
 use crate::synthetic::{NOON, every_figure, experiment, full_trial, phase, start, texts, trial};
 
 #[derive(Parser)]
@@ -36,7 +37,7 @@ impl Fixture {
     fn new() -> Self {
         let fixture = Self { dir: tempfile::tempdir().unwrap() };
         let mut database = Database::create(&fixture.path()).unwrap();
-        let host = json!({"cores": 2});
+        let host = records::host();
         let one =
             experiment("First, \"quoted\"", &[texts("engine", &["a", "b"])], &[("write", true), ("read", true)], 2);
         let run = database.begin_run(&start(&one, &host, 4)).unwrap();

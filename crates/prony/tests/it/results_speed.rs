@@ -8,9 +8,9 @@ use prony::report::render::terminal::Terminal;
 use prony::report::{Options, build};
 use prony_model::trial::Label;
 use prony_results::Database;
-use serde_json::json;
 
 use crate::compared::against;
+use crate::records;
 use crate::synthetic::{every_figure, experiment, numbers, phase, series, start, texts, trial};
 
 /// Wall and CPU time of a piece of work: on a busy machine only the second means anything.
@@ -35,7 +35,7 @@ fn speed_of_append_and_load() {
         [numbers("documents", &["1000", "10000", "100000", "1000000"]), texts("engine", &["a", "b", "c", "d", "e"])];
     let phases = [("load", true), ("read", true), ("scan", true)];
     let experiment = against(&experiment("Speed", &factors, &phases, 400), "engine", "a");
-    let run = database.begin_run(&start(&experiment, &json!({}), 10_000)).unwrap();
+    let run = database.begin_run(&start(&experiment, &records::host(), 10_000)).unwrap();
     let began = Instant::now();
     // Twenty variants, of which the four baselines run twice.
     let order: Vec<usize> = (0..20).chain((0..20).step_by(5)).collect();
@@ -74,7 +74,7 @@ fn speed_of_series() {
     let dir = tempfile::tempdir_in(".").unwrap();
     let mut database = Database::create(&dir.path().join("prony.db")).unwrap();
     let experiment = experiment("Series", &[], &[("load", true)], 1);
-    let run = database.begin_run(&start(&experiment, &json!({}), 1)).unwrap();
+    let run = database.begin_run(&start(&experiment, &records::host(), 1)).unwrap();
     let mut record = trial(0, 0, 0);
     record.series = (0..20).map(|pid| series(50_000, pid)).collect();
     timed("append of 1,000,000 samples", || database.append_trial(run, &record).unwrap());

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_results::{Database, Error, RunId, RunStatus, SCHEMA_VERSION, experiment_hash};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::records;
 use crate::synthetic::{NOON, experiment, full_trial, start, texts, trial};
 
 struct Fixture {
@@ -23,7 +24,7 @@ fn fixture() -> Fixture {
 
 fn begin(database: &mut Database) -> RunId {
     let experiment = experiment("Two", &[texts("engine", &["a", "b"])], &[("write", true)], 3);
-    database.begin_run(&start(&experiment, &json!({"cores": 2}), 6)).unwrap()
+    database.begin_run(&start(&experiment, &records::host(), 6)).unwrap()
 }
 
 /// The trial as `load_run` gives it: without the heavy parts.
@@ -82,7 +83,7 @@ fn the_experiment_comes_back_and_its_hash_tells_it_apart() {
     let mut database = Database::create(&f.path).unwrap();
     let one = experiment("One", &[texts("engine", &["a", "b"])], &[("write", true)], 3);
     let other = experiment("One", &[texts("engine", &["a", "c"])], &[("write", true)], 3);
-    let run = database.begin_run(&start(&one, &Value::Null, 6)).unwrap();
+    let run = database.begin_run(&start(&one, &records::host(), 6)).unwrap();
     let data = database.load_run(run).unwrap();
     assert_eq!(data.experiment, one);
     assert_eq!(data.head.hash, experiment_hash(&one).unwrap());
@@ -278,7 +279,7 @@ fn a_run_grows_by_variants_and_keeps_a_journal() {
     let all = experiment("Two", &[texts("engine", &["a", "b", "c"])], &[("write", true)], 1);
     let mut grown = all.emptied("search".to_owned());
     grown.admit(&all, 2);
-    let run = database.begin_run(&start(&grown, &Value::Null, 0)).unwrap();
+    let run = database.begin_run(&start(&grown, &records::host(), 0)).unwrap();
     database.append_trial(run, &trial(0, 0, 0)).unwrap();
     grown.admit(&all, 0);
     database.extend_run(run, &grown, 2).unwrap();

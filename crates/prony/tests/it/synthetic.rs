@@ -7,13 +7,14 @@ use prony_experiment::design::Experiment;
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::{Reading, Why};
+use prony_model::record::host::{Facts, MachineLimits, Spread};
 use prony_model::record::{
     Answer, Completion, Conditions, Effective, EffectiveStore, Groups, HistogramRecord, LatencyKind, MetricKeyText,
     PhaseRecord, ProcessSample, ProcessSeries, Throughput, TrialRecord,
 };
 use prony_model::spec::Durability;
 use prony_model::trial::{Label, PlannedTrial};
-use prony_model::units::{Bytes, Nanos, Unit};
+use prony_model::units::{Bytes, Nanos, PerSecond, Unit};
 use prony_results::{RunData, RunHead, RunId, RunStart, RunStatus};
 use serde_json::{Value, json};
 
@@ -250,12 +251,12 @@ pub(crate) fn engine(name: &str, version: &str, durability: Durability) -> Effec
 }
 
 /// What begins a run of the experiment.
-pub(crate) fn start<'a>(experiment: &'a Experiment, host: &'a Value, planned: u32) -> RunStart<'a> {
+pub(crate) fn start<'a>(experiment: &'a Experiment, host: &'a Facts, planned: u32) -> RunStart<'a> {
     RunStart {
         experiment,
         seed: 42,
         host,
-        limits: &Value::Null,
+        limits: &Reading::Missing(Why::NotApplicable),
         version: "0.1.0",
         started_unix_ms: NOON,
         planned,
@@ -271,15 +272,12 @@ pub(crate) fn run_data(experiment: Experiment, planned: u32, trials: Vec<TrialRe
         title: experiment.title().to_owned(),
         hash: "0".repeat(32),
         seed: 42,
-        host: json!({
-            "kernel": {"measured": "Linux 6.1"},
-            "processor": {"model": {"measured": "Invented 3000"}, "logical": {"measured": 8}},
-            "memory": {"measured": 16_000_000_000u64},
-            "virtualisation": {"missing": "not_applicable"},
-            "file_system": {"measured": {"kind": "ext4"}},
-            "disks": [{"name": "sda"}],
+        host: records::host(),
+        limits: Reading::Measured(MachineLimits {
+            fsync: Reading::Measured(Spread { p50: Nanos::from_micros(1_200), ..Spread::default() }),
+            sequential_write: Reading::Measured(PerSecond::new(5e8).unwrap()),
+            ..MachineLimits::default()
         }),
-        limits: json!({"fsync": {"measured": {"median": 1_200_000}}, "sequential_write": {"measured": 5e8}}),
         version: "0.1.0".to_owned(),
         started_unix_ms: NOON,
         ended_unix_ms: Some(NOON + 95_000),

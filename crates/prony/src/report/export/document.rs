@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 
-use prony_model::record::{Answer, Conditions, Effective, PhaseRecord, TrialRecord};
+use prony_model::reading::Reading;
+use prony_model::record::{Answer, Conditions, Effective, Facts, MachineLimits, PhaseRecord, TrialRecord};
 use prony_model::spec::Sign;
 use serde::Serialize;
 use serde_json::Value;
@@ -58,8 +59,8 @@ struct Run<'a> {
     finished: u32,
     ok: u32,
     experiment: &'a str,
-    host: &'a Value,
-    limits: &'a Value,
+    host: &'a Facts,
+    limits: &'a Reading<MachineLimits>,
 }
 
 #[derive(Serialize)]

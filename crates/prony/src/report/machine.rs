@@ -1,0 +1,149 @@
+//! The machine of a run in words: one sentence, and every fact by name.
+
+use prony_model::reading::Reading;
+use prony_model::record::{Facts, MachineLimits};
+use prony_model::units::{Bytes, PerSecond};
+
+use super::words::shown;
+use prony_results::RunHead;
+
+/// The facts that a reader asks for first.
+pub(super) fn line(host: &Facts) -> Option<String> {
+    let text = |reading: &Reading<String>| reading.measured().cloned();
+    let facts = [
+        text(&host.processor.model),
+        host.processor.logical.measured().map(|n| format!("{n} logical processors")),
+        host.memory.measured().map(|n| format!("{n} memory")),
+        text(&host.kernel),
+        host.file_system.measured().map(|mount| mount.kind.clone()),
+        host.virtualisation.measured().map(|kind| virtual_machine(kind)),
+    ];
+    let line = facts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    (!line.is_empty()).then(|| format!("Machine: {line}."))
+}
+
+/// The kind of virtualisation, as the host's facts name it, in words that stand by themselves.
+fn virtual_machine(kind: &str) -> String {
+    match kind {
+        "none" => "no virtual machine".to_owned(),
+        "some" => "a virtual machine".to_owned(),
+        kind => format!("a virtual machine ({kind})"),
+    }
+}
+
+/// A fact's name and its value in words.
+type Row = (String, String);
+
+fn row(name: &str, value: String) -> Row {
+    (name.to_owned(), value)
+}
+
+/// Facts about the machine and what it can do, by name.
+pub(super) fn rows(head: &RunHead) -> Vec<Row> {
+    let mut rows = facts(&head.host);
+    match &head.limits {
+        Reading::Measured(measured) => rows.extend(limits(measured)),
+        Reading::Missing(why) => rows.push(row("limits", format!("- ({why})"))),
+    }
+    rows
+}
+
+/// Facts as lines, `memory: 16.00 GB`; a missing one with its reason.
+pub fn facts_lines(host: &Facts) -> Vec<String> {
+    facts(host).into_iter().map(|(name, value)| format!("{name}: {value}")).collect()
+}
+
+fn facts(host: &Facts) -> Vec<Row> {
+    let text = |reading: &Reading<String>| shown(reading, Clone::clone);
+    let bytes = |reading: &Reading<Bytes>| shown(reading, ToString::to_string);
+    let number = |reading: &Reading<i64>| shown(reading, ToString::to_string);
+    let count = |reading: &Reading<u64>| shown(reading, ToString::to_string);
+    let yes = |reading: &Reading<bool>| shown(reading, ToString::to_string);
+    let processor = &host.processor;
+    let mut rows = vec![
+        row("host", text(&host.host)),
+        row("kernel", text(&host.kernel)),
+        row("architecture", host.architecture.clone()),
+        row("processor.model", text(&processor.model)),
+        row("processor.logical", count(&processor.logical)),
+        row("processor.cores", count(&processor.cores)),
+        row("processor.smt", yes(&processor.smt)),
+        row("processor.governor", text(&processor.governor)),
+        row("processor.megahertz", shown(&processor.megahertz, ToString::to_string)),
+        row("memory", bytes(&host.memory)),
+        row("swap", bytes(&host.swap)),
+        row("huge_pages", text(&host.huge_pages)),
+        row("clock_source", text(&host.clock_source)),
+        row("virtualisation", text(&host.virtualisation)),
+        row("cgroups", text(&host.cgroups)),
+        row("perf_event_paranoid", number(&host.perf_event_paranoid)),
+        row("address_randomisation", number(&host.address_randomisation)),
+    ];
+    match &host.file_system {
+        Reading::Measured(mount) => rows.extend([
+            row("file_system.point", mount.point.display().to_string()),
+            row("file_system.kind", mount.kind.clone()),
+            row("file_system.source", mount.source.clone()),
+            row("file_system.options", mount.options.join(", ")),
+        ]),
+        Reading::Missing(why) => rows.push(row("file_system", format!("- ({why})"))),
+    }
+    for (n, disk) in host.disks.iter().enumerate() {
+        let fact = |name: &str, value| (format!("disks.{n}.{name}"), value);
+        rows.extend([
+            fact("name", disk.name.clone()),
+            fact("read_ahead", bytes(&disk.read_ahead)),
+            fact("scheduler", text(&disk.scheduler)),
+            fact("rotational", yes(&disk.rotational)),
+            fact("write_cache", text(&disk.write_cache)),
+        ]);
+    }
+    rows
+}
+
+fn limits(limits: &MachineLimits) -> Vec<Row> {
+    let bytes = |rate: &Reading<PerSecond>| shown(rate, |rate| format!("{}/s", Bytes::from_bytes(rate.get() as u64)));
+    let mut rows = vec![
+        row("clock_cost", limits.clock_cost.to_string()),
+        row("clock_step", limits.clock_step.to_string()),
+        row("timer_lag", shown(&limits.timer_lag, ToString::to_string)),
+    ];
+    match &limits.fsync {
+        Reading::Measured(fsync) => rows.extend([
+            row("fsync.min", fsync.min.to_string()),
+            row("fsync.p50", fsync.p50.to_string()),
+            row("fsync.p90", fsync.p90.to_string()),
+            row("fsync.max", fsync.max.to_string()),
+            row("fsync.count", fsync.count.to_string()),
+        ]),
+        Reading::Missing(why) => rows.push(row("fsync", format!("- ({why})"))),
+    }
+    rows.extend([
+        row("sequential_write", bytes(&limits.sequential_write)),
+        row("random_read", shown(&limits.random_read, |rate| format!("{:.0}/s", rate.get()))),
+        row("random_read_by", limits.random_read_by.clone()),
+        row("memory_copy", bytes(&limits.memory_copy)),
+        row("memory_read", bytes(&limits.memory_read)),
+        row("first_touch", limits.first_touch.to_string()),
+    ]);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_line_says_what_is_virtual() {
+        let line = |kind: &str| {
+            line(&Facts {
+                kernel: Reading::Measured("6.1".to_owned()),
+                virtualisation: Reading::Measured(kind.to_owned()),
+                ..Facts::default()
+            })
+        };
+        assert_eq!(line("some").as_deref(), Some("Machine: 6.1, a virtual machine."));
+        assert_eq!(line("KVM").as_deref(), Some("Machine: 6.1, a virtual machine (KVM)."));
+        assert_eq!(line("none").as_deref(), Some("Machine: 6.1, no virtual machine."));
+    }
+}
