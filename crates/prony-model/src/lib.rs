@@ -9,6 +9,7 @@ pub mod event;
 pub mod finding;
 pub mod latency;
 pub mod metric;
+pub mod number;
 pub mod outcome;
 pub mod processes;
 pub mod profile;

@@ -76,16 +76,9 @@ impl Sub for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// `812 ns`, `1.50 us`, `3.20 ms`, `4.100 s`, `12 min 3 s`.
+    /// As [`nanos`](crate::number::nanos): `3.20 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.0;
-        match n {
-            0..1_000 => write!(f, "{n} ns"),
-            1_000..1_000_000 => write!(f, "{:.2} us", n as f64 / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.2} ms", n as f64 / 1e6),
-            1_000_000_000..120_000_000_000 => write!(f, "{:.3} s", n as f64 / 1e9),
-            _ => write!(f, "{} min {} s", n / 60_000_000_000, n / 1_000_000_000 % 60),
-        }
+        f.write_str(&crate::number::nanos(self.0))
     }
 }
 
@@ -124,15 +117,9 @@ impl Add for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// Decimal units, as disks and the write-ups count: `512 B`, `1.50 kB`, `64.0 MB`, `16.0 GB`.
+    /// As [`bytes`](crate::number::bytes): `64.0 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n = self.0 as f64;
-        match self.0 {
-            0..1_000 => write!(f, "{} B", self.0),
-            1_000..1_000_000 => write!(f, "{:.2} kB", n / 1e3),
-            1_000_000..1_000_000_000 => write!(f, "{:.1} MB", n / 1e6),
-            _ => write!(f, "{:.2} GB", n / 1e9),
-        }
+        f.write_str(&crate::number::bytes(self.0))
     }
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use prony_model::metric::{Better, Metric};
+use prony_model::number::percent;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::Unit;
 
@@ -140,11 +141,6 @@ pub const fn directions(metric: Metric) -> (&'static str, &'static str) {
             Unit::Bytes | Unit::Ratio => ("less", "more"),
         },
     }
-}
-
-/// `3 %`, `0.5 %`.
-fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e4).round() / 1e2)
 }
 
 /// The verdict by METHOD 4.6 from an interval of the log-ratio of cost; `differs` where the corrected test rejects 1.

@@ -19,8 +19,11 @@ const STEAL: f64 = 0.02;
 /// Share of the time in which tasks waited for memory above which a trial is marked.
 const MEMORY_PRESSURE: f64 = 0.01;
 
+/// The time that one of the canaries took.
+type Took = fn(&Canary) -> Option<Nanos>;
+
 /// The canaries by name, each with what it took.
-const CANARIES: [(&str, fn(&Canary) -> Option<Nanos>); 3] = [
+const CANARIES: [(&str, Took); 3] = [
     ("cpu", |canary| Some(canary.cpu)),
     ("memory", |canary| Some(canary.memory)),
     ("fsync", |canary| canary.fsync.measured().copied()),
@@ -47,7 +50,7 @@ impl Weather {
     /// Of a trial's conditions; whatever is not there is `None`.
     pub fn of(conditions: &Conditions) -> Self {
         let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
-        let canary = |(name, took): (&str, fn(&Canary) -> Option<Nanos>)| {
+        let canary = |(name, took): (&str, Took)| {
             let slower = took(&machine.canary_before).max(took(&machine.canary_after))?;
             Some((name.to_owned(), slower.as_nanos() as f64))
         };

@@ -1,7 +1,8 @@
 //! One thing that is known, beside what prony reads of it. Pure.
 
+use prony_model::number::quantity;
 use prony_model::reading::{Reading, Why};
-use prony_model::units::{Bytes, Nanos};
+use prony_model::units;
 use prony_stats::campaign::Rate;
 use serde_json::{Value, json};
 
@@ -28,13 +29,12 @@ impl Unit {
 
     /// An amount with its unit, for people.
     pub fn show(self, amount: f64) -> String {
-        let sign = if amount < 0.0 { "-" } else { "" };
-        let size = amount.abs() as u64;
-        match self {
-            Self::Bytes => format!("{sign}{}", Bytes::from_bytes(size)),
-            Self::Nanos => format!("{sign}{}", Nanos::from_nanos(size)),
-            Self::Calls => format!("{sign}{size}"),
-        }
+        let unit = match self {
+            Self::Bytes => units::Unit::Bytes,
+            Self::Nanos => units::Unit::Nanos,
+            Self::Calls => units::Unit::Count,
+        };
+        quantity(amount, unit)
     }
 }
 

@@ -2,12 +2,13 @@
 
 use prony_experiment::design::Experiment;
 use prony_model::metric::{Better, MetricName};
+use prony_model::number::ratio;
 use prony_model::units::Unit;
 
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;
 use crate::verdicts::left_out::{self, LeftOut, times};
-use crate::verdicts::{Verdicts, digits, interval_text};
+use crate::verdicts::{Verdicts, interval_text};
 
 /// What stands in the place of a change's name where all were left out.
 const EVERYTHING: &str = "all of them";
@@ -83,7 +84,7 @@ fn ratio_cell(one: &LeftOut<'_>, notes: &mut Notes) -> Cell {
     let value = comparison.ratio.measured().copied();
     let counts = comparison.variant;
     Cell {
-        main: value.map_or_else(|| "-".to_owned(), digits),
+        main: value.map_or_else(|| "-".to_owned(), ratio),
         marks: missing.iter().map(|why| notes.mark(why)).collect(),
         spread: interval.map(|interval| format!("({})", interval_text(interval))).unwrap_or_default(),
         figures: vec![Figure {

@@ -2,6 +2,7 @@
 
 use prony_experiment::expr::Dimension;
 use prony_experiment::format::format_value;
+use prony_model::number::thousands;
 use prony_model::units::Unit;
 
 /// A unit of a column and how many decimals its numbers have.
@@ -93,25 +94,6 @@ fn decimals(factor: f64, numbers: &[f64]) -> usize {
     wanted.clamp(0, MOST_DECIMALS as i64) as usize
 }
 
-/// `1234567.8` -> `1,234,567.8`; four digits stay together.
-fn thousands(text: &str) -> String {
-    let digits = text.trim_start_matches('-');
-    let (whole, rest) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
-    if whole.len() < 5 {
-        return text.to_owned();
-    }
-    let sign = &text[..text.len() - digits.len()];
-    let mut out = String::with_capacity(text.len() + whole.len() / 3);
-    out.push_str(sign);
-    for (at, digit) in whole.char_indices() {
-        if at > 0 && (whole.len() - at) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out + rest
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,14 +142,5 @@ mod tests {
         let scale = Scale::choose(Some(Dimension::Unit(Unit::Ratio)), Some("%"), &[0.5]);
         assert_eq!(scale.print(0.125), "12.5 %");
         assert_eq!(Scale::choose(Some(Dimension::BytesPerSecond), None, &[3e6]).name, "MB/s");
-    }
-
-    #[test]
-    fn thousands_are_parted() {
-        for (plain, parted) in
-            [("1234", "1234"), ("-12345.5", "-12,345.5"), ("1234567", "1,234,567"), ("100000", "100,000")]
-        {
-            assert_eq!(thousands(plain), parted);
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Outcomes, times and counts in words.
 
+use prony_model::number::digits;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
@@ -109,14 +110,6 @@ pub fn bytes(n: f64) -> String {
         n if n >= 1e9 => format!("{} GB", digits(n / 1e9)),
         n if n >= 1e6 => format!("{} MB", digits(n / 1e6)),
         n => Bytes::from_bytes(n as u64).to_string(),
-    }
-}
-
-fn digits(n: f64) -> String {
-    match n {
-        n if n >= 100.0 => format!("{n:.0}"),
-        n if n >= 10.0 => format!("{n:.1}"),
-        n => format!("{n:.2}"),
     }
 }
 

@@ -4,12 +4,13 @@ mod cells;
 mod cross;
 
 use prony_model::metric::MetricName;
+use prony_model::number::ratio;
 use prony_model::reading::Reading;
 use prony_stats::sign::gap_needed;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Contrast, Estimate, MIN_BLOCKS, Verdict};
 
-use super::sentence::{digits, interval_text};
+use super::sentence::interval_text;
 use super::{Verdicts, declared};
 use cells::Cells;
 use cross::{Roles, contexts, roles};
@@ -75,7 +76,7 @@ impl Interaction {
             effects.join(", "),
             self.between.0,
             self.between.1,
-            digits(self.change.ratio),
+            ratio(self.change.ratio),
             interval_text(self.change.interval),
             if self.unimodal { ", for unimodal noise" } else { "" },
             self.basis(),
@@ -111,7 +112,7 @@ impl Interactions {
 }
 
 fn times(effect: Estimate) -> String {
-    format!("{} times ({})", digits(effect.ratio), interval_text(effect.interval))
+    format!("{} times ({})", ratio(effect.ratio), interval_text(effect.interval))
 }
 
 /// A pair of effects to be compared.

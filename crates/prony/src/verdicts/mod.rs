@@ -21,7 +21,7 @@ use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
-pub(crate) use sentence::{digits, interval_text, without};
+pub(crate) use sentence::{interval_text, without};
 
 /// What a run's comparisons say.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,5 +1,6 @@
 //! A comparison as a sentence.
 
+use prony_model::number::{effect, ratio, shares};
 use prony_model::reading::{Reading, Why};
 use prony_stats::verdict::directions;
 use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
@@ -18,10 +19,10 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
             format!("{}{place}, by how much is uncertain{figure}", claim(pair, &comparison.verdict))
         }
         Verdict::DiffersWithinMargin => {
-            format!("`{variant}` differs from `{baseline}`{place}, but by less than {}{figure}", percent(margin))
+            format!("`{variant}` differs from `{baseline}`{place}, but by less than {}{figure}", effect(margin))
         }
         Verdict::NoDifference => {
-            format!("no difference of {} or more between `{variant}` and `{baseline}`{place}{figure}", percent(margin))
+            format!("no difference of {} or more between `{variant}` and `{baseline}`{place}{figure}", effect(margin))
         }
         Verdict::CantTell { more_blocks } => {
             let more = more(more_blocks);
@@ -75,12 +76,12 @@ impl End {
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let mut parts = vec![format!("{} blocks", comparison.blocks)];
     match &comparison.smallest_effect {
-        Reading::Measured(effect) => parts.push(format!("it would have seen {}", percent(*effect))),
+        Reading::Measured(share) => parts.push(format!("it would have seen {}", effect(*share))),
         Reading::Missing(why) => parts.push(format!("the smallest effect it would have seen: {why}")),
     }
     if let Reading::Measured(aa) = &comparison.aa {
         let interval = interval_text(aa.interval);
-        parts.push(format!("the baseline beside itself (A/A): {} times ({interval})", digits(aa.ratio)));
+        parts.push(format!("the baseline beside itself (A/A): {} times ({interval})", ratio(aa.ratio)));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
@@ -91,7 +92,7 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
 pub(crate) fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
-        Reading::Measured(e) => format!("{} times ({})", digits(e.ratio), interval_text(e.interval)),
+        Reading::Measured(e) => format!("{} times ({})", ratio(e.ratio), interval_text(e.interval)),
         Reading::Missing(Why::NotReached) => "- (in half of them a trial did not finish)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
@@ -113,20 +114,20 @@ fn place(pair: &Pair) -> String {
 
 /// `: 1.84 times (1.71 to 1.98)`; nothing where there is no ratio.
 fn figure(comparison: &Comparison) -> String {
-    let Reading::Measured(ratio) = comparison.ratio else { return String::new() };
+    let Reading::Measured(middle) = comparison.ratio else { return String::new() };
     let interval = match &comparison.interval {
         Reading::Measured(interval) => format!(" ({})", interval_text(*interval)),
         Reading::Missing(_) => String::new(),
     };
-    format!(": {} times{interval}", digits(ratio))
+    format!(": {} times{interval}", ratio(middle))
 }
 
 /// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
 pub(crate) fn interval_text(interval: RatioInterval) -> String {
     match (interval.low, interval.high) {
-        (low, Some(high)) if low > 0.0 => format!("{} to {}", digits(low), digits(high)),
-        (_, Some(high)) => format!("at most {}", digits(high)),
-        (low, None) if low > 0.0 => format!("{} or more", digits(low)),
+        (low, Some(high)) if low > 0.0 => format!("{} to {}", ratio(low), ratio(high)),
+        (_, Some(high)) => format!("at most {}", ratio(high)),
+        (low, None) if low > 0.0 => format!("{} or more", ratio(low)),
         (_, None) => "no bound yet".to_owned(),
     }
 }
@@ -155,49 +156,9 @@ fn outcomes(comparison: &Comparison, end: End) -> String {
     format!("{variant} trials {} ({share}), of the baseline {baseline} ({of_baseline})", end.did)
 }
 
-/// Whole percents, rounded outwards.
-fn shares((low, high): (f64, f64)) -> String {
-    format!("{:.0} to {:.0} %", (100.0 * low + 1e-9).floor(), (100.0 * high - 1e-9).ceil())
-}
-
-/// Three significant digits: `0.0123`, `12.3`, `1840`; near 1, where the first says nothing, four: `1.004`, `0.996`.
-pub(crate) fn digits(ratio: f64) -> String {
-    let places = match ratio {
-        r if r >= 100.0 => 0,
-        r if r >= 10.0 => 1,
-        r if r >= 0.1 => 2 + usize::from(r < 1.0995),
-        r if r >= 1e-6 => (2 - r.log10().floor() as i32).unsigned_abs() as usize,
-        0.0 => return "0".to_owned(),
-        _ => return format!("{ratio:.1e}"),
-    };
-    format!("{ratio:.places$}")
-}
-
-/// A share; from 100 % on as a factor, since nobody reads `41607.57 %`.
-fn percent(share: f64) -> String {
-    match share {
-        share if share < 1.0 => format!("{} %", (share * 1e4).round() / 1e2),
-        share if share < 99.0 => format!("a factor of {:.1}", 1.0 + share),
-        share => format!("a factor of {:.0}", 1.0 + share),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn large_shares_are_factors() {
-        assert_eq!([0.041, 0.5, 1.84, 416.0757].map(percent), ["4.1 %", "50 %", "a factor of 2.8", "a factor of 417"]);
-    }
-
-    #[test]
-    fn ratios_have_three_digits() {
-        let texts: Vec<String> = [1.0, 1.8367, 12.345, 184.2, 0.5432, 0.98765, 0.99999, 0.0123, 0.1].map(digits).into();
-        assert_eq!(texts, ["1.000", "1.84", "12.3", "184", "0.543", "0.988", "1.000", "0.0123", "0.100"]);
-        assert_eq!([1.0041, 1.0994, 1.0996, 0.9961].map(digits), ["1.004", "1.099", "1.10", "0.996"]);
-        assert_eq!((digits(0.0), digits(2.5e-9)), ("0".to_owned(), "2.5e-9".to_owned()));
-    }
 
     #[test]
     fn shares_of_few_trials_are_wide() {

@@ -539,7 +539,7 @@ fn memory_in_which_nothing_starts_and_values_larger_than_memory_are_faults_of_th
     }
     let (code, said) = check("", "\"10 TB\"");
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("values of 10000.00 GB do not fit") && said.contains("faulty.toml:6:19"), "{said}");
+    assert!(said.contains("values of 10.00 TB do not fit") && said.contains("faulty.toml:6:19"), "{said}");
     assert_eq!(check("[limits]\nmemory = \"1 MB\"", "\"10 kB\"").0, Some(0));
     let exec = bench.prony(&["exec", "--memory", "1 kB", "--", "true"]);
     assert_eq!(exec.status.code(), Some(2), "{}", String::from_utf8_lossy(&exec.stderr));

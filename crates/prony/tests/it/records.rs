@@ -189,15 +189,16 @@ pub(crate) fn store() -> Effective {
     }))
 }
 
-/// A program with every field set.
-pub(crate) fn program() -> Effective {
-    let texts = |text: &str| vec![text.to_owned()];
+fn output() -> Output {
     let wrote = |first: &str| Captured { first: first.into(), last: "end".into(), omitted: 4, total: 20 };
-    let output = || Output { stdout: wrote("out"), stderr: wrote("err") };
-    let replica = Replica {
+    Output { stdout: wrote("out"), stderr: wrote("err") }
+}
+
+fn replica() -> Replica {
+    Replica {
         instance: "replica.1".into(),
         pid: 9,
-        command: texts("node"),
+        command: vec!["node".into()],
         env: BTreeMap::from([("N".into(), "1".into())]),
         fate: Fate::CutOff,
         why: Some("it could not be executed".into()),
@@ -209,7 +210,12 @@ pub(crate) fn program() -> Effective {
         digest: Some("told:1f".into()),
         marks: 2,
         output: output(),
-    };
+    }
+}
+
+/// A program with every field set.
+pub(crate) fn program() -> Effective {
+    let texts = |text: &str| vec![text.to_owned()];
     Effective::Program(Box::new(EffectiveProgram {
         program: "site".into(),
         command: texts("node"),
@@ -252,7 +258,7 @@ pub(crate) fn program() -> Effective {
             phase: "queries".into(),
             released_within: Some(Nanos::from_micros(40)),
             memory_read: MemoryRead { times: 3, took: Nanos::from_millis(2) },
-            copies: vec![replica],
+            copies: vec![replica()],
         }),
     }))
 }

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
+use prony_model::number::quantity;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
-use prony_model::units::{Bytes, Nanos, Unit};
+use prony_model::units::{Bytes, Unit};
 use prony_runtime::Role;
 use prony_stats::summary::{Summary, summary};
 
@@ -121,7 +122,7 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
         let key = MetricKey::gauge(Metric::HeapUsed, Stat::Max);
         let of = |trial: &&TrialRecord| value(trial, Some(role.name()), key)?.measured().copied();
         let values: Vec<f64> = trials.iter().filter_map(of).collect();
-        Some(format!("{} {}", role.name(), amount_of(summary(&values)?.median)))
+        Some(format!("{} {}", role.name(), quantity(summary(&values)?.median, Unit::Bytes)))
     };
     let roles: Vec<String> = Role::ALL.iter().filter_map(of_role).collect();
     if !roles.is_empty() {
@@ -130,13 +131,9 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
     let probes = trials.iter().filter_map(|trial| trial.conditions.probe.as_ref());
     let spoke = probes.filter(|probe| !probe.threads.is_empty());
     let costs: Vec<f64> = spoke.map(|probe| probe.cost.as_nanos() as f64).collect();
-    let cost = summary(&costs).map(|found| self::amount(found.median, Unit::Nanos));
+    let cost = summary(&costs).map(|found| quantity(found.median, Unit::Nanos));
     lines.extend(cost.map(|cost| ("probe", format!("{cost} by its own account, contained in the figures"))));
     lines
-}
-
-fn amount_of(bytes: f64) -> String {
-    amount(bytes, Unit::Bytes)
 }
 
 /// `10 ok`, `8 ok, 2 timed out in run`.
@@ -186,9 +183,9 @@ fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
 fn with_range(figure: &Figure, unit: Unit) -> String {
     match figure {
         Figure::Unknown(why) => format!("- ({why})"),
-        Figure::Known(found, 0) if found.n == 1 => amount(found.median, unit),
+        Figure::Known(found, 0) if found.n == 1 => quantity(found.median, unit),
         Figure::Known(found, without) => {
-            let [median, min, max] = [found.median, found.min, found.max].map(|value| amount(value, unit));
+            let [median, min, max] = [found.median, found.min, found.max].map(|value| quantity(value, unit));
             let part =
                 if *without > 0 { format!(", of {} of {} trials", found.n, found.n + without) } else { String::new() };
             format!("{median} ({min} to {max}{part})")
@@ -199,15 +196,7 @@ fn with_range(figure: &Figure, unit: Unit) -> String {
 fn short(figure: &Figure, unit: Unit) -> String {
     match figure {
         Figure::Unknown(_) => "-".to_owned(),
-        Figure::Known(found, _) => amount(found.median, unit),
-    }
-}
-
-fn amount(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Nanos => Nanos::from_nanos(value.max(0.0) as u64).to_string(),
-        Unit::Bytes => Bytes::from_bytes(value.max(0.0) as u64).to_string(),
-        _ => format!("{value:.0}"),
+        Figure::Known(found, _) => quantity(found.median, unit),
     }
 }
 

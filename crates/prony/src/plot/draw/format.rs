@@ -1,5 +1,6 @@
 //! Numbers on axes: three digits and a unit.
 
+use prony_model::number::short;
 use prony_model::units::Unit;
 
 /// How the numbers of an axis are written.
@@ -32,9 +33,9 @@ impl Format {
             Self::BytesPerSecond => Self::Unit(Unit::Bytes).text(value) + "/s",
             Self::Unit(Unit::PerSecond) => scaled(value, &[(1e6, " M/s"), (1e3, " k/s"), (1.0, " /s")]),
             Self::Unit(Unit::Count) => scaled(value, &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")]),
-            Self::Times => digits(value) + "\u{d7}",
-            Self::Percent => digits(value) + " %",
-            Self::Unit(Unit::Ratio) | Self::Plain => digits(value),
+            Self::Times => short(value) + "\u{d7}",
+            Self::Percent => short(value) + " %",
+            Self::Unit(Unit::Ratio) | Self::Plain => short(value),
         }
     }
 }
@@ -45,21 +46,7 @@ fn scaled(value: f64, steps: &[(f64, &str)]) -> String {
     }
     // 999.6 us would be written as 1000 us.
     let step = steps.iter().find(|(by, _)| value.abs() >= by * 0.9995).or(steps.last());
-    step.map_or_else(String::new, |(by, unit)| digits(value / by) + unit)
-}
-
-/// Three significant digits, no zeros at the end.
-pub(super) fn digits(value: f64) -> String {
-    let size = value.abs();
-    if size == 0.0 {
-        return "0".to_owned();
-    }
-    if !(1e-5..1e7).contains(&size) {
-        return format!("{value:.2e}");
-    }
-    let places = (2 - size.log10().floor() as i32).max(0) as usize;
-    let text = format!("{value:.places$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    step.map_or_else(String::new, |(by, unit)| short(value / by) + unit)
 }
 
 #[cfg(test)]
@@ -73,6 +60,5 @@ mod tests {
         assert_eq!(Format::BytesPerSecond.text(2.5e6), "2.5 MB/s");
         assert_eq!(Format::Unit(Unit::Count).text(1e7), "10 M");
         assert_eq!(Format::Times.text(0.1234), "0.123\u{d7}");
-        assert_eq!([digits(12345.0), digits(0.5), digits(1e-9)], ["12345", "0.5", "1.00e-9"]);
     }
 }

@@ -7,7 +7,6 @@ use prony_model::reading::Reading;
 use prony_model::record::{Answer, Conditions, Effective, Facts, MachineLimits, PhaseRecord, TrialRecord};
 use prony_model::spec::Sign;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::floor::{FloorOut, floor};
 use super::judged::{
