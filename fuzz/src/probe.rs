@@ -5,7 +5,7 @@ use std::io::Write;
 use std::os::fd::OwnedFd;
 
 use prony::runner::program::calls::Calls;
-use prony::runner::program::held::HeldTimes;
+use prony::runner::program::held::Suspensions;
 use prony::runner::program::marks::Mark;
 use prony::runner::program::stream::Stream;
 use prony::runner::program::threads::Threads;
@@ -81,7 +81,7 @@ impl Said {
         for name in self.names.iter().map(String::as_str).chain([""]).take(8) {
             self.tallies.of(name);
             self.calls.recorder(name).metrics();
-            self.calls.time(name, end, &HeldTimes::default());
+            self.calls.time(name, end, &Suspensions::default());
         }
     }
 }

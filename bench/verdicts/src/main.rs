@@ -8,7 +8,7 @@ use prony_bench_verdicts::measure::{self, INSIDE, LASTING, Null, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
 use prony_bench_verdicts::record;
 use prony_stats::campaign::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
-use prony_stats::{Looks, compare_family};
+use prony_stats::{InterimAnalyses, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
 const EFFECTS: [f64; 5] = [0.02, 0.05, 0.1, 0.5, 10.0];
@@ -56,7 +56,7 @@ fn tables() {
 fn false_verdicts(noises: &[Noise], many: u32) {
     println!("## False verdicts of whole campaigns, 6 to 30 blocks with looks ({many} campaigns a cell)\n");
     println!("| noise | arms | family of 1 | of 5 | of 20 | mean blocks |\n|---|---|---|---|---|---|");
-    let looks = Looks::new(6, 30);
+    let looks = InterimAnalyses::new(6, 30);
     for noise in noises {
         for null in measure::nulls(noise) {
             let mut cells = Vec::new();
@@ -111,7 +111,7 @@ fn injected(noises: &[Noise], many: u32) {
     println!(
         "| noise | family | slower by | seen as slower | beyond the margin | mean blocks |\n|---|---|---|---|---|---|"
     );
-    let looks = Looks::new(6, 30);
+    let looks = InterimAnalyses::new(6, 30);
     for noise in noises {
         for size in FAMILIES {
             for effect in EFFECTS {
@@ -133,7 +133,7 @@ fn smallest(noises: &[Noise], many: u32) {
     for noise in noises {
         for size in FAMILIES {
             for blocks in [6, 8, 11, 15, 20, 30] {
-                let looks = Looks::new(blocks, blocks);
+                let looks = InterimAnalyses::new(blocks, blocks);
                 let found = |same| Simulation::new(noise, &looks).advertised(size, same, many, &mut Rng::new(11));
                 let (here, anywhere) = (found(true), found(false));
                 let (name, percent) = (noise.name, 100.0 * here.effect.unwrap_or(f64::NAN));
@@ -192,7 +192,7 @@ fn others(noises: &[Noise], many: u32) {
 /// How long it takes to compare 11,200 trials: 20 variants in 400 blocks of 4 sub-blocks with two baselines each.
 fn speed(noises: &[Noise], _: u32) {
     let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 5);
-    let looks = Looks::new(6, 400);
+    let looks = InterimAnalyses::new(6, 400);
     let mut whole = family(&[], &looks);
     for _ in 0..4 {
         let values = draw(&noises[0], &setting, 400, 0, &mut Rng::new(47));

@@ -4,7 +4,7 @@ use prony_stats::campaign::{
     ALPHA, Arm, Campaigns, MARGIN, Noise, Rate, Rng, Setting, Simulation, draw, family, start,
 };
 use prony_stats::sign::{Bracket, SignTest};
-use prony_stats::{Looks, MIN_BLOCKS, compare_family};
+use prony_stats::{InterimAnalyses, MIN_BLOCKS, compare_family};
 
 use crate::noise::{centred, paired};
 use crate::rivals;
@@ -64,7 +64,7 @@ pub const LASTING: [f64; 3] = [8.0, 15.0, 40.0];
 
 /// Campaigns on these arms that end when a time budget does, duration being what is compared.
 pub fn budgeted(noise: &Noise, setting: &Setting, lasting: f64, many: u32, rng: &mut Rng) -> Campaigns {
-    Simulation::new(noise, &Looks::timed(MIN_BLOCKS, 10_000)).lasting(lasting).campaigns(setting, many, rng)
+    Simulation::new(noise, &InterimAnalyses::timed(MIN_BLOCKS, 10_000)).lasting(lasting).campaigns(setting, many, rng)
 }
 
 /// The arms of [`nulls`] whose ratio is known, with the variant slower by exactly the margin.
@@ -80,7 +80,7 @@ pub const INSIDE: [&str; 5] =
 /// Campaigns in which each of [`INSIDE`] claims a difference, with a fixed number of blocks.
 pub fn inside(noise: &Noise, setting: &Setting, blocks: u32, many: u32, rng: &mut Rng) -> [Rate; 5] {
     let mut rates = [Rate::default(); 5];
-    let looks = Looks::new(blocks, blocks);
+    let looks = InterimAnalyses::new(blocks, blocks);
     for _ in 0..many {
         let start = start(noise, setting, blocks, rng).expect(LONG);
         let values = draw(noise, setting, blocks, start, rng);

@@ -7,7 +7,7 @@ use prony_model::record::PhaseRecord;
 
 pub use prony_model::finding::{Finding, Severity};
 
-pub mod arms;
+pub mod disturbances;
 pub mod gather;
 pub mod processes;
 pub mod program;
@@ -17,7 +17,7 @@ pub mod run;
 mod tests;
 pub mod trial;
 pub mod unseen;
-pub mod weather;
+pub mod variants;
 
 /// The value of an amount over the phase.
 fn amount(phase: &PhaseRecord, metric: Metric) -> Option<f64> {

@@ -10,7 +10,7 @@ use prony_model::metric::MetricName;
 use prony_model::program::{Care, ProfileOf};
 use prony_model::spec::TrialSpec;
 use prony_model::units::{Fraction, Nanos};
-use prony_stats::Looks;
+use prony_stats::InterimAnalyses;
 
 /// An experiment that can run: everything in it has been checked.
 ///
@@ -214,10 +214,10 @@ impl fmt::Display for AllowedErrors {
 
 impl Compare {
     /// The interim analyses of what runs in so many blocks: fixed before the first of them.
-    pub fn looks(&self, blocks: Blocks) -> Looks {
+    pub fn looks(&self, blocks: Blocks) -> InterimAnalyses {
         match self.budget {
-            Some(_) => Looks::timed(blocks.min, blocks.max),
-            None => Looks::new(blocks.min, blocks.max),
+            Some(_) => InterimAnalyses::timed(blocks.min, blocks.max),
+            None => InterimAnalyses::new(blocks.min, blocks.max),
         }
     }
 }

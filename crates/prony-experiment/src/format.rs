@@ -5,8 +5,9 @@
 //! its sign. Without decimals three significant digits are shown, and the whole part in full.
 
 use crate::expr::Dimension;
-use prony_model::number::{MOST_DECIMALS, digits, quantity, with_decimals};
+use prony_model::number::{MOST_DECIMALS, digits, with_decimals};
 use prony_model::units::Unit;
+use prony_model::units::quantity;
 
 /// A format that was understood.
 #[derive(Clone, Copy, Debug, PartialEq)]

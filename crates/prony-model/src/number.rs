@@ -3,8 +3,6 @@
 //! Unless a place asks for a number of decimals, three significant digits are shown and the whole part in full. Units are
 //! decimal. A unit is chosen after rounding: 999.996 kB is `1.0 MB`, not `1000.00 kB`.
 
-use crate::units::Unit;
-
 /// Decimals, at most.
 pub const MOST_DECIMALS: usize = 9;
 
@@ -79,19 +77,6 @@ pub fn shares((low, high): (f64, f64)) -> String {
     format!("{:.0} to {:.0} %", (100.0 * low + 1e-9).floor(), (100.0 * high - 1e-9).ceil())
 }
 
-/// A value in its stored unit, with its unit: `3.20 ms`, `64.0 MB`, `12400/s`, `1.53`.
-pub fn quantity(value: f64, unit: Unit) -> String {
-    let sign = if value < 0.0 { "-" } else { "" };
-    let whole = value.abs().round() as u64;
-    match unit {
-        Unit::Nanos => format!("{sign}{}", nanos(whole)),
-        Unit::Bytes => format!("{sign}{}", bytes(whole)),
-        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
-        Unit::Count | Unit::Ratio => digits(value),
-        Unit::PerSecond => format!("{}/s", digits(value)),
-    }
-}
-
 /// A time: `812 ns`, `1.50 us`, `3.20 ms`, `4.100 s`, `12 min 3 s`.
 pub fn nanos(nanos: u64) -> String {
     if nanos >= 120_000_000_000 {
@@ -158,14 +143,6 @@ mod tests {
             ["999.99 kB", "1.0 MB", "999.9 MB", "1.00 GB"]
         );
         assert_eq!([999_994, 999_995].map(nanos), ["999.99 us", "1.00 ms"]);
-    }
-
-    #[test]
-    fn quantity_keeps_the_sign_and_the_fraction_of_a_count() {
-        assert_eq!(quantity(-64e6, Unit::Bytes), "-64.0 MB");
-        assert_eq!([quantity(20_000.0, Unit::Count), quantity(2.5, Unit::Count)], ["20000", "2.50"]);
-        assert_eq!(quantity(151.2, Unit::PerSecond), "151/s");
-        assert_eq!(with_decimals(-0.0001, 1), "0.0");
     }
 
     #[test]

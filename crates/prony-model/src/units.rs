@@ -5,6 +5,8 @@ use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
+use crate::number;
+
 /// A span of time, or an instant of `CLOCK_MONOTONIC`, in whole nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -78,7 +80,7 @@ impl Sub for Nanos {
 impl fmt::Display for Nanos {
     /// As [`nanos`](crate::number::nanos): `3.20 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::number::nanos(self.0))
+        f.write_str(&number::nanos(self.0))
     }
 }
 
@@ -119,7 +121,7 @@ impl Add for Bytes {
 impl fmt::Display for Bytes {
     /// As [`bytes`](crate::number::bytes): `64.0 MB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::number::bytes(self.0))
+        f.write_str(&number::bytes(self.0))
     }
 }
 
@@ -284,6 +286,19 @@ pub fn parse_fraction(text: &str) -> Result<Fraction, QuantityError> {
     Fraction::new(share).ok_or_else(|| QuantityError::Range(text.to_owned()))
 }
 
+/// A value in its stored unit, with its unit: `3.20 ms`, `64.0 MB`, `12400/s`, `1.53`.
+pub fn quantity(value: f64, unit: Unit) -> String {
+    let sign = if value < 0.0 { "-" } else { "" };
+    let whole = value.abs().round() as u64;
+    match unit {
+        Unit::Nanos => format!("{sign}{}", number::nanos(whole)),
+        Unit::Bytes => format!("{sign}{}", number::bytes(whole)),
+        Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+        Unit::Count | Unit::Ratio => number::digits(value),
+        Unit::PerSecond => format!("{}/s", number::digits(value)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,5 +332,12 @@ mod tests {
         assert_eq!(Nanos::from_micros(1500).to_string(), "1.50 ms");
         assert_eq!(Nanos::from_secs(150).to_string(), "2 min 30 s");
         assert_eq!(Bytes::from_bytes(16_000_000_000).to_string(), "16.00 GB");
+    }
+
+    #[test]
+    fn quantity_keeps_the_sign_and_the_fraction_of_a_count() {
+        assert_eq!(quantity(-64e6, Unit::Bytes), "-64.0 MB");
+        assert_eq!([quantity(20_000.0, Unit::Count), quantity(2.5, Unit::Count)], ["20000", "2.50"]);
+        assert_eq!(quantity(151.2, Unit::PerSecond), "151/s");
     }
 }

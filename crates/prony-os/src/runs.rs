@@ -76,7 +76,7 @@ impl Announced {
         Ok(Self { directory: directory.to_owned(), path, ours, _lock: lock })
     }
 
-    /// Looks for others.
+    /// Searches for other runs.
     pub fn others(&self) -> Others {
         // One that may not be examined is taken to be under way.
         let taken =

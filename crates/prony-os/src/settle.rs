@@ -54,7 +54,7 @@ pub struct TreeProbe<'a> {
 }
 
 impl<'a> TreeProbe<'a> {
-    /// Looks at a sampled tree and at its store, where it has one.
+    /// Reads a sampled tree and its store, where it has one.
     pub const fn new(sampler: &'a Sampler, store: Option<PathBuf>) -> Self {
         Self { sampler, store, store_took: Nanos::ZERO }
     }
@@ -556,7 +556,7 @@ mod tests {
         assert_eq!((last.settled, last.step), (true, Nanos::from_millis(1500)), "one look took long");
     }
 
-    /// Looks each 100 ms until there is a result; between `from` and `to` the tree is held.
+    /// Polls each 100 ms until there is a result; between `from` and `to` the tree is held.
     fn paused(from: u64, to: u64, activity: impl Fn(u64) -> Activity) -> SettleResult {
         let at = Nanos::from_millis;
         let mut watch = Watch::begin(spec(), at(0), activity(0));

@@ -31,7 +31,7 @@ pub use hold::{HoldCommand, Holder};
 pub use matches::{matches, names};
 pub use prony_model::program::Runtime;
 pub use prony_model::record::probe::{Because, Role};
-pub use protocol::{Edge, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse};
+pub use protocol::{Boundary, Hello, Line, Mark, Occasion, ProbeEvent, ProbeLine, Source, Tallied, Unsupported, parse};
 pub use tally::{Bucket, CallTotals, Roles, Tallies};
 
 use prony_os::shared;

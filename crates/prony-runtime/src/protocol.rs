@@ -23,7 +23,7 @@ pub struct Mark {
     /// The phase.
     pub mark: String,
     /// Its begin or its end.
-    pub edge: Edge,
+    pub edge: Boundary,
     /// The instant of `CLOCK_MONOTONIC`; where a program does not tell, that of reading the line must do.
     pub at: Option<Nanos>,
     /// The process.
@@ -33,7 +33,7 @@ pub struct Mark {
 /// An edge of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Edge {
+pub enum Boundary {
     /// It begins.
     Begin,
     /// It ends.
@@ -267,7 +267,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let mark = parsed(r#"{"mark":"source","edge":"end","at":7,"pid":9}"#);
-        assert_eq!(mark, Mark { mark: "source".into(), edge: Edge::End, at: Some(Nanos::from_nanos(7)), pid: Some(9) });
+        assert_eq!(
+            mark,
+            Mark { mark: "source".into(), edge: Boundary::End, at: Some(Nanos::from_nanos(7)), pid: Some(9) }
+        );
         assert_eq!(parsed(r#"{"mark":"x","edge":"begin"}"#).at, None);
     }
 

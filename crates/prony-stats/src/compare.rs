@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::contrast::{Block, Contrast, Estimate, UNCORRECTED, figures, unless};
+use super::interim::blocks_by_counts;
 use super::law::Law;
-use super::looks::blocks_by_counts;
 use super::observe::{Counts, Observation};
 use super::power::{more_blocks, smallest_effect};
 use super::sign::{Bracket, SignTest, gap_needed};
@@ -180,7 +180,7 @@ impl Evidence {
     fn look(&mut self, test: SignTest, share: f64, spent: f64) {
         let now = test.interval(spent);
         let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
-        // Looks that contradict each other happen with the probability that was spent; the later one counts.
+        // Interim analyses that contradict each other happen with the probability that was spent; the later one counts.
         self.interval = if self.at == 0 || both.0 > both.1 { now } else { both };
         let p = test.p(0.0) / share;
         if p < self.sequential_p {
@@ -349,7 +349,7 @@ fn against_itself(contrast: &Contrast) -> Reading<Estimate> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::looks::Looks;
+    use super::super::interim::InterimAnalyses;
     use super::*;
     use prony_model::metric::Better;
     use proptest::prelude::*;
@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn contrast(blocks: Vec<Block>) -> Contrast {
-        Contrast { looks: Looks::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
+        Contrast { looks: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
     }
 
     /// The same blocks with these trials in place of the variant's and the baselines'; `None` keeps them.
@@ -536,7 +536,7 @@ mod tests {
 
     #[test]
     fn comparisons_without_a_look_do_not_count_in_the_family() {
-        let shown = Contrast { looks: Looks::new(1, 1), ..contrast(blocks(1, 2.0)) };
+        let shown = Contrast { looks: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
         let family = family(vec![contrast(blocks(30, 2.0)), shown]);
         assert_eq!(family.size(), 1);
         let found = compare_family(&family);
@@ -557,7 +557,7 @@ mod tests {
     #[test]
     fn holm_cuts_an_interval_that_still_holds_one() {
         // Nine comparisons beyond doubt leave nearly the whole error to the tenth.
-        let one_look = |blocks| Contrast { looks: Looks::new(12, 12), ..contrast(blocks) };
+        let one_look = |blocks| Contrast { looks: InterimAnalyses::new(12, 12), ..contrast(blocks) };
         let mut members = vec![one_look(mostly_above(12, 1.0)); 9];
         members.push(one_look(mostly_above(8, 0.2)));
         let found = compare_family(&family(members));

@@ -47,11 +47,11 @@ pub fn blocks_for_effect(effect: f64, spread: f64, comparisons: usize, alpha: f6
     let each = alpha / comparisons.max(1) as f64;
     let enough = |n: u32| effect_of_blocks(n, spread, each) <= effect;
     let most = MOST_BLOCKS as u32;
-    let mut high = super::looks::MIN_BLOCKS;
+    let mut high = super::interim::MIN_BLOCKS;
     while !enough(high) {
         high = high.checked_mul(2).filter(|n| *n <= most)?;
     }
-    let mut low = (high / 2).max(super::looks::MIN_BLOCKS - 1);
+    let mut low = (high / 2).max(super::interim::MIN_BLOCKS - 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if enough(middle) {

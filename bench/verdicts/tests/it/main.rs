@@ -3,7 +3,7 @@
 use prony_bench_verdicts::measure;
 use prony_bench_verdicts::noise::recorded;
 use prony_stats::campaign::{ALPHA, Arm, Rate, Rng, Setting, Simulation};
-use prony_stats::{Looks, binomial_interval};
+use prony_stats::{InterimAnalyses, binomial_interval};
 
 fn together(rates: &[Rate]) -> Rate {
     rates.iter().fold(Rate::default(), |sum, rate| Rate { hits: sum.hits + rate.hits, of: sum.of + rate.of })
@@ -16,7 +16,7 @@ fn bounds(rate: Rate) -> (f64, f64) {
 
 #[test]
 fn whole_campaigns_on_equal_arms_keep_the_promised_error() {
-    let looks = Looks::new(6, 30);
+    let looks = InterimAnalyses::new(6, 30);
     let mut all = Vec::new();
     for noise in recorded() {
         for null in measure::nulls(&noise) {
@@ -63,7 +63,7 @@ fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
     let mut all = Vec::new();
     for noise in recorded() {
         for (size, blocks) in [(1, 6), (1, 11), (1, 30), (5, 11), (20, 11), (20, 30)] {
-            let looks = Looks::new(blocks, blocks);
+            let looks = InterimAnalyses::new(blocks, blocks);
             let seen = Simulation::new(&noise, &looks).advertised(size, true, 60, &mut Rng::new(29)).seen;
             let (_, high) = bounds(seen);
             assert!(high >= 0.8, "{}, family of {size}, {blocks} blocks: {seen}", noise.name);
@@ -78,7 +78,7 @@ fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
 fn a_tenfold_slowdown_is_always_seen_and_soon() {
     for noise in recorded() {
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(10.0), 20);
-        let found = Simulation::new(&noise, &Looks::new(6, 30)).campaigns(&setting, 40, &mut Rng::new(31));
+        let found = Simulation::new(&noise, &InterimAnalyses::new(6, 30)).campaigns(&setting, 40, &mut Rng::new(31));
         assert_eq!(found.beyond_margin.hits, 40, "{}", noise.name);
         // Synced writes recorded on a machine under ten times its load differ by more than tenfold among themselves.
         let soon = if noise.name == "own sync, wall" { 20.0 } else { 15.0 };
@@ -91,7 +91,7 @@ fn more_of_a_larger_effect_is_seen() {
     let noise = &recorded()[1];
     let seen = |effect| {
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), 5);
-        Simulation::new(noise, &Looks::new(6, 30)).campaigns(&setting, 60, &mut Rng::new(37)).worse.hits
+        Simulation::new(noise, &InterimAnalyses::new(6, 30)).campaigns(&setting, 60, &mut Rng::new(37)).worse.hits
     };
     let (little, more, much) = (seen(0.005), seen(0.02), seen(0.1));
     assert!(little < more && more < much, "{little} {more} {much}");

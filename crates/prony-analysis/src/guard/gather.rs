@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arms::{self, Arm};
-use super::{Finding, run, trial, weather};
+use super::variants::{self, VariantTrials};
+use super::{Finding, disturbances, run, trial};
 use prony_experiment::design::{Experiment, Variant};
 use prony_experiment::plan::outline;
 use prony_model::metric::MetricName;
@@ -33,9 +33,9 @@ pub fn of_run(
     done: bool,
 ) -> Vec<Finding> {
     let mut found: Vec<Finding> = run::trials_failed(experiment, trials).into_iter().collect();
-    found.extend(weather::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
+    found.extend(disturbances::disturbed_trials(&trials.iter().collect::<Vec<_>>()));
     for (variant, baseline) in pairs(experiment) {
-        found.extend(arms::check(&arm(experiment, trials, baseline), &arm(experiment, trials, variant)));
+        found.extend(variants::check(&arm(experiment, trials, baseline), &arm(experiment, trials, variant)));
     }
     found.extend(of_baselines(experiment, trials, primary, done));
     found.extend(run::answers_unchecked(experiment, trials));
@@ -99,9 +99,9 @@ fn pairs(experiment: &Experiment) -> impl Iterator<Item = (&Variant, &Variant)> 
 }
 
 /// A variant with its trials of a run.
-pub fn arm<'a>(experiment: &'a Experiment, trials: &'a [TrialRecord], variant: &'a Variant) -> Arm<'a> {
+pub fn arm<'a>(experiment: &'a Experiment, trials: &'a [TrialRecord], variant: &'a Variant) -> VariantTrials<'a> {
     let own = trials.iter().filter(|t| t.trial.variant == variant.id).collect();
-    Arm { name: name(experiment, variant), spec: &variant.spec, trials: own }
+    VariantTrials { name: name(experiment, variant), spec: &variant.spec, trials: own }
 }
 
 fn name(experiment: &Experiment, variant: &Variant) -> String {
@@ -245,7 +245,11 @@ mod tests {
     }
 
     fn trial_finding() -> Finding {
-        trial::throttled(&weather::Weather { throttled_thermal: Some(2.0), ..weather::Weather::default() }).unwrap()
+        trial::throttled(&disturbances::Disturbances {
+            throttled_thermal: Some(2.0),
+            ..disturbances::Disturbances::default()
+        })
+        .unwrap()
     }
 
     #[test]

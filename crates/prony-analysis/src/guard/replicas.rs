@@ -5,7 +5,7 @@ use serde_json::json;
 use super::{Finding, Severity, amount, percent};
 use prony_model::metric::Metric;
 use prony_model::record::TrialRecord;
-use prony_model::record::effective::{Fate, Replica};
+use prony_model::record::effective::{Replica, ReplicaEnd};
 use prony_model::units::Nanos;
 
 /// Share of their makespan within which replicas must have been released.
@@ -32,7 +32,7 @@ fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
 
 /// Replicas were still at work when the program ended, and were ended with it.
 pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
-    let names = names(copies, |copy| copy.fate == Fate::CutOff).filter(|_| record.ending.outcome.is_ok())?;
+    let names = names(copies, |copy| copy.fate == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
     let message = format!("the program ended while replicas were at work, and they were ended with it: {names}");
     let hint = "let the program wait for them, and end the phase by `end = { replicas = \"ended\" }`";
     Some(Finding::of("replicas_cut_off", Severity::Warning, message, hint))
@@ -40,7 +40,7 @@ pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
 
 /// Lines of replicas were to be read, and none of them matched.
 pub fn told_nothing(copies: &[Replica]) -> Option<Finding> {
-    let names = names(copies, |copy| copy.fate == Fate::Ended && copy.heard_nothing)?;
+    let names = names(copies, |copy| copy.fate == ReplicaEnd::Ended && copy.heard_nothing)?;
     let message = format!("no line of {names} matched `read`: what it was to tell is in no figure");
     let hint = "compare the pattern with what they write; their output is in the record";
     Some(Finding::of("replicas_told_nothing", Severity::Warning, message, hint))
@@ -119,21 +119,25 @@ mod tests {
         findings.into_iter().map(|finding| (finding.guard, finding.message)).collect()
     }
 
-    fn copy(number: u32, fate: Fate, heard_nothing: bool, left: u64) -> Replica {
+    fn copy(number: u32, fate: ReplicaEnd, heard_nothing: bool, left: u64) -> Replica {
         let instance = format!("replica.{number}");
         Replica { instance, fate, heard_nothing, left_behind: Some(left), ..Replica::default() }
     }
 
     #[test]
     fn what_is_as_it_should_be_is_no_finding() {
-        let copies = [copy(1, Fate::Ended, false, 0), copy(2, Fate::Ended, false, 0)];
+        let copies = [copy(1, ReplicaEnd::Ended, false, 0), copy(2, ReplicaEnd::Ended, false, 0)];
         assert_eq!(found(Outcome::Ok, 1e9, 1_000_000, &copies), []);
         assert_eq!(check(&record(Outcome::Ok, 1e9, None)), []);
     }
 
     #[test]
     fn those_that_were_ended_with_the_program_are_named() {
-        let copies = [copy(1, Fate::Ended, false, 0), copy(2, Fate::CutOff, true, 0), copy(3, Fate::CutOff, true, 0)];
+        let copies = [
+            copy(1, ReplicaEnd::Ended, false, 0),
+            copy(2, ReplicaEnd::CutOff, true, 0),
+            copy(3, ReplicaEnd::CutOff, true, 0),
+        ];
         let all = found(Outcome::Ok, 1e9, 0, &copies);
         assert_eq!(all.len(), 1, "one that was cut off had no time to tell: {all:?}");
         assert!(all[0].0 == "replicas_cut_off" && all[0].1.ends_with("`replica.2`, `replica.3`"), "{all:?}");
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn silence_leftovers_and_releases_apart_are_told() {
-        let copies = [copy(1, Fate::Ended, true, 0), copy(2, Fate::Ended, false, 3)];
+        let copies = [copy(1, ReplicaEnd::Ended, true, 0), copy(2, ReplicaEnd::Ended, false, 3)];
         let all = found(Outcome::Ok, 100e6, 6_000_000, &copies);
         let guards: Vec<&str> = all.iter().map(|(guard, _)| guard.as_str()).collect();
         assert_eq!(guards, ["replicas_told_nothing", "replicas_left_behind", "replicas_released_apart"]);

@@ -9,7 +9,7 @@ use super::{Finding, Severity, percent};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::outcome::counted;
 use prony_model::record::TrialRecord;
-use prony_stats::{Looks, autocorrelation, drift};
+use prony_stats::{InterimAnalyses, autocorrelation, drift};
 
 /// Variants with failed trials that are named; the rest is counted.
 const FAILING: usize = 6;
@@ -65,7 +65,13 @@ pub fn trials_failed(experiment: &Experiment, trials: &[TrialRecord]) -> Option<
 
 /// The plan has fewer blocks than any verdict takes, or fewer have been completed so far. `needed` are the blocks before any
 /// verdict of the closing analysis that a run with a time budget has where it is `done`.
-pub fn too_few_blocks(complete: u32, planned: u32, looks: &Looks, needed: u32, done: bool) -> Option<Finding> {
+pub fn too_few_blocks(
+    complete: u32,
+    planned: u32,
+    looks: &InterimAnalyses,
+    needed: u32,
+    done: bool,
+) -> Option<Finding> {
     let data = json!({ "complete": complete, "planned": planned, "looks": looks.at() });
     let resume = "go on with `prony run --resume`";
     let (message, hint) = match looks.at().first() {
@@ -173,16 +179,16 @@ mod tests {
     #[test]
     fn too_few_blocks_say_what_is_missing() {
         let few = |complete, planned, looks| too_few_blocks(complete, planned, &looks, 6, false);
-        assert!(few(3, 3, Looks::new(1, 3)).unwrap().message.contains("takes at least 6"));
-        assert!(few(4, 30, Looks::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
-        assert_eq!(few(6, 30, Looks::new(6, 30)), None);
-        assert!(few(1, 1, Looks::new(1, 1)).unwrap().message.starts_with("1 block is planned and"));
-        assert!(few(1, 30, Looks::new(6, 30)).unwrap().message.starts_with("1 block is complete and"));
+        assert!(few(3, 3, InterimAnalyses::new(1, 3)).unwrap().message.contains("takes at least 6"));
+        assert!(few(4, 30, InterimAnalyses::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
+        assert_eq!(few(6, 30, InterimAnalyses::new(6, 30)), None);
+        assert!(few(1, 1, InterimAnalyses::new(1, 1)).unwrap().message.starts_with("1 block is planned and"));
+        assert!(few(1, 30, InterimAnalyses::new(6, 30)).unwrap().message.starts_with("1 block is complete and"));
     }
 
     #[test]
     fn too_few_blocks_of_a_time_budget_are_fewer_than_its_closing_analysis_needs() {
-        let few = |complete, done| too_few_blocks(complete, 50, &Looks::timed(20, 50), 7, done);
+        let few = |complete, done| too_few_blocks(complete, 50, &InterimAnalyses::timed(20, 50), 7, done);
         assert_eq!(few(10, true), None, "the closing analysis may give a verdict");
         let ended = few(6, true).unwrap();
         assert_eq!(ended.message, "6 blocks are complete within the time budget and a verdict takes at least 7");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::arms::{self, Arm};
-use super::weather::{Weather, disturbed_trials};
+use super::disturbances::{Disturbances, disturbed_trials};
+use super::variants::{self, VariantTrials};
 use super::{Finding, Severity, percent, trial};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{Ending, Outcome};
@@ -259,11 +259,11 @@ fn swap_shows_by_process_or_by_machine() {
 
 #[test]
 fn throttling_shows_with_its_cause() {
-    let hot = Weather { throttled_thermal: Some(3.0), ..Weather::default() };
+    let hot = Disturbances { throttled_thermal: Some(3.0), ..Disturbances::default() };
     assert!(trial::throttled(&hot).unwrap().message.starts_with("throttled 3 times by heat and 0 times"));
-    let limited = Weather { throttled_limit: Some(9.0), ..Weather::default() };
+    let limited = Disturbances { throttled_limit: Some(9.0), ..Disturbances::default() };
     assert_eq!(trial::throttled(&limited).unwrap().data, json!({ "thermal": 0.0, "limit": 9.0 }));
-    assert_eq!(trial::throttled(&Weather::default()), None);
+    assert_eq!(trial::throttled(&Disturbances::default()), None);
 }
 
 #[test]
@@ -292,13 +292,13 @@ fn answered(digest: &str, rows: impl Into<Option<u64>>) -> TrialRecord {
     with
 }
 
-fn arm<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> Arm<'a> {
-    Arm { name: name.to_owned(), spec, trials: vec![trial] }
+fn arm<'a>(name: &str, spec: &'a TrialSpec, trial: &'a TrialRecord) -> VariantTrials<'a> {
+    VariantTrials { name: name.to_owned(), spec, trials: vec![trial] }
 }
 
 fn answers(a: &TrialRecord, b: &TrialRecord) -> Vec<Finding> {
     let spec = spec("lmdb");
-    arms::answers_differ(&arm("lmdb", &spec, a), &arm("redb", &spec, b))
+    variants::answers_differ(&arm("lmdb", &spec, a), &arm("redb", &spec, b))
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn answers_that_differ_refuse_the_comparison() {
     let found = answers(&answered("lines:aa", 10), &answered("lines:ab", 10));
     assert_eq!((found.len(), found[0].severity), (1, Severity::Refusal));
     assert_eq!(found[0].message, "`lmdb` and `redb` returned 10 rows each, and not the same ones");
-    assert_eq!(arms::refusal(&found).as_deref(), Some(found[0].message.as_str()));
+    assert_eq!(variants::refusal(&found).as_deref(), Some(found[0].message.as_str()));
     let rows = answers(&answered("lines:aa", 10), &answered("lines:ab", 9));
     assert_eq!(rows[0].message, "`lmdb` returned 10 rows and `redb` 9");
 }
@@ -341,7 +341,7 @@ fn answers_to_different_questions_do_not_differ() {
         phases: vec![phase_spec(&name, Action::Get(Ops { order, threads, ..ops(amount) }))],
         ..spec("lmdb")
     };
-    let differ = |x: &TrialSpec, y: &TrialSpec| arms::answers_differ(&arm("x", x, &a), &arm("y", y, &b)).len();
+    let differ = |x: &TrialSpec, y: &TrialSpec| variants::answers_differ(&arm("x", x, &a), &arm("y", y, &b)).len();
     let drawn = asked(Amount::Count(10), Order::Uniform, 1);
     assert_eq!(differ(&drawn, &drawn), 1);
     assert_eq!(differ(&drawn, &asked(Amount::Count(10), Order::Uniform, 4)), 0, "other clients draw other records");
@@ -366,7 +366,7 @@ fn answers_that_cannot_be_compared_do_not_differ() {
     let mut partial = answered("lines:ab", 10);
     partial.phases[0].completion = Completion::Partial;
     assert_eq!(answers(&answered("lines:aa", 10), &partial), [], "not finished");
-    assert_eq!(arms::refusal(&[]), None);
+    assert_eq!(variants::refusal(&[]), None);
 }
 
 fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
@@ -377,14 +377,14 @@ fn worked(amounts: &[(Metric, f64)]) -> TrialRecord {
 fn work_that_nothing_explains_is_named() {
     let (a, b) = (worked(&[(Metric::UserBytes, 128e3)]), worked(&[(Metric::UserBytes, 20e3)]));
     let spec = spec("lmdb");
-    let found = arms::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &b));
+    let found = variants::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &b));
     assert_eq!(names(&found), ["work_differs"]);
     assert!(
         found[0].message.contains("user.bytes") && found[0].message.ends_with("84 % apart"),
         "{}",
         found[0].message
     );
-    assert_eq!(arms::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &a)), []);
+    assert_eq!(variants::work_differs(&arm("x", &spec, &a), &arm("y", &spec, &a)), []);
 }
 
 #[test]
@@ -393,11 +393,15 @@ fn work_that_a_factor_explains_is_not() {
     let one = spec("lmdb");
     let mut batches = spec("lmdb");
     batches.phases[0].action = Action::Put(Ops { transaction: Grouping::Batch(100), ..ops(Amount::Records) });
-    assert_eq!(arms::work_differs(&arm("x", &one, &a), &arm("y", &batches, &b)), []);
+    assert_eq!(variants::work_differs(&arm("x", &one, &a), &arm("y", &batches, &b)), []);
     let (a, b) = (worked(&[(Metric::Fsyncs, 2000.0)]), worked(&[(Metric::Fsyncs, 1000.0)]));
     let other = spec("redb");
-    assert_eq!(arms::work_differs(&arm("x", &one, &a), &arm("y", &other, &b)), [], "another engine syncs otherwise");
-    assert_eq!(names(&arms::work_differs(&arm("x", &one, &a), &arm("y", &one, &b))), ["work_differs"]);
+    assert_eq!(
+        variants::work_differs(&arm("x", &one, &a), &arm("y", &other, &b)),
+        [],
+        "another engine syncs otherwise"
+    );
+    assert_eq!(names(&variants::work_differs(&arm("x", &one, &a), &arm("y", &one, &b))), ["work_differs"]);
 }
 
 #[test]
@@ -406,8 +410,8 @@ fn work_bounded_by_time_is_compared_per_operation() {
     timed.phases[0].action = Action::Put(ops(Amount::Duration(Nanos::from_secs(1))));
     let done = |n: f64, bytes: f64| worked(&[(Metric::Operations, n), (Metric::UserBytes, n * bytes)]);
     let (fast, slow, odd) = (done(5000.0, 128.0), done(1000.0, 128.0), done(1000.0, 20.0));
-    assert_eq!(arms::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &slow)), []);
-    assert_eq!(arms::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &odd)).len(), 1);
+    assert_eq!(variants::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &slow)), []);
+    assert_eq!(variants::work_differs(&arm("x", &timed, &fast), &arm("y", &timed, &odd)).len(), 1);
 }
 
 #[test]
@@ -415,11 +419,11 @@ fn durability_is_compared_as_it_is_in_force() {
     let promised = |class| TrialRecord { effective: Some(store(class)), ..calm() };
     let (strict, none) = (promised(Durability::Strict), promised(Durability::None));
     let spec = spec("lmdb");
-    let found = arms::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &none)).unwrap();
+    let found = variants::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &none)).unwrap();
     assert!(found.message.starts_with("`a` is strict and `b` is none"), "{}", found.message);
-    assert_eq!(arms::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &strict)), None);
-    assert_eq!(arms::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &calm())), None);
-    let all = arms::check(&arm("a", &spec, &strict), &arm("b", &spec, &none));
+    assert_eq!(variants::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &strict)), None);
+    assert_eq!(variants::durability_differs(&arm("a", &spec, &strict), &arm("b", &spec, &calm())), None);
+    let all = variants::check(&arm("a", &spec, &strict), &arm("b", &spec, &none));
     assert_eq!(names(&all), ["durability_differs"]);
 }
 
@@ -455,11 +459,11 @@ fn conditions(cpu: u64, steal: Reading<f64>) -> Conditions {
 
 #[test]
 fn conditions_are_read_as_recorded_and_absence_is_not_zero() {
-    let weather = Weather::of(&conditions(30, Reading::Missing(Why::NotSupported("x".into()))));
+    let weather = Disturbances::of(&conditions(30, Reading::Missing(Why::NotSupported("x".into()))));
     assert_eq!(weather.canaries[0], ("cpu".to_owned(), 3e7));
     assert_eq!(weather.canaries[2], ("fsync".to_owned(), 4e6));
     assert_eq!((weather.steal, weather.swapped), (None, Some(0.0)));
-    assert_eq!(Weather::of(&Conditions::default()), Weather::default());
+    assert_eq!(Disturbances::of(&Conditions::default()), Disturbances::default());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use serde_json::json;
 
-use super::weather::Weather;
+use super::disturbances::Disturbances;
 use super::{Finding, Severity, amount, percent, processes, program, replicas, unseen};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
@@ -48,7 +48,7 @@ pub fn check(spec: &TrialSpec, record: &TrialRecord, clock: Nanos) -> Vec<Findin
     findings.extend(processes::check(record));
     findings.extend(swapped(record));
     findings.extend(processes_refused(spec, record));
-    findings.extend(throttled(&Weather::of(&record.conditions)));
+    findings.extend(throttled(&Disturbances::of(&record.conditions)));
     findings
 }
 
@@ -189,7 +189,7 @@ pub fn cache_state(spec: &TrialSpec, record: &TrialRecord) -> Vec<Finding> {
 /// Memory was swapped out, of the trial's processes or elsewhere on the machine.
 pub fn swapped(record: &TrialRecord) -> Option<Finding> {
     let most = record.series.iter().flat_map(|s| &s.samples).map(|s| s.swap).max().unwrap_or_default();
-    let pages = Weather::of(&record.conditions).swapped.unwrap_or(0.0);
+    let pages = Disturbances::of(&record.conditions).swapped.unwrap_or(0.0);
     if most == Bytes::default() && pages == 0.0 {
         return None;
     }
@@ -213,7 +213,7 @@ pub fn other_run(count: usize) -> Finding {
 }
 
 /// The processor or the control group held the trial back.
-pub fn throttled(weather: &Weather) -> Option<Finding> {
+pub fn throttled(weather: &Disturbances) -> Option<Finding> {
     let (thermal, limit) = (weather.throttled_thermal.unwrap_or(0.0), weather.throttled_limit.unwrap_or(0.0));
     if thermal + limit == 0.0 {
         return None;

@@ -4,7 +4,7 @@
 use super::{Finding, Severity};
 use prony_model::outcome::Outcome;
 use prony_model::program::{ObserveSpec, Trigger};
-use prony_model::record::effective::{Call, Fate};
+use prony_model::record::effective::{Call, ReplicaEnd};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::{Action, TrialSpec};
 use prony_model::units::Nanos;
@@ -75,7 +75,7 @@ fn replicas(record: &TrialRecord, began: Option<Nanos>) -> Said {
     let replicas = record.program().and_then(|program| program.replicas.as_ref());
     let (phase, copies) =
         replicas.map_or(("", &[][..]), |replicas| (replicas.phase.as_str(), replicas.copies.as_slice()));
-    let cut_off = copies.iter().filter(|copy| copy.fate == Fate::CutOff);
+    let cut_off = copies.iter().filter(|copy| copy.fate == ReplicaEnd::CutOff);
     let at_work: Vec<&str> = cut_off.map(|copy| copy.instance.as_str()).collect();
     let last = copies.iter().filter_map(|copy| copy.ended).max();
     if copies.is_empty() {
@@ -226,7 +226,7 @@ mod tests {
             ended: Some(Nanos::from_nanos(ended)),
             ..Replica::default()
         };
-        let (ended, cut_off) = (copy("replica.1", Fate::Ended, 7), copy("replica.2", Fate::CutOff, 9));
+        let (ended, cut_off) = (copy("replica.1", ReplicaEnd::Ended, 7), copy("replica.2", ReplicaEnd::CutOff, 9));
         let at_work = "replicas were at work when the program ended: `replica.2`";
         assert_eq!(with(&[&ended, &cut_off], 8), [at_work, at_work]);
         let last = "the last replica ended when the program did";

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fate::Fate;
 use super::range::Range;
+use super::trial_end::TrialEnd;
 
 /// Disturbed trials of one value in a row, at most.
 const PATIENCE: u32 = 3;
@@ -137,21 +137,21 @@ impl Grow {
     }
 
     /// How a trial with this value ended.
-    pub fn tell(&mut self, value: f64, fate: Fate) {
+    pub fn tell(&mut self, value: f64, fate: TrialEnd) {
         let at = self.tried.partition_point(|tried| tried.value < value);
         if self.tried.get(at).is_none_or(|tried| tried.value != value) {
             self.tried.insert(at, Tried { value, lived: 0, died: 0, disturbed: 0 });
         }
         let tried = &mut self.tried[at];
         match fate {
-            Fate::Lived => tried.lived += 1,
-            Fate::Died => tried.died += 1,
-            Fate::Disturbed => tried.disturbed += 1,
+            TrialEnd::Lived => tried.lived += 1,
+            TrialEnd::Died => tried.died += 1,
+            TrialEnd::Disturbed => tried.disturbed += 1,
         }
         let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
-        self.row = (fate == Fate::Disturbed).then_some((value, before + 1));
+        self.row = (fate == TrialEnd::Disturbed).then_some((value, before + 1));
         self.looked |= self.first_death.is_some_and(|first| value > first);
-        if fate == Fate::Died && self.first_death.is_none() {
+        if fate == TrialEnd::Died && self.first_death.is_none() {
             self.first_death = Some(value);
         }
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// Runs to the end; `fate(value, how many trials of it before)`.
-    fn grown(settings: Settings, mut fate: impl FnMut(f64, u32) -> Fate) -> (Growth, Vec<f64>) {
+    fn grown(settings: Settings, mut fate: impl FnMut(f64, u32) -> TrialEnd) -> (Growth, Vec<f64>) {
         let (mut grow, mut asked) = (Grow::new(settings), Vec::new());
         loop {
             match grow.ask() {
@@ -248,8 +248,8 @@ mod tests {
         }
     }
 
-    fn below(edge: f64) -> impl FnMut(f64, u32) -> Fate {
-        move |value, _| if value <= edge { Fate::Lived } else { Fate::Died }
+    fn below(edge: f64) -> impl FnMut(f64, u32) -> TrialEnd {
+        move |value, _| if value <= edge { TrialEnd::Lived } else { TrialEnd::Died }
     }
 
     #[test]
@@ -276,15 +276,15 @@ mod tests {
     #[test]
     fn disturbed_trials_are_repeated_and_decide_nothing() {
         let flaky = |value: f64, before: u32| match (value, before) {
-            (4.0, 0..2) => Fate::Disturbed,
-            (value, _) if value <= 11.0 => Fate::Lived,
-            _ => Fate::Died,
+            (4.0, 0..2) => TrialEnd::Disturbed,
+            (value, _) if value <= 11.0 => TrialEnd::Lived,
+            _ => TrialEnd::Died,
         };
         let (growth, asked) = grown(settings("n=1.."), flaky);
         assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies.unwrap().value), (End::Edge, 11.0, 12.0));
         assert_eq!(asked.iter().filter(|value| **value == 4.0).count(), 3);
         let (growth, asked) =
-            grown(settings("n=1.."), |value, _| if value < 8.0 { Fate::Lived } else { Fate::Disturbed });
+            grown(settings("n=1.."), |value, _| if value < 8.0 { TrialEnd::Lived } else { TrialEnd::Disturbed });
         assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies), (End::Disturbed, 4.0, None));
         assert_eq!((asked.len(), growth.given_up), (3 + 3, Some(8.0)));
     }
@@ -293,9 +293,9 @@ mod tests {
     fn what_lived_once_is_given_up_after_three_disturbances_in_a_row_too() {
         // 11 lives at its first trial; those that should confirm it are all ended from outside.
         let never_again = |value: f64, before: u32| match value {
-            11.0 if before > 0 => Fate::Disturbed,
-            value if value <= 11.0 => Fate::Lived,
-            _ => Fate::Died,
+            11.0 if before > 0 => TrialEnd::Disturbed,
+            value if value <= 11.0 => TrialEnd::Lived,
+            _ => TrialEnd::Died,
         };
         let (growth, asked) = grown(settings("n=1.."), never_again);
         assert_eq!((growth.end, growth.given_up), (End::Disturbed, Some(11.0)));
@@ -303,9 +303,9 @@ mod tests {
         assert_eq!(asked[asked.len() - 4..], [12.0, 11.0, 11.0, 11.0], "{asked:?}");
         // Three in all, but never in a row, end nothing.
         let now_and_then = |value: f64, before: u32| match value {
-            11.0 if before % 2 == 1 => Fate::Disturbed,
-            value if value <= 11.0 => Fate::Lived,
-            _ => Fate::Died,
+            11.0 if before % 2 == 1 => TrialEnd::Disturbed,
+            value if value <= 11.0 => TrialEnd::Lived,
+            _ => TrialEnd::Died,
         };
         let (growth, _) = grown(Settings { confirm: 5, ..settings("n=1..") }, now_and_then);
         let lives = growth.lives.unwrap();
@@ -315,9 +315,9 @@ mod tests {
     #[test]
     fn a_disturbed_look_above_costs_nothing_but_itself() {
         let fate = |value: f64, _| match value {
-            value if value <= 11.0 => Fate::Lived,
-            value if value <= 16.0 => Fate::Died,
-            _ => Fate::Disturbed,
+            value if value <= 11.0 => TrialEnd::Lived,
+            value if value <= 16.0 => TrialEnd::Died,
+            _ => TrialEnd::Disturbed,
         };
         let (growth, asked) = grown(settings("n=1.."), fate);
         assert_eq!((growth.end, growth.given_up), (End::Edge, Some(32.0)));
@@ -329,7 +329,7 @@ mod tests {
     fn what_dies_when_asked_again_is_not_the_edge() {
         // 8 lives once and dies at the second trial.
         let fate = |value: f64, before: u32| {
-            if value < 8.0 || (value < 8.5 && before == 0) { Fate::Lived } else { Fate::Died }
+            if value < 8.0 || (value < 8.5 && before == 0) { TrialEnd::Lived } else { TrialEnd::Died }
         };
         let (growth, _) = grown(settings("n=1.."), fate);
         assert_eq!((growth.lives.unwrap().value, growth.lives.unwrap().lived), (7.0, 3));
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn a_larger_one_that_lives_is_noticed() {
-        let hole = |value: f64, _| if (10.0..20.0).contains(&value) { Fate::Died } else { Fate::Lived };
+        let hole = |value: f64, _| if (10.0..20.0).contains(&value) { TrialEnd::Died } else { TrialEnd::Lived };
         let (growth, _) = grown(settings("n=1..100"), hole);
         assert_eq!((growth.lives.unwrap().value, growth.dies.unwrap().value), (9.0, 10.0));
         assert_eq!(growth.lives_above, [32.0]);
@@ -382,7 +382,7 @@ mod tests {
             let settings = Settings { confirm, ..settings("n=1.0..1000000") };
             let (growth, _) = grown(settings, |_, _| {
                 state = prony_model::random::mix(state.wrapping_add(prony_model::random::GOLDEN));
-                match state % 8 { 0 => Fate::Disturbed, 1..4 => Fate::Died, _ => Fate::Lived }
+                match state % 8 { 0 => TrialEnd::Disturbed, 1..4 => TrialEnd::Died, _ => TrialEnd::Lived }
             });
             if let Some(lives) = growth.lives {
                 prop_assert!(lives.died == 0);

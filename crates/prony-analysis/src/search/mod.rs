@@ -5,15 +5,15 @@
 //! again what is already known.
 
 pub mod constraint;
-pub mod fate;
 pub mod grid;
 pub mod grow;
 mod race;
 pub mod range;
+pub mod trial_end;
 pub mod tune;
 
 pub use constraint::{Constraint, ConstraintError};
-pub use fate::Fate;
 pub use grow::{Ask, End, Grow, Growth, Settings as GrowSettings, Tried};
 pub use range::{Range, RangeError, Scale};
+pub use trial_end::TrialEnd;
 pub use tune::Tune;

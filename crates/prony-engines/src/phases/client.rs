@@ -12,7 +12,7 @@ use super::chunk::{Chunk, MOST_OPERATIONS};
 use super::sampling::Sampler;
 use super::series::Series;
 use super::source::Source;
-use super::stamps::Samples;
+use super::timestamps::Samples;
 use super::undoing::Undoing;
 use crate::timed_loop::{Feed, Op, now, thread_cpu};
 

@@ -11,7 +11,7 @@ use prony_workload::Records;
 use super::client::Shared;
 use super::ledger::Ledger;
 use super::operate::{Ended, InTransaction, Job, writes};
-use super::trouble::{HostError, Trouble};
+use super::stop::{HostError, Stop};
 use super::{Link, Machine, Plan, Progress, verify};
 use crate::answers::hash_key;
 use crate::driver::{Description, Driver, Read, Session, Store, Write};
@@ -36,7 +36,7 @@ pub fn host<D: Driver>(
     let records = plan.spec.data.as_ref().map(|data| Records::new(data, plan.seed));
     let keys = plan.spec.data.as_ref().map(|data| &data.key);
     let Subject::Store(store) = &plan.spec.subject else {
-        let trouble = Trouble::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
+        let trouble = Stop::Order { phase: "the first phase".to_owned(), why: "a worker hosts stores only" };
         return Err(HostError { phase: None, trouble });
     };
     let engine = D::describe();
@@ -67,7 +67,7 @@ enum Then {
 }
 
 impl<'h> Host<'h> {
-    fn run<D: Driver>(mut self) -> Result<(), Trouble> {
+    fn run<D: Driver>(mut self) -> Result<(), Stop> {
         let began = now();
         let mut store = Some(D::open(&self.plan.dir, self.store)?);
         let open = Nanos::from_nanos(now() - began);
@@ -82,15 +82,15 @@ impl<'h> Host<'h> {
         Ok(())
     }
 
-    fn next_phase(&mut self) -> Result<Option<usize>, Trouble> {
+    fn next_phase(&mut self) -> Result<Option<usize>, Stop> {
         match self.link.next()? {
             ToWorker::Phase { index } if index < self.plan.spec.phases.len() => {
                 self.progress.begin(index);
                 Ok(Some(index))
             }
-            ToWorker::Phase { index } => Err(Trouble::Protocol(format!("phase {index}"))),
+            ToWorker::Phase { index } => Err(Stop::Protocol(format!("phase {index}"))),
             ToWorker::Stop => Ok(None),
-            ToWorker::Plan { .. } => Err(Trouble::Protocol("a second plan".to_owned())),
+            ToWorker::Plan { .. } => Err(Stop::Protocol("a second plan".to_owned())),
         }
     }
 
@@ -99,10 +99,10 @@ impl<'h> Host<'h> {
     }
 
     /// Engine, settings and promise; what the engine says is in force (METHOD 1.6).
-    fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Trouble> {
+    fn effective<D: Driver>(&self, store: Option<&D::Store>) -> Result<EffectiveStore, Stop> {
         let settings = D::check(self.store).map_err(|faults| {
             let what = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-            Trouble::Unsupported { engine: self.engine.name.clone(), what }
+            Stop::Unsupported { engine: self.engine.name.clone(), what }
         })?;
         let promise = self.engine.promises.iter().find(|promise| promise.class == settings.class);
         Ok(EffectiveStore {
@@ -117,7 +117,7 @@ impl<'h> Host<'h> {
         })
     }
 
-    fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Then, Trouble> {
+    fn phase<D: Driver>(&mut self, store: &mut Option<D::Store>, index: usize) -> Result<Then, Stop> {
         let spec = self.spec(index);
         match &spec.action {
             Action::Close => {
@@ -138,7 +138,7 @@ impl<'h> Host<'h> {
     }
 
     /// Phases that need the store open.
-    fn open_phase<S: Store>(&mut self, store: &S, index: usize) -> Result<Then, Trouble> {
+    fn open_phase<S: Store>(&mut self, store: &S, index: usize) -> Result<Then, Stop> {
         let action = &self.spec(index).action;
         let report = match action.ops() {
             Some(ops) if ops.transaction == Grouping::Open && writes(action) => {
@@ -159,7 +159,7 @@ impl<'h> Host<'h> {
     }
 
     /// Phases that ask nothing of the store.
-    fn idle(&mut self, index: usize) -> Result<(), Trouble> {
+    fn idle(&mut self, index: usize) -> Result<(), Stop> {
         let (pause, note) = match &self.spec(index).action {
             Action::Pause(time) => (*time, None),
             Action::Settle(_) => (Nanos::ZERO, Some("settling is watched by the runner")),
@@ -177,11 +177,7 @@ impl<'h> Host<'h> {
 
     /// Closes the store where it is open, evicts it where that is asked, and opens it; all of it is the phase's time,
     /// since what an engine does in its destructor must not go untimed.
-    fn reopen<D: Driver>(
-        &mut self,
-        index: usize,
-        was_open: Option<D::Store>,
-    ) -> Result<(D::Store, PhaseReport), Trouble> {
+    fn reopen<D: Driver>(&mut self, index: usize, was_open: Option<D::Store>) -> Result<(D::Store, PhaseReport), Stop> {
         let evicts = matches!(self.spec(index).action, Action::Evict);
         let closes = was_open.is_some();
         let (machine, plan, spec) = (self.machine, self.plan, self.store);
@@ -206,10 +202,10 @@ impl<'h> Host<'h> {
         &mut self,
         index: usize,
         ops: &Ops,
-        run: impl FnOnce(&Job<'_>, &mut dyn FnMut() -> Result<(), Trouble>) -> Result<Ended, Trouble>,
-    ) -> Result<PhaseReport, Trouble> {
+        run: impl FnOnce(&Job<'_>, &mut dyn FnMut() -> Result<(), Stop>) -> Result<Ended, Stop>,
+    ) -> Result<PhaseReport, Stop> {
         let spec = self.spec(index);
-        let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Trouble::NoData) };
+        let (Some(records), Some(keys)) = (&self.records, self.keys) else { return Err(Stop::NoData) };
         let link = &mut *self.link;
         let job = Job {
             action: &spec.action,
@@ -229,10 +225,10 @@ impl<'h> Host<'h> {
     }
 
     /// Phases inside a transaction that stays open, until one commits it.
-    fn transaction<S: Store>(&mut self, store: &S, first: usize, ops: &Ops) -> Result<Then, Trouble> {
+    fn transaction<S: Store>(&mut self, store: &S, first: usize, ops: &Ops) -> Result<Then, Stop> {
         if !self.engine.capabilities.open_transactions {
             let what = "a write transaction that stays open over several phases".to_owned();
-            return Err(Trouble::Unsupported { engine: self.engine.name.clone(), what });
+            return Err(Stop::Unsupported { engine: self.engine.name.clone(), what });
         }
         let mut session = store.session()?;
         let mut open = InTransaction::new(&mut session);
@@ -253,7 +249,7 @@ impl<'h> Host<'h> {
         store: &S,
         index: usize,
         open: InTransaction<'_, S::Session<'_>>,
-    ) -> Result<Then, Trouble> {
+    ) -> Result<Then, Stop> {
         let mut report = self.clocked(index, || Ok(open.into_txn().map_or(Ok(()), Write::commit)?))?;
         report.transactions = 1;
         self.ended(index, report, store.counters())?;
@@ -265,9 +261,9 @@ impl<'h> Host<'h> {
         store: &'s S,
         index: usize,
         open: &mut InTransaction<'_, S::Session<'s>>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), Stop> {
         let spec = self.spec(index);
-        let refuse = |why| Err(Trouble::Order { phase: spec.name.clone(), why });
+        let refuse = |why| Err(Stop::Order { phase: spec.name.clone(), why });
         let report = match (&spec.action, spec.action.ops()) {
             (Action::Pause(_) | Action::Settle(_), _) => return self.idle(index),
             (_, Some(ops)) if ops.threads > 1 => return refuse("several clients cannot share an open transaction"),
@@ -284,9 +280,9 @@ impl<'h> Host<'h> {
         self.ended(index, report, store.counters())
     }
 
-    fn verify(&mut self, index: usize, txn: &mut impl Read) -> Result<PhaseReport, Trouble> {
+    fn verify(&mut self, index: usize, txn: &mut impl Read) -> Result<PhaseReport, Stop> {
         began(self.link, index)?;
-        let records = self.records.as_ref().ok_or(Trouble::NoData)?;
+        let records = self.records.as_ref().ok_or(Stop::NoData)?;
         let ordered = self.engine.capabilities.ordered;
         let started = now();
         let found = verify::verify(txn, records, &self.ledger, ordered, &self.progress.operations)?;
@@ -294,14 +290,14 @@ impl<'h> Host<'h> {
     }
 
     /// A phase of one operation.
-    fn clocked(&mut self, index: usize, work: impl FnOnce() -> Result<(), Trouble>) -> Result<PhaseReport, Trouble> {
+    fn clocked(&mut self, index: usize, work: impl FnOnce() -> Result<(), Stop>) -> Result<PhaseReport, Stop> {
         began(self.link, index)?;
         let started = now();
         work()?;
         Ok(PhaseReport { time: Nanos::from_nanos(now() - started), ..PhaseReport::default() })
     }
 
-    fn ended(&mut self, index: usize, mut report: PhaseReport, counters: Counters) -> Result<(), Trouble> {
+    fn ended(&mut self, index: usize, mut report: PhaseReport, counters: Counters) -> Result<(), Stop> {
         let at = Nanos::from_nanos(now());
         report.engine_counters = counters;
         self.progress.end();
@@ -309,10 +305,10 @@ impl<'h> Host<'h> {
     }
 }
 
-fn began(link: &mut dyn Link, index: usize) -> Result<(), Trouble> {
+fn began(link: &mut dyn Link, index: usize) -> Result<(), Stop> {
     Ok(link.send(FromWorker::Began { index, at: Nanos::from_nanos(now()) })?)
 }
 
-fn closed(spec: &PhaseSpec) -> Trouble {
-    Trouble::Order { phase: spec.name.clone(), why: "the store is closed; `reopen` it first" }
+fn closed(spec: &PhaseSpec) -> Stop {
+    Stop::Order { phase: spec.name.clone(), why: "the store is closed; `reopen` it first" }
 }

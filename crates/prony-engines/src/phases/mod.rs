@@ -19,10 +19,10 @@ mod operate;
 mod sampling;
 mod series;
 mod source;
-mod stamps;
+mod stop;
 #[cfg(test)]
 mod tests;
-mod trouble;
+mod timestamps;
 mod undoing;
 mod verify;
 
@@ -35,7 +35,7 @@ use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 
 pub use host::{host, phase_seed};
-pub use trouble::{HostError, LinkError, Trouble};
+pub use stop::{HostError, LinkError, Stop};
 
 /// The line to the runner.
 pub trait Link {

@@ -16,8 +16,8 @@ use super::ledger::{Done, Ledger};
 use super::sampling::{Every, Grouped, OneIn, Paced, Sampler};
 use super::series::{GroupSeries, Series};
 use super::source::Source;
-use super::stamps::Samples;
-use super::trouble::Trouble;
+use super::stop::Stop;
+use super::timestamps::Samples;
 use crate::driver::{EngineError, Session, Store};
 use crate::timed_loop::{self, Tally, Untimed};
 
@@ -151,11 +151,7 @@ struct End {
 impl Job<'_> {
     /// Runs the phase in transactions of its own. `began` is called once, when every client is ready, just before they
     /// start.
-    pub(super) fn run<S: Store>(
-        &self,
-        store: &S,
-        began: &mut dyn FnMut() -> Result<(), Trouble>,
-    ) -> Result<Ended, Trouble> {
+    pub(super) fn run<S: Store>(&self, store: &S, began: &mut dyn FnMut() -> Result<(), Stop>) -> Result<Ended, Stop> {
         self.check()?;
         let way = |session| InSession {
             session,
@@ -174,8 +170,8 @@ impl Job<'_> {
     pub(super) fn run_in(
         &self,
         way: &mut impl Way,
-        began: &mut dyn FnMut() -> Result<(), Trouble>,
-    ) -> Result<Ended, Trouble> {
+        began: &mut dyn FnMut() -> Result<(), Stop>,
+    ) -> Result<Ended, Stop> {
         self.check()?;
         let client = self.client(Share::WHOLE)?;
         began()?;
@@ -187,15 +183,15 @@ impl Job<'_> {
         &self,
         store: &'s S,
         way: impl Fn(S::Session<'s>) -> W + Sync,
-        began: &mut dyn FnMut() -> Result<(), Trouble>,
-    ) -> Result<Vec<End>, Trouble> {
+        began: &mut dyn FnMut() -> Result<(), Stop>,
+    ) -> Result<Vec<End>, Stop> {
         let of = self.ops.threads;
         // Clients tell that they are ready, and wait until the gate is opened by dropping its lock.
         let (ready, all_ready) = channel();
         let gate = RwLock::new(());
         let prepare = |index| {
             let session = store.session()?;
-            Ok::<_, Trouble>((way(session), self.client(Share { index, of })?))
+            Ok::<_, Stop>((way(session), self.client(Share { index, of })?))
         };
         let one = |index, ready: Sender<()>| {
             // A panic must not keep the others waiting at the gate, nor let them run to their end.
@@ -216,9 +212,9 @@ impl Job<'_> {
             let start = |index| {
                 let ready = ready.clone();
                 let client = std::thread::Builder::new().spawn_scoped(scope, move || one(index, ready));
-                client.map_err(|source| Trouble::Client { number: index + 1, of, source })
+                client.map_err(|source| Stop::Client { number: index + 1, of, source })
             };
-            let clients: Result<Vec<_>, Trouble> = (0..of).map(start).collect();
+            let clients: Result<Vec<_>, Stop> = (0..of).map(start).collect();
             drop(ready);
             // Nobody sends: it ends when the last client has dropped its end.
             let _ = all_ready.recv();
@@ -232,8 +228,8 @@ impl Job<'_> {
         })
     }
 
-    fn check(&self) -> Result<(), Trouble> {
-        let unsupported = |what: String| Err(Trouble::Unsupported { engine: self.engine.to_owned(), what });
+    fn check(&self) -> Result<(), Stop> {
+        let unsupported = |what: String| Err(Stop::Unsupported { engine: self.engine.to_owned(), what });
         if self.ops.rate.is_some() && matches!(self.ops.sample, Sampling::Group(_)) {
             return unsupported("groups of operations in an open loop, where they would hold waiting".to_owned());
         }
@@ -261,9 +257,9 @@ impl Job<'_> {
         self.visits_each().then(|| visited.sum())
     }
 
-    fn client(&self, share: Share) -> Result<Client<'_>, Trouble> {
+    fn client(&self, share: Share) -> Result<Client<'_>, Stop> {
         let source = Source::new(self.action, self.keys, self.records, self.ledger, self.seed, share);
-        let source = source.ok_or(Trouble::NoOperations)?;
+        let source = source.ok_or(Stop::NoOperations)?;
         let rules = Rules {
             pause: self.ops.pause,
             schedule: self.ops.rate.map(|rate| Schedule::new(&rate, self.seed, share)),
@@ -322,11 +318,11 @@ impl Job<'_> {
         })
     }
 
-    fn sum(&self, ends: Vec<End>) -> Result<Ended, Trouble> {
+    fn sum(&self, ends: Vec<End>) -> Result<Ended, Stop> {
         let counts: Vec<u64> = ends.iter().map(|end| end.drawn).collect();
         let inserted = ends.iter().map(|end| end.inserted).collect();
         let mut ends = ends.into_iter();
-        let mut all = ends.next().ok_or(Trouble::NoOperations)?;
+        let mut all = ends.next().ok_or(Stop::NoOperations)?;
         for end in ends {
             all.merge(end);
         }
@@ -345,7 +341,7 @@ impl Job<'_> {
         if self.ops.rate.is_some() { (time + gap, gap) } else { (time, gap) }
     }
 
-    fn report(&self, all: End) -> Result<PhaseReport, Trouble> {
+    fn report(&self, all: End) -> Result<PhaseReport, Stop> {
         let reads = all.tally.reads;
         let read = reads_data(self.action);
         let timed_out = matches!(self.ops.amount, Amount::Duration(_));

@@ -1,11 +1,11 @@
-//! What is timed beside the section as a whole. Stamps are left in plain arrays while the clock runs; histograms and
+//! What is timed beside the section as a whole. Timestamps are left in plain arrays while the clock runs; histograms and
 //! series are filled from them between two chunks.
 
 use prony_model::record::LatencyKind;
 
 use super::chunk::{Chunk, Label};
 use super::series::GroupSeries;
-use super::stamps::{End, FAILED, NONE, Samples, Stamps, room_for_ends};
+use super::timestamps::{End, FAILED, NONE, Samples, Timestamps, room_for_ends};
 use crate::timed_loop::{Timing, Untimed, now, process_cpu, thread_cpu};
 
 /// A [`Timing`] whose stamps are collected while the clock stands still.
@@ -29,14 +29,14 @@ impl Sampler for Untimed {}
 /// later one. The commit of a shared transaction is recorded by itself.
 pub(super) struct Every {
     last: u64,
-    stamps: Stamps,
+    stamps: Timestamps,
     ends: Vec<End>,
 }
 
 impl Every {
     /// `holds` where operations succeed only with their transaction.
     pub(super) fn new(holds: bool) -> Self {
-        Self { last: 0, stamps: Stamps::new(LatencyKind::Service, holds), ends: room_for_ends() }
+        Self { last: 0, stamps: Timestamps::new(LatencyKind::Service, holds), ends: room_for_ends() }
     }
 }
 
@@ -83,14 +83,14 @@ pub(super) struct OneIn {
     every: u64,
     left: u64,
     started: Option<u64>,
-    stamps: Stamps,
+    stamps: Timestamps,
     ends: Vec<End>,
 }
 
 impl OneIn {
     /// `holds` where operations succeed only with their transaction.
     pub(super) fn new(every: u64, holds: bool) -> Self {
-        let stamps = Stamps::new(LatencyKind::Service, holds);
+        let stamps = Timestamps::new(LatencyKind::Service, holds);
         Self { every, left: 0, started: None, stamps, ends: room_for_ends() }
     }
 }
@@ -212,8 +212,8 @@ pub(super) struct Paced {
     intended: Vec<u64>,
     started: Option<u64>,
     last: u64,
-    from_intended: Stamps,
-    from_actual: Stamps,
+    from_intended: Timestamps,
+    from_actual: Timestamps,
     ends: Vec<End>,
     lag: u64,
     last_lag: u64,
@@ -226,8 +226,8 @@ impl Paced {
             intended: Vec::new(),
             started: None,
             last: 0,
-            from_intended: Stamps::new(LatencyKind::Intended, holds),
-            from_actual: Stamps::new(LatencyKind::Actual, holds),
+            from_intended: Timestamps::new(LatencyKind::Intended, holds),
+            from_actual: Timestamps::new(LatencyKind::Actual, holds),
             ends: room_for_ends(),
             lag: 0,
             last_lag: 0,

@@ -13,7 +13,7 @@ use prony_workload::{Digest, Records};
 
 use super::ledger::{Ledger, State};
 use super::source::FIRST_KEY;
-use super::trouble::Trouble;
+use super::stop::Stop;
 use crate::answers::hash_key;
 use crate::driver::{EngineError, Read};
 
@@ -30,7 +30,7 @@ pub(super) fn verify<R: Read>(
     ledger: &Ledger,
     ordered: bool,
     progress: &AtomicU64,
-) -> Result<PhaseReport, Trouble> {
+) -> Result<PhaseReport, Stop> {
     let mut check = Check { records, ledger, progress, key: Vec::new(), value: Vec::new(), found: Vec::new() };
     let certain = if ordered { check.certain_digest() } else { None };
     let scanned = if ordered { Some(scan(txn)?) } else { None };
@@ -113,7 +113,7 @@ impl Check<'_> {
     }
 
     /// Reads each record by its key.
-    fn by_key<R: Read>(&mut self, txn: &mut R) -> Result<(Verified, Digest), Trouble> {
+    fn by_key<R: Read>(&mut self, txn: &mut R) -> Result<(Verified, Digest), Stop> {
         let mut verified = Verified::default();
         let mut digest = Digest::new();
         for number in self.numbers() {
@@ -130,7 +130,7 @@ impl Check<'_> {
     }
 
     /// Whether a record is there, as it may be; its value is left in `found`.
-    fn one<R: Read>(&mut self, txn: &mut R, number: u64, state: State) -> Result<bool, Trouble> {
+    fn one<R: Read>(&mut self, txn: &mut R, number: u64, state: State) -> Result<bool, Stop> {
         self.records.key(number, &mut self.key);
         let found = &mut self.found;
         found.clear();
@@ -162,12 +162,12 @@ impl Check<'_> {
         }
     }
 
-    fn wrong(&self, number: u64, what: &str) -> Trouble {
-        Trouble::WrongAnswer(format!("record {number}, key `{}`, {what}", self.key.escape_ascii()))
+    fn wrong(&self, number: u64, what: &str) -> Stop {
+        Stop::WrongAnswer(format!("record {number}, key `{}`, {what}", self.key.escape_ascii()))
     }
 
     /// The first row, in key order, that is of no record. In several passes, so that few keys are held at a time.
-    fn extra_row<R: Read>(&mut self, txn: &mut R) -> Result<Trouble, EngineError> {
+    fn extra_row<R: Read>(&mut self, txn: &mut R) -> Result<Stop, EngineError> {
         let parts = self.numbers().end.div_ceil(KEYS_HELD).max(1);
         let mut first: Option<Vec<u8>> = None;
         for part in 0..parts {
@@ -180,7 +180,7 @@ impl Check<'_> {
                 }
             })?;
         }
-        Ok(Trouble::WrongAnswer(match first {
+        Ok(Stop::WrongAnswer(match first {
             Some(key) => format!("key `{}` is stored and was never written", key.escape_ascii()),
             None => "a scan and reads by key do not return the same rows".to_owned(),
         }))

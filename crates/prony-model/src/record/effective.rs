@@ -328,7 +328,7 @@ pub struct Replica {
     /// Variables of its environment that are not the program's.
     pub env: BTreeMap<String, String>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: ReplicaEnd,
     /// Why it did not begin, where it did not.
     pub why: Option<String>,
     /// How its process ended.
@@ -352,7 +352,7 @@ pub struct Replica {
 /// What became of a replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum ReplicaEnd {
     /// It could not be executed.
     #[default]
     NotBegun,

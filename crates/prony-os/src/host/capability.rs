@@ -13,7 +13,7 @@ use crate::launch::Scratch;
 use crate::profile::perf;
 use crate::sample::Tracepoints;
 use crate::sample::device::Device;
-use crate::sample::edge::pressure;
+use crate::sample::snapshot::pressure;
 use crate::why::{read_text, why};
 
 const OWNER: &str = "run as root, or as the user who owns the processes";

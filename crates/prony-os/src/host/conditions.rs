@@ -9,7 +9,7 @@ use prony_model::record::machine::CpuTicks;
 
 use super::facts::kib;
 use crate::clock::monotonic;
-use crate::sample::edge::pressure;
+use crate::sample::snapshot::pressure;
 use crate::why::{parse_with, read_text};
 
 /// The machine now; `group` is the trial's control group with a CPU limit, where there is one.

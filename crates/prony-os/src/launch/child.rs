@@ -12,7 +12,7 @@ use rustix::process::Pid;
 
 use super::Captured;
 use super::capture::Capture;
-use super::nursery::{Fds, Nursery};
+use super::spawner::{Fds, Spawner};
 use super::texts::{Cut, Texts};
 use super::wire::{Refusal, Text, WireSpec, WireStream};
 use crate::sys::process::{REPORT_LENGTH, Step};
@@ -60,11 +60,11 @@ impl Unprepared {
         Self(Refusal::Other(what.to_owned()), errno)
     }
 
-    /// What the nursery was not asked for: one that is gone is no fault of what was to be launched.
+    /// What the spawner was not asked for: one that is gone is no fault of what was to be launched.
     fn unasked(error: &io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self(Refusal::Nursery, libc::ESRCH),
-            _ => Self::other("ask the nursery", error.raw_os_error().unwrap_or(libc::EIO)),
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self(Refusal::Spawner, libc::ESRCH),
+            _ => Self::other("ask the spawner", error.raw_os_error().unwrap_or(libc::EIO)),
         }
     }
 }
@@ -75,7 +75,7 @@ fn unprepared(what: &str) -> impl FnOnce(Errno) -> Unprepared {
 
 impl Child {
     /// Has the subject made, to be held when it is ready.
-    pub(super) fn make(spec: WireSpec, mut fds: VecDeque<OwnedFd>, nursery: &Nursery) -> Result<Self, Unprepared> {
+    pub(super) fn make(spec: WireSpec, mut fds: VecDeque<OwnedFd>, spawner: &Spawner) -> Result<Self, Unprepared> {
         let (hold, release) = cloexec_pipe()?;
         let (report_reader, report) = cloexec_pipe()?;
         set_nonblocking(&report_reader)?;
@@ -92,7 +92,7 @@ impl Child {
             arranged.push((next_fd(&mut fds)?, *target));
         }
         let given = arranged.iter().map(|(fd, target)| (fd.as_fd(), *target)).collect();
-        let asked = nursery.hold(&texts(spec)?, &Fds { held: Some((hold.as_fd(), report.as_fd())), given });
+        let asked = spawner.hold(&texts(spec)?, &Fds { held: Some((hold.as_fd(), report.as_fd())), given });
         asked.map_err(|error| Unprepared::unasked(&error))?;
         Ok(Self { pid: None, release: Some(release), report: Some(File::from(report_reader)), streams })
     }

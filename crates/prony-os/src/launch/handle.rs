@@ -11,7 +11,7 @@ use prony_model::units::Nanos;
 use rustix::process::Signal;
 
 use super::channel::Channel;
-use super::cradle::Cradle;
+use super::client::SpawnerClient;
 use super::lingering;
 use super::link::Link;
 use super::spec::LaunchSpec;
@@ -80,10 +80,10 @@ impl Launcher {
         link.lingers = !open.is_empty();
         link.send(&ToSupervisor::Keep { group, scratch: scratch.into_iter().map(Text::new).collect() }, open)?;
         match link.receive(None)? {
-            Some(FromSupervisor::Kept { nursery }) => {
+            Some(FromSupervisor::Kept { spawner }) => {
                 let socket = link.channel.take_fd().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-                let cradle = Cradle::new(nursery.unsigned_abs(), socket).map_err(failed)?;
-                Ok(Kept { link, cradle })
+                let client = SpawnerClient::new(spawner.unsigned_abs(), socket).map_err(failed)?;
+                Ok(Kept { link, client })
             }
             Some(FromSupervisor::NotKept { why }) => Err(failed(io::Error::other(why))),
             other => Err(link.unexpected(other)),
@@ -110,13 +110,13 @@ fn prepare(link: &Link, what: String) -> Error {
 #[derive(Debug)]
 pub struct Kept {
     link: Link,
-    cradle: Cradle,
+    client: SpawnerClient,
 }
 
 impl Kept {
-    /// The process from which subjects are born, in their group: counters attached to it count them all.
-    pub const fn nursery(&self) -> u32 {
-        self.cradle.nursery()
+    /// The process that spawns the subjects, in their group: counters attached to it count them all.
+    pub const fn spawner(&self) -> u32 {
+        self.client.spawner()
     }
 
     /// Has a subject made and execute its program at once: all that observes it is attached already to where it is born.
@@ -131,7 +131,7 @@ impl Kept {
         self.link.directory.clone_from(&spec.directory);
         let texts = spec.texts().map_err(|what| prepare(&self.link, what))?;
         let fds = spec.into_fds().map_err(|what| prepare(&self.link, what))?;
-        self.cradle.launch(&texts, &fds).map_err(|source| self.link.unsent(source))?;
+        self.client.launch(&texts, &fds).map_err(|source| self.link.unsent(source))?;
         let first = self.link.receive_beside(Some(Instant::now() + UNWATCHED), ends);
         // They hold the other ends of what is read of the subject. Until here, or a subject that closes its own, as all do
         // when they end, would wake us.
@@ -139,12 +139,12 @@ impl Kept {
         let first = match first {
             Ok(None) => {
                 // A supervisor that is gone shows in what it says.
-                let _ = self.link.send(&ToSupervisor::Tell { nth: self.cradle.launched() }, &[]);
+                let _ = self.link.send(&ToSupervisor::Tell { nth: self.client.launched() }, &[]);
                 self.link.receive(None)
             }
             said => said,
         };
-        Running::new(self.link, 0, first, Some(texts), Some(self.cradle))
+        Running::new(self.link, 0, first, Some(texts), Some(self.client))
     }
 
     /// Ends the supervisor and removes what it was told to remove.
@@ -203,7 +203,7 @@ impl Held {
 pub struct Running {
     link: Link,
     pid: u32,
-    cradle: Option<Cradle>,
+    client: Option<SpawnerClient>,
     executable: Option<PathBuf>,
     before: Option<(CpuTime, Usage)>,
     since: Nanos,
@@ -220,7 +220,7 @@ impl Running {
         held: u32,
         said: Result<Option<FromSupervisor>, Error>,
         texts: Option<Texts>,
-        cradle: Option<Cradle>,
+        client: Option<SpawnerClient>,
     ) -> Result<Self, Error> {
         let said = match said {
             Err(Error::SupervisorGone { .. }) => {
@@ -230,7 +230,7 @@ impl Running {
         };
         let (since, released) = (Nanos::ZERO, Nanos::ZERO);
         let (executable, before, end, ready) = (None, None, None, false);
-        let running = |link| Self { link, pid: held, cradle, executable, before, since, released, end, ready };
+        let running = |link| Self { link, pid: held, client, executable, before, since, released, end, ready };
         match said {
             Some(FromSupervisor::Running { pid, at, released, before, candidate }) => {
                 let executable = texts.and_then(|texts| Some(texts.candidate(candidate?)?.to_owned()));
@@ -312,7 +312,7 @@ impl Running {
 
     /// Which of a kept supervisor's subjects it is: what is said of it must not reach the next.
     fn nth(&self) -> Option<u64> {
-        self.cradle.as_ref().map(Cradle::launched)
+        self.client.as_ref().map(SpawnerClient::launched)
     }
 
     /// Says something that a supervisor who is gone need not hear: that shows when the end is waited for.
@@ -362,8 +362,8 @@ impl Running {
     /// When the supervisor is gone.
     pub fn next(self) -> Result<(Finished, Option<Kept>), Error> {
         match self {
-            Self { link, cradle: Some(cradle), ready: true, .. } => {
-                Ok((Finished::default(), Some(Kept { link, cradle })))
+            Self { link, client: Some(client), ready: true, .. } => {
+                Ok((Finished::default(), Some(Kept { link, client })))
             }
             other => other.finish().map(|finished| (finished, None)),
         }
@@ -404,21 +404,21 @@ mod tests {
         }
     }
 
-    /// What it amounts to where a subject is to be held by a supervisor whose nursery is killed: before it is asked, or
+    /// What it amounts to where a subject is to be held by a supervisor whose spawner is killed: before it is asked, or
     /// before it reads what it was asked.
-    fn held_without_nursery(asked: bool) -> Error {
+    fn suspended_without_spawner(asked: bool) -> Error {
         let args = ["--exact", "launch::handle::tests::supervisor", "--nocapture", "--test-threads=1"];
         let launcher = Launcher::this_program(args).env(ROLE, "");
         let mut link = launcher.connect("subject".to_owned(), None).unwrap();
         link.send(&ToSupervisor::Keep { group: None, scratch: Vec::new() }, &[]).unwrap();
-        let Some(FromSupervisor::Kept { nursery }) = link.receive(None).unwrap() else { panic!("no nursery") };
-        let signal = |signal| kill_process(Pid::from_raw(nursery).unwrap(), signal).unwrap();
+        let Some(FromSupervisor::Kept { spawner }) = link.receive(None).unwrap() else { panic!("no spawner") };
+        let signal = |signal| kill_process(Pid::from_raw(spawner).unwrap(), signal).unwrap();
         let ask = |link: &Link| {
             let (spec, _) = LaunchSpec::new("/bin/true", "/").into_wire().unwrap();
             link.send(&ToSupervisor::Start { spec: Box::new(spec) }, &[]).unwrap();
         };
         if asked {
-            let status = std::fs::read_to_string(format!("/proc/{nursery}/status")).unwrap();
+            let status = std::fs::read_to_string(format!("/proc/{spawner}/status")).unwrap();
             let supervisor = status.lines().find_map(|line| line.strip_prefix("PPid:\t")).unwrap().to_owned();
             let open = || std::fs::read_dir(format!("/proc/{supervisor}/fd")).unwrap().count();
             let before = open();
@@ -428,7 +428,7 @@ mod tests {
             signal(Signal::KILL);
         } else {
             signal(Signal::KILL);
-            eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+            eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
             ask(&link);
         }
         let said = link.receive(Some(Instant::now() + Duration::from_secs(60))).unwrap();
@@ -437,9 +437,9 @@ mod tests {
     }
 
     #[test]
-    fn a_nursery_that_is_gone_is_no_fault_of_what_was_to_be_held() {
+    fn spawner_that_has_ended_is_no_fault_of_the_subject() {
         for asked in [false, true] {
-            let error = held_without_nursery(asked);
+            let error = suspended_without_spawner(asked);
             assert!(matches!(error, Error::SupervisorGone { .. }), "{asked}: {error:?}");
         }
     }

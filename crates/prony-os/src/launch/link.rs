@@ -53,7 +53,7 @@ impl Link {
         self.channel.send(message, fds).map_err(|source| self.unsent(source))
     }
 
-    /// The error that a message stands for that could not be sent, to the supervisor or to its nursery.
+    /// The error that a message stands for that could not be sent, to the supervisor or to its spawner.
     pub(super) fn unsent(&self, source: io::Error) -> Error {
         match source.kind() {
             io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => self.gone(),
@@ -124,7 +124,7 @@ impl Link {
                 match refusal {
                     Refusal::Exec => Error::Exec { program, source },
                     Refusal::Directory => Error::Directory { program, directory: self.directory.clone(), source },
-                    Refusal::Nursery => self.gone(),
+                    Refusal::Spawner => self.gone(),
                     Refusal::Other(what) => Error::Prepare { program, what, source },
                 }
             }

@@ -31,7 +31,7 @@ pub struct LaunchSpec {
     pub stderr: Output,
     /// More descriptors, each with the number (3 to 63) under which the subject finds it.
     pub fds: Vec<(OwnedFd, u8)>,
-    /// The control group that the subject is born into; the supervisor kills and removes it at the end.
+    /// The control group that the subject starts in; the supervisor kills and removes it at the end.
     pub group: Option<Group>,
     /// The control group of another subject, which it enters too, for its limits and its end. That one's supervisor
     /// kills and removes it; this subject's supervisor only ends its own tree.

@@ -19,9 +19,9 @@ use signal_hook::low_level::pipe::register;
 use super::Status;
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared, refusal};
-use super::nursery::Nursery;
 use super::reaped::{errno_of, number, status};
 use super::scratch::remove_tree;
+use super::spawner::Spawner;
 use super::tree::{self, Children, Leftover};
 use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, WireSpec};
 use crate::clock::monotonic;
@@ -32,7 +32,7 @@ use crate::sys::process::reap;
 /// A tree that resists so long (a process stuck in the kernel) is reported instead of waited for.
 const MOST_PATIENCE: Duration = Duration::from_secs(60);
 
-/// A tree that resists so long is ended together with the nursery in its group, all at once where the kernel can.
+/// A tree that resists so long is ended together with the spawner in its group, all at once where the kernel can.
 const MOST_SPARING: Duration = Duration::from_secs(2);
 
 /// [`supervise`] on standard input, where [`super::Launcher`] puts the socket.
@@ -45,7 +45,7 @@ const ALARM_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 2_000_000 };
 const ALARM_TIME: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether a subject executes its program that nobody else tells of.
-const BIRTH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+const SPAWN_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 /// How often the count of kills is read where the kernel announces none.
 const WATCH_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
@@ -97,16 +97,16 @@ struct Supervisor {
     stage: Stage,
     /// What can be said together with the subject's end.
     unsaid: Option<FromSupervisor>,
-    nursery: Nursery,
-    /// Subjects are born into the group, one after another, and the runner has them made: nobody is woken here before
+    spawner: Spawner,
+    /// Subjects start in the group, one after another, and the runner has them made: nobody is woken here before
     /// they end, or the runner asks.
     kept: bool,
     /// So many of them have ended.
     ended: u64,
     /// Which of them the runner waits to hear of.
     asked: Option<u64>,
-    /// The one that was born last.
-    born: Option<Pid>,
+    /// The one that was spawned last.
+    spawned: Option<Pid>,
     children: Children,
     /// Kept open for the runner: what is dear to close.
     held_open: Vec<OwnedFd>,
@@ -139,8 +139,8 @@ impl Supervisor {
         let _ = setsid();
         let _ = rustix::thread::set_name(c"prony-supervise");
         set_child_subreaper(Some(getpid()))?;
-        // Before signals are caught, which the nursery would inherit.
-        let nursery = Nursery::start()?;
+        // Before signals are caught, which the spawner would inherit.
+        let spawner = Spawner::start()?;
         let (wake, signalled) = UnixStream::pair()?;
         wake.set_nonblocking(true)?;
         for signal in [SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
@@ -154,11 +154,11 @@ impl Supervisor {
             terminate,
             stage: Stage::Idle,
             unsaid: None,
-            nursery,
+            spawner,
             kept: false,
             ended: 0,
             asked: None,
-            born: None,
+            spawned: None,
             children: Children::open(),
             held_open: Vec::new(),
             child: None,
@@ -207,7 +207,7 @@ impl Supervisor {
         let sources = sources.into_iter().chain(self.watch.source()).chain(watched);
         let mut fds: Vec<PollFd<'_>> = sources.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let pause = match self.alarm {
-            _ if self.asked.is_some() => Some(BIRTH_PAUSE),
+            _ if self.asked.is_some() => Some(SPAWN_PAUSE),
             Some(_) => Some(ALARM_PAUSE),
             None if self.watch.needs_polling() && self.is_alive() => Some(WATCH_PAUSE),
             None => None,
@@ -218,7 +218,7 @@ impl Supervisor {
         }
     }
 
-    /// Looks at everything once. Which of the sources woke us does not matter: looking costs a microsecond.
+    /// Polls every source once. Which of them woke us does not matter: a poll costs a microsecond.
     fn turn(&mut self) {
         // First, as the end of the subject is told by the clock when it is seen.
         self.reap_all();
@@ -229,7 +229,7 @@ impl Supervisor {
         self.look_at_report();
         // One that ended between the first look and the reading of `wake`.
         self.reap_all();
-        self.look_at_birth();
+        self.read_spawn_report();
         self.look_at_memory();
         self.tell_end();
         self.say_unsaid();
@@ -252,7 +252,7 @@ impl Supervisor {
             ToSupervisor::Tell { nth } => {
                 // Its end may just have been told.
                 self.asked = Some(nth).filter(|nth| *nth > self.ended);
-                self.look_at_birth();
+                self.read_spawn_report();
                 self.say_unsaid();
             }
             ToSupervisor::Release => {
@@ -268,22 +268,22 @@ impl Supervisor {
         }
     }
 
-    /// Has the nursery enter the group: what is born there later is in it, and nothing has to be moved.
+    /// Has the spawner enter the group: what it spawns later is in it, and nothing has to be moved.
     fn keep(&mut self, mut group: Option<Group>, scratch: Vec<Text>) {
         group.iter_mut().for_each(Group::lock);
         self.scratch = scratch.into_iter().map(Text::into_path).collect();
         self.lock_scratch();
-        let entered = group.as_ref().map_or(Ok(()), |group| self.nursery.enter(&group.entrances()));
+        let entered = group.as_ref().map_or(Ok(()), |group| self.spawner.enter(&group.entrances()));
         self.group = group;
         self.held_open = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match entered {
             Ok(()) => {
                 self.kept = true;
                 self.watch = OomWatch::new(None);
-                self.nursery.birth.open();
-                let kept = FromSupervisor::Kept { nursery: number(self.nursery.pid) };
+                self.spawner.spawn.open();
+                let kept = FromSupervisor::Kept { spawner: number(self.spawner.pid) };
                 // A runner that is gone shows as the end of the socket in the next turn.
-                let _ = self.channel.send(&kept, &[self.nursery.socket()]);
+                let _ = self.channel.send(&kept, &[self.spawner.socket()]);
             }
             Err(error) => self.say(&FromSupervisor::NotKept { why: error.to_string() }),
         }
@@ -300,7 +300,7 @@ impl Supervisor {
         self.group.iter_mut().for_each(Group::lock);
         self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
-        match Child::make(spec, fds, &self.nursery) {
+        match Child::make(spec, fds, &self.spawner) {
             Ok(child) => (self.stage, self.child) = (Stage::Preparing, Some(child)),
             Err(unprepared) => self.refuse(unprepared),
         }
@@ -334,10 +334,10 @@ impl Supervisor {
     }
 
     fn subject(&self) -> Option<Pid> {
-        self.child.as_ref().map_or(self.born, |child| child.pid)
+        self.child.as_ref().map_or(self.spawned, |child| child.pid)
     }
 
-    /// Whether nothing is left of the subject that was born as the `nth`: what is said of it now came too late.
+    /// Whether nothing is left of the `nth` subject: what is said of it now came too late.
     fn is_over(&self, nth: Option<u64>) -> bool {
         self.stage != Stage::Ended && nth.is_some_and(|nth| nth <= self.ended)
     }
@@ -355,9 +355,9 @@ impl Supervisor {
                 self.hold(pid);
             }
             Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
-            // Neither ready nor failed: it was killed on its way, or the nursery was. Another may be made elsewhere.
+            // Neither ready nor failed: it was killed on its way, or the spawner was. Another may be made elsewhere.
             Report::Closed if self.stage == Stage::Preparing => {
-                self.refuse(Unprepared(Refusal::Nursery, libc::ESRCH));
+                self.refuse(Unprepared(Refusal::Spawner, libc::ESRCH));
             }
             Report::Closed => {}
             Report::Failed(refusal, errno) => {
@@ -367,26 +367,26 @@ impl Supervisor {
         }
     }
 
-    /// Looks whether a subject was born that the runner had made.
+    /// Checks whether the spawner has made a subject that the runner asked it for.
     fn notice(&mut self) {
         if self.kept && self.stage == Stage::Idle {
-            self.born = self.nursery.birth.pid();
-            self.stage = if self.born.is_some() { Stage::Released } else { Stage::Idle };
+            self.spawned = self.spawner.spawn.pid();
+            self.stage = if self.spawned.is_some() { Stage::Released } else { Stage::Idle };
         }
     }
 
     /// Tells of the subject that the runner waits to hear of, once there is something to tell.
-    fn look_at_birth(&mut self) {
+    fn read_spawn_report(&mut self) {
         if self.asked.is_none() {
             return;
         }
         self.notice();
-        let (birth, gone) = (self.nursery.birth.get(), self.nursery.gone);
-        match (self.stage, self.nursery.birth.failed()) {
-            (Stage::Idle, Some((step, errno))) => self.refuse_born(refusal(Some(step)), errno),
-            (Stage::Idle, None) if gone => self.refuse_born(Refusal::Nursery, libc::ESRCH),
-            // Without its nursery nobody tells that it was executed; it was about to be.
-            (Stage::Released, None) if birth.is_some_and(|birth| birth.executed.is_some() || gone) => {
+        let (spawn, gone) = (self.spawner.spawn.get(), self.spawner.gone);
+        match (self.stage, self.spawner.spawn.failed()) {
+            (Stage::Idle, Some((step, errno))) => self.refuse_spawned(refusal(Some(step)), errno),
+            (Stage::Idle, None) if gone => self.refuse_spawned(Refusal::Spawner, libc::ESRCH),
+            // Without its spawner nobody tells that it was executed; it was about to be.
+            (Stage::Released, None) if spawn.is_some_and(|spawn| spawn.executed.is_some() || gone) => {
                 self.asked = None;
                 self.unsaid = Some(self.runs());
             }
@@ -395,21 +395,21 @@ impl Supervisor {
         }
     }
 
-    fn refuse_born(&mut self, refusal: Refusal, errno: i32) {
-        (self.stage, self.born, self.asked) = (Stage::Idle, None, None);
+    fn refuse_spawned(&mut self, refusal: Refusal, errno: i32) {
+        (self.stage, self.spawned, self.asked) = (Stage::Idle, None, None);
         self.ended += 1;
-        self.nursery.birth.clear();
+        self.spawner.spawn.clear();
         self.say(&FromSupervisor::Refused { refusal, errno });
     }
 
     fn runs(&mut self) -> FromSupervisor {
         let pid = self.subject().map_or(0, number);
         self.stage = Stage::Running;
-        let birth = self.nursery.birth.get();
-        let at = birth.and_then(|birth| birth.executed).unwrap_or_else(monotonic);
-        let released = birth.map_or(self.released, |birth| birth.at);
-        let before = birth.map(|birth| Box::new((CpuTime::from(birth.before), Usage::from(birth.before))));
-        FromSupervisor::Running { pid, at, released, before, candidate: birth.map(|birth| birth.candidate) }
+        let spawn = self.spawner.spawn.get();
+        let at = spawn.and_then(|spawn| spawn.executed).unwrap_or_else(monotonic);
+        let released = spawn.map_or(self.released, |spawn| spawn.at);
+        let before = spawn.map(|spawn| Box::new((CpuTime::from(spawn.before), Usage::from(spawn.before))));
+        FromSupervisor::Running { pid, at, released, before, candidate: spawn.map(|spawn| spawn.candidate) }
     }
 
     /// Version 1 kills one process of a group and leaves the others crippled: the rest follows here.
@@ -429,9 +429,9 @@ impl Supervisor {
     fn reap_all(&mut self) {
         while let Some(reaped) = reap() {
             let at = monotonic();
-            if reaped.pid == number(self.nursery.pid) {
+            if reaped.pid == number(self.spawner.pid) {
                 // Nothing can be launched any more: what is under way ends as it may.
-                self.nursery.gone = true;
+                self.spawner.gone = true;
                 continue;
             }
             self.cpu.add(&CpuTime::from(reaped.counts));
@@ -446,11 +446,11 @@ impl Supervisor {
                 // The report of a failed exec was written before the exit that we have just seen.
                 self.look_at_report();
                 let failed =
-                    self.nursery.birth.failed().filter(|_| self.born.is_some() && self.stage == Stage::Released);
+                    self.spawner.spawn.failed().filter(|_| self.spawned.is_some() && self.stage == Stage::Released);
                 if let Some((step, errno)) = failed {
-                    self.refuse_born(refusal(Some(step)), errno);
-                } else if self.stage == Stage::Released && self.nursery.birth.get().is_some() {
-                    // It executed its program, though the nursery has not yet closed its end of the report.
+                    self.refuse_spawned(refusal(Some(step)), errno);
+                } else if self.stage == Stage::Released && self.spawner.spawn.get().is_some() {
+                    // It executed its program, though the spawner has not yet closed its end of the report.
                     self.unsaid = Some(self.runs());
                 }
                 if self.is_alive() {
@@ -480,12 +480,12 @@ impl Supervisor {
         let (killed, leftover) = (self.killed, left.living);
         let end = Box::new(End { status, at, killed, cpu, usage, leftover, memory, stdout, stderr, lost: None });
         // Without descendants nothing of the tree is in the group either.
-        let ready = self.kept && !self.nursery.gone && left.is_none();
+        let ready = self.kept && !self.spawner.gone && left.is_none();
         if ready {
             self.stage = Stage::Idle;
-            (self.born, self.killed) = (None, None);
+            (self.spawned, self.killed) = (None, None);
             (self.cpu, self.usage) = (CpuTime::default(), Usage::default());
-            self.nursery.birth.clear();
+            self.spawner.spawn.clear();
         }
         let ended = FromSupervisor::Ended { end, ready };
         let all: Vec<&FromSupervisor> = self.unsaid.iter().chain([&ended]).collect();
@@ -495,19 +495,19 @@ impl Supervisor {
         if ready {
             // What the machine killed until now is no evidence for the next subject, which is not made before that.
             self.watch.begin_anew();
-            self.nursery.birth.open();
+            self.spawner.spawn.open();
         }
     }
 
     /// What there is of the tree, once orphans that ended since the last look are reaped and in the sums.
     fn left_behind(&mut self) -> Leftover {
-        if self.children.none_but(self.nursery.pid) {
+        if self.children.none_but(self.spawner.pid) {
             return Leftover::NONE;
         }
-        let left = Leftover::of(&tree::descendants(self.nursery.pid));
+        let left = Leftover::of(&tree::descendants(self.spawner.pid));
         if left.ended > 0 {
             self.reap_all();
-            return Leftover::of(&tree::descendants(self.nursery.pid));
+            return Leftover::of(&tree::descendants(self.spawner.pid));
         }
         left
     }
@@ -522,7 +522,7 @@ impl Supervisor {
         self.tell_end();
     }
 
-    /// Kills until nothing is left but, where subjects are born one after another, the nursery.
+    /// Kills until nothing is left but, where subjects are spawned one after another, the spawner.
     fn end_tree(&mut self) {
         let began = Instant::now();
         let mut pause = Duration::from_micros(200);
@@ -532,13 +532,13 @@ impl Supervisor {
             if pids.is_empty() {
                 return;
             }
-            let spares = self.kept && !self.nursery.gone && began.elapsed() < MOST_SPARING;
+            let spares = self.kept && !self.spawner.gone && began.elapsed() < MOST_SPARING;
             match &self.group {
-                Some(group) if spares => group.kill_but(number(self.nursery.pid)),
+                Some(group) if spares => group.kill_but(number(self.spawner.pid)),
                 Some(group) => group.kill(),
                 None => {}
             }
-            tree::kill_all(self.nursery.pid);
+            tree::kill_all(self.spawner.pid);
             if let Some(problem) = unending(&pids, began.elapsed()) {
                 // It may be ended twice: after its time and at the end.
                 self.finished.problems.retain(|known| *known != problem);
@@ -549,27 +549,27 @@ impl Supervisor {
         }
     }
 
-    /// Processes of the tree and of the group, ended ones that nobody reaped included; not the nursery.
+    /// Processes of the tree and of the group, ended ones that nobody reaped included; not the spawner.
     fn left(&self) -> Vec<i32> {
-        let mut pids: Vec<i32> = tree::descendants(self.nursery.pid).into_iter().map(|place| place.id.pid).collect();
+        let mut pids: Vec<i32> = tree::descendants(self.spawner.pid).into_iter().map(|place| place.id.pid).collect();
         pids.extend(self.members());
         pids.sort_unstable();
         pids.dedup();
         pids
     }
 
-    /// Processes of the group; not the nursery.
+    /// Processes of the group; not the spawner.
     fn members(&self) -> Vec<i32> {
         let mut pids: Vec<i32> = self.group.iter().flat_map(Group::members).collect();
-        pids.retain(|pid| *pid != number(self.nursery.pid));
+        pids.retain(|pid| *pid != number(self.spawner.pid));
         pids
     }
 
     /// Kills what is left, removes what was made, and says so.
     fn finish(&mut self) {
-        self.finished.killed = tree::living(self.nursery.pid).count() as u64;
+        self.finished.killed = tree::living(self.spawner.pid).count() as u64;
         // Before the group is killed, which may hold it.
-        self.nursery.end();
+        self.spawner.end();
         self.kill(KilledFor::Asked);
         let group = self.group.iter().map(Group::remove);
         let scratch = self.scratch.iter().map(|path| remove_tree(path));

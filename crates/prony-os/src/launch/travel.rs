@@ -1,4 +1,4 @@
-//! A launch on its way: as it is told to a supervisor, or to a nursery.
+//! A launch on its way: as it is told to a supervisor, or to a spawner.
 
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;

@@ -30,15 +30,15 @@ fn below(root: i32, places: &[Place]) -> Vec<Place> {
     found
 }
 
-/// All processes below the calling one but `nursery`, ended ones that nobody reaped yet included.
-pub(super) fn descendants(nursery: Pid) -> Vec<Place> {
-    let nursery = nursery.as_raw_nonzero().get();
+/// All processes below the calling one but `spawner`, ended ones that nobody reaped yet included.
+pub(super) fn descendants(spawner: Pid) -> Vec<Place> {
+    let spawner = spawner.as_raw_nonzero().get();
     // Looking at every process of the machine takes milliseconds, and mostly there is nothing to find.
-    if children().is_some_and(|pids| pids.iter().all(|pid| *pid == nursery)) {
+    if children().is_some_and(|pids| pids.iter().all(|pid| *pid == spawner)) {
         return Vec::new();
     }
     let mut found = below(getpid().as_raw_nonzero().get(), &all_places());
-    found.retain(|place| place.id.pid != nursery);
+    found.retain(|place| place.id.pid != spawner);
     found
 }
 
@@ -54,17 +54,17 @@ impl Children {
         Self(lists.unwrap_or_default())
     }
 
-    /// Whether there is none but `nursery`, ended ones included; `false` where that cannot be told.
+    /// Whether there is none but `spawner`, ended ones included; `false` where that cannot be told.
     ///
     /// Every orphan of the tree comes to a subreaper, so that one without children has no tree.
-    pub(super) fn none_but(&self, nursery: Pid) -> bool {
-        let is_nursery = |pid: &str| pid.parse() == Ok(nursery.as_raw_nonzero().get());
+    pub(super) fn none_but(&self, spawner: Pid) -> bool {
+        let is_spawner = |pid: &str| pid.parse() == Ok(spawner.as_raw_nonzero().get());
         let only = |list: &File| {
             let mut text = [0; 64];
             let read = list.read_at(&mut text, 0).ok();
             let listed = read.and_then(|length| std::str::from_utf8(&text[..length]).ok());
             // A list that does not fit names others too, whole.
-            listed.is_some_and(|pids| pids.split_ascii_whitespace().all(is_nursery))
+            listed.is_some_and(|pids| pids.split_ascii_whitespace().all(is_spawner))
         };
         !self.0.is_empty() && self.0.iter().all(only)
     }
@@ -119,9 +119,9 @@ fn children() -> Option<Vec<i32>> {
     Some(pids)
 }
 
-/// Processes below the calling one but `nursery` that still run.
-pub(super) fn living(nursery: Pid) -> impl Iterator<Item = ProcessId> {
-    descendants(nursery).into_iter().filter(|place| !place.zombie).map(|place| place.id)
+/// Processes below the calling one but `spawner` that still run.
+pub(super) fn living(spawner: Pid) -> impl Iterator<Item = ProcessId> {
+    descendants(spawner).into_iter().filter(|place| !place.zombie).map(|place| place.id)
 }
 
 /// Sends a signal to this very process, never to another that got its number since.
@@ -140,12 +140,12 @@ pub(super) fn is_out_of_reach(pid: i32) -> bool {
     matches!(asked, Some(Err(rustix::io::Errno::PERM)))
 }
 
-/// Stops everything below the calling process but `nursery` until a scan finds nothing that still runs free, so that nothing forks
+/// Stops everything below the calling process but `spawner` until a scan finds nothing that still runs free, so that nothing forks
 /// while it is killed; then kills it all. Returns how many were alive.
-pub(super) fn kill_all(nursery: Pid) -> usize {
+pub(super) fn kill_all(spawner: Pid) -> usize {
     let mut stopped = HashSet::new();
     for _ in 0..MOST_STOP_SCANS {
-        let free: Vec<ProcessId> = living(nursery).filter(|id| !stopped.contains(id)).collect();
+        let free: Vec<ProcessId> = living(spawner).filter(|id| !stopped.contains(id)).collect();
         if free.is_empty() {
             break;
         }
@@ -154,7 +154,7 @@ pub(super) fn kill_all(nursery: Pid) -> usize {
             stopped.insert(id);
         }
     }
-    let alive: Vec<ProcessId> = living(nursery).collect();
+    let alive: Vec<ProcessId> = living(spawner).collect();
     for id in &alive {
         signal(*id, Signal::KILL);
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_not_the_nursery_is_seen_until_it_is_reaped() {
+    fn child_beside_the_spawner_is_reported_until_it_is_reaped() {
         // The harness's other threads have children of their own.
         let list = Children(File::open("/proc/thread-self/children").into_iter().collect());
         if list.0.is_empty() {
@@ -202,15 +202,15 @@ mod tests {
         }
         let start = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let number = |child: &std::process::Child| Pid::from_raw(child.id().cast_signed()).unwrap();
-        let (mut nursery, mut other) = (start(), start());
-        assert!(!list.none_but(number(&nursery)));
+        let (mut spawner, mut other) = (start(), start());
+        assert!(!list.none_but(number(&spawner)));
         other.kill().unwrap();
-        assert!(!list.none_but(number(&nursery)), "it was not reaped");
+        assert!(!list.none_but(number(&spawner)), "it was not reaped");
         other.wait().unwrap();
-        assert!(list.none_but(number(&nursery)));
-        nursery.kill().unwrap();
-        nursery.wait().unwrap();
-        assert!(!Children(Vec::new()).none_but(number(&nursery)), "nobody can tell");
+        assert!(list.none_but(number(&spawner)));
+        spawner.kill().unwrap();
+        spawner.wait().unwrap();
+        assert!(!Children(Vec::new()).none_but(number(&spawner)), "nobody can tell");
         assert!(!Children::open().0.is_empty());
     }
 

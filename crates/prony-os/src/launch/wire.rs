@@ -15,17 +15,17 @@ use crate::limits::Group;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do")]
 pub(super) enum ToSupervisor {
-    /// Have all subjects born into this group, which only counts: several will come, which the runner has made by the
-    /// nursery itself. Descriptors that come with the message are kept open until the runner is gone; `scratch` is removed
+    /// Have all subjects start in this group, which only counts: several will come, which the runner has made by the
+    /// spawner itself. Descriptors that come with the message are kept open until the runner is gone; `scratch` is removed
     /// at the end.
     Keep { group: Option<Group>, scratch: Vec<Text> },
-    /// Tell when the subject that was born as the `nth` executes its program.
+    /// Report when the `nth` subject executes its program.
     Tell { nth: u64 },
     /// Have the subject made and hold it; its descriptors come with the message.
     Start { spec: Box<WireSpec> },
     /// Let it execute its program.
     Release,
-    /// Send a signal to the process group of the subject, the one that was born as the `nth` where several come: by the
+    /// Send a signal to the process group of the subject, the `nth` one where several come: by the
     /// time this is read it may have ended by itself, and another be under way.
     Signal { signal: i32, nth: Option<u64> },
     /// Kill the whole tree, of the `nth` likewise.
@@ -38,8 +38,8 @@ pub(super) enum ToSupervisor {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "did")]
 pub(super) enum FromSupervisor {
-    /// Subjects will be born from this process, in the group; where to ask it for them comes with the message.
-    Kept { nursery: i32 },
+    /// This process will spawn the subjects, in the group; where to ask it for them comes with the message.
+    Kept { spawner: i32 },
     /// The group cannot be used, or nothing can be kept.
     NotKept { why: String },
     /// The subject is forked and waits.
@@ -62,8 +62,8 @@ pub(super) enum Refusal {
     Exec,
     /// Entering the directory.
     Directory,
-    /// Asking the nursery, which is gone, or what it was about to make.
-    Nursery,
+    /// Asking the spawner, which is gone, or what it was about to make.
+    Spawner,
     /// Anything else, named.
     Other(String),
 }

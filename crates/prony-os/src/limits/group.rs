@@ -244,7 +244,7 @@ impl Group {
         })
     }
 
-    /// Moves a process into the group; its children will be born there.
+    /// Moves a process into the group; its children will start there.
     ///
     /// # Errors
     /// When a directory does not take it.

@@ -1,18 +1,18 @@
 //! What is observed about a trial while it runs, and at the edges of its phases.
 //!
 //! A [`Sampler`] looks at the process tree at fixed instants and keeps what it sees in memory. An
-//! [`Edge`] is a full reading at the border of two phases, and [`phase_readings`] turns two of them
+//! [`Snapshot`] is a full reading at the border of two phases, and [`phase_readings`] turns two of them
 //! and the samples between into figures.
 
 pub mod counters;
 pub mod device;
-pub mod edge;
 pub mod parse;
 mod proc_file;
 mod process;
 mod processes;
 mod readings;
 mod series;
+pub mod snapshot;
 mod state;
 pub mod sync;
 mod threads;
@@ -28,10 +28,10 @@ use prony_model::reading::Reading;
 use prony_model::record::ProcessSeries;
 use prony_model::units::Nanos;
 
-pub use edge::{Edge, GroupFiles};
 pub use processes::Processes;
 pub use readings::{Readings, phase_readings};
-pub use state::{Settings, Stranger};
+pub use snapshot::{GroupFiles, Snapshot};
+pub use state::{ForeignProcess, Settings};
 pub use sync::{SyncCounters, Tracepoints};
 pub use tree::Root;
 
@@ -141,13 +141,13 @@ impl Sampler {
     }
 
     /// Reads everything now. Not cheap (PSS, the store's files): for the borders of phases.
-    pub fn edge(&self) -> Edge {
+    pub fn edge(&self) -> Snapshot {
         self.shared.lock().edge()
     }
 
     /// Reads processes of these roles now, PSS among it, and nothing of the store: for what is read while a phase goes on. It
     /// leaves no trace in the series.
-    pub fn look(&self, roles: &[String]) -> Edge {
+    pub fn look(&self, roles: &[String]) -> Snapshot {
         self.shared.lock().look(roles)
     }
 
@@ -227,7 +227,7 @@ mod tests {
 
     use super::*;
 
-    /// Looks until a condition holds; whether it did before a time that no healthy machine needs.
+    /// Polls until a condition holds; whether it did before a time that no healthy machine needs.
     fn in_time(holds: impl Fn() -> bool) -> bool {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !holds() && Instant::now() < deadline {

@@ -9,9 +9,9 @@ use prony_model::record::ProcessSample;
 use prony_model::units::{Bytes, Nanos};
 
 use super::counters::Counters;
-use super::edge::EdgeProcess;
 use super::parse::{self, Memory, Stat};
 use super::proc_file::{ProcFile, ended};
+use super::snapshot::ProcessSnapshot;
 use super::threads::Threads;
 use crate::sys::cpu_clock;
 use crate::why::{parsed, why};
@@ -191,7 +191,7 @@ impl Process {
         let path = format!("/proc/{}/smaps_rollup", self.pid);
         match fs::read_to_string(&path) {
             Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
-            Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(EdgeProcess::ended()),
+            Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(ProcessSnapshot::ended()),
             Err(error) => Reading::Missing(why(&format!("`{path}`"), &error)),
         }
     }
@@ -262,9 +262,9 @@ mod tests {
         let id = rustix::process::Pid::from_child(&child);
         let zombie = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
         rustix::process::waitid(rustix::process::WaitId::Pid(id), zombie).unwrap();
-        assert_eq!(process.pss(), Reading::Missing(EdgeProcess::ended()));
+        assert_eq!(process.pss(), Reading::Missing(ProcessSnapshot::ended()));
         child.wait().unwrap();
-        assert_eq!(process.pss(), Reading::Missing(EdgeProcess::ended()));
+        assert_eq!(process.pss(), Reading::Missing(ProcessSnapshot::ended()));
         let missing = io::Error::from(io::ErrorKind::NotFound);
         assert!(Process::new(std::process::id(), "worker".into(), true).lacks(&missing) && !process.lacks(&missing));
     }

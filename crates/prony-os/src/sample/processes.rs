@@ -12,22 +12,22 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::edge::{Edge, EdgeProcess};
 use super::readings::Readings;
+use super::snapshot::{ProcessSnapshot, Snapshot};
 
 /// What the processes of a phase are read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Processes<'a> {
     /// Counters at the phase's begin.
-    pub begin: &'a Edge,
+    pub begin: &'a Snapshot,
     /// Counters at its end.
-    pub end: &'a Edge,
+    pub end: &'a Snapshot,
     /// The time between which memory counts, by the clock of `series`.
     pub between: (Nanos, Nanos),
     /// Processes at the phase's end, or after what is done there before memory is read.
-    pub at_rest: &'a [EdgeProcess],
+    pub at_rest: &'a [ProcessSnapshot],
     /// Edges between which nothing counts.
-    pub left_out: &'a [(&'a Edge, &'a Edge)],
+    pub left_out: &'a [(&'a Snapshot, &'a Snapshot)],
     /// Samples of all processes of the trial.
     pub series: &'a [ProcessSeries],
     /// CPU time of the whole tree in the phase.
@@ -43,7 +43,7 @@ struct Found {
     /// How many were seen.
     seen: usize,
     /// Those that lived at the end.
-    at_rest: Vec<EdgeProcess>,
+    at_rest: Vec<ProcessSnapshot>,
 }
 
 impl Processes<'_> {
@@ -74,7 +74,7 @@ impl Processes<'_> {
     }
 
     fn waited_for_children(&self) -> bool {
-        let faults = |edge: &Edge| edge.totals.get("").map_or(0, |total| total.child_faults);
+        let faults = |edge: &Snapshot| edge.totals.get("").map_or(0, |total| total.child_faults);
         faults(self.end) > faults(self.begin)
     }
 
@@ -101,7 +101,7 @@ impl Processes<'_> {
         let (from, to) = self.between;
         let before = || series.samples.iter().rfind(|sample| sample.at <= from).map(cpu);
         let until = || series.samples.iter().rfind(|sample| sample.at <= to).map(cpu);
-        let edge = |edge: &Edge, by| self.of(at, &edge.processes, by).map(|process| cpu(&process.sample));
+        let edge = |edge: &Snapshot, by| self.of(at, &edge.processes, by).map(|process| cpu(&process.sample));
         let begin = edge(self.begin, from).or_else(before).unwrap_or_default();
         let end = edge(self.end, to).or_else(until).unwrap_or_default();
         let left_out = self.left_out.iter().filter_map(|(begin, end)| Some((edge(begin, to)?, edge(end, to)?)));
@@ -111,7 +111,7 @@ impl Processes<'_> {
 
     /// The process of a series among those of an edge, whose instant is at most `by`: a pid may be given out again, to a process
     /// that begins later.
-    fn of<'e>(&self, at: usize, processes: &'e [EdgeProcess], by: Nanos) -> Option<&'e EdgeProcess> {
+    fn of<'e>(&self, at: usize, processes: &'e [ProcessSnapshot], by: Nanos) -> Option<&'e ProcessSnapshot> {
         let pid = self.series[at].pid;
         let first = |at: usize| self.series[at].samples.first().map(|sample| sample.at);
         let same = (0..self.series.len()).filter(|other| self.series[*other].pid == pid);
@@ -139,7 +139,7 @@ impl Found {
         put(Metric::Anon, Some(Stat::Max), most(|sum| sum.0));
         put(Metric::Rss, Some(Stat::Max), most(|sum| sum.1));
         let ended = || Reading::Missing(Why::Failed("it had ended when the phase did".to_owned()));
-        let sum = |of: fn(&EdgeProcess) -> Reading<Bytes>| {
+        let sum = |of: fn(&ProcessSnapshot) -> Reading<Bytes>| {
             let parts = self.at_rest.iter().map(|process| of(process).map(|bytes| bytes.as_bytes() as f64));
             parts.reduce(|sum, part| sum.and(part, |sum, part| sum + part)).unwrap_or_else(ended)
         };
@@ -165,8 +165,8 @@ mod tests {
         ProcessSample { at: ms(at), on_cpu: Some(ms(cpu)), anon, file: Bytes::from_mib(1), ..ProcessSample::default() }
     }
 
-    fn edge(at: u64, processes: &[(u32, u64, u64)]) -> Edge {
-        let process = |(pid, cpu, mb): &(u32, u64, u64)| EdgeProcess {
+    fn edge(at: u64, processes: &[(u32, u64, u64)]) -> Snapshot {
+        let process = |(pid, cpu, mb): &(u32, u64, u64)| ProcessSnapshot {
             pid: *pid,
             role: "site".into(),
             sample: sample(at, *cpu, *mb),
@@ -177,7 +177,7 @@ mod tests {
         fn unread<T>() -> Reading<T> {
             Reading::Missing(Why::NotApplicable)
         }
-        Edge {
+        Snapshot {
             at: ms(at),
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     /// Figures of a phase from 100 to 1,000 ms in which the tree used 900 ms.
-    fn readings(begin: &Edge, end: &Edge, series: &[ProcessSeries]) -> BTreeMap<String, Readings> {
+    fn readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries]) -> BTreeMap<String, Readings> {
         let (cpu, between) = (&Reading::Measured(900e6), (begin.at, end.at));
         Processes { begin, end, between, at_rest: &end.processes, left_out: &[], series, cpu }.readings()
     }

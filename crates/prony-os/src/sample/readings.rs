@@ -7,7 +7,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSample, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 
-use super::edge::{Edge, EdgeProcess};
+use super::snapshot::{ProcessSnapshot, Snapshot};
 use super::sync::SyncCounts;
 
 /// Figures by key.
@@ -43,7 +43,7 @@ fn nanos(time: Nanos) -> f64 {
 /// the mean is weighted by time (trapezia between samples). `peak` exists for `rss` alone, and only
 /// where a single process ran in the phase: the kernel keeps it for each process, and the sum of
 /// peaks at different instants is nobody's peak.
-pub fn phase_readings(begin: &Edge, end: &Edge, series: &[ProcessSeries], role: &str) -> Readings {
+pub fn phase_readings(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) -> Readings {
     let mut readings = Readings::new();
     amounts(begin, end, role, &mut readings);
     if role.is_empty() {
@@ -58,7 +58,7 @@ fn put(readings: &mut Readings, metric: Metric, reading: Reading<f64>) {
     readings.insert(MetricKeyText(MetricKey::amount(metric)), reading);
 }
 
-fn amounts(begin: &Edge, end: &Edge, role: &str, readings: &mut Readings) {
+fn amounts(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) {
     let Some(total) = end.totals.get(role) else { return };
     // A role that appears in the phase began with nothing.
     let used = begin.totals.get(role).map_or_else(|| total.clone(), |begin| total.since(begin));
@@ -87,7 +87,7 @@ fn amounts(begin: &Edge, end: &Edge, role: &str, readings: &mut Readings) {
     }
 }
 
-fn machine(begin: &Edge, end: &Edge, readings: &mut Readings) {
+fn machine(begin: &Snapshot, end: &Snapshot, readings: &mut Readings) {
     let device = end.device.clone().and(begin.device.clone(), |end, begin| end.since(&begin));
     put(readings, Metric::Flushes, device.clone().map(|device| device.flushes as f64));
     put(readings, Metric::DeviceWritten, device.map(|device| bytes(device.written)));
@@ -111,8 +111,8 @@ fn share(time: Reading<Nanos>, wall: Nanos) -> Reading<f64> {
     }
 }
 
-fn syncs(begin: &Edge, end: &Edge, role: &str, readings: &mut Readings) {
-    let followed = |edge: &Edge| -> Option<SyncCounts> {
+fn syncs(begin: &Snapshot, end: &Snapshot, role: &str, readings: &mut Readings) {
+    let followed = |edge: &Snapshot| -> Option<SyncCounts> {
         let of = edge.syncs.iter().filter(|(of, _)| role.is_empty() || *of == role).map(|(_, counts)| counts.clone());
         of.reduce(|a, b| a.plus(&b))
     };
@@ -134,7 +134,7 @@ fn syncs(begin: &Edge, end: &Edge, role: &str, readings: &mut Readings) {
     }
 }
 
-fn gauges(begin: &Edge, end: &Edge, series: &[ProcessSeries], role: &str, readings: &mut Readings) {
+fn gauges(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str, readings: &mut Readings) {
     let mut instants: BTreeMap<Nanos, Vec<ProcessSample>> = BTreeMap::new();
     let within = |role_of: &str| role.is_empty() || role_of == role;
     for process in series.iter().filter(|process| within(&process.role)) {
@@ -190,7 +190,7 @@ fn mean(sums: &[(Nanos, f64)]) -> Option<f64> {
 }
 
 /// The kernel's exact peak, where one process ran in the phase and lives at its end.
-fn peak(begin: &Edge, end: &Edge, series: &[ProcessSeries], role: &str) -> Reading<f64> {
+fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) -> Reading<f64> {
     let within = |role_of: &str| role.is_empty() || role_of == role;
     let at_edges = [begin, end].into_iter().flat_map(|edge| &edge.processes);
     let at_edges = at_edges.filter(|process| within(&process.role)).map(|process| process.pid);
@@ -211,7 +211,7 @@ fn peak(begin: &Edge, end: &Edge, series: &[ProcessSeries], role: &str) -> Readi
     }
 }
 
-fn peak_of(begin: &Edge, process: &EdgeProcess) -> Reading<f64> {
+fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {
     match begin.processes.iter().find(|earlier| earlier.pid == process.pid) {
         Some(earlier) if !earlier.peak_reset => Reading::Missing(Why::NotPermitted(
             "`clear_refs` could not be written at the phase's begin, so that `VmHWM` holds earlier phases too".into(),
@@ -220,7 +220,7 @@ fn peak_of(begin: &Edge, process: &EdgeProcess) -> Reading<f64> {
     }
 }
 
-fn pss(end: &Edge, role: &str, readings: &mut Readings) {
+fn pss(end: &Snapshot, role: &str, readings: &mut Readings) {
     let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role);
     let sum = alive.map(|process| process.pss.clone().map(bytes)).reduce(|a, b| a.and(b, |a, b| a + b));
     let gone = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
@@ -250,17 +250,17 @@ mod tests {
         ProcessSample { at: ms(at), anon, file, threads: 2, ..ProcessSample::default() }
     }
 
-    fn process(pid: u32, role: &str, at: u64, anon: u64) -> EdgeProcess {
+    fn process(pid: u32, role: &str, at: u64, anon: u64) -> ProcessSnapshot {
         let (pss, peak) = (Reading::Measured(Bytes::from_bytes(anon + 500)), Bytes::from_bytes(9_000));
-        EdgeProcess { pid, role: role.into(), sample: sample(at, anon), pss, peak, peak_reset: true }
+        ProcessSnapshot { pid, role: role.into(), sample: sample(at, anon), pss, peak, peak_reset: true }
     }
 
     fn counters(cpu: u64) -> Counters {
         Counters { cpu_user: ms(cpu), on_cpu: Reading::Measured(ms(cpu)), minor_faults: 3 * cpu, ..Counters::default() }
     }
 
-    fn edge(at: u64, cpu: u64, processes: Vec<EdgeProcess>) -> Edge {
-        Edge {
+    fn edge(at: u64, cpu: u64, processes: Vec<ProcessSnapshot>) -> Snapshot {
+        Snapshot {
             at: ms(at),
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,

@@ -9,11 +9,11 @@ use prony_model::units::Nanos;
 
 use super::counters::{Counters, Ledger, Round};
 use super::device::Device;
-use super::edge::{Edge, EdgeProcess, GroupFiles, group_cpu, pressure};
 use super::parse::GroupCpu;
 use super::proc_file::ended;
 use super::process::{Ask, Observation, Process};
 use super::series::Store;
+use super::snapshot::{GroupFiles, ProcessSnapshot, Snapshot, group_cpu, pressure};
 use super::sync::{SyncCounters, SyncCounts};
 use super::tree::{Finder, Root};
 use crate::cache;
@@ -39,7 +39,7 @@ pub struct Settings {
     /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
     /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
-    pub stranger: Option<Stranger>,
+    pub stranger: Option<ForeignProcess>,
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject.
     pub first: Nanos,
@@ -50,12 +50,12 @@ pub struct Settings {
 
 /// A process that lives in a group beside what is measured there.
 #[derive(Clone, Copy, Debug)]
-pub struct Stranger {
+pub struct ForeignProcess {
     pid: u32,
     at_entry: Nanos,
 }
 
-impl Stranger {
+impl ForeignProcess {
     /// A process that is in the group now.
     pub fn new(pid: u32) -> Self {
         Self { pid, at_entry: process_cpu(pid).unwrap_or_default() }
@@ -92,7 +92,7 @@ pub(crate) enum Look {
     /// The sampler's instant of this number is due.
     Round(u64),
     /// A phase begins or ends: kept at any resolution.
-    Edge,
+    Snapshot,
     /// Someone wants to know how things stand; nothing is kept.
     Glance,
     /// The same with everything read that an edge reads of a process.
@@ -162,11 +162,11 @@ impl State {
         self.syncs.entry(role).or_default().push(counters);
     }
 
-    /// Looks at every process and returns when it did.
+    /// Reads every process once and returns when it did.
     pub(crate) fn round(&mut self, look: Look) -> Nanos {
         self.find();
         let at = monotonic();
-        let ask = Ask { tick: self.tick, at, all: matches!(look, Look::Edge | Look::Closely) };
+        let ask = Ask { tick: self.tick, at, all: matches!(look, Look::Snapshot | Look::Closely) };
         let mut rounds: BTreeMap<String, Round> = BTreeMap::from([(String::new(), Round::default())]);
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
@@ -176,7 +176,7 @@ impl State {
                     let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
                     let seen = seen.clone();
                     add_live(&mut rounds, process, &seen, inherited);
-                    if process.itself && matches!(look, Look::Round(_) | Look::Edge) {
+                    if process.itself && matches!(look, Look::Round(_) | Look::Snapshot) {
                         keep(&mut self.store, process, &seen, look, at);
                     }
                 }
@@ -228,22 +228,22 @@ impl State {
 
     /// A round and all that is read at edges only. Counters come first, the dear figures after them,
     /// and the peaks begin anew at the very end.
-    pub(crate) fn edge(&mut self) -> Edge {
+    pub(crate) fn edge(&mut self) -> Snapshot {
         self.edge_of(None)
     }
 
     /// An edge with the processes of these roles alone and nothing of the store: while they work, dear figures of the others
     /// are not read. It leaves no trace in the series, and peaks go on.
-    pub(crate) fn look(&mut self, roles: &[String]) -> Edge {
+    pub(crate) fn look(&mut self, roles: &[String]) -> Snapshot {
         self.edge_of(Some(roles))
     }
 
-    fn edge_of(&mut self, roles: Option<&[String]>) -> Edge {
+    fn edge_of(&mut self, roles: Option<&[String]>) -> Snapshot {
         let cpu = thread_cpu();
         let at = match roles {
             Some(_) => self.round(Look::Closely),
             None if self.is_bare() => self.nothing_seen(),
-            None => self.round(Look::Edge),
+            None => self.round(Look::Snapshot),
         };
         let group = self.group();
         let syncs = self.syncs.iter().filter_map(|(role, counters)| Some((role.clone(), sum(counters)?))).collect();
@@ -260,7 +260,7 @@ impl State {
         let totals = self.totals();
         self.edges_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
-        Edge { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
+        Snapshot { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
     }
 
     /// Whether a lean trial has nothing to look at: its program is not begun, or ended before anyone looked.
@@ -302,7 +302,7 @@ impl State {
         self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect()
     }
 
-    fn processes_at_edge(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<EdgeProcess> {
+    fn processes_at_edge(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<ProcessSnapshot> {
         let reset = self.settings.reset_peaks && roles.is_none();
         let asked = |role: &String| roles.is_none_or(|roles| roles.contains(role));
         let alive = self.processes.values_mut().filter(|process| process.itself && asked(&process.role));
@@ -312,7 +312,7 @@ impl State {
                 let (sample, peak) = (last.sample(at)?, last.memory?.peak);
                 let pss = process.pss();
                 let peak_reset = reset && process.reset_peak();
-                Some(EdgeProcess { pid: process.pid, role: process.role.clone(), sample, pss, peak, peak_reset })
+                Some(ProcessSnapshot { pid: process.pid, role: process.role.clone(), sample, pss, peak, peak_reset })
             })
             .collect()
     }
@@ -337,7 +337,7 @@ impl State {
 fn keep(store: &mut Store, process: &Process, seen: &Observation, look: Look, at: Nanos) {
     let number = match look {
         Look::Round(number) => Some(number),
-        Look::Edge | Look::Glance | Look::Closely => None,
+        Look::Snapshot | Look::Glance | Look::Closely => None,
     };
     if let Some(sample) = seen.sample(at) {
         store.push((process.pid, &process.role, &process.command), number, sample);

@@ -103,7 +103,7 @@ impl Tracepoints {
         Self { ids: CALLS.map(|_| Reading::Missing(Why::NotApplicable)), held: Vec::new() }
     }
 
-    /// What keeps them registered: whoever has a copy of these bears the cost of closing the last.
+    /// What keeps them registered: whoever has a copy of these pays the cost of closing the last.
     pub fn held(&self) -> Vec<BorrowedFd<'_>> {
         self.held.iter().map(AsFd::as_fd).collect()
     }

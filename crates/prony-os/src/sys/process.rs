@@ -54,7 +54,7 @@ pub(crate) fn report(step: Step, number: c_int) -> [u8; REPORT_LENGTH] {
 
 /// What a child leaves in the instant before it executes its program.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Birth {
+pub(crate) struct SpawnReport {
     /// The instant, by `CLOCK_MONOTONIC`.
     pub(crate) at: Nanos,
     /// What the kernel had counted of it until then: the work of preparing it.
@@ -68,13 +68,13 @@ pub(crate) struct Birth {
 /// How often it is looked whether a child may be made; mostly it may.
 const GATE_PAUSE: Duration = Duration::from_micros(20);
 
-/// A page through which a child, and who makes it, tell of its birth: nobody is woken.
+/// A shared page in which a child and the process that makes it report the spawn; no process is woken for it.
 #[derive(Debug)]
-pub(crate) struct BirthPage(ptr::NonNull<RawBirth>);
+pub(crate) struct SpawnPage(ptr::NonNull<RawSpawnReport>);
 
-/// All zeros until somebody tells.
+/// All zeros until the first report.
 #[repr(C)]
-struct RawBirth {
+struct RawSpawnReport {
     /// Written by the kernel before the child does anything.
     pid: AtomicI32,
     candidate: AtomicU32,
@@ -88,17 +88,17 @@ struct RawBirth {
     usage: libc::rusage,
 }
 
-impl BirthPage {
+impl SpawnPage {
     /// Nothing is told yet.
     pub(crate) fn new() -> io::Result<Self> {
         let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
         // SAFETY: a new mapping at a place of the kernel's choice; its pages begin as zeros.
-        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<RawBirth>(), access, kind, -1, 0) };
+        let page = unsafe { libc::mmap(ptr::null_mut(), size_of::<RawSpawnReport>(), access, kind, -1, 0) };
         let page = (page != libc::MAP_FAILED).then_some(page).and_then(|page| ptr::NonNull::new(page.cast()));
         page.map(Self).ok_or_else(io::Error::last_os_error)
     }
 
-    const fn raw(&self) -> *mut RawBirth {
+    const fn raw(&self) -> *mut RawSpawnReport {
         self.0.as_ptr()
     }
 
@@ -141,7 +141,7 @@ impl BirthPage {
     }
 
     /// What the child told in the instant before it executed its program; `None` before that.
-    pub(crate) fn get(&self) -> Option<Birth> {
+    pub(crate) fn get(&self) -> Option<SpawnReport> {
         let (_, candidate, [_, at, executed]) = self.fields();
         let told = |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
         let at = told(at)?;
@@ -149,7 +149,7 @@ impl BirthPage {
         let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
         // Who made the child before may have come to tell only when that one was gone, and forgotten.
         let executed = told(executed).filter(|executed| *executed >= at);
-        Some(Birth { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
+        Some(SpawnReport { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
     /// What could not be done, and the errno.
@@ -185,10 +185,10 @@ impl BirthPage {
     }
 }
 
-impl Drop for BirthPage {
+impl Drop for SpawnPage {
     fn drop(&mut self) {
         // SAFETY: mapped by `new` with this length, and nobody has the address any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<RawBirth>()) };
+        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<RawSpawnReport>()) };
     }
 }
 
@@ -245,8 +245,8 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) fds: &'a [(RawFd, RawFd)],
     /// `None` where it executes its program at once, and tells of failures on the page alone.
     pub(crate) held: Option<Hold>,
-    /// Where the child tells of its birth.
-    pub(crate) birth: &'a BirthPage,
+    /// Where the child tells of its spawn.
+    pub(crate) spawn: &'a SpawnPage,
     /// The parent that it must have, or it is an orphan already.
     pub(crate) parent: Pid,
     /// Signals that are not at their default here.
@@ -277,7 +277,7 @@ impl ChildStack {
 /// executed its program or is gone.
 ///
 /// The child runs in our memory, as by `vfork`: nothing is copied, and executing has nothing to tear down. Being our
-/// sibling it is reaped by our parent, while it is born into our control groups and counted by our counters. It dies
+/// sibling it is reaped by our parent, while it starts in our control groups and counted by our counters. It dies
 /// with the thread that made us. The kernel writes its number to the page before it does anything.
 pub(crate) fn clone_child(plan: &ChildPlan<'_>, stack: &mut ChildStack) -> io::Result<()> {
     let kind = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PARENT;
@@ -286,7 +286,7 @@ pub(crate) fn clone_child(plan: &ChildPlan<'_>, stack: &mut ChildStack) -> io::R
     // the child has left our memory; the child calls only async-signal-safe functions and never returns.
     let pid = unsafe {
         let top = stack.0.as_mut_ptr().add(stack.0.len());
-        let number = plan.birth.fields().0.as_ptr();
+        let number = plan.spawn.fields().0.as_ptr();
         libc::clone(enter_child, top.cast(), flags, ptr::from_ref(plan).cast_mut().cast(), number)
     };
     if pid > 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -319,7 +319,7 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
             wait_for_release(hold);
         }
         let first = absent(plan.candidates);
-        plan.birth.tell();
+        plan.spawn.tell();
         fail(plan, Step::Exec, execute(plan, first))
     }
 }
@@ -409,7 +409,7 @@ unsafe fn absent(candidates: &[*const c_char]) -> usize {
 unsafe fn execute(plan: &ChildPlan<'_>, first: usize) -> c_int {
     let mut best = libc::ENOENT;
     for (at, program) in plan.candidates.iter().enumerate().skip(first).take_while(|(_, program)| !program.is_null()) {
-        plan.birth.tell_candidate(at as u32);
+        plan.spawn.tell_candidate(at as u32);
         // SAFETY: by this function's contract.
         unsafe { libc::execve(*program, plan.args.as_ptr(), plan.env.as_ptr()) };
         match errno() {
@@ -423,7 +423,7 @@ unsafe fn execute(plan: &ChildPlan<'_>, first: usize) -> c_int {
 
 /// SAFETY: in a fresh child only, as it exits.
 unsafe fn fail(plan: &ChildPlan<'_>, step: Step, errno: c_int) -> ! {
-    plan.birth.fail(step, errno);
+    plan.spawn.fail(step, errno);
     let message = report(step, errno);
     // SAFETY: five bytes of a local array; a pipe takes them whole.
     unsafe {
@@ -497,7 +497,7 @@ pub(crate) enum Ended {
 
 /// Reaps one ended child, any; `None` where no child has ended or there is none.
 ///
-/// `ru_maxrss` inherits the resident memory in which a held child waited; here that is a nursery of one or two MB, and
+/// `ru_maxrss` inherits the resident memory in which a held child waited; here that is a spawner of one or two MB, and
 /// the child tells how much it was before it executes its program.
 pub(crate) fn reap() -> Option<Reaped> {
     let mut status = 0;
@@ -528,16 +528,16 @@ mod tests {
 
     #[test]
     fn a_page_tells_of_one_birth_and_forgets_it() {
-        let page = BirthPage::new().unwrap();
+        let page = SpawnPage::new().unwrap();
         assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
         // Late, of a child before.
         page.tell_executed();
         page.tell_candidate(3);
         page.tell();
-        let birth = page.get().unwrap();
-        assert_eq!((birth.candidate, birth.executed), (3, None), "what was told before the birth is not of it");
+        let spawn = page.get().unwrap();
+        assert_eq!((spawn.candidate, spawn.executed), (3, None), "what was told before the spawn is not of it");
         page.tell_executed();
-        assert!(page.get().unwrap().executed.unwrap() >= birth.at);
+        assert!(page.get().unwrap().executed.unwrap() >= spawn.at);
         page.fail(Step::Exec, libc::ENOEXEC);
         assert_eq!(page.failed(), Some((Step::Exec, libc::ENOEXEC)));
         page.open();

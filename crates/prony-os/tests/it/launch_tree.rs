@@ -130,14 +130,14 @@ fn keep() -> Kept {
 fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
     let dir = tempfile::tempdir().unwrap();
     let kept = keep();
-    let supervisor = parent_of(kept.nursery());
+    let supervisor = parent_of(kept.spawner());
     let mut running = kept.launch(unread("daemon", dir.path()), &[]).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
     let (finished, kept) = in_time("another subject after a daemon", move || running.next().unwrap());
     assert_eq!((finished.killed, finished.problems.len(), kept.is_none()), (1, 0, true));
     assert!(!runs(left_pid(dir.path(), "daemon")));
     let kept = keep();
-    let also = parent_of(kept.nursery());
+    let also = parent_of(kept.spawner());
     in_time("the end of a supervisor that was not used", move || kept.finish().unwrap());
     eventually("they exit", || !runs(supervisor) && !runs(also));
 }
@@ -145,7 +145,7 @@ fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
 #[test]
 fn a_kept_supervisor_that_was_left_to_itself_is_reaped() {
     let kept = keep();
-    let supervisor = parent_of(kept.nursery());
+    let supervisor = parent_of(kept.spawner());
     in_time("its end", move || drop(kept));
     eventually("it exits", || !runs(supervisor));
     let entry = format!("/proc/{supervisor}");
@@ -160,17 +160,17 @@ fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group::for_counting();
     let kept = launcher().keep(Some(group.clone()), &[], None).unwrap();
-    let nursery = kept.nursery();
+    let spawner = kept.spawner();
     let mut running = kept.launch(unread("double", dir.path()), &[]).unwrap();
     let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
     assert_eq!(running.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
-    assert!(!pids.iter().any(|pid| runs(*pid)) && runs(nursery));
+    assert!(!pids.iter().any(|pid| runs(*pid)) && runs(spawner));
     let (_, kept) = running.next().unwrap();
     let mut running = kept.expect("nothing is left").launch(unread("code", dir.path()), &[]).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
     drop(running);
-    assert!(!runs(nursery) && group.directories().iter().all(|dir| !dir.exists()));
+    assert!(!runs(spawner) && group.directories().iter().all(|dir| !dir.exists()));
 }
 
 /// Whether a process waits for something.
@@ -182,7 +182,7 @@ fn waits(pid: u32) -> bool {
 fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let kept = launcher().keep(None, &[], None).unwrap();
-    let supervisor = parent_of(kept.nursery());
+    let supervisor = parent_of(kept.spawner());
     let signal = |signal| kill_process(Pid::from_raw(supervisor.cast_signed()).unwrap(), signal).unwrap();
     let (input, end_it) = std::io::pipe().unwrap();
     let mut spec = LaunchSpec::new("/bin/sh", dir.path());
@@ -215,14 +215,14 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
 }
 
 #[test]
-fn a_kept_supervisor_without_its_nursery_takes_no_other_subject() {
+fn reused_supervisor_without_its_spawner_takes_no_other_subject() {
     let dir = tempfile::tempdir().unwrap();
     let kept = launcher().keep(None, &[], None).unwrap();
-    let nursery = kept.nursery();
+    let spawner = kept.spawner();
     let mut running = kept.launch(unread("sleep", dir.path()), &[]).unwrap();
     left(dir.path(), "sleep");
-    kill(nursery);
-    eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+    kill(spawner);
+    eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
     running.kill_tree().unwrap();
     let (_, kept) = running.next().unwrap();
     assert!(kept.is_none());
@@ -241,7 +241,7 @@ fn one_subject_after_another_is_told_with_what_it_executed() {
         spec
     };
     let mut kept = keep();
-    let nursery = kept.nursery();
+    let spawner = kept.spawner();
     for place in ["/usr/bin/sh", "bin/sh", "/usr/bin/sh"] {
         // What may not be executed is passed over, as by every shell; what is there and may be is taken.
         let mode = if place == "bin/sh" { 0o755 } else { 0o644 };
@@ -253,7 +253,7 @@ fn one_subject_after_another_is_told_with_what_it_executed() {
         assert!(running.released() <= running.since() && running.since() <= end.at && running.pid() > 0);
         assert!(end.cpu.measured().is_some() && running.before().is_some());
         kept = running.next().unwrap().1.expect("nothing is left");
-        assert_eq!(kept.nursery(), nursery);
+        assert_eq!(kept.spawner(), spawner);
     }
 }
 
@@ -292,20 +292,20 @@ fn what_a_kept_supervisor_cannot_have_made_is_named() {
 }
 
 #[test]
-fn a_nursery_that_was_killed_is_told_and_hangs_nothing() {
+fn killed_spawner_is_reported_and_blocks_nothing() {
     let gone =
-        |kept: Kept| in_time("a launch without a nursery", move || kept.launch(unread("code", Path::new("/")), &[]));
+        |kept: Kept| in_time("a launch without a spawner", move || kept.launch(unread("code", Path::new("/")), &[]));
     let kept = keep();
-    kill(kept.nursery());
+    kill(kept.spawner());
     // At once, while it may still be there, and when it is not.
     assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
     let kept = keep();
-    let nursery = kept.nursery();
-    kill(nursery);
-    eventually("the nursery is gone", || !Path::new(&format!("/proc/{nursery}")).exists());
+    let spawner = kept.spawner();
+    kill(spawner);
+    eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
     assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
     let stopped = keep();
-    let pid = Pid::from_raw(stopped.nursery().cast_signed()).unwrap();
+    let pid = Pid::from_raw(stopped.spawner().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let killer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(20));

@@ -6,7 +6,7 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, ProcessSeries};
 use prony_model::units::Nanos;
-use prony_os::sample::{Edge, Readings, Root, Sampler, Settings, phase_readings};
+use prony_os::sample::{Readings, Root, Sampler, Settings, Snapshot, phase_readings};
 
 use crate::subject::Subject;
 
@@ -42,7 +42,7 @@ fn close(found: f64, truth: f64) {
 }
 
 /// Runs the subject's task between two edges.
-fn phase(subject: &mut Subject, sampler: &Sampler) -> (Edge, Edge, String) {
+fn phase(subject: &mut Subject, sampler: &Sampler) -> (Snapshot, Snapshot, String) {
     let begin = sampler.edge();
     let said = subject.go();
     (begin, sampler.edge(), said)
@@ -86,7 +86,7 @@ fn a_look_reads_the_roles_it_is_asked_for_and_leaves_no_trace() {
     subject.go();
     let seen = sampler.look(&["worker".to_owned()]);
     let end = sampler.edge();
-    let pids = |edge: &Edge| edge.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
+    let pids = |edge: &Snapshot| edge.processes.iter().map(|process| process.pid).collect::<Vec<_>>();
     assert_eq!((pids(&seen), pids(&end).len()), (vec![subject.pid()], 2));
     assert!(gauge(&phase_readings(&begin, &seen, &[], "worker"), Metric::Pss, Stat::End) > 0.0);
     assert!(end.disk.measured().is_some() && seen.disk.measured().is_none(), "the store is not walked");
@@ -308,7 +308,7 @@ fn an_edge_survives_json() {
     let subject = Subject::done("nothing");
     let edge = Sampler::start(vec![worker(&subject)], on_disk(dir.path())).unwrap().edge();
     let text = serde_json::to_string(&edge).unwrap();
-    assert_eq!(serde_json::from_str::<Edge>(&text).unwrap(), edge);
+    assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), edge);
     assert_eq!(edge.cached, Reading::Missing(Why::NotApplicable), "an empty store has no share");
     assert!(edge.took.as_nanos() > 0);
 }

@@ -13,7 +13,7 @@ pub use rng::Rng;
 
 use super::compare::{Comparison, Family, compare_family, settled};
 use super::contrast::{Block, Contrast};
-use super::looks::Looks;
+use super::interim::InterimAnalyses;
 use super::observe::Observation;
 use super::summary::median;
 use crate::pace::Budget;
@@ -72,7 +72,7 @@ pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &m
 }
 
 /// The family that prony compares after some blocks of a campaign.
-pub fn family(values: &[Vec<f64>], looks: &Looks) -> Family {
+pub fn family(values: &[Vec<f64>], looks: &InterimAnalyses) -> Family {
     let of = |ln: f64| Observation::Value(ln.exp());
     let contrast = |k: usize| Contrast {
         better: Better::Lower,
@@ -93,7 +93,7 @@ pub struct Simulation<'a> {
     /// The recording.
     pub noise: &'a Noise,
     /// When each campaign is looked at; the last look is its end.
-    pub looks: &'a Looks,
+    pub looks: &'a InterimAnalyses,
     /// What gives the verdicts.
     pub rule: Rule,
     /// A time budget, in blocks of plain arms at the recording's median: the values are the durations too.
@@ -111,7 +111,7 @@ pub struct Detection {
 
 impl<'a> Simulation<'a> {
     /// With the rule that gives prony's verdicts.
-    pub fn new(noise: &'a Noise, looks: &'a Looks) -> Self {
+    pub fn new(noise: &'a Noise, looks: &'a InterimAnalyses) -> Self {
         Self { noise, looks, rule: compare_family, lasting: None }
     }
 
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn a_recording_that_is_too_short_gives_no_campaign() {
-        let (noise, looks) = (noise(90), Looks::new(6, 30));
+        let (noise, looks) = (noise(90), InterimAnalyses::new(6, 30));
         let simulation = Simulation::new(&noise, &looks);
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
         assert_eq!(simulation.run(&setting, &mut Rng::new(1)), None);
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_campaign_stops_at_the_look_at_which_all_is_said() {
-        let (noise, looks) = (noise(200), Looks::new(6, 30));
+        let (noise, looks) = (noise(200), InterimAnalyses::new(6, 30));
         let simulation = Simulation::new(&noise, &looks);
         let slower = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(10.0), 1);
         let all = simulation.campaigns(&slower, 5, &mut Rng::new(1));
@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn a_campaign_with_a_time_budget_uses_it_and_judges_what_ran() {
-        let (noise, looks) = (noise(400), Looks::timed(6, 10_000));
+        let (noise, looks) = (noise(400), InterimAnalyses::timed(6, 10_000));
         let simulation = Simulation::new(&noise, &looks).lasting(20.0);
         let same = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
         let all = simulation.campaigns(&same, 20, &mut Rng::new(1));
@@ -276,7 +276,7 @@ mod tests {
         fn nothing(family: &Family) -> Vec<Comparison> {
             compare_family(&Family { alpha: 1e-12, ..family.clone() })
         }
-        let (noise, looks) = (noise(200), Looks::new(6, 6));
+        let (noise, looks) = (noise(200), InterimAnalyses::new(6, 6));
         let honest = Simulation::new(&noise, &looks);
         let blind = Simulation { rule: nothing, ..honest };
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(0.5), 1);

@@ -15,7 +15,7 @@ use prony_os::clock::{SystemClock, monotonic};
 use prony_os::fixture::{Done, Said, Step};
 use prony_os::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch};
 use prony_os::limits::Group;
-use prony_os::sample::{Edge, Root, Sampler, Settings, Tracepoints};
+use prony_os::sample::{Root, Sampler, Settings, Snapshot, Tracepoints};
 use prony_os::settle::{self, Activity, Probe, SettleResult, TreeProbe};
 
 use crate::error::Error;
@@ -163,7 +163,7 @@ pub struct Watched {
 
 impl Observed {
     /// Reads everything now.
-    pub fn edge(&self) -> Edge {
+    pub fn edge(&self) -> Snapshot {
         self.sampler.edge()
     }
 

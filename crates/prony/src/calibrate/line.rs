@@ -1,8 +1,8 @@
 //! One thing that is known, beside what prony reads of it. Pure.
 
-use prony_model::number::quantity;
 use prony_model::reading::{Reading, Why};
 use prony_model::units;
+use prony_model::units::quantity;
 use prony_stats::campaign::Rate;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 mod activity;
 pub mod bench;
+mod false_verdicts;
 mod heap;
-mod honesty;
 mod limit;
 pub mod line;
 mod memory;
@@ -71,8 +71,8 @@ impl Fixture {
             Self::OutOfMemory => limit::out_of_memory(bench),
             Self::BurstThenIdle => activity::burst_then_idle(bench),
             Self::FsyncCount => activity::fsync_count(bench),
-            Self::SameCommand => honesty::same_command(bench),
-            Self::SmallestEffect => honesty::smallest_effect(bench),
+            Self::SameCommand => false_verdicts::same_command(bench),
+            Self::SmallestEffect => false_verdicts::smallest_effect(bench),
         };
         Calibration { fixture: self, ran }
     }

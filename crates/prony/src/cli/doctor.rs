@@ -40,7 +40,7 @@ struct Findings {
     stale: Vec<PathBuf>,
 }
 
-/// Looks, and says what it sees; takes some seconds and writes a file of some MB that it removes.
+/// Examines the machine and prints what it finds; takes some seconds and writes a file of some MB that it removes.
 ///
 /// # Errors
 /// Where the folder cannot be used, or the output cannot be written.

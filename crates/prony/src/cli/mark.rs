@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use prony_os::clock::monotonic;
 
 use crate::error::Error;
-use crate::runner::program::marks::{Edge, line};
+use crate::runner::program::marks::{Boundary, line};
 
 /// What is marked.
 #[derive(Debug, clap::Args)]
@@ -40,8 +40,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Error> {
     let at = monotonic();
     let Some(path) = &arguments.to else { return Ok(()) };
     let edge = match arguments.edge {
-        Which::Begin => Edge::Begin,
-        Which::End => Edge::End,
+        Which::Begin => Boundary::Begin,
+        Which::End => Boundary::End,
     };
     let text = line(&arguments.name, edge, at, std::process::id());
     let written = OpenOptions::new().append(true).open(path).and_then(|mut file| file.write_all(text.as_bytes()));

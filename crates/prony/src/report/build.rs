@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_analysis::guard::arms::{Arm, answers_differ};
+use prony_analysis::guard::variants::{VariantTrials, answers_differ};
 use prony_experiment::design::{CellPart, Statistic, TableSpec, Variant};
 use prony_experiment::expr::metrics;
 use prony_model::metric::{Metric, MetricKey, MetricName};
@@ -318,10 +318,10 @@ impl<'a> Maker<'a> {
 
 /// Phases that gave different answers where variants did the same work on the same data.
 fn disagreeing(data: &RunData, trials: &BTreeMap<usize, Vec<&TrialRecord>>) -> BTreeSet<String> {
-    let mut alike: BTreeMap<String, Vec<Arm<'_>>> = BTreeMap::new();
+    let mut alike: BTreeMap<String, Vec<VariantTrials<'_>>> = BTreeMap::new();
     for (variant, trials) in trials {
         let Some(variant) = data.experiment.variants().get(*variant) else { continue };
-        let arm = Arm { name: String::new(), spec: &variant.spec, trials: trials.clone() };
+        let arm = VariantTrials { name: String::new(), spec: &variant.spec, trials: trials.clone() };
         alike.entry(work(variant)).or_default().push(arm);
     }
     let pairs = alike.values().filter_map(|arms| arms.split_first());

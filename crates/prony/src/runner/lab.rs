@@ -19,7 +19,7 @@ use super::interrupt::Interrupt;
 use super::observer::Observer;
 use super::place::startable::startable;
 use super::place::{Means, Places};
-use super::standing::{Stages, Tracing};
+use super::reused::{Environments, Tracing};
 use crate::error::Error;
 use crate::paths::for_scratch;
 
@@ -36,7 +36,7 @@ pub struct Lab<'a> {
     pub tracepoints: Tracing,
     /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
     /// holds them too, is to be the last, so that nobody waits for their closing.
-    pub stages: Stages,
+    pub stages: Environments,
     /// Small fixed pieces of work beside each trial; their memory is touched when they are first wanted.
     canaries: OnceCell<Canaries>,
     /// What they took last, and when.
@@ -58,7 +58,7 @@ pub struct Lab<'a> {
 }
 
 impl<'a> Lab<'a> {
-    /// Looks at the machine, sweeps up after killed runs, and warms memory. `near` is where scratch goes; `own` are files of
+    /// Reads the state of the machine, removes what killed runs left, and warms memory. `near` is where scratch goes; `own` are files of
     /// prony's own, such as the database, which no copy of a program's directory takes along.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl<'a> Lab<'a> {
         let places = Places::of_experiment(experiment, own)?;
         sweep(near, observer)?;
         let launcher = Launcher::this_program(["supervise"]);
-        let (stages, tracepoints) = (Stages::default(), Tracing::of(experiment));
+        let (stages, tracepoints) = (Environments::default(), Tracing::of(experiment));
         if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
             stages.begin(near, &launcher, &tracepoints);
         }

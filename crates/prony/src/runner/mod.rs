@@ -1,7 +1,7 @@
 //! Runs a plan: trial order, phases, outcomes, resume. Emits events; prints nothing.
 
-pub mod around;
 pub mod assemble;
+pub mod before_after;
 pub mod channel;
 pub mod course;
 pub mod ending;
@@ -12,8 +12,8 @@ pub mod place;
 mod profile;
 pub mod program;
 pub mod recorder;
+mod reused;
 pub mod session;
-mod standing;
 pub mod terminal;
 pub mod trial;
 pub mod warned;

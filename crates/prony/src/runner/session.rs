@@ -16,14 +16,14 @@ use prony_model::units::Nanos;
 use prony_os::clock::{SystemClock, monotonic};
 use prony_os::launch::{End, Finished, Input, LaunchSpec, Running, Scratch};
 use prony_os::limits::Group;
-use prony_os::sample::{Edge, Root, Sampled, Sampler, Settings};
+use prony_os::sample::{Root, Sampled, Sampler, Settings, Snapshot};
 use prony_os::settle::{self, SettleResult, TreeProbe};
 
 use super::channel::{Channel, Received};
 use super::lab::Lab;
 use super::observer::Observer;
 use super::recorder::Recorder;
-use super::standing::counts_cpu;
+use super::reused::counts_cpu;
 use crate::error::Error;
 
 /// How often a wait looks whether the user asked to stop.
@@ -35,9 +35,9 @@ const FAREWELL: Duration = Duration::from_secs(60);
 /// What one phase left, as far as it got.
 pub struct Visit {
     /// Everything known at its begin.
-    pub begin: Edge,
+    pub begin: Snapshot,
     /// Everything known at its end; of the trial's end where it did not end.
-    pub end: Option<Edge>,
+    pub end: Option<Snapshot>,
     /// When the worker began and ended it, by the shared clock.
     pub span: (Nanos, Nanos),
     /// What the worker tells, where it got to the end.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use prony_analysis::search::{Ask, Fate, Grow, GrowSettings};
+use prony_analysis::search::{Ask, Grow, GrowSettings, TrialEnd};
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::catalog::Overrides;
 use prony_model::record::TrialRecord;
@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::base::one_level;
+use super::experiments::Experiments;
 use super::found::Grown;
 use super::prober::{Means, Prober};
-use super::shelf::Shelf;
 use super::source::{Source, others};
 use super::words;
 use crate::error::Error;
@@ -69,12 +69,12 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let mut stages = Stages { source, wanted: wanted.clone(), known: BTreeMap::new() };
     let first = stages.at(wanted.settings.range.low)?.clone();
     bounded(&first, &wanted.settings)?;
-    let shelf = Shelf::default();
+    let experiments = Experiments::default();
     let mut experiment = first.emptied(format!("{}: how far `{}` grows", first.title(), wanted.settings.range.name));
     experiment.admit(&first, 0);
     let mut prober = match resume {
-        Some(run) => Prober::resume(&shelf, run, experiment, &wanted.file, means.lend())?,
-        None => Prober::begin(&shelf, experiment, means.lend())?,
+        Some(run) => Prober::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
+        None => Prober::begin(&experiments, experiment, means.lend())?,
     };
     prober.note(&json!({ "search": "grow", "wanted": wanted }))?;
     let mut grown = Vec::new();
@@ -154,7 +154,7 @@ fn one(
         let variant = same(experiment, &others, &settings.range.name)?;
         let variant = prober.admit(experiment, variant)?;
         let Some(record) = prober.probe(variant, grow.trials_of(value))? else { return Ok(None) };
-        let Some(fate) = Fate::of(record.ending.outcome) else { return Ok(None) };
+        let Some(fate) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
         grow.tell(value, fate);
         prober.note(&json!({
             "trial": record.trial.position, "value": settings.range.text(value), "others": others_json(&others),
@@ -167,7 +167,7 @@ fn one(
         let wanted = |(tried, record): &&(f64, TrialRecord)| {
             Some(*tried) == value
                 && record.ending.outcome.is_ok() == ok
-                && Fate::of(record.ending.outcome) != Some(Fate::Disturbed)
+                && TrialEnd::of(record.ending.outcome) != Some(TrialEnd::Disturbed)
         };
         records.iter().filter(wanted).map(|(_, record)| record.clone()).collect()
     };

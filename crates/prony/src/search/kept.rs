@@ -1,6 +1,6 @@
 //! What the winner's fresh trials say of the constraints: a trial that says nothing breaks none.
 
-use prony_analysis::search::{Constraint, Fate};
+use prony_analysis::search::{Constraint, TrialEnd};
 use prony_model::finding::Severity;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
@@ -53,11 +53,11 @@ impl Bound {
     }
 
     fn see(&mut self, constraint: &Constraint, trial: &TrialRecord) {
-        let value = match (Fate::of(trial.ending.outcome), refusal(trial)) {
-            (Some(Fate::Died), _) => return self.broke += 1,
-            (Some(Fate::Disturbed) | None, _) => Err(format!("ended from outside: {}", trial.ending.outcome)),
-            (Some(Fate::Lived), Some(refusal)) => Err(refusal),
-            (Some(Fate::Lived), None) => match constraint.value(&mut |name| trial.figure(name)) {
+        let value = match (TrialEnd::of(trial.ending.outcome), refusal(trial)) {
+            (Some(TrialEnd::Died), _) => return self.broke += 1,
+            (Some(TrialEnd::Disturbed) | None, _) => Err(format!("ended from outside: {}", trial.ending.outcome)),
+            (Some(TrialEnd::Lived), Some(refusal)) => Err(refusal),
+            (Some(TrialEnd::Lived), None) => match constraint.value(&mut |name| trial.figure(name)) {
                 Reading::Measured(value) => Ok(value),
                 Reading::Missing(why) => Err(why.to_string()),
             },
@@ -86,7 +86,7 @@ impl Kept {
         let mut kept = Self { bounds: vec![Bound::default(); constraints.len()], ..Self::default() };
         for trial in trials {
             kept.trials += 1;
-            kept.died += u32::from(Fate::of(trial.ending.outcome) == Some(Fate::Died));
+            kept.died += u32::from(TrialEnd::of(trial.ending.outcome) == Some(TrialEnd::Died));
             kept.bounds.iter_mut().zip(constraints).for_each(|(bound, constraint)| bound.see(constraint, trial));
         }
         kept

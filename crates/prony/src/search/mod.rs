@@ -2,16 +2,16 @@
 //! `prony_analysis::search`; here it is run, kept and told.
 
 mod base;
+mod experiments;
 pub mod found;
 pub mod grow;
 pub mod kept;
 mod prober;
-mod shelf;
 mod source;
 pub mod tune;
 mod words;
 mod words_tune;
 
+pub use experiments::Experiments;
 pub use prober::{Means, Prober};
-pub use shelf::Shelf;
 pub use source::Source;

@@ -15,7 +15,7 @@ use prony_model::record::TrialRecord;
 use prony_model::trial::{Label, PlannedTrial};
 use serde_json::Value;
 
-use super::shelf::Shelf;
+use super::experiments::Experiments;
 use crate::error::Error;
 use crate::runner::interrupt::Interrupt;
 use crate::runner::lab::Lab;
@@ -53,7 +53,7 @@ fn own<'a>(database: &'a Path, journal: Option<&'a Path>) -> Vec<&'a Path> {
 
 /// A search's run.
 pub struct Prober<'a> {
-    shelf: &'a Shelf,
+    experiments: &'a Experiments,
     lab: Option<Lab<'a>>,
     database: Database,
     run: RunId,
@@ -76,9 +76,9 @@ impl<'a> Prober<'a> {
     ///
     /// # Errors
     /// Where the machine refuses what every trial needs, or the database what it is given.
-    pub fn begin(shelf: &'a Shelf, experiment: Experiment, means: Means<'a>) -> Result<Self, Error> {
+    pub fn begin(experiments: &'a Experiments, experiment: Experiment, means: Means<'a>) -> Result<Self, Error> {
         let mut database = Database::create(means.database)?;
-        let kept = shelf.put(experiment.clone());
+        let kept = experiments.put(experiment.clone());
         let lab =
             Lab::new(kept, means.near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
         let asked = elsewhere(means.near, means.database);
@@ -92,7 +92,7 @@ impl<'a> Prober<'a> {
             planned: 0,
             scratch: asked.as_deref(),
         })?;
-        Self::ready(shelf, lab, database, run, experiment, means)
+        Self::ready(experiments, lab, database, run, experiment, means)
     }
 
     /// Goes on with a run that was interrupted; `experiment` is what it would begin with now, since the record may lack
@@ -101,7 +101,7 @@ impl<'a> Prober<'a> {
     /// # Errors
     /// As [`Self::begin`], and where the file has changed since the run began.
     pub fn resume(
-        shelf: &'a Shelf,
+        experiments: &'a Experiments,
         run: RunId,
         experiment: Experiment,
         file: &Path,
@@ -117,21 +117,21 @@ impl<'a> Prober<'a> {
             });
         }
         database.reopen_run(run, data.head.finished)?;
-        let kept = shelf.put(experiment.clone());
+        let kept = experiments.put(experiment.clone());
         // Where it was, unless told otherwise now.
         let told = elsewhere(means.near, means.database).is_some();
         let near = data.head.scratch.as_deref().filter(|_| !told).unwrap_or(means.near);
         let lab = Lab::new(kept, near, &own(means.database, means.journal), means.interrupt.clone(), means.observer)?;
         let experiment = experiment.continuing(&data.experiment);
-        let lab = lab.with(shelf.put(experiment.clone()))?;
-        let mut prober = Self::ready(shelf, lab, database, run, experiment, means)?;
+        let lab = lab.with(experiments.put(experiment.clone()))?;
+        let mut prober = Self::ready(experiments, lab, database, run, experiment, means)?;
         prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
         prober.known = prober.database.journal(run)?.len();
         Ok(prober)
     }
 
     fn ready(
-        shelf: &'a Shelf,
+        experiments: &'a Experiments,
         lab: Lab<'a>,
         mut database: Database,
         run: RunId,
@@ -148,7 +148,7 @@ impl<'a> Prober<'a> {
         let text = format!("run {run}: {}", experiment.title());
         means.observer.event(&Event::Notice { text, hint: None });
         Ok(Self {
-            shelf,
+            experiments,
             lab: Some(lab),
             database,
             run,
@@ -186,7 +186,7 @@ impl<'a> Prober<'a> {
             self.database.extend_run(self.run, &self.experiment, self.position)?;
         }
         if self.experiment != before {
-            let kept = self.shelf.put(self.experiment.clone());
+            let kept = self.experiments.put(self.experiment.clone());
             self.lab = self.lab.take().map(|lab| lab.with(kept)).transpose()?;
         }
         Ok(id)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use prony_analysis::search::tune::{Block, Found, Seen, Settings, Step};
-use prony_analysis::search::{Constraint, Fate, Tune};
+use prony_analysis::search::{Constraint, TrialEnd, Tune};
 use prony_experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Statistic, TableSpec};
 use prony_experiment::expr;
 use prony_model::event::Event;
@@ -15,10 +15,10 @@ use prony_model::units::Nanos;
 use serde_json::{Value, json};
 
 use super::base::Base;
+use super::experiments::Experiments;
 use super::found::{Confirmed, Setting, TuneWanted};
 use super::kept::{Holds, Kept};
 use super::prober::{Means, Prober};
-use super::shelf::Shelf;
 use super::source::Source;
 use super::words_tune as words;
 use crate::error::Error;
@@ -71,11 +71,11 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let first = base.at(&source, &base.default)?;
     figures_exist(&wanted, &first)?;
     base.ends_are_sound(&source)?;
-    let shelf = Shelf::default();
+    let experiments = Experiments::default();
     let empty = empty(&first, &base, &wanted);
     let prober = match resume {
-        Some(run) => Prober::resume(&shelf, run, empty, &wanted.file, means.lend())?,
-        None => Prober::begin(&shelf, empty, means.lend())?,
+        Some(run) => Prober::resume(&experiments, run, empty, &wanted.file, means.lend())?,
+        None => Prober::begin(&experiments, empty, means.lend())?,
     };
     let confirm = blocks_of_confirmation(&wanted, &first);
     let arms = if first.compare().twice { 3 } else { 2 };
@@ -262,10 +262,10 @@ impl Search<'_> {
 
     /// What a trial says of its setting, and the figures it says it by.
     fn seen(&mut self, record: &TrialRecord) -> (Seen, Value) {
-        match Fate::of(record.ending.outcome) {
-            Some(Fate::Died) => return (Seen::Died, Value::Null),
-            Some(Fate::Disturbed) | None => return (Seen::Disturbed, Value::Null),
-            Some(Fate::Lived) => {}
+        match TrialEnd::of(record.ending.outcome) {
+            Some(TrialEnd::Died) => return (Seen::Died, Value::Null),
+            Some(TrialEnd::Disturbed) | None => return (Seen::Disturbed, Value::Null),
+            Some(TrialEnd::Lived) => {}
         }
         let mut figures = serde_json::Map::new();
         let objective = record.figure(&self.wanted.objective);

@@ -11,7 +11,7 @@ pub mod names;
 pub mod observe;
 mod sentence;
 
-use prony_analysis::guard::weather;
+use prony_analysis::guard::disturbances;
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::reading::Reading;
@@ -235,7 +235,7 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
     let (mut with, mut without) = (compared(true), compared(false));
     let comparisons: Vec<Comparison> =
         able.iter().filter_map(|able| if *able { with.next() } else { without.next() }).collect();
-    let disturbed = weather::disturbed(&data.trials.iter().collect::<Vec<_>>());
+    let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
     let line = |(pair, comparison): (Pair, Comparison)| {
         let undisturbed = index.without(&pair, &disturbed);
         let sentence = sentence::of(&pair, &comparison, margin);

@@ -3,13 +3,13 @@
 use std::collections::{BTreeSet, HashMap};
 
 use prony_analysis::guard::gather::arm;
-use prony_analysis::guard::{Severity, arms};
+use prony_analysis::guard::{Severity, variants};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_stats::contrast::UNCORRECTED;
-use prony_stats::{Block, Contrast, Looks, Observation};
+use prony_stats::{Block, Contrast, InterimAnalyses, Observation};
 
 use super::{Beside, Pair, Undisturbed};
 use prony_results::RunData;
@@ -58,7 +58,7 @@ impl<'a> Pairing<'a> {
 }
 
 /// The looks of the plan for a pair: of the one of the two that runs in fewer blocks.
-pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> Looks {
+pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> InterimAnalyses {
     let (a, b) = (experiment.variants()[pair.variant].blocks, experiment.variants()[pair.baseline].blocks);
     experiment.compare().looks(Blocks { min: a.min.min(b.min), max: a.max.min(b.max) })
 }
@@ -202,6 +202,6 @@ fn refusal(experiment: &Experiment, trials: &[TrialRecord], pair: &Pair, blocks:
     let (baseline, variant) = (arm(pair.baseline), arm(pair.variant));
     refused
         .map(|finding| finding.message.clone())
-        .or_else(|| arms::refusal(&arms::check(&baseline, &variant)))
-        .or_else(|| arms::unequal_offer(&baseline, &variant, &pair.metric))
+        .or_else(|| variants::refusal(&variants::check(&baseline, &variant)))
+        .or_else(|| variants::unequal_offer(&baseline, &variant, &pair.metric))
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use prony_model::record::effective::Fate;
+use prony_model::record::effective::ReplicaEnd;
 use prony_results::{Database, RunStatus};
 
 use crate::programs::{PRONY, probe};
@@ -644,7 +644,7 @@ fn commands_kept_out_of_the_record_are_in_no_evidence_and_in_no_script_of_a_prob
         "{:?}",
         replica.ending
     );
-    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].fate, Fate::NotBegun);
+    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].fate, ReplicaEnd::NotBegun);
     if version("python3").is_some() {
         let python = record("[program.x]\ncommand = [\"python3\", \"-c\", \"TOPSECRET = 1\"]\nruntime = \"python\"\n");
         let threads = &probe(&python).threads;

@@ -661,9 +661,9 @@ fn a_trial_whose_supervisor_is_killed_is_a_result_and_the_run_goes_on() {
 }
 
 #[test]
-fn a_nursery_that_is_killed_between_two_trials_is_replaced() {
+fn spawner_that_is_killed_between_two_trials_is_replaced() {
     let bench = Bench::new();
-    // A subject and the nursery it was born from have one parent.
+    // A subject and the spawner that made it have one parent.
     let children = "/proc/$PPID/task/$PPID/children";
     bench.script("tell", &format!("for p in $(cat {children}); do [ $p = $$ ] || echo $p >> nurseries; done"));
     let kill = "n=$(tail -n 1 nurseries 2>/dev/null); [ -z \"$n\" ] || kill -KILL $n 2>/dev/null; true";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use prony_model::program::{CopyOf, Runtime};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::{
-    Call, Fate, InForce, MemoryRead, Output, PowerCut, ProcessCrash, ProgramStore, Promise, Replica, Replicas, Setting,
-    Source, named,
+    Call, InForce, MemoryRead, Output, PowerCut, ProcessCrash, ProgramStore, Promise, Replica, ReplicaEnd, Replicas,
+    Setting, Source, named,
 };
 use prony_model::record::host::{Disk, Facts, Processor};
 use prony_model::record::machine::CpuTicks;
@@ -200,7 +200,7 @@ fn replica() -> Replica {
         pid: 9,
         command: vec!["node".into()],
         env: BTreeMap::from([("N".into(), "1".into())]),
-        fate: Fate::CutOff,
+        fate: ReplicaEnd::CutOff,
         why: Some("it could not be executed".into()),
         status: Some(Status::Signalled(9)),
         released: Nanos::from_millis(5),

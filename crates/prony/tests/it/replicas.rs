@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
-use prony_model::record::effective::{Fate, Replica};
+use prony_model::record::effective::{Replica, ReplicaEnd};
 use prony_model::record::{Completion, MetricKeyText, TrialRecord};
 use prony_os::limits::{Ability, capability};
 use prony_results::Database;
@@ -56,7 +56,7 @@ fn copies(trial: &TrialRecord) -> &[Replica] {
     &trial.program().unwrap().replicas.as_ref().unwrap().copies
 }
 
-fn fates(trial: &TrialRecord) -> Vec<Fate> {
+fn fates(trial: &TrialRecord) -> Vec<ReplicaEnd> {
     copies(trial).iter().map(|copy| copy.fate).collect()
 }
 
@@ -76,7 +76,7 @@ fn each_replica_has_its_own_env_output_and_figures() {
     ));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     assert_eq!((trial.phases[0].completion, found(&trial)), (Completion::Complete, vec![]));
-    assert_eq!(fates(&trial), [Fate::Ended; 3]);
+    assert_eq!(fates(&trial), [ReplicaEnd::Ended; 3]);
     let wall = amount(&trial, "queries", Metric::Wall);
     let makespan = amount(&trial, "queries", Metric::Makespan);
     assert!(makespan <= wall && amount(&trial, "queries", Metric::Skew) <= makespan, "{makespan} of {wall}");
@@ -114,7 +114,7 @@ fn a_replica_that_fails_is_the_trials_outcome_and_is_named() {
     let bench = Bench::new();
     let ending = |script: &str| {
         let trial = bench.trial(&format!("{}{QUERIES}", waiting("2", script, "")));
-        assert_eq!(fates(&trial), [Fate::Ended; 2], "the others go on");
+        assert_eq!(fates(&trial), [ReplicaEnd::Ended; 2], "the others go on");
         trial.ending
     };
     let failed = ending("[ $N = 1 ] || { echo what went wrong >&2; exit 3; }");
@@ -133,7 +133,7 @@ fn a_replica_that_cannot_be_executed_is_a_result() {
                 replicas = { count = 2, phase = \"queries\", command = [\"./replica-{instance}\"] }\n";
     let trial = bench.trial(&format!("{body}{QUERIES}"));
     assert_eq!(trial.ending.outcome, Outcome::Failed { code: None });
-    assert_eq!(fates(&trial), [Fate::NotBegun; 2]);
+    assert_eq!(fates(&trial), [ReplicaEnd::NotBegun; 2]);
     let shown = trial.ending.evidence.join("\n");
     assert!(shown.contains("`replica.1`: ") && shown.contains("./replica-1"), "{shown}");
     assert_eq!(trial.phases[0].readings.keys().collect::<Vec<_>>(), [""], "nothing ran that could have figures");
@@ -148,7 +148,7 @@ fn a_replica_that_never_ends_runs_into_the_phases_time() {
     let trial = bench.trial(&body.replace("shell = true", "shell = true\ndirectory = \"site\"\ncopy = \"none\""));
     assert_eq!((trial.ending.outcome, trial.ending.phase.as_deref()), (Outcome::TimedOut, Some("queries")));
     assert!(trial.ending.evidence.contains(&"under way then: `replica.2`".to_owned()), "{:?}", trial.ending);
-    assert_eq!(fates(&trial), [Fate::Ended, Fate::CutOff]);
+    assert_eq!(fates(&trial), [ReplicaEnd::Ended, ReplicaEnd::CutOff]);
     assert!(why(&trial, "replica.2", "wall").contains("had not ended when the program did"));
     assert!(number(&trial, "replica.1", "wall") > 0.0);
     let daemon = fs::read_to_string(bench.path("site/left")).unwrap();
@@ -162,7 +162,7 @@ fn a_program_that_ends_takes_its_replicas_along() {
     let phases = "[[phase]]\nname = \"queries\"\nbegin = { line = '^ready$' }\n[[phase]]\nname = \"other\"\n";
     let trial = bench.trial(&format!("{}{phases}", body.replace("exec sleep 600\"", "sleep 0.3\"")));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
-    assert_eq!(fates(&trial), [Fate::CutOff; 2]);
+    assert_eq!(fates(&trial), [ReplicaEnd::CutOff; 2]);
     assert_eq!(found(&trial), ["phase_never_began", "replicas_cut_off"], "marks of replicas begin no phase");
     assert_eq!(copies(&trial)[1].marks, 1);
     assert!(why(&trial, "", "makespan").contains("`replica.1` had not ended"));
@@ -178,7 +178,7 @@ fn replicas_that_end_beside_the_program_are_not_cut_off() {
         .replace("exec sleep 600\"", "sleep 0.2\"");
     let trial = bench.trial(&format!("{body}{}", QUERIES.replace("then = \"stop\"\n", "")));
     assert_eq!((trial.ending.outcome, found(&trial)), (Outcome::Ok, vec![]), "{:?}", trial.ending);
-    assert_eq!((fates(&trial), trial.phases[0].completion), (vec![Fate::Ended; 2], Completion::Complete));
+    assert_eq!((fates(&trial), trial.phases[0].completion), (vec![ReplicaEnd::Ended; 2], Completion::Complete));
     let (wall, makespan) = (number(&trial, "", "wall"), number(&trial, "", "makespan"));
     assert!(makespan > 0.0 && makespan <= wall, "{makespan} of {wall}");
     assert!(number(&trial, "", "cpu") > 0.0 && number(&trial, "", "faults.minor") > 0.0, "up to the very end");
@@ -265,7 +265,7 @@ fn a_replica_whose_supervisor_is_killed_after_it_has_ended_keeps_its_figures() {
     let place = "shell = true\ndirectory = \"site\"\ncopy = \"none\"\nprepare = \"echo x >> ../prepared\"";
     let body = format!("{}{QUERIES}", waiting("2", script, "")).replace("shell = true", place);
     let trial = bench.trial(&body);
-    assert_eq!((trial.ending.outcome, fates(&trial)), (Outcome::Ok, vec![Fate::Ended; 2]), "{:?}", trial.ending);
+    assert_eq!((trial.ending.outcome, fates(&trial)), (Outcome::Ok, vec![ReplicaEnd::Ended; 2]), "{:?}", trial.ending);
     assert_eq!(fs::read_to_string(bench.path("prepared")).unwrap(), "x\n", "the trial was run once");
     assert!(number(&trial, "replica.1", "wall") > 0.0 && number(&trial, "replica.1", "cpu") > 0.0);
     let shown = trial.ending.evidence.join("\n");

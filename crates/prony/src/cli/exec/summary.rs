@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use prony_model::metric::{Metric, MetricKey, MetricName, Stat};
-use prony_model::number::quantity;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
+use prony_model::units::quantity;
 use prony_model::units::{Bytes, Unit};
 use prony_runtime::Role;
 use prony_stats::summary::{Summary, summary};

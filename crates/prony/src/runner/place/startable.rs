@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Where programs are looked for without a `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Looks for the command of each program that nothing beside its trials could still bring.
+/// Searches for the command of each program that no step before its trials could still make.
 ///
 /// # Errors
 /// [`Error::Arguments`] with the first that is not there.

@@ -7,7 +7,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::units::Nanos;
 use prony_runtime::{CallTotals, ProbeEvent, ProbeLine, Source, Tallies};
 
-use super::held::HeldTimes;
+use super::held::Suspensions;
 
 /// What is known of a function's invocations.
 #[derive(Clone, Debug, Default)]
@@ -93,7 +93,7 @@ impl Calls {
 
     /// Time in which at least one was under way, until `end`, without that in which the program was held; what the probe
     /// did in between is left out where they ran one after another.
-    pub fn time(&self, call: &str, end: Nanos, held: &HeldTimes) -> Reading<Nanos> {
+    pub fn time(&self, call: &str, end: Nanos, held: &Suspensions) -> Reading<Nanos> {
         let running = |(from, to): (Nanos, Nanos)| to.since(from).since(held.between(from, to));
         let open = if self.is_open() { running((self.since, end)) } else { Nanos::ZERO };
         let counted = self.hot.of(call);
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     fn time(calls: &Calls, end: Nanos) -> Reading<Nanos> {
-        calls.time("p", end, &HeldTimes::default())
+        calls.time("p", end, &Suspensions::default())
     }
 
     const A: Source = Source { pid: 1, thread: 0 };
@@ -161,7 +161,7 @@ mod tests {
         calls.begin(A, ms(5), 1);
         calls.end(A, ms(40), 1, true, ms(15));
         calls.end(A, ms(50), 0, true, ms(30));
-        let held = HeldTimes::new(vec![(ms(10), ms(30)), (ms(60), ms(70))]);
+        let held = Suspensions::new(vec![(ms(10), ms(30)), (ms(60), ms(70))]);
         assert_eq!(calls.time("p", ms(99), &held), Reading::Measured(ms(30)));
     }
 

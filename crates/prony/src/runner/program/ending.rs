@@ -9,7 +9,7 @@ use prony_os::launch::classify::{EndedByUs, Evidence, classify};
 use prony_os::launch::{Captured, Finished};
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
-use super::replicas::{Fate, Ran};
+use super::replicas::{Ran, ReplicaEnd};
 use super::watch::{Stopped, Watched};
 use crate::runner::place::setting::why_not_executed;
 
@@ -71,9 +71,9 @@ struct Failure {
 fn failure(program: &ProgramSpec, ran: &Ran) -> Option<Failure> {
     let who = ran.role();
     let end = match &ran.fate {
-        Fate::Ended(end) => end,
-        Fate::CutOff(_) => return None,
-        Fate::NotBegun(why) => {
+        ReplicaEnd::Ended(end) => end,
+        ReplicaEnd::CutOff(_) => return None,
+        ReplicaEnd::NotBegun(why) => {
             let shown = vec![format!("`{who}`: {why}")];
             return Some(Failure { outcome: Outcome::Failed { code: None }, at: ran.released, shown });
         }
@@ -95,7 +95,7 @@ fn failure(program: &ProgramSpec, ran: &Ran) -> Option<Failure> {
 
 /// Replicas that were under way when everything ended.
 fn still_there(all: &[Ran]) -> Option<String> {
-    let under_way = all.iter().filter(|ran| matches!(ran.fate, Fate::CutOff(_)));
+    let under_way = all.iter().filter(|ran| matches!(ran.fate, ReplicaEnd::CutOff(_)));
     let names: Vec<String> = under_way.map(|ran| format!("`{}`", ran.role())).collect();
     (!names.is_empty()).then(|| format!("under way then: {}", names.join(", ")))
 }

@@ -15,7 +15,7 @@ use prony_runtime::DETAIL;
 use super::calls::Calls;
 use super::functions;
 use super::heaps;
-use super::held::HeldTimes;
+use super::held::Suspensions;
 use super::holds::{Hold, MOST_HOLDS};
 use super::others;
 use super::replicas::{self, Ran, Replicated};
@@ -27,14 +27,14 @@ use super::watch::Watched;
 use crate::runner::assemble::{self, Readings, not_reached, rate_of_told, set};
 
 /// When the program was held.
-pub fn held_times(watched: &Watched) -> HeldTimes {
+pub fn held_times(watched: &Watched) -> Suspensions {
     times(watched, |_| true)
 }
 
 /// When the program was held of which `which` is true.
-fn times(watched: &Watched, which: impl Fn(&Hold) -> bool) -> HeldTimes {
+fn times(watched: &Watched, which: impl Fn(&Hold) -> bool) -> Suspensions {
     let holds = watched.holds.iter().filter(|hold| which(hold));
-    HeldTimes::new(holds.map(|hold| (hold.from, watched.hold_ended(hold))).collect())
+    Suspensions::new(holds.map(|hold| (hold.from, watched.hold_ended(hold))).collect())
 }
 
 /// Every phase of the variant. `silent` is why no probe spoke, where none did.
@@ -47,7 +47,7 @@ pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries]
 }
 
 /// A process by a clock that stands still while the program is held, without what was seen of it then.
-fn without_holds(process: &ProcessSeries, held: &HeldTimes) -> ProcessSeries {
+fn without_holds(process: &ProcessSeries, held: &Suspensions) -> ProcessSeries {
     let shown = process.samples.iter().filter(|sample| !held.at(sample.at));
     let samples = shown.map(|sample| ProcessSample { at: held.running(sample.at), ..*sample }).collect();
     ProcessSeries { samples, ..process.clone() }
@@ -61,9 +61,9 @@ struct Trial<'a> {
     series: &'a [ProcessSeries],
     /// The same as they were taken.
     seen: &'a [ProcessSeries],
-    held: &'a HeldTimes,
+    held: &'a Suspensions,
     /// When one thread was held and others went on.
-    shared: &'a HeldTimes,
+    shared: &'a Suspensions,
     silent: &'a Why,
 }
 
@@ -313,7 +313,7 @@ fn unclear(readings: &mut Readings, timed: bool) {
 fn called(
     calls: &Calls,
     spec: &PhaseSpec,
-    (ended, held): (Nanos, &HeldTimes),
+    (ended, held): (Nanos, &Suspensions),
     readings: &mut Readings,
 ) -> Option<HistogramRecord> {
     let recorder = calls.recorder(&spec.name);
@@ -405,7 +405,7 @@ mod tests {
             let blind = vec![];
             let result =
                 SettleResult { settled: true, time, signs, roles, watched: watched_for, step, cpu, written, blind };
-            watched.settled.insert(0, Settled { began: ms(105), result, paused: HeldTimes::default() });
+            watched.settled.insert(0, Settled { began: ms(105), result, paused: Suspensions::default() });
         }
         super::observed(&[spec], &watched, &[], &Why::NotApplicable).remove(0)
     }

@@ -11,7 +11,7 @@ use prony_model::record::MetricKeyText;
 use prony_model::units::{Bytes, Nanos};
 use prony_runtime::{GcFigures, HeapFigures, Role};
 
-use super::held::HeldTimes;
+use super::held::Suspensions;
 use super::threads::{MOST_SAMPLES, Thread, Threads};
 use crate::runner::assemble::{Readings, set};
 
@@ -55,7 +55,7 @@ pub struct Span<'a> {
     /// Where the program was held at the end: when it came to stand, and when its memory was read after that.
     pub rest: Option<(Nanos, Nanos)>,
     /// When the program was held.
-    pub held: &'a HeldTimes,
+    pub held: &'a Suspensions,
 }
 
 /// Figures of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
@@ -82,7 +82,7 @@ pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<Str
 
 /// The longest time of a span in which the main thread's heap was not read, holds apart.
 /// `None` where no probe spoke.
-pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, held: &HeldTimes) -> Option<Nanos> {
+pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, held: &Suspensions) -> Option<Nanos> {
     let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
     let end = end.min(threads.end_of_main()?);
     let inside = |at: &Nanos| begin <= *at && *at <= end;
@@ -223,7 +223,7 @@ fn within(course: &[(Nanos, f64)], begin: Nanos, end: Nanos, fresh: Nanos) -> Ve
 }
 
 /// Mean over time, changing evenly between samples; the time in which the program was held does not count.
-fn mean(course: &[(Nanos, f64)], held: &HeldTimes) -> Option<f64> {
+fn mean(course: &[(Nanos, f64)], held: &Suspensions) -> Option<f64> {
     let at = |point: &(Nanos, f64)| held.running(point.0).as_nanos() as f64;
     let (first, last) = (course.first()?, course.last()?);
     let length = at(last) - at(first);
@@ -352,7 +352,7 @@ mod tests {
     }
 
     fn read(threads: &Threads, begin: u64, end: u64, rest: Option<(u64, u64)>) -> BTreeMap<String, Readings> {
-        let held = HeldTimes::new(rest.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
+        let held = Suspensions::new(rest.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
         let rest = rest.map(|(from, to)| (ms(from), ms(to)));
         readings(threads, Span { begin: ms(begin), end: ms(end), rest, held: &held }, &Why::NotApplicable)
     }
@@ -423,7 +423,7 @@ mod tests {
     fn the_longest_time_without_a_reading_is_known() {
         let lines = [hello(1, 0, 0), heap(1, 0, 100, "sample", 9), heap(1, 0, 1_400, "sample", 9), bye(1, 0, 1_500)];
         let threads = finished(&lines, 1_600);
-        let held = HeldTimes::new(vec![(ms(500), ms(600))]);
+        let held = Suspensions::new(vec![(ms(500), ms(600))]);
         assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &held), Some(ms(1_200)), "it was held meanwhile");
         assert_eq!(longest_gap(&threads, ms(200), ms(300), &held), Some(ms(100)));
         assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &held), None);
@@ -543,7 +543,7 @@ mod tests {
     fn collections_while_the_program_was_held_are_left_out() {
         let lines = [hello(1, 0, 0), ends(300, 1, &[100, 125, 126, 200]), gc(300, 4, 300)];
         let threads = finished(&lines, 310);
-        let held = HeldTimes::new(vec![(ms(120), ms(130))]);
+        let held = Suspensions::new(vec![(ms(120), ms(130))]);
         let span = Span { begin: ms(0), end: ms(240), rest: None, held: &held };
         let all = readings(&threads, span, &Why::NotApplicable);
         assert_eq!(

@@ -4,9 +4,9 @@ use prony_model::units::Nanos;
 
 /// Times without overlap, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HeldTimes(Vec<(Nanos, Nanos)>);
+pub struct Suspensions(Vec<(Nanos, Nanos)>);
 
-impl HeldTimes {
+impl Suspensions {
     /// From holds of any threads, in any order.
     pub fn new(mut holds: Vec<(Nanos, Nanos)>) -> Self {
         holds.sort_unstable();
@@ -71,17 +71,17 @@ mod tests {
 
     #[test]
     fn the_clock_stands_still_where_anything_is_held() {
-        let held = HeldTimes::new(vec![(ms(50), ms(60)), (ms(10), ms(20)), (ms(15), ms(30))]);
+        let held = Suspensions::new(vec![(ms(50), ms(60)), (ms(10), ms(20)), (ms(15), ms(30))]);
         assert_eq!((held.between(ms(0), ms(100)), held.between(ms(12), ms(55))), (ms(30), ms(23)));
         let at = [5, 10, 25, 30, 40, 100].map(|n| held.running(ms(n)));
         assert_eq!(at, [5, 10, 10, 10, 20, 70].map(ms));
         assert_eq!([10, 11, 30, 59].map(|n| held.at(ms(n))), [false, true, false, true]);
-        assert_eq!(HeldTimes::default().running(ms(7)), ms(7));
+        assert_eq!(Suspensions::default().running(ms(7)), ms(7));
     }
 
     #[test]
     fn parts_outside_leave_out_what_was_held() {
-        let held = HeldTimes::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
+        let held = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
         let outside =
             |begin, end| held.outside(ms(begin), ms(end)).into_iter().map(|(a, b)| b.since(a)).collect::<Vec<_>>();
         assert_eq!(outside(0, 100), [10, 20, 40].map(ms));
@@ -91,14 +91,14 @@ mod tests {
 
     #[test]
     fn an_instant_is_found_by_the_clock_that_stands_still() {
-        let held = HeldTimes::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
+        let held = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
         assert_eq!([5, 10, 11, 30, 31, 70].map(|n| held.instant(ms(n))), [5, 10, 31, 50, 61, 100].map(ms));
         assert!((0..200).all(|n| held.running(held.instant(ms(n))) == ms(n)));
     }
 
     #[test]
     fn what_lies_apart_has_no_part() {
-        let held = HeldTimes::new(vec![(ms(50), ms(60))]);
+        let held = Suspensions::new(vec![(ms(50), ms(60))]);
         assert_eq!((held.between(ms(0), ms(40)), held.between(ms(70), ms(90))), (Nanos::ZERO, Nanos::ZERO));
     }
 }

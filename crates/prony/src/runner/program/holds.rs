@@ -11,7 +11,7 @@ use prony_os::clock::monotonic;
 use prony_os::settle::{Probe, SettleResult, Watch};
 use prony_runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
 
-use super::held::HeldTimes;
+use super::held::Suspensions;
 
 /// A function that is called more often is not held at its later ends.
 pub const MOST_HOLDS: usize = 100;
@@ -140,7 +140,7 @@ pub struct Holds {
     /// Those that were and are.
     pub all: Vec<Hold>,
     /// The times of those that were.
-    over: HeldTimes,
+    over: Suspensions,
 }
 
 /// What is to be done at the end of an invocation.
@@ -161,7 +161,7 @@ impl Holds {
     /// Threads wait in `dir`.
     pub fn new(dir: PathBuf) -> Self {
         let (active, put_off) = (BTreeMap::new(), BTreeMap::new());
-        Self { dir, active, put_off, all: Vec::new(), over: HeldTimes::default() }
+        Self { dir, active, put_off, all: Vec::new(), over: Suspensions::default() }
     }
 
     /// An instant by a clock that stands still while any thread is held, as far as holds are known by then.
@@ -173,7 +173,7 @@ impl Holds {
     /// Some hold has ended.
     fn count(&mut self) {
         let over = self.all.iter().filter_map(|hold| Some((hold.from, hold.until?)));
-        self.over = HeldTimes::new(over.collect());
+        self.over = Suspensions::new(over.collect());
     }
 
     /// Whether any thread is held.

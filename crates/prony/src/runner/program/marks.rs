@@ -9,14 +9,14 @@ use serde::Deserialize;
 /// Which end of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Edge {
+pub enum Boundary {
     /// It begins.
     Begin,
     /// It ends.
     End,
 }
 
-impl Edge {
+impl Boundary {
     /// The name as written.
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ pub struct Mark {
     #[serde(rename = "mark")]
     pub name: String,
     /// Which end.
-    pub edge: Edge,
+    pub edge: Boundary,
     /// When, by `CLOCK_MONOTONIC`; `None` is when it was read.
     pub at: Option<Nanos>,
 }
@@ -46,7 +46,7 @@ impl Mark {
             return serde_json::from_str(line).ok();
         }
         let (name, edge) = line.rsplit_once(char::is_whitespace)?;
-        let edge = [Edge::Begin, Edge::End].into_iter().find(|known| known.name() == edge)?;
+        let edge = [Boundary::Begin, Boundary::End].into_iter().find(|known| known.name() == edge)?;
         Some(Self { name: name.trim_end().to_owned(), edge, at: None })
     }
 }
@@ -79,7 +79,7 @@ pub fn made(own: Option<Nanos>, known: Known) -> (Nanos, Nanos, Option<&'static 
 }
 
 /// The line that `prony mark` writes.
-pub fn line(name: &str, edge: Edge, at: Nanos, pid: u32) -> String {
+pub fn line(name: &str, edge: Boundary, at: Nanos, pid: u32) -> String {
     let mark = serde_json::json!({ "mark": name, "edge": edge, "at": at.as_nanos(), "pid": pid });
     format!("{mark}\n")
 }
@@ -91,10 +91,10 @@ mod tests {
     #[test]
     fn both_forms_are_read_and_what_is_written_reads_back() {
         let mark = |name: &str, edge, at| Some(Mark { name: name.into(), edge, at });
-        assert_eq!(Mark::parse("page queries begin\n"), mark("page queries", Edge::Begin, None));
-        assert_eq!(Mark::parse("load \t end"), mark("load", Edge::End, None));
-        let written = line("a \"b\"", Edge::End, Nanos::from_nanos(77), 5);
-        assert_eq!(Mark::parse(&written), mark("a \"b\"", Edge::End, Some(Nanos::from_nanos(77))));
+        assert_eq!(Mark::parse("page queries begin\n"), mark("page queries", Boundary::Begin, None));
+        assert_eq!(Mark::parse("load \t end"), mark("load", Boundary::End, None));
+        let written = line("a \"b\"", Boundary::End, Nanos::from_nanos(77), 5);
+        assert_eq!(Mark::parse(&written), mark("a \"b\"", Boundary::End, Some(Nanos::from_nanos(77))));
         for wrong in ["", "begin", "load start", "{\"mark\":\"x\"}", "{", "{\"heap\":3}"] {
             assert_eq!(Mark::parse(wrong), None, "{wrong}");
         }

@@ -2,6 +2,7 @@
 
 pub mod calls;
 pub mod ending;
+pub mod environment;
 pub mod figures;
 pub mod functions;
 pub mod heaps;
@@ -15,7 +16,6 @@ pub mod replicas;
 pub mod seen;
 pub mod settling;
 pub mod span;
-pub mod stage;
 pub mod store;
 pub mod stream;
 pub mod suspension;
@@ -42,8 +42,8 @@ use prony_os::clock::monotonic;
 use prony_os::launch::Finished;
 use prony_runtime::ProbeLine;
 
-use super::around::Around;
 use super::assemble;
+use super::before_after::BeforeAfter;
 use super::lab::Lab;
 use super::observer::Observer;
 use super::place::setting::Setting;
@@ -51,10 +51,10 @@ use super::place::{self, Place, named};
 use super::recorder::Recorder;
 use super::unix_ms;
 use crate::error::Error;
+use environment::Environment;
 use probe::Probing;
 use replicas::along::{Ground, Replicas};
 use seen::Seen;
-use stage::Stage;
 use threads::Threads;
 use watch::Watched;
 
@@ -91,14 +91,14 @@ fn attempt(
 ) -> Result<TrialRecord, Error> {
     let means = lab.means();
     let place = lab.places.of(means, trial.variant, spec, program, observer)?;
-    let mut stage = Stage::set(lab, spec, program, &place, recorder.is_some())?;
+    let mut stage = Environment::set(lab, spec, program, &place, recorder.is_some())?;
     let scratch = stage.scratch().to_path_buf();
     let directory = place.directory(program, &scratch)?;
     let setting = Setting::new(program, &scratch, directory);
     if let Some(prepare) = &program.prepare {
         place::step(means, &setting, "prepare", prepare)?;
     }
-    let around = Around::before(lab);
+    let around = BeforeAfter::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
     let (mut launch, ends) = setting.launch()?;
     if let Some(recorder) = &recorder {

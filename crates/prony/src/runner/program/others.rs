@@ -3,7 +3,7 @@
 
 use prony_model::record::ProcessSample;
 use prony_model::units::Nanos;
-use prony_os::sample::Edge;
+use prony_os::sample::Snapshot;
 
 use super::holds::Hold;
 use super::threads::Thread;
@@ -27,7 +27,7 @@ pub fn went_on(watched: &Watched, hold: &Hold) -> bool {
     let Some(rest) = hold.rest else { return lived(watched, hold).next().is_some() };
     let (from, to) = (&watched.edges[hold.edge], &watched.edges[rest]);
     let slack = SLACK.max(Nanos::from_nanos(to.at.since(from.at).as_nanos() / RESTS));
-    let at = |edge: &Edge, pid| {
+    let at = |edge: &Snapshot, pid| {
         edge.processes.iter().find(|process| process.pid == pid).map(|process| on_cpu(&process.sample))
     };
     let pids = [from, to].into_iter().flat_map(|edge| &edge.processes).map(|process| process.pid);

@@ -9,7 +9,7 @@ use prony_model::program::ObserveSpec;
 use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
-use prony_os::sample::{Edge, Sampler};
+use prony_os::sample::{Sampler, Snapshot};
 use prony_os::settle::TreeProbe;
 use prony_runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
 
@@ -40,7 +40,7 @@ pub struct Seen<'a> {
     /// Its phases.
     pub tracker: Tracker,
     /// Every edge, in order.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<Snapshot>,
     /// Index of the edge at which each phase began.
     pub begin: Vec<Option<usize>>,
     /// Index of the edge at which each phase ended.

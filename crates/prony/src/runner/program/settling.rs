@@ -9,7 +9,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::settle::{Probe, SettleResult, Watch};
 
-use super::held::HeldTimes;
+use super::held::Suspensions;
 
 /// A look takes at most this part of the time, one in so many: a store of many files is walked at each.
 const LOOKS_SHARE: u32 = 10;
@@ -22,7 +22,7 @@ pub struct Settled {
     /// What it found.
     pub result: SettleResult,
     /// When it stood still.
-    pub paused: HeldTimes,
+    pub paused: Suspensions,
 }
 
 struct Active {
@@ -81,7 +81,7 @@ impl Settling {
                     let look = probe.look();
                     *next += (began_looking.elapsed() * LOOKS_SHARE).saturating_sub(watch.interval().to_duration());
                     if let Some(result) = watch.look(monotonic(), look) {
-                        let paused = HeldTimes::new(std::mem::take(paused));
+                        let paused = Suspensions::new(std::mem::take(paused));
                         self.over.insert(*phase, Settled { began: *began, result, paused });
                         over.push(*phase);
                     }
@@ -96,7 +96,7 @@ impl Settling {
 
 impl Settled {
     /// A time of the watch as one from the phase's begin, without the times in which the program was `held`.
-    pub fn from_begin(&self, time: &Reading<Nanos>, began: Nanos, held: &HeldTimes) -> Reading<Nanos> {
+    pub fn from_begin(&self, time: &Reading<Nanos>, began: Nanos, held: &Suspensions) -> Reading<Nanos> {
         // The watch began a moment after the phase, which counts as activity; and it notices later than the thread that
         // holds begin and end.
         time.clone().map(|time| {
@@ -182,13 +182,13 @@ mod tests {
             written: Reading::Missing(Why::NotApplicable),
             blind: vec![],
         };
-        Settled { began: ms(began), result, paused: HeldTimes::new(paused) }
+        Settled { began: ms(began), result, paused: Suspensions::new(paused) }
     }
 
     #[test]
     fn the_time_counts_from_the_phases_begin() {
         let ms = Nanos::from_millis;
-        let time = |time| settled(105, vec![]).from_begin(&time, ms(100), &HeldTimes::default());
+        let time = |time| settled(105, vec![]).from_begin(&time, ms(100), &Suspensions::default());
         assert_eq!(time(Reading::Measured(ms(300))), Reading::Measured(ms(305)));
         let cap = Reading::Missing(Why::NotSettled("within 900 ms".into()));
         assert_eq!(time(cap.clone()), cap);
@@ -201,7 +201,7 @@ mod tests {
     fn no_time_in_which_the_program_was_held_is_in_it() {
         let ms = Nanos::from_millis;
         let found = |time: u64| {
-            let held = HeldTimes::new(vec![(ms(100), ms(1_000))]);
+            let held = Suspensions::new(vec![(ms(100), ms(1_000))]);
             settled(400, vec![(ms(420), ms(1_010))]).from_begin(&Reading::Measured(ms(time)), ms(100), &held)
         };
         assert_eq!(found(0), Reading::Measured(Nanos::ZERO), "it did nothing after its begin");

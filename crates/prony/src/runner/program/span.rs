@@ -8,10 +8,10 @@ use prony_model::record::{MetricKeyText, ProcessSeries};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::Usage;
 use prony_os::sample::counters::Counters;
-use prony_os::sample::edge::EdgeProcess;
-use prony_os::sample::{Edge, Processes, phase_readings};
+use prony_os::sample::snapshot::ProcessSnapshot;
+use prony_os::sample::{Processes, Snapshot, phase_readings};
 
-use super::held::HeldTimes;
+use super::held::Suspensions;
 use super::holds::Hold;
 use super::watch::Watched;
 use crate::runner::assemble::{Readings, set};
@@ -21,7 +21,7 @@ pub struct Span<'a> {
     /// Everything that was seen.
     pub watched: &'a Watched,
     /// When the program was held.
-    pub held: &'a HeldTimes,
+    pub held: &'a Suspensions,
     /// Index of the first edge.
     pub first: usize,
     /// Index of the last edge.
@@ -96,7 +96,7 @@ impl Span<'_> {
     }
 
     /// The edges of holds inside the span, those that overlap as one: what was used between them is prony's.
-    fn inner_holds(&self) -> Vec<(&Edge, &Edge)> {
+    fn inner_holds(&self) -> Vec<(&Snapshot, &Snapshot)> {
         let inside = |hold: &Hold| Some((hold.edge.max(self.first), hold.rest?.min(self.until)));
         let mut holds: Vec<_> = self.watched.holds.iter().filter_map(inside).filter(|(from, to)| from < to).collect();
         holds.sort_unstable();
@@ -156,10 +156,10 @@ impl Span<'_> {
     }
 
     /// The edge after what `at_end` asks for, with the process that was held as it was then and the others as at the phase's end.
-    fn after_hold(&self) -> Option<Edge> {
+    fn after_hold(&self) -> Option<Snapshot> {
         let (hold, rest) = self.rest.and_then(|hold| Some((hold, hold.rest?)))?;
         let mut rest = self.watched.edges[rest].clone();
-        let was_held = |process: &EdgeProcess| process.pid == hold.source.pid;
+        let was_held = |process: &ProcessSnapshot| process.pid == hold.source.pid;
         rest.processes.retain(was_held);
         let end = &self.watched.edges[self.until];
         rest.processes.extend(end.processes.iter().filter(|process| !was_held(process)).cloned());
@@ -232,8 +232,8 @@ impl Span<'_> {
         let held = first.unwrap_or_default();
         let uncounted =
             || Reading::Missing(Why::Failed("nothing of the program was counted at the phase's begin".into()));
-        let total = |edge: &Edge| edge.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
-        let between = |from: &Edge, to: &Edge| total(to).and(total(from), |to, from| to.since(&from));
+        let total = |edge: &Snapshot| edge.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
+        let between = |from: &Snapshot, to: &Snapshot| total(to).and(total(from), |to, from| to.since(&from));
         let used = match self.first {
             0 => Reading::Measured(Counters::default()),
             first => between(&self.watched.edges[0], &self.watched.edges[first]),
@@ -259,7 +259,7 @@ impl Span<'_> {
     }
 
     /// Why the kernel's figure may be one from before the span.
-    fn peak_of_others(&self, begin: &Edge, series: &[ProcessSeries]) -> Option<Why> {
+    fn peak_of_others(&self, begin: &Snapshot, series: &[ProcessSeries]) -> Option<Why> {
         if begin.processes.iter().any(|process| !process.peak_reset) {
             let why =
                 "`clear_refs` could not be written at the phase's begin, so that the peak holds earlier phases too";
@@ -283,7 +283,7 @@ impl Span<'_> {
     }
 
     /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
-    fn peak(&self, begin: &Edge, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
+    fn peak(&self, begin: &Snapshot, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
         let inside = &self.watched.edges[self.first + 1..=self.until];
         let at_edges: Vec<_> = inside.iter().flat_map(|edge| &edge.processes).collect();
         let sampled = |process: &&ProcessSeries| process.samples.iter().any(|s| begin.at < s.at && s.at < end);
@@ -365,8 +365,8 @@ pub(in crate::runner::program) mod tests {
     }
 
     /// An edge at which the tree had used `cpu` milliseconds, and as many bytes and faults.
-    pub(in crate::runner::program) fn edge(at: u64, cpu: u64, pids: &[u32]) -> Edge {
-        let process = |pid: &u32| EdgeProcess {
+    pub(in crate::runner::program) fn edge(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
+        let process = |pid: &u32| ProcessSnapshot {
             pid: *pid,
             role: "program".into(),
             sample: ProcessSample {
@@ -388,7 +388,7 @@ pub(in crate::runner::program) mod tests {
             ..Counters::default()
         };
         let waited = || Reading::Measured(ms(at / 4));
-        Edge {
+        Snapshot {
             at: ms(at),
             took: Nanos::ZERO,
             store_took: Nanos::ZERO,
@@ -404,7 +404,7 @@ pub(in crate::runner::program) mod tests {
     }
 
     /// A program of which these edges were taken, and which used 1,000 of everything in all.
-    pub(in crate::runner::program) fn watched(edges: Vec<Edge>, holds: Vec<Hold>) -> Watched {
+    pub(in crate::runner::program) fn watched(edges: Vec<Snapshot>, holds: Vec<Hold>) -> Watched {
         let usage = Usage {
             minor_faults: 1_000,
             written: Bytes::from_bytes(1_000),
@@ -459,7 +459,7 @@ pub(in crate::runner::program) mod tests {
 
     /// The figures from one edge to another.
     fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
-        let held = HeldTimes::new(watched.holds.iter().map(|hold| (hold.from, watched.hold_ended(hold))).collect());
+        let held = Suspensions::new(watched.holds.iter().map(|hold| (hold.from, watched.hold_ended(hold))).collect());
         let last = watched.edges.len() - 1;
         let (to_the_end, from_the_start) = (until == last, first == 0);
         Span { watched, held: &held, first, until, rest: None, to_the_end, from_the_start }.readings(series)
@@ -532,7 +532,7 @@ pub(in crate::runner::program) mod tests {
             }
         }
         let all = watched(edges, vec![hold(7, 0, (1, 2), (100, 900))]);
-        let held = HeldTimes::new(vec![(ms(100), ms(900))]);
+        let held = Suspensions::new(vec![(ms(100), ms(900))]);
         let rest = Some(&all.holds[0]);
         let span =
             Span { watched: &all, held: &held, first: 0, until: 1, rest, to_the_end: false, from_the_start: true };

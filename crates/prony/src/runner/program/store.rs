@@ -10,7 +10,7 @@ use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::effective::ProgramStore;
 use prony_model::units::Nanos;
-use prony_os::sample::Edge;
+use prony_os::sample::Snapshot;
 
 use crate::runner::place::setting::Setting;
 
@@ -74,7 +74,7 @@ fn normal(path: &Path) -> PathBuf {
 
 /// Adds to their [`place`] what else is known of the data beside the figures of phases. `looks` is what reading them took
 /// while a phase waited for quiet.
-pub fn describe(store: &mut ProgramStore, edges: &[Edge], looks: Nanos) {
+pub fn describe(store: &mut ProgramStore, edges: &[Snapshot], looks: Nanos) {
     // The program is held at the first edge and gone at the last.
     let running = edges.get(1..edges.len().saturating_sub(1)).unwrap_or_default();
     store.reading = running.iter().fold(looks, |sum, edge| sum + edge.store_took);
@@ -167,7 +167,7 @@ mod tests {
         edges.iter_mut().for_each(|edge| (edge.took, edge.store_took) = (ms(90), ms(3)));
         edges[2].disk = size(4);
         let place = ProgramStore { path: "/somewhere/data".into(), of_the_trial: true, ..ProgramStore::default() };
-        let described = |edges: &[Edge], looks| {
+        let described = |edges: &[Snapshot], looks| {
             let mut store = place.clone();
             describe(&mut store, edges, looks);
             store

@@ -10,7 +10,7 @@ use prony_runtime::{ProbeEvent, ProbeLine};
 use regex::Regex;
 
 use super::calls::Calls;
-use super::marks::{Edge, Mark};
+use super::marks::{Boundary, Mark};
 
 /// Something that a program did.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ impl Event {
     }
 
     /// Whether this is it, for a begin or for an end.
-    pub(super) fn is(&self, happened: Happened<'_>, edge: Edge) -> bool {
+    pub(super) fn is(&self, happened: Happened<'_>, edge: Boundary) -> bool {
         match (self, happened) {
             (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
             (Self::Mark(name), Happened::Mark(mark)) => mark.edge == edge && mark.name == *name,

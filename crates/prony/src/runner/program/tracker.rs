@@ -6,7 +6,7 @@ use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine};
 
 use super::functions::{Part, observed};
-use super::marks::{Edge, Mark};
+use super::marks::{Boundary, Mark};
 use super::tracked::{Event, Happened, Tracked};
 
 /// What an event changed.
@@ -76,8 +76,8 @@ impl Tracker {
         let mut known = false;
         let listening = if let Happened::Line(line) = happened { self.listening(line) } else { Vec::new() };
         for (index, phase) in self.phases.iter_mut().enumerate() {
-            let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Edge::End));
-            let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Edge::Begin));
+            let ends = phase.end.as_ref().is_some_and(|end| end.is(happened, Boundary::End));
+            let begins = phase.begin.as_ref().is_some_and(|begin| begin.is(happened, Boundary::Begin));
             let was_open = phase.is_open();
             if begins && phase.began.is_none() {
                 phase.note_begin(at, lag);
@@ -149,7 +149,7 @@ impl Tracker {
     /// Before which instant a mark cannot have been made: it ends a phase that had not begun.
     pub fn not_before(&self, mark: &Mark) -> Option<Nanos> {
         let ends = |phase: &&Tracked| {
-            phase.is_open() && phase.end.as_ref().is_some_and(|end| end.is(Happened::Mark(mark), Edge::End))
+            phase.is_open() && phase.end.as_ref().is_some_and(|end| end.is(Happened::Mark(mark), Boundary::End))
         };
         self.phases.iter().filter(ends).map(|phase| phase.not_before).max()
     }

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::launch::{Captured, End, Running};
-use prony_os::sample::Edge;
+use prony_os::sample::Snapshot;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::environment::Release;
 use super::functions::begins_phase;
 use super::holds::Hold;
 use super::marks::{self, Mark};
@@ -19,7 +20,6 @@ use super::replicas::Replicated;
 use super::replicas::along::Replicas;
 use super::seen::Seen;
 use super::settling::Settled;
-use super::stage::Release;
 use super::stream::{Stream, Taken};
 use super::threads::Threads;
 use super::tracker::Tracker;
@@ -52,7 +52,7 @@ pub struct Watched {
     /// Its phases.
     pub tracker: Tracker,
     /// Every edge, in order; the first while it was held, the last after its end.
-    pub edges: Vec<Edge>,
+    pub edges: Vec<Snapshot>,
     /// Index of the edge at which each phase began.
     pub begin: Vec<Option<usize>>,
     /// Index of the edge at which each phase ended.
@@ -249,7 +249,7 @@ impl Turn {
         let line = &mut |line: &str, at| texts.push((line.to_owned(), at));
         let more = self.streams[2].take(&mut self.buffer, line) == Taken::More;
         let is_begin = |(text, _): &Line| {
-            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Edge::Begin)
+            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Boundary::Begin)
         };
         let (begins, others) = texts.into_iter().partition(is_begin);
         (begins, others, more)

@@ -12,7 +12,7 @@ use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
 use prony_os::limits::Group;
-use prony_os::sample::{Edge, Root, Sampler};
+use prony_os::sample::{Root, Sampler, Snapshot};
 use regex::Regex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
@@ -24,8 +24,8 @@ use super::super::stream::{Stream, Taken};
 use super::super::threads::Threads;
 use super::super::tracked::Happened;
 use super::super::tracker::Tracker;
-use super::looks::Looks;
-use super::{Fate, Ran, Replicated, last_end};
+use super::looks::MemoryReadings;
+use super::{Ran, ReplicaEnd, Replicated, last_end};
 use crate::error::Error;
 use crate::runner::lab::Lab;
 use crate::runner::place::setting::{Ends, Setting, why_not_executed};
@@ -62,7 +62,7 @@ pub struct Replicas {
     begun: Vec<Replica>,
     /// All of them have ended, which was told.
     over: bool,
-    looks: Looks,
+    looks: MemoryReadings,
 }
 
 /// One of them.
@@ -71,7 +71,7 @@ struct Replica {
     /// Whether its command may be recorded.
     commands: bool,
     running: Option<Running>,
-    fate: Option<Fate>,
+    fate: Option<ReplicaEnd>,
     streams: [Stream; 3],
     read: Option<Regex>,
     lines: Tracker,
@@ -82,7 +82,7 @@ struct Replica {
     first: usize,
     until: Option<usize>,
     /// Its memory, read when it had told something.
-    told: Option<Edge>,
+    told: Option<Snapshot>,
     /// It has told something since.
     unread: bool,
 }
@@ -127,11 +127,11 @@ impl Replicas {
         for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
             self.begun.push(replica.begin(running, seen)?);
         }
-        self.looks = Looks::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
+        self.looks = MemoryReadings::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
         Ok(())
     }
 
-    /// Looks at all of them once: what they said, and which of them have ended.
+    /// Polls all of them once: what they said, and which of them have ended.
     ///
     /// # Errors
     /// As [`Replicas::begin`].
@@ -308,8 +308,8 @@ impl Replica {
     /// Its end, where it had begun and is known.
     fn end(&self) -> Option<&End> {
         match self.fate.as_ref()? {
-            Fate::NotBegun(_) => None,
-            Fate::Ended(end) | Fate::CutOff(end) => Some(end),
+            ReplicaEnd::NotBegun(_) => None,
+            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
         }
     }
 
@@ -327,7 +327,7 @@ impl Replica {
             }
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
                 self.released = monotonic();
-                self.fate = Some(Fate::NotBegun(why_not_executed(&error, self.commands)));
+                self.fate = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
             }
             Err(error) => return Err(error.into()),
         }
@@ -339,7 +339,7 @@ impl Replica {
     fn look(&mut self) -> Result<bool, Error> {
         let Some(running) = &mut self.running else { return Ok(true) };
         let end = running.wait(Some(Duration::ZERO))?;
-        self.fate = end.map(|end| Fate::Ended(Box::new(end)));
+        self.fate = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
         Ok(self.fate.is_some())
     }
 
@@ -386,7 +386,7 @@ impl Replica {
         let Some(running) = &mut self.running else { return Ok(()) };
         let end = Box::new(running.kill_tree()?);
         let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
-        self.fate = Some(if by_itself { Fate::Ended(end) } else { Fate::CutOff(end) });
+        self.fate = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
         Ok(())
     }
 

@@ -9,13 +9,13 @@ use prony_model::record::{Answer, MetricKeyText, ProcessSeries};
 use prony_model::units::{Bytes, Nanos, Unit};
 use prony_os::launch::Usage;
 use prony_os::sample::counters::Counters;
-use prony_os::sample::{Edge, phase_readings};
+use prony_os::sample::{Snapshot, phase_readings};
 
 use super::super::heaps;
-use super::super::held::HeldTimes;
+use super::super::held::Suspensions;
 use super::super::threads::Threads;
 use super::looks::{larger, least_sum};
-use super::{Fate, GONE, NEVER_BEGAN, Ran};
+use super::{GONE, NEVER_BEGAN, Ran, ReplicaEnd};
 use crate::runner::assemble::{Readings, rate_of_told, set};
 
 /// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
@@ -45,7 +45,7 @@ fn nanos(time: Nanos) -> Reading<f64> {
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
     /// Every edge of the trial.
-    pub edges: &'a [Edge],
+    pub edges: &'a [Snapshot],
     /// Samples of all processes.
     pub series: &'a [ProcessSeries],
     /// The largest sum of the replicas' proportional set sizes that was read at one instant beside edges.
@@ -54,7 +54,7 @@ pub struct Seen<'a> {
 
 /// Has the totals of the whole tree be those of the program alone: replicas are added from what the kernel counted up to
 /// their very ends.
-pub fn leave_out(edges: &mut [Edge], program: &str, all: &[Ran]) {
+pub fn leave_out(edges: &mut [Snapshot], program: &str, all: &[Ran]) {
     for edge in edges {
         if all.iter().any(|ran| edge.totals.contains_key(&ran.role())) {
             // Where nothing of the program's own was counted nothing is known of it: no zero stands for that.
@@ -68,7 +68,13 @@ pub fn leave_out(edges: &mut [Edge], program: &str, all: &[Ran]) {
 
 /// Adds what replicas used between two edges to the program's own figures; `whole` tells which of those count all
 /// processes already.
-pub fn add(readings: &mut Readings, all: &[Ran], edges: &[Edge], span: (usize, usize), whole: impl Fn(Metric) -> bool) {
+pub fn add(
+    readings: &mut Readings,
+    all: &[Ran],
+    edges: &[Snapshot],
+    span: (usize, usize),
+    whole: impl Fn(Metric) -> bool,
+) {
     let parts: Vec<Reading<Counters>> = all.iter().filter_map(|ran| ran.between(edges, span.0, span.1)).collect();
     let n = parts.len();
     let Some(sum) = parts.into_iter().reduce(|sum, part| sum.and(part, |sum, part| sum.plus(&part))) else { return };
@@ -109,10 +115,10 @@ fn ends(all: &[Ran]) -> Reading<Vec<Nanos>> {
     let mut ends = Vec::new();
     for ran in all {
         match &ran.fate {
-            Fate::Ended(_) if ran.before.is_none() => return failed(format!("`{}`: {NEVER_BEGAN}", ran.role())),
-            Fate::Ended(end) => ends.push(end.at),
-            Fate::NotBegun(_) => return failed(format!("`{}` could not be executed", ran.role())),
-            Fate::CutOff(_) => return failed(format!("`{}` had not ended when the program did", ran.role())),
+            ReplicaEnd::Ended(_) if ran.before.is_none() => return failed(format!("`{}`: {NEVER_BEGAN}", ran.role())),
+            ReplicaEnd::Ended(end) => ends.push(end.at),
+            ReplicaEnd::NotBegun(_) => return failed(format!("`{}` could not be executed", ran.role())),
+            ReplicaEnd::CutOff(_) => return failed(format!("`{}` had not ended when the program did", ran.role())),
         }
     }
     Reading::Measured(ends)
@@ -178,7 +184,7 @@ fn ended(ran: &Ran) -> Nanos {
 }
 
 fn heaps_of(threads: &Threads, begin: Nanos, end: Nanos, silent: &Why) -> BTreeMap<String, Readings> {
-    heaps::readings(threads, heaps::Span { begin, end, rest: None, held: &HeldTimes::default() }, silent)
+    heaps::readings(threads, heaps::Span { begin, end, rest: None, held: &Suspensions::default() }, silent)
 }
 
 fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
@@ -190,8 +196,8 @@ fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
     COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
     without_schedule(&mut readings);
     let wall = match &ran.fate {
-        Fate::Ended(_) if ran.before.is_none() => failed(NEVER_BEGAN.to_owned()),
-        Fate::Ended(end) => nanos(end.at.since(ran.released)),
+        ReplicaEnd::Ended(_) if ran.before.is_none() => failed(NEVER_BEGAN.to_owned()),
+        ReplicaEnd::Ended(end) => nanos(end.at.since(ran.released)),
         _ => failed("it had not ended when the program did".to_owned()),
     };
     set(&mut readings, Metric::Wall, wall.clone());
@@ -204,7 +210,7 @@ fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
 
 /// Memory at the end is that when it last told something: afterwards it is gone.
 fn at_the_end(ran: &Ran, seen: Seen<'_>, readings: &mut Readings) {
-    let alive = |edge: &&Edge| edge.processes.iter().any(|process| process.pid == ran.pid);
+    let alive = |edge: &&Snapshot| edge.processes.iter().any(|process| process.pid == ran.pid);
     let last = match ran.told.as_ref().filter(alive).filter(|_| !ran.unread) {
         Some(told) => phase_readings(&seen.edges[ran.first], told, seen.series, &ran.role()),
         None => Readings::new(),
@@ -231,10 +237,10 @@ fn within(last: &Readings, readings: &mut Readings) {
 /// Why memory at the end was not read.
 const fn unread(ran: &Ran) -> &'static str {
     match (&ran.fate, ran.unread) {
-        (Fate::CutOff(_), false) => {
+        (ReplicaEnd::CutOff(_), false) => {
             "it was cut off before it told anything; its memory is read when a line matches `read`"
         }
-        (Fate::CutOff(_), true) => "it was cut off before its memory could be read after what it told last",
+        (ReplicaEnd::CutOff(_), true) => "it was cut off before its memory could be read after what it told last",
         _ => "it had ended before its memory could be read; that is read when a line matches `read`, where it lives on",
     }
 }
@@ -266,7 +272,7 @@ fn peak(ran: &Ran, seen: Seen<'_>) -> Reading<f64> {
 /// release to the last one's end.
 fn together(all: &[Ran], seen: Seen<'_>) -> Readings {
     let roles: BTreeSet<String> = all.iter().map(Ran::role).collect();
-    let edges: Vec<Edge> = seen.edges.iter().map(|edge| merged(edge, &roles)).collect();
+    let edges: Vec<Snapshot> = seen.edges.iter().map(|edge| merged(edge, &roles)).collect();
     let theirs = seen.series.iter().filter(|process| roles.contains(&process.role));
     let series: Vec<ProcessSeries> =
         theirs.map(|process| ProcessSeries { role: REPLICAS.to_owned(), ..process.clone() }).collect();
@@ -294,7 +300,7 @@ fn together(all: &[Ran], seen: Seen<'_>) -> Readings {
 }
 
 /// An edge with the replicas as one role, and nothing else.
-fn merged(edge: &Edge, roles: &BTreeSet<String>) -> Edge {
+fn merged(edge: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
     let mut merged = edge.clone();
     merged.totals.clear();
     merged.processes.retain(|process| roles.contains(&process.role));
@@ -306,7 +312,7 @@ fn merged(edge: &Edge, roles: &BTreeSet<String>) -> Edge {
 }
 
 /// The largest sum of proportional set sizes at any of these edges, or that was `read` beside them.
-fn largest_pss(edges: &[Edge], read: Option<&Reading<Bytes>>) -> Reading<f64> {
+fn largest_pss(edges: &[Snapshot], read: Option<&Reading<Bytes>>) -> Reading<f64> {
     let largest = edges.iter().filter_map(least_sum).chain(read.cloned()).reduce(larger);
     let nobody = || failed("no replica was alive at an edge of a phase or of another replica".to_owned());
     largest.unwrap_or_else(nobody).map(|pss| pss.as_bytes() as f64)
@@ -318,7 +324,7 @@ mod tests {
     use prony_model::record::ProcessSample;
     use prony_model::spec::{Action, PhaseSpec};
     use prony_os::launch::{Captured, CpuTime};
-    use prony_os::sample::edge::EdgeProcess;
+    use prony_os::sample::snapshot::ProcessSnapshot;
 
     use super::super::super::span::tests::{edge, ms, watched};
     use super::super::super::tracked::Happened;
@@ -346,7 +352,7 @@ mod tests {
             pid: 100 + number,
             released: ms(from),
             before: Some((CpuTime { user: ms(held), system: Nanos::ZERO }, before)),
-            fate: Fate::Ended(Box::new(end)),
+            fate: ReplicaEnd::Ended(Box::new(end)),
             first: 0,
             until: None,
             told: None,
@@ -361,21 +367,21 @@ mod tests {
     }
 
     fn cut_off(mut ran: Ran) -> Ran {
-        if let Fate::Ended(end) = ran.fate {
-            ran.fate = Fate::CutOff(end);
+        if let ReplicaEnd::Ended(end) = ran.fate {
+            ran.fate = ReplicaEnd::CutOff(end);
         }
         ran
     }
 
     /// An edge with a program that had used `own` and replicas that had used so much, each with `own` bytes of PSS.
-    fn edge_of(at: u64, own: u64, replicas: &[(u32, u64)]) -> Edge {
+    fn edge_of(at: u64, own: u64, replicas: &[(u32, u64)]) -> Snapshot {
         let mut edge = edge(at, own + replicas.iter().map(|(_, used)| used).sum::<u64>(), &[7]);
         let counters = |used: u64| Counters { cpu_user: ms(used), minor_faults: used, ..Counters::default() };
         edge.totals.insert("program".into(), counters(own));
         for (number, used) in replicas {
             let role = format!("replica.{number}");
             edge.totals.insert(role.clone(), counters(*used));
-            edge.processes.push(EdgeProcess {
+            edge.processes.push(ProcessSnapshot {
                 pid: 100 + number,
                 role,
                 sample: ProcessSample { at: ms(at), anon: Bytes::from_bytes(*used), ..ProcessSample::default() },
@@ -405,7 +411,7 @@ mod tests {
         whole(&mut readings, &BTreeMap::new(), &all);
         assert_eq!((get(&readings, "makespan"), get(&readings, "skew")), (nanos(ms(800)), nanos(ms(500))));
         let [first, second, mut third] = all;
-        third.fate = Fate::NotBegun("no such file".into());
+        third.fate = ReplicaEnd::NotBegun("no such file".into());
         assert!(why(makespan(&[first, third])).contains("`replica.3` could not be executed"));
         assert!(why(skew(&[cut_off(second)])).contains("`replica.2` had not ended when the program did"));
     }
@@ -441,7 +447,7 @@ mod tests {
     #[test]
     fn the_last_end_is_known_where_none_was_cut_off() {
         let mut all = vec![ran(1, (100, 400), 5, &[]), ran(2, (103, 900), 5, &[]), ran(3, (101, 500), 5, &[])];
-        all[2].fate = Fate::NotBegun("no such file".into());
+        all[2].fate = ReplicaEnd::NotBegun("no such file".into());
         let last = |all: &[Ran]| last_end(all.iter().map(|ran| &ran.fate));
         assert_eq!((last(&all), last(&all[2..])), (Some(ms(900)), None));
         all[0] = cut_off(ran(1, (100, 950), 5, &[]));

@@ -2,14 +2,14 @@
 
 use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
-use prony_os::sample::Edge;
+use prony_os::sample::Snapshot;
 
-/// Looks take this part of the time since the first release, one in so many, and one look more.
+/// Readings take this part of the time since the first release, one in so many, and one look more.
 const SHARE: u64 = 20;
 
 /// What was read of replicas while they worked, edges apart, and what it took.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Looks {
+pub struct MemoryReadings {
     /// When the first replica was released.
     since: Nanos,
     /// How many there were.
@@ -25,7 +25,7 @@ pub struct Looks {
     pub pss: Option<Reading<Bytes>>,
 }
 
-impl Looks {
+impl MemoryReadings {
     /// None yet, of replicas the first of which was released then.
     pub fn since(released: Nanos) -> Self {
         Self { since: released, ..Self::default() }
@@ -47,7 +47,7 @@ impl Looks {
     }
 
     /// One was taken of so many replicas, with so much CPU time.
-    pub fn note(&mut self, edge: &Edge, cpu: Nanos, replicas: usize) {
+    pub fn note(&mut self, edge: &Snapshot, cpu: Nanos, replicas: usize) {
         self.count += 1;
         self.took += edge.took;
         self.cpu += cpu;
@@ -63,7 +63,7 @@ pub fn larger(one: Reading<Bytes>, other: Reading<Bytes>) -> Reading<Bytes> {
 }
 
 /// The sum of the proportional set sizes of an edge's processes but those that had ended by then: that of all is no less.
-pub fn least_sum(edge: &Edge) -> Option<Reading<Bytes>> {
+pub fn least_sum(edge: &Snapshot) -> Option<Reading<Bytes>> {
     let alive = edge.processes.iter().filter(|process| !process.had_ended());
     alive.map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one))
 }
@@ -71,18 +71,18 @@ pub fn least_sum(edge: &Edge) -> Option<Reading<Bytes>> {
 #[cfg(test)]
 mod tests {
     use prony_model::reading::Why;
-    use prony_os::sample::edge::EdgeProcess;
+    use prony_os::sample::snapshot::ProcessSnapshot;
 
     use super::super::super::span::tests::{edge, ms};
     use super::*;
 
     /// A look that took so many milliseconds, at processes with so many bytes of PSS.
-    fn look(took: u64, pss: &[Option<u64>]) -> Edge {
+    fn look(took: u64, pss: &[Option<u64>]) -> Snapshot {
         let pids: Vec<u32> = (1..).take(pss.len()).collect();
         let mut edge = edge(0, 0, &pids);
         edge.took = ms(took);
         for (process, pss) in edge.processes.iter_mut().zip(pss) {
-            let gone = || Reading::Missing(EdgeProcess::ended());
+            let gone = || Reading::Missing(ProcessSnapshot::ended());
             process.pss = pss.map_or_else(gone, |pss| Reading::Measured(Bytes::from_bytes(pss)));
         }
         edge
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn looks_are_a_twentieth_of_the_time_and_one() {
-        let mut looks = Looks::since(ms(1_000));
+        let mut looks = MemoryReadings::since(ms(1_000));
         assert_eq!(looks.due(), ms(1_000), "the first one at once");
         looks.note(&look(900, &[Some(5)]), ms(10), 1);
         assert_eq!(looks.due(), ms(1_200));
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn all_are_read_where_there_is_time_for_it() {
-        let mut looks = Looks::since(ms(0));
+        let mut looks = MemoryReadings::since(ms(0));
         assert!(!looks.affords(1, ms(10_000)), "nobody knows what it takes");
         looks.note(&look(4, &[Some(5), Some(5)]), ms(4), 2);
         assert_eq!([199, 200].map(|now| looks.affords(3, ms(now))), [false, true], "20 times 4 and 3 times 2");
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn the_largest_sum_is_that_of_one_instant_and_no_less_than_a_part_of_it() {
-        let mut looks = Looks::since(ms(0));
+        let mut looks = MemoryReadings::since(ms(0));
         let mut pss = |each: &[Option<u64>]| {
             looks.note(&look(1, each), ms(1), each.len());
             looks.pss.as_ref().map(|pss| pss.measured().unwrap().as_bytes())
@@ -132,7 +132,7 @@ mod tests {
         let mut unread = look(1, &[Some(600), Some(300)]);
         unread.processes[1].pss = refused.clone();
         assert_eq!(least_sum(&unread), Some(refused.clone()));
-        let mut looks = Looks::since(ms(0));
+        let mut looks = MemoryReadings::since(ms(0));
         for edge in [&look(1, &[Some(500)]), &unread, &look(1, &[Some(900)])] {
             looks.note(edge, ms(1), 1);
         }

@@ -9,13 +9,13 @@ use prony_model::program::replica_instance;
 use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::{Captured, CpuTime, End, Finished, Usage};
-use prony_os::sample::Edge;
+use prony_os::sample::Snapshot;
 use prony_os::sample::counters::Counters;
 use prony_runtime::ProbeLine;
 
 use super::threads::Threads;
 use super::tracked::Tracked;
-use looks::Looks;
+use looks::MemoryReadings;
 
 /// All replicas of a trial, as they were seen; nothing where there are none, or where their phase never began.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub struct Replicated {
     /// When the last of them ended, where all of them did by themselves and it was not told while the program ran.
     pub ended: Option<Nanos>,
     /// How often and how long their memory was read because they told something.
-    pub looks: Looks,
+    pub looks: MemoryReadings,
 }
 
 /// One replica, as it was seen.
@@ -44,13 +44,13 @@ pub struct Ran {
     /// What the kernel had counted of its process then.
     pub before: Option<(CpuTime, Usage)>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: ReplicaEnd,
     /// Index of the last edge before its begin.
     pub first: usize,
     /// Index of the first edge after its end; `None` is the trial's last one.
     pub until: Option<usize>,
     /// Its memory, read when it had told something.
-    pub told: Option<Edge>,
+    pub told: Option<Snapshot>,
     /// It told something after that.
     pub unread: bool,
     /// What its lines told.
@@ -69,7 +69,7 @@ pub struct Ran {
 
 /// What became of a replica.
 #[derive(Debug)]
-pub enum Fate {
+pub enum ReplicaEnd {
     /// It could not be executed, and why.
     NotBegun(String),
     /// It ended by itself.
@@ -85,13 +85,13 @@ const NEVER_BEGAN: &str = "it was ended before it began";
 const GONE: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
 
 /// When the last of those that were executed ended, where all of them ended by themselves.
-pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f Fate>) -> Option<Nanos> {
+pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
     let mut last = None;
     for fate in fates {
         match fate {
-            Fate::NotBegun(_) => {}
-            Fate::Ended(end) => last = last.max(Some(end.at)),
-            Fate::CutOff(_) => return None,
+            ReplicaEnd::NotBegun(_) => {}
+            ReplicaEnd::Ended(end) => last = last.max(Some(end.at)),
+            ReplicaEnd::CutOff(_) => return None,
         }
     }
     last
@@ -106,8 +106,8 @@ impl Ran {
     /// Its end, where it had begun.
     pub fn end(&self) -> Option<&End> {
         match &self.fate {
-            Fate::NotBegun(_) => None,
-            Fate::Ended(end) | Fate::CutOff(end) => Some(end),
+            ReplicaEnd::NotBegun(_) => None,
+            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
         }
     }
 
@@ -136,7 +136,7 @@ impl Ran {
     }
 
     /// What it used between two edges; `None` where it did not run there.
-    pub fn between(&self, edges: &[Edge], first: usize, until: usize) -> Option<Reading<Counters>> {
+    pub fn between(&self, edges: &[Snapshot], first: usize, until: usize) -> Option<Reading<Counters>> {
         let ended = self.end()?.at;
         if self.released >= edges[until].at || ended <= edges[first].at {
             return None;

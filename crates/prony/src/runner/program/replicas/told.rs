@@ -3,7 +3,7 @@
 use prony_model::record::effective::{self, MemoryRead, Replica, Replicas};
 use prony_model::units::Nanos;
 
-use super::{Fate, Ran, Replicated};
+use super::{Ran, ReplicaEnd, Replicated};
 use crate::runner::place::setting::Setting;
 
 /// All that is known beside figures; `None` where the program has no replicas. Command lines and values of variables are
@@ -16,9 +16,9 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
         let own = program.replica(spec, ran.number);
         let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));
         let (fate, why) = match &ran.fate {
-            Fate::NotBegun(why) => (effective::Fate::NotBegun, Some(why.clone())),
-            Fate::Ended(_) => (effective::Fate::Ended, None),
-            Fate::CutOff(_) => (effective::Fate::CutOff, None),
+            ReplicaEnd::NotBegun(why) => (effective::ReplicaEnd::NotBegun, Some(why.clone())),
+            ReplicaEnd::Ended(_) => (effective::ReplicaEnd::Ended, None),
+            ReplicaEnd::CutOff(_) => (effective::ReplicaEnd::CutOff, None),
         };
         let end = ran.end();
         Replica {

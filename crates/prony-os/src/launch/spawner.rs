@@ -1,9 +1,9 @@
-//! Where subjects are born: a process of one or two MB beside its supervisor.
+//! Spawner: a small process that starts subjects, so that their peak memory does not include the supervisor's.
 //!
-//! Its children prepare themselves in its memory, so that nothing is copied to start them and executing has nothing to
-//! tear down, which both would stand in the time of a short program. They are children of the supervisor, which reaps
-//! them, but they are born into the control groups of the nursery and are counted by its counters: what one subject
-//! after another is to run in has to be attached once.
+//! A child shares the spawner's memory until it executes its program (`CLONE_VM`), so that no page table is copied and
+//! none is torn down: both would be part of the time of a short program. Children belong to the supervisor
+//! (`CLONE_PARENT`), which reaps them, but they start in the control groups of the spawner and are counted by its
+//! inherited counters, so groups and counters are attached once for all subjects.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use super::spec::TARGETS_END;
 use super::texts::Texts;
 use crate::sys::process::{
-    BirthPage, ChildPlan, ChildStack, Hold, Step, altered_signals, clone_child, forget_code, fork_into, report,
+    ChildPlan, ChildStack, Hold, SpawnPage, Step, altered_signals, clone_child, forget_code, fork_into, report,
 };
 
 /// Descriptors that go with one plan: hold, report, three streams, and all that a subject may be given.
@@ -37,21 +37,21 @@ const HEAD: usize = 24;
 
 /// A child that executes its program at once.
 const AT_ONCE: usize = 0;
-/// A child that is held.
+/// A child that is suspended before it executes its program.
 const HELD: usize = 1;
-/// No child: the nursery moves itself into groups, by the files that stand as candidates.
+/// No child: the spawner moves itself into groups, by the files that stand as candidates.
 const ENTER: usize = 2;
 
 /// The supervisor's side.
 #[derive(Debug)]
-pub(super) struct Nursery {
+pub(super) struct Spawner {
     /// Its process.
     pub(super) pid: Pid,
     /// It has ended and was reaped.
     pub(super) gone: bool,
     socket: OwnedFd,
-    /// Where the last child told of its birth.
-    pub(super) birth: Rc<BirthPage>,
+    /// Where the last child reports how it was spawned.
+    pub(super) spawn: Rc<SpawnPage>,
 }
 
 /// Descriptors of a child.
@@ -63,18 +63,18 @@ pub(super) struct Fds<'a> {
     pub(super) given: Vec<(BorrowedFd<'a>, u8)>,
 }
 
-impl Nursery {
+impl Spawner {
     /// Forks it. To be called before this process catches any signal or has other threads.
     pub(super) fn start() -> io::Result<Self> {
-        let birth = Rc::new(BirthPage::new()?);
+        let spawn = Rc::new(SpawnPage::new()?);
         let (socket, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let parent = getpid();
-        let (ours, page) = (socket.as_raw_fd(), Rc::clone(&birth));
+        let (ours, page) = (socket.as_raw_fd(), Rc::clone(&spawn));
         let pid = fork_into(|| serve(&theirs, ours, parent, &page))?;
-        Ok(Self { pid, gone: false, socket, birth })
+        Ok(Self { pid, gone: false, socket, spawn })
     }
 
-    /// Ends it: nothing is born any more.
+    /// Ends it: it spawns nothing any more.
     pub(super) fn end(&mut self) {
         if !std::mem::replace(&mut self.gone, true) {
             // It is our child and not reaped: the number is its own.
@@ -85,7 +85,7 @@ impl Nursery {
 
     /// Has a child made that is held, and reports when it is ready.
     pub(super) fn hold(&self, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
-        self.birth.clear();
+        self.spawn.clear();
         launch(&self.socket, texts, fds)
     }
 
@@ -104,13 +104,13 @@ impl Nursery {
         }
     }
 
-    /// Where others ask for children, who tell of their birth on the page.
+    /// Where others ask for children, who tell of their spawn on the page.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-/// Has a child made by the nursery behind a socket.
+/// Has a child made by the spawner behind a socket.
 pub(super) fn launch(socket: &OwnedFd, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
     tell(socket, if fds.held.is_some() { HELD } else { AT_ONCE }, texts, fds)
 }
@@ -152,15 +152,15 @@ fn send(socket: &OwnedFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<
     Ok(())
 }
 
-/// The nursery itself: makes one child after another until the supervisor's end closes.
-fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, birth: &BirthPage) -> c_int {
+/// The spawner itself: makes one child after another until the supervisor's end closes.
+fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, spawn: &SpawnPage) -> c_int {
     // Its own copy of the supervisor's end would keep it from ever seeing that one close; nothing else is its to hold.
     close_all_but(&[socket.as_raw_fd()], theirs);
     // What is received gets numbers above those of standard streams.
     let streams = std::iter::repeat_with(|| open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()));
     let _streams: Vec<_> = streams.take_while(|null| matches!(null, Ok(null) if null.as_raw_fd() < 3)).collect();
-    let _ = rustix::thread::set_name(c"prony-nursery");
-    let mut crib = Crib { parent, birth, signals: altered_signals(), stack: ChildStack::new() };
+    let _ = rustix::thread::set_name(c"prony-spawner");
+    let mut spawning = Spawning { parent, spawn, signals: altered_signals(), stack: ChildStack::new() };
     let mut message = Vec::new();
     become_small();
     loop {
@@ -172,7 +172,7 @@ fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, birth: &BirthPage) -> c_i
             // Who asked is gone where it cannot be answered, and shows as the end in the next turn.
             let _ = write(socket, &enter(&message).to_ne_bytes());
         } else {
-            crib.bear(&message, fds);
+            spawning.spawn(&message, fds);
         }
     }
 }
@@ -258,19 +258,19 @@ fn number(message: &[u8], at: usize) -> usize {
 }
 
 /// What all children have in common.
-struct Crib<'a> {
+struct Spawning<'a> {
     parent: Pid,
-    birth: &'a BirthPage,
+    spawn: &'a SpawnPage,
     signals: Vec<c_int>,
     stack: ChildStack,
 }
 
-impl Crib<'_> {
-    /// Makes one child; what keeps it from being made is told in its place.
-    fn bear(&mut self, message: &[u8], fds: Vec<OwnedFd>) {
+impl Spawning<'_> {
+    /// Spawns one child; what prevents that is reported in its place.
+    fn spawn(&mut self, message: &[u8], fds: Vec<OwnedFd>) {
         let pipe = (number(message, 5) == HELD).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
         let Err(errno) = self.make(message, fds) else { return };
-        self.birth.fail(Step::Clone, errno);
+        self.spawn.fail(Step::Clone, errno);
         // A supervisor that is gone needs no report.
         let _ = pipe.flatten().map(|pipe| write(&pipe, &report(Step::Clone, errno)));
     }
@@ -287,7 +287,7 @@ impl Crib<'_> {
         let fds: Vec<(RawFd, RawFd)> =
             given.iter().zip(texts.targets).map(|(fd, target)| (fd.as_raw_fd(), RawFd::from(*target))).collect();
         if held.is_none() {
-            self.birth.wait_until_open();
+            self.spawn.wait_until_open();
         }
         let plan = ChildPlan {
             candidates: &texts.candidates,
@@ -296,13 +296,13 @@ impl Crib<'_> {
             directory: texts.directory,
             fds: &fds,
             held,
-            birth: self.birth,
+            spawn: self.spawn,
             parent: self.parent,
             signals: &self.signals,
         };
         clone_child(&plan, &mut self.stack).map_err(|error| error.raw_os_error().unwrap_or(libc::EIO))?;
-        if self.birth.failed().is_none() {
-            self.birth.tell_executed();
+        if self.spawn.failed().is_none() {
+            self.spawn.tell_executed();
         }
         Ok(())
     }
@@ -362,7 +362,7 @@ mod tests {
         let null = std::fs::File::open("/dev/null").unwrap();
         let env = (0..20_000).map(|n| CString::new(format!("VARIABLE_{n}={n:0100}")).unwrap()).collect();
         let pid = getpid();
-        let nursery = Nursery { pid, gone: false, socket: ours, birth: Rc::new(BirthPage::new().unwrap()) };
+        let spawner = Spawner { pid, gone: false, socket: ours, spawn: Rc::new(SpawnPage::new().unwrap()) };
         let reader = std::thread::spawn(move || {
             let (mut message, mut fds) = (Vec::new(), Vec::new());
             assert!(receive(&theirs, &mut message, &mut fds).unwrap());
@@ -371,7 +371,7 @@ mod tests {
             (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len(), parsed.held)
         });
         let given = vec![(null.as_fd(), 1), (null.as_fd(), 9)];
-        nursery.hold(&texts(env), &Fds { held: Some((null.as_fd(), null.as_fd())), given }).unwrap();
+        spawner.hold(&texts(env), &Fds { held: Some((null.as_fd(), null.as_fd())), given }).unwrap();
         let expected = ([3, 3, 20_001], CString::new("/").unwrap(), vec![1, 9], 4, true);
         assert_eq!(reader.join().unwrap(), expected);
     }
@@ -403,7 +403,7 @@ mod tests {
         let tasks = dir.path().join("tasks");
         std::fs::write(&tasks, "").unwrap();
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
-        let nursery = Nursery { pid: getpid(), gone: false, socket: ours, birth: Rc::new(BirthPage::new().unwrap()) };
+        let spawner = Spawner { pid: getpid(), gone: false, socket: ours, spawn: Rc::new(SpawnPage::new().unwrap()) };
         let answering = std::thread::spawn(move || {
             for _ in 0..2 {
                 let (mut message, mut fds) = (Vec::new(), Vec::new());
@@ -411,12 +411,12 @@ mod tests {
                 write(&theirs, &enter(&message).to_ne_bytes()).unwrap();
             }
         });
-        nursery.enter(std::slice::from_ref(&tasks)).unwrap();
+        spawner.enter(std::slice::from_ref(&tasks)).unwrap();
         assert_eq!(std::fs::read(&tasks).unwrap(), b"0");
-        let refused = nursery.enter(&[tasks.clone(), dir.path().join("none")]).unwrap_err();
+        let refused = spawner.enter(&[tasks.clone(), dir.path().join("none")]).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::NotFound);
         answering.join().unwrap();
-        assert!(nursery.enter(&[tasks]).is_err(), "nobody is there any more");
+        assert!(spawner.enter(&[tasks]).is_err(), "nobody is there any more");
     }
 
     #[test]

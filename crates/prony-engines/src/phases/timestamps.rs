@@ -1,4 +1,4 @@
-//! Stamps of operations, kept until it is known what became of them: an operation of a shared transaction has
+//! Timestamps of operations, kept until it is known what became of them: an operation of a shared transaction has
 //! succeeded when that is committed, and failed where it is not (METHOD 1.4). While the clock runs they are left in
 //! plain arrays; they go into histograms between two chunks.
 
@@ -14,7 +14,7 @@ pub(super) const FAILED: u64 = u64::MAX;
 /// A stamp that was not taken.
 pub(super) const NONE: u64 = u64::MAX - 1;
 
-/// Stamps of an open transaction that are held one by one, 16 kB; more of them are held as a histogram.
+/// Timestamps of an open transaction that are held one by one, 16 kB; more of them are held as a histogram.
 const FEW: usize = 1024;
 
 /// What the samples of a client end up in.
@@ -78,7 +78,7 @@ pub(super) fn room_for_ends() -> Vec<End> {
 }
 
 /// The stamps of one kind, of a chunk and of the transaction that is open.
-pub(super) struct Stamps {
+pub(super) struct Timestamps {
     kind: LatencyKind,
     /// One for each operation of the chunk.
     pub(super) of: Vec<u64>,
@@ -88,7 +88,7 @@ pub(super) struct Stamps {
     many: Vec<(Label, Recorder)>,
 }
 
-impl Stamps {
+impl Timestamps {
     pub(super) fn new(kind: LatencyKind, holds: bool) -> Self {
         let few = Vec::with_capacity(if holds { FEW } else { 0 });
         Self { kind, of: vec![NONE; MOST_OPERATIONS], holds, few, many: Vec::new() }
@@ -181,13 +181,13 @@ mod tests {
         End { next, committed, commit: NONE }
     }
 
-    fn fill(stamps: &mut Stamps, operations: usize) {
+    fn fill(stamps: &mut Timestamps, operations: usize) {
         stamps.of[..operations].iter_mut().for_each(|stamp| *stamp = 500);
     }
 
     #[test]
     fn each_transaction_of_a_chunk_counts_as_it_ended() {
-        let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, true), Samples::default());
+        let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
         fill(&mut stamps, 10);
         stamps.collect(&chunk(10), &[end(4, true), end(8, false)], &mut samples);
         assert_eq!(counts(&samples), [("put", 2, 2), ("delete", 2, 2)], "two are not decided yet");
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn a_transaction_over_chunks_fails_whole_however_long_it_is() {
         for chunks in [2, 10, 40] {
-            let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, true), Samples::default());
+            let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
             for _ in 0..chunks {
                 fill(&mut stamps, 200);
                 stamps.collect(&chunk(200), &[], &mut samples);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_long_transaction_that_is_committed_keeps_its_latencies() {
-        let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, true), Samples::default());
+        let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, true), Samples::default());
         for _ in 0..20 {
             fill(&mut stamps, 200);
             stamps.of[3] = FAILED;
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn without_shared_transactions_nothing_is_held() {
-        let (mut stamps, mut samples) = (Stamps::new(LatencyKind::Service, false), Samples::default());
+        let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, false), Samples::default());
         fill(&mut stamps, 2);
         stamps.collect(&chunk(2), &[], &mut samples);
         assert_eq!(counts(&samples), [("put", 1, 0), ("delete", 1, 0)]);

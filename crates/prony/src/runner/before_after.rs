@@ -17,9 +17,9 @@ const LIGHT: &str = "canaries, quiet and the machine's state: the experiment ask
 
 /// What was done and seen before a trial.
 #[derive(Debug)]
-pub struct Around(Option<(Quiesced, Moment, Canary)>);
+pub struct BeforeAfter(Option<(Quiesced, Moment, Canary)>);
 
-impl Around {
+impl BeforeAfter {
     /// Brings the disk to rest and looks at the machine, where the experiment asks for full care.
     pub fn before(lab: &Lab<'_>) -> Self {
         if lab.experiment.observe().care == Care::Light {

@@ -10,17 +10,17 @@ use std::thread::{Builder, JoinHandle};
 use prony_experiment::design::Experiment;
 use prony_os::launch::{Kept, Launcher, Scratch};
 use prony_os::limits::Group;
-use prony_os::sample::{GroupFiles, Samplers, Stranger, SyncCounters, Tracepoints};
+use prony_os::sample::{ForeignProcess, GroupFiles, Samplers, SyncCounters, Tracepoints};
 
 use crate::error::Error;
 
 /// What one trial leaves for the next, and a thread that samples them all.
 #[derive(Debug, Default)]
-pub struct Stages {
+pub struct Environments {
     /// What the trial before left, until it is taken over.
-    pub left: RefCell<Option<Standing>>,
+    pub left: RefCell<Option<ReusedEnvironment>>,
     /// What the first trial takes over, on its way.
-    early: RefCell<Option<JoinHandle<Result<Standing, Error>>>>,
+    early: RefCell<Option<JoinHandle<Result<ReusedEnvironment, Error>>>>,
     samplers: OnceCell<Rc<Samplers>>,
 }
 
@@ -49,7 +49,7 @@ impl Deref for Tracing {
 
 /// What several trials share, one after another.
 #[derive(Debug)]
-pub struct Standing {
+pub struct ReusedEnvironment {
     /// What observes its children.
     pub common: Common,
     /// The scratch directory, emptied after each trial.
@@ -66,16 +66,16 @@ pub struct Common {
     /// Its files, kept open.
     pub files: Option<Arc<GroupFiles>>,
     /// The process that children are born from, which is no part of them.
-    pub stranger: Stranger,
+    pub stranger: ForeignProcess,
     /// Counts their syncs.
     pub syncs: SyncCounters,
 }
 
-impl Stages {
+impl Environments {
     /// Begins to make what the first trial takes over, beside what else there is to do before that.
     pub fn begin(&self, near: &Path, launcher: &Launcher, tracing: &Tracing) {
         let (near, launcher, tracing) = (near.to_path_buf(), launcher.clone(), tracing.clone());
-        let make = move || Standing::make(&near, &launcher, &tracing);
+        let make = move || ReusedEnvironment::make(&near, &launcher, &tracing);
         // Where there is no thread to be had, the first trial makes it.
         *self.early.borrow_mut() = Builder::new().name("prony-early".into()).spawn(make).ok();
     }
@@ -83,14 +83,14 @@ impl Stages {
     /// What was left, or is on its way, or is made now.
     ///
     /// # Errors
-    /// As [`Standing::make`].
-    pub fn take(&self, near: &Path, launcher: &Launcher, tracing: &Tracing) -> Result<Standing, Error> {
+    /// As [`ReusedEnvironment::make`].
+    pub fn take(&self, near: &Path, launcher: &Launcher, tracing: &Tracing) -> Result<ReusedEnvironment, Error> {
         if let Some(left) = self.left.borrow_mut().take() {
             return Ok(left);
         }
         match self.early.borrow_mut().take().map(JoinHandle::join) {
             Some(Ok(made)) => made,
-            Some(Err(_)) | None => Standing::make(near, launcher, tracing),
+            Some(Err(_)) | None => ReusedEnvironment::make(near, launcher, tracing),
         }
     }
 
@@ -107,14 +107,14 @@ impl Stages {
     }
 }
 
-impl Drop for Stages {
+impl Drop for Environments {
     fn drop(&mut self) {
         // Nobody took it: what it made goes with it.
         drop(self.early.get_mut().take().map(JoinHandle::join));
     }
 }
 
-impl Standing {
+impl ReusedEnvironment {
     /// A supervisor for several trials; `near` is where its scratch directory goes.
     ///
     /// # Errors
@@ -124,8 +124,8 @@ impl Standing {
         let group = Group::for_counting();
         let counting = counting(&group);
         let kept = launcher.keep(Some(group), &tracepoints.held(), Some(scratch.path()))?;
-        let stranger = Stranger::new(kept.nursery());
-        let syncs = tracepoints.follow(kept.nursery());
+        let stranger = ForeignProcess::new(kept.spawner());
+        let syncs = tracepoints.follow(kept.spawner());
         let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
         Ok(Self { kept, common: Common { counting, files, stranger, syncs }, scratch })
     }

@@ -8,7 +8,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
 use prony_os::fixture::Step;
 use prony_os::launch::Scratch;
-use prony_stats::Looks;
+use prony_stats::InterimAnalyses;
 use prony_stats::campaign::{ALPHA, Arm, Noise, Rate, Rng, Setting, Simulation};
 use prony_stats::power::POWER;
 
@@ -63,7 +63,7 @@ fn with_noise(bench: &Bench, lines: impl Fn(&Simulation<'_>) -> Vec<Line>) -> Re
     let Some(noise) = Noise::new("this machine", times) else {
         return Ok(Ran::NotRun("the clock is too coarse: a run took no time".to_owned()));
     };
-    let looks = Looks::new(BLOCKS.0, BLOCKS.1);
+    let looks = InterimAnalyses::new(BLOCKS.0, BLOCKS.1);
     Ok(Ran::Lines(lines(&Simulation::new(&noise, &looks))))
 }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     fn judged(line: fn(&Simulation<'_>) -> Line, rule: Rule) -> Line {
-        let (noise, looks) = (noise(RUNS), Looks::new(BLOCKS.0, BLOCKS.1));
+        let (noise, looks) = (noise(RUNS), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
         line(&Simulation { rule, ..Simulation::new(&noise, &looks) })
     }
 
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn a_recording_too_short_for_a_campaign_shows_nothing_and_fails() {
-        let (noise, looks) = (noise(80), Looks::new(BLOCKS.0, BLOCKS.1));
+        let (noise, looks) = (noise(80), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
         let simulation = Simulation::new(&noise, &looks);
         assert_eq!(
             [same_line(&simulation), smallest_line(&simulation)].map(|l| l.judge()),

@@ -25,7 +25,7 @@ pub const CLOSING: f64 = 0.5;
 /// analysis of all its blocks, whose share is kept for it. `docs/verdicts.md` has the argument for why the end may
 /// depend on durations, also where duration is the metric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Looks {
+pub struct InterimAnalyses {
     at: Vec<u32>,
     /// What a run with a time budget has beside them.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,8 +42,8 @@ enum Closing {
     Due,
 }
 
-impl Looks {
-    /// Looks for a run of `min` to `max` blocks: the last at `max`, each before it at about 1/1.7 of the next, the
+impl InterimAnalyses {
+    /// Interim analyses for a run of `min` to `max` blocks: the last at `max`, each before it at about 1/1.7 of the next, the
     /// first at `min` or 6, whichever is more. Empty where `max` is below 6: then there is no verdict.
     pub fn new(min: u32, max: u32) -> Self {
         let first = min.max(MIN_BLOCKS);
@@ -118,7 +118,7 @@ impl Looks {
 /// budget, the least number of blocks of which the closing analysis can say anything.
 ///
 /// `None` where no look of the plan reaches that.
-pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, looks: &Looks) -> Option<u32> {
+pub fn blocks_before_any_verdict(comparisons: usize, alpha: f64, looks: &InterimAnalyses) -> Option<u32> {
     let each = alpha / comparisons.max(1) as f64;
     let look = (0..looks.at.len()).find(|i| gap_needed(looks.at[*i], each * looks.share(*i)) <= 1.0);
     let closing = looks.closing.map(|_| blocks_by_counts(each * CLOSING).max(MIN_BLOCKS));
@@ -137,16 +137,16 @@ mod tests {
 
     #[test]
     fn looks_of_the_default_plans() {
-        assert_eq!(Looks::new(6, 30).at(), [6, 11, 18, 30]);
-        assert_eq!(Looks::new(10, 10).at(), [10]);
-        assert_eq!(Looks::new(6, 7).at(), [6]);
-        assert_eq!(Looks::new(1, 5).at(), [0u32; 0]);
-        assert_eq!(Looks::new(2, 6).at(), [6]);
+        assert_eq!(InterimAnalyses::new(6, 30).at(), [6, 11, 18, 30]);
+        assert_eq!(InterimAnalyses::new(10, 10).at(), [10]);
+        assert_eq!(InterimAnalyses::new(6, 7).at(), [6]);
+        assert_eq!(InterimAnalyses::new(1, 5).at(), [0u32; 0]);
+        assert_eq!(InterimAnalyses::new(2, 6).at(), [6]);
     }
 
     #[test]
     fn looks_of_a_time_budget_depend_on_no_estimate_and_leave_half_of_the_error() {
-        let looks = Looks::timed(6, 10_000);
+        let looks = InterimAnalyses::timed(6, 10_000);
         assert_eq!(looks.at()[..6], [6, 10, 17, 29, 49, 83]);
         assert!(looks.at().iter().all(|at| *at < 10_000));
         let spent: f64 = looks.reached(10_000).map(|(_, share)| share).sum();
@@ -154,35 +154,38 @@ mod tests {
         assert_eq!((looks.closing(), looks.clone().ended().closing()), (None, Some(0.5)));
         assert_eq!(looks.at(), looks.clone().ended().at());
         // A plan without a budget has none, whatever ends it.
-        assert_eq!(Looks::new(6, 30).ended(), Looks::new(6, 30));
-        assert_eq!((Looks::timed(6, 6).at(), Looks::timed(20, 100).at()), (&[6][..], &[20, 34, 58, 99][..]));
-        assert_eq!(Looks::timed(1, 3).ended().closing(), None);
+        assert_eq!(InterimAnalyses::new(6, 30).ended(), InterimAnalyses::new(6, 30));
+        assert_eq!(
+            (InterimAnalyses::timed(6, 6).at(), InterimAnalyses::timed(20, 100).at()),
+            (&[6][..], &[20, 34, 58, 99][..])
+        );
+        assert_eq!(InterimAnalyses::timed(1, 3).ended().closing(), None);
     }
 
     #[test]
     fn a_time_budget_needs_no_more_blocks_than_its_closing_analysis() {
-        let blocks = |k| blocks_before_any_verdict(k, 0.05, &Looks::timed(6, 10_000));
+        let blocks = |k| blocks_before_any_verdict(k, 0.05, &InterimAnalyses::timed(6, 10_000));
         assert_eq!((blocks(1), blocks(20)), (Some(6), Some(10)));
         assert_eq!(blocks(100_000), Some(17));
         // Where the first interim analysis is asked to be late, time may end before it: 2^-6 <= 0.025.
-        assert_eq!(blocks_before_any_verdict(1, 0.05, &Looks::timed(20, 10_000)), Some(7));
+        assert_eq!(blocks_before_any_verdict(1, 0.05, &InterimAnalyses::timed(20, 10_000)), Some(7));
         assert_eq!((blocks_by_counts(0.03125), blocks_by_counts(0.031), blocks_by_counts(1.0)), (6, 7, 1));
     }
 
     #[test]
     fn a_larger_family_needs_more_blocks() {
-        let blocks = |k| blocks_before_any_verdict(k, 0.05, &Looks::new(6, 30));
+        let blocks = |k| blocks_before_any_verdict(k, 0.05, &InterimAnalyses::new(6, 30));
         assert_eq!(blocks(1), Some(6));
         assert_eq!(blocks(20), Some(11));
-        assert_eq!(blocks_before_any_verdict(1_000_000, 0.05, &Looks::new(6, 6)), None);
-        assert_eq!(blocks_before_any_verdict(1, 0.05, &Looks::new(1, 3)), None);
+        assert_eq!(blocks_before_any_verdict(1_000_000, 0.05, &InterimAnalyses::new(6, 6)), None);
+        assert_eq!(blocks_before_any_verdict(1, 0.05, &InterimAnalyses::new(1, 3)), None);
     }
 
     proptest! {
         #[test]
         fn looks_rise_end_at_the_most_and_spend_the_error_once(min in 1u32..60, more in 0u32..200) {
             let max = min + more;
-            let looks = Looks::new(min, max);
+            let looks = InterimAnalyses::new(min, max);
             if max < MIN_BLOCKS {
                 prop_assert!(looks.at().is_empty());
                 return Ok(());

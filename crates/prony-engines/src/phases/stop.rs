@@ -21,7 +21,7 @@ pub enum LinkError {
 
 /// What ended a hosted trial.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum Stop {
     /// The engine said no.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -79,13 +79,13 @@ pub struct HostError {
     pub phase: Option<usize>,
     /// What ended it.
     #[source]
-    pub trouble: Trouble,
+    pub trouble: Stop,
 }
 
 impl HostError {
     /// Whether there is nobody to tell.
     pub fn is_link(&self) -> bool {
-        matches!(self.trouble, Trouble::Link(_))
+        matches!(self.trouble, Stop::Link(_))
     }
 
     /// What the runner is told.
@@ -94,7 +94,7 @@ impl HostError {
     }
 }
 
-impl Trouble {
+impl Stop {
     /// What kind of end it is.
     pub fn failure(&self) -> Failure {
         match self {

@@ -7,7 +7,7 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 /// What a trial says about the setting it ran with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum TrialEnd {
     /// It ended well.
     Lived,
     /// It did not, and by its own doing: a declared limit, the runtime's heap, an error, a crash, a wrong answer.
@@ -16,7 +16,7 @@ pub enum Fate {
     Disturbed,
 }
 
-impl Fate {
+impl TrialEnd {
     /// What the outcome means; `None` where the user interrupted the trial, which is no result.
     pub const fn of(outcome: Outcome) -> Option<Self> {
         match outcome {
@@ -41,13 +41,13 @@ mod tests {
 
     #[test]
     fn only_what_the_subject_did_itself_is_its_death() {
-        let memory = |by| Fate::of(Outcome::OutOfMemory { by });
-        assert_eq!(memory(OutOfMemory::Limit), Some(Fate::Died));
-        assert_eq!(memory(OutOfMemory::Runtime), Some(Fate::Died));
-        assert_eq!(memory(OutOfMemory::Host), Some(Fate::Disturbed));
-        assert_eq!(Fate::of(Outcome::Killed), Some(Fate::Disturbed));
-        assert_eq!(Fate::of(Outcome::TimedOut), Some(Fate::Died));
-        assert_eq!(Fate::of(Outcome::Ok), Some(Fate::Lived));
-        assert_eq!(Fate::of(Outcome::Interrupted), None);
+        let memory = |by| TrialEnd::of(Outcome::OutOfMemory { by });
+        assert_eq!(memory(OutOfMemory::Limit), Some(TrialEnd::Died));
+        assert_eq!(memory(OutOfMemory::Runtime), Some(TrialEnd::Died));
+        assert_eq!(memory(OutOfMemory::Host), Some(TrialEnd::Disturbed));
+        assert_eq!(TrialEnd::of(Outcome::Killed), Some(TrialEnd::Disturbed));
+        assert_eq!(TrialEnd::of(Outcome::TimedOut), Some(TrialEnd::Died));
+        assert_eq!(TrialEnd::of(Outcome::Ok), Some(TrialEnd::Lived));
+        assert_eq!(TrialEnd::of(Outcome::Interrupted), None);
     }
 }

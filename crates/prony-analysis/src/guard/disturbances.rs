@@ -31,7 +31,7 @@ const CANARIES: [(&str, Took); 3] = [
 
 /// Figures of a record's `conditions`; `None` where they were not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Weather {
+pub struct Disturbances {
     /// Canaries by name, the slower of before and after, nanoseconds.
     pub canaries: Vec<(String, f64)>,
     /// Share of the processors' time given to other machines.
@@ -46,7 +46,7 @@ pub struct Weather {
     pub throttled_limit: Option<f64>,
 }
 
-impl Weather {
+impl Disturbances {
     /// Of a trial's conditions; whatever is not there is `None`.
     pub fn of(conditions: &Conditions) -> Self {
         let Reading::Measured(machine) = &conditions.machine else { return Self::default() };
@@ -69,7 +69,7 @@ impl Weather {
 }
 
 /// Why a trial counts as disturbed, in words; empty where it does not. `usual` are the run's median canaries.
-fn signs(weather: &Weather, usual: &[(String, f64)]) -> Vec<String> {
+fn signs(weather: &Disturbances, usual: &[(String, f64)]) -> Vec<String> {
     let slow = |(name, took): &(String, f64)| {
         let (_, median) = usual.iter().find(|(other, _)| other == name)?;
         (*took > CANARY * median).then(|| format!("the {name} canary took {:.2} times as long as usual", took / median))
@@ -87,7 +87,7 @@ fn signs(weather: &Weather, usual: &[(String, f64)]) -> Vec<String> {
 
 /// The trials beside which the machine was not as usual, by position in the plan, each with why.
 fn marked(trials: &[&TrialRecord]) -> Vec<(u32, Vec<String>)> {
-    let weathers: Vec<Weather> = trials.iter().map(|t| Weather::of(&t.conditions)).collect();
+    let weathers: Vec<Disturbances> = trials.iter().map(|t| Disturbances::of(&t.conditions)).collect();
     let usual = usual(&weathers);
     let signed = trials.iter().zip(&weathers).map(|(t, weather)| (t.trial.position, signs(weather, &usual)));
     signed.filter(|(_, signs)| !signs.is_empty()).collect()
@@ -116,7 +116,7 @@ pub fn disturbed_trials(trials: &[&TrialRecord]) -> Option<Finding> {
 }
 
 /// The median of each canary over a run.
-fn usual(weathers: &[Weather]) -> Vec<(String, f64)> {
+fn usual(weathers: &[Disturbances]) -> Vec<(String, f64)> {
     let median = |name: &str| {
         let all = weathers.iter().flat_map(|w| &w.canaries).filter(|(other, _)| other == name);
         let took: Vec<f64> = all.map(|(_, took)| *took).collect();

@@ -21,7 +21,7 @@ const SYNCS: f64 = 0.10;
 
 /// A variant with its trials, of both labels where it is a baseline.
 #[derive(Clone, Debug)]
-pub struct Arm<'a> {
+pub struct VariantTrials<'a> {
     /// Its levels as text.
     pub name: String,
     /// What it does.
@@ -31,7 +31,7 @@ pub struct Arm<'a> {
 }
 
 /// Every guard that needs a variant and its baseline.
-pub fn check(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+pub fn check(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = answers_differ(baseline, variant);
     findings.extend(work_differs(baseline, variant));
     findings.extend(durability_differs(baseline, variant));
@@ -44,7 +44,7 @@ pub fn refusal(findings: &[Finding]) -> Option<String> {
 }
 
 /// Answers that should agree and do not: in one block both arms do the same work on the same data (METHOD 1.5).
-pub fn answers_differ(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut seen = BTreeSet::new();
     let mut findings = Vec::new();
     for (ours, theirs) in same_work(baseline, variant) {
@@ -75,10 +75,11 @@ fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
 /// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
 /// both do the same operations, done or failed. A phase that is bounded by time does as much as it can; of a program that
 /// says how many of its operations failed, the rate is per operation, and only its time needs equal work.
-pub fn unequal_offer(baseline: &Arm<'_>, variant: &Arm<'_>, name: &MetricName) -> Option<String> {
+pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, name: &MetricName) -> Option<String> {
     let per_operation =
         matches!(name.key.metric, LatencyP50 | LatencyP90 | LatencyP95 | LatencyP99 | LatencyP999 | LatencyMax);
-    let action = |arm: &Arm<'_>| arm.spec.phases.iter().find(|p| p.name == name.phase).map(|p| p.action.clone());
+    let action =
+        |arm: &VariantTrials<'_>| arm.spec.phases.iter().find(|p| p.name == name.phase).map(|p| p.action.clone());
     let (a, b) = (action(baseline)?, action(variant)?);
     let stored = a.ops().zip(b.ops()).map(|(a, b)| a.amount == b.amount && !matches!(a.amount, Amount::Duration(_)));
     let needs = match (stored, name.key.metric.unit()) {
@@ -123,7 +124,7 @@ fn same_draws(a: &Action, b: &Action) -> bool {
 }
 
 /// Pairs of trials of the two arms with the same block and the same seed.
-fn same_work<'a>(a: &Arm<'a>, b: &Arm<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
+fn same_work<'a>(a: &VariantTrials<'a>, b: &VariantTrials<'a>) -> Vec<(&'a TrialRecord, &'a TrialRecord)> {
     let work = |t: &TrialRecord| (t.trial.block, t.trial.seed);
     let mut theirs: BTreeMap<(u32, u64), Vec<&'a TrialRecord>> = BTreeMap::new();
     b.trials.iter().for_each(|y| theirs.entry(work(y)).or_default().push(y));
@@ -142,7 +143,13 @@ fn differing<'a>(a: &'a PhaseRecord, b: &'a PhaseRecord) -> Option<(&'a Answer, 
     (comparable && !agree).then_some((x, y))
 }
 
-fn disagreement(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, a: &Answer, b: &Answer) -> Finding {
+fn disagreement(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    phase: &str,
+    a: &Answer,
+    b: &Answer,
+) -> Finding {
     let (left, right) = (&baseline.name, &variant.name);
     let told = |answer: &'_ Answer| answer.digest.strip_prefix("told:").map(str::to_owned);
     let message = match (a.rows.zip(b.rows), told(a).zip(told(b))) {
@@ -166,7 +173,7 @@ fn disagreement(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, a: &Answer, 
 ///
 /// Operations, transactions, bytes handed over and distinct keys follow from data and phases alone; syncs and bytes
 /// written also from the store and its settings, so these are compared only where the stores are the same.
-pub fn work_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
+pub fn work_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     let same_data = baseline.spec.data == variant.spec.data;
     let same_subject = baseline.spec.subject == variant.spec.subject;
@@ -185,10 +192,16 @@ pub fn work_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Vec<Finding> {
     findings
 }
 
-fn unexplained(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, metric: Metric, most: f64) -> Option<Finding> {
+fn unexplained(
+    baseline: &VariantTrials<'_>,
+    variant: &VariantTrials<'_>,
+    phase: &str,
+    metric: Metric,
+    most: f64,
+) -> Option<Finding> {
     let (a, b) = (typical(baseline, phase, metric)?, typical(variant, phase, metric)?);
     // Phases bounded by time do as much as they can: then work is compared per operation.
-    let per = |arm: &Arm<'_>| typical(arm, phase, Metric::Operations).filter(|n| *n > 0.0);
+    let per = |arm: &VariantTrials<'_>| typical(arm, phase, Metric::Operations).filter(|n| *n > 0.0);
     let (a, b) = match (metric, bounded_by_time(baseline, phase), per(baseline), per(variant)) {
         (Metric::Operations | Metric::Distinct, true, ..) => return None,
         (_, true, Some(x), Some(y)) => (a / x, b / y),
@@ -206,13 +219,13 @@ fn unexplained(baseline: &Arm<'_>, variant: &Arm<'_>, phase: &str, metric: Metri
     Some(found.with(json!({ "metric": name, "baseline": a, "variant": b })))
 }
 
-fn bounded_by_time(arm: &Arm<'_>, phase: &str) -> bool {
+fn bounded_by_time(arm: &VariantTrials<'_>, phase: &str) -> bool {
     let spec = arm.spec.phases.iter().find(|p| p.name == phase);
     spec.and_then(|p| p.action.ops()).is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
 }
 
 /// The median over an arm's trials that completed the phase.
-fn typical(arm: &Arm<'_>, phase: &str, metric: Metric) -> Option<f64> {
+fn typical(arm: &VariantTrials<'_>, phase: &str, metric: Metric) -> Option<f64> {
     let phases = arm.trials.iter().flat_map(|t| &t.phases);
     let complete = phases.filter(|p| p.name == phase && p.completion == Completion::Complete);
     let values: Vec<f64> = complete.filter_map(|p| amount(p, metric)).collect();
@@ -220,8 +233,8 @@ fn typical(arm: &Arm<'_>, phase: &str, metric: Metric) -> Option<f64> {
 }
 
 /// The two promise different things: speed is compared with safety (METHOD 5.2).
-pub fn durability_differs(baseline: &Arm<'_>, variant: &Arm<'_>) -> Option<Finding> {
-    let class = |arm: &Arm<'_>| arm.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
+pub fn durability_differs(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>) -> Option<Finding> {
+    let class = |arm: &VariantTrials<'_>| arm.trials.iter().find_map(|t| Some(t.store()?.durability.name()));
     let (a, b) = (class(baseline)?, class(variant)?);
     if a == b {
         return None;

@@ -19,7 +19,7 @@ use crate::why::{parse_with, read_text};
 
 /// The state of a trial at one instant: cumulative counters, so that two edges give exact amounts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Edge {
+pub struct Snapshot {
     /// `CLOCK_MONOTONIC` when the cheap figures were read; the dear ones follow.
     pub at: Nanos,
     /// How long taking it took, dear figures included.
@@ -27,7 +27,7 @@ pub struct Edge {
     /// How long reading the store took, of that.
     pub store_took: Nanos,
     /// Processes alive.
-    pub processes: Vec<EdgeProcess>,
+    pub processes: Vec<ProcessSnapshot>,
     /// Counters of each role, and of the whole tree under `""`, since the sampler began.
     pub totals: BTreeMap<String, Counters>,
     /// CPU time of the trial's control group.
@@ -44,7 +44,7 @@ pub struct Edge {
     pub cached: Reading<f64>,
 }
 
-impl Edge {
+impl Snapshot {
     /// Adds what was used between two other edges to this one, so that what follows is counted without it. Figures of the
     /// device, the store and the machine stay as they are.
     pub fn credit(&mut self, from: &Self, to: &Self) {
@@ -69,7 +69,7 @@ impl Edge {
 
 /// One process at an edge.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EdgeProcess {
+pub struct ProcessSnapshot {
     /// Its pid.
     pub pid: u32,
     /// Its role.
@@ -85,7 +85,7 @@ pub struct EdgeProcess {
     pub peak_reset: bool,
 }
 
-impl EdgeProcess {
+impl ProcessSnapshot {
     /// Why one that ended before its proportional set size could be read has none.
     pub fn ended() -> Why {
         Why::Failed("the process had ended before its proportional set size was read".to_owned())
@@ -191,7 +191,7 @@ mod tests {
             let cpu = Nanos::from_millis(ms);
             let count = |n: u64| Reading::Measured(n);
             let counters = Counters { cpu_user: cpu, minor_faults: ms, ..Counters::default() };
-            Edge {
+            Snapshot {
                 at: cpu,
                 took: Nanos::ZERO,
                 store_took: Nanos::ZERO,

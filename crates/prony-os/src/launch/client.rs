@@ -1,31 +1,31 @@
-//! The runner's side of a nursery whose supervisor is kept.
+//! The runner's side of a spawner whose supervisor serves several trials.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-use super::nursery::{self, Fds};
+use super::spawner::{self, Fds};
 use super::texts::Texts;
 
-/// Where a kept supervisor's subjects are born, one after another.
+/// Asks the spawner of a reused supervisor for one subject after another.
 #[derive(Debug)]
-pub(super) struct Cradle {
-    nursery: u32,
+pub(super) struct SpawnerClient {
+    spawner: u32,
     socket: OwnedFd,
     null: OwnedFd,
     launched: u64,
 }
 
-impl Cradle {
+impl SpawnerClient {
     /// The process, and the socket on which it is asked.
-    pub(super) fn new(nursery: u32, socket: OwnedFd) -> io::Result<Self> {
+    pub(super) fn new(spawner: u32, socket: OwnedFd) -> io::Result<Self> {
         let null = File::options().read(true).write(true).open("/dev/null")?.into();
-        Ok(Self { nursery, socket, null, launched: 0 })
+        Ok(Self { spawner, socket, null, launched: 0 })
     }
 
     /// The process.
-    pub(super) const fn nursery(&self) -> u32 {
-        self.nursery
+    pub(super) const fn spawner(&self) -> u32 {
+        self.spawner
     }
 
     /// How many subjects were asked for.
@@ -36,7 +36,7 @@ impl Cradle {
     /// Has a subject made that executes its program at once.
     pub(super) fn launch(&mut self, texts: &Texts, fds: &[(Option<OwnedFd>, u8)]) -> io::Result<()> {
         let given = fds.iter().map(|(fd, target)| (fd.as_ref().unwrap_or(&self.null).as_fd(), *target)).collect();
-        nursery::launch(&self.socket, texts, &Fds { held: None, given })?;
+        spawner::launch(&self.socket, texts, &Fds { held: None, given })?;
         self.launched += 1;
         Ok(())
     }

@@ -18,21 +18,21 @@ use prony_model::units::Nanos;
 use prony_os::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
-use prony_os::sample::edge::EdgeProcess;
-use prony_os::sample::{Edge, Root, Sampler, Settings};
+use prony_os::sample::snapshot::ProcessSnapshot;
+use prony_os::sample::{Root, Sampler, Settings, Snapshot};
 
 use super::store::OnDisk;
 use crate::error::Error;
 use crate::runner::lab::{Lab, starts_replicas};
 use crate::runner::place::Place;
 use crate::runner::place::setting::{Ends, Setting};
-use crate::runner::standing::{Common, Standing, counting};
+use crate::runner::reused::{Common, ReusedEnvironment, counting};
 
 /// How long after its program's begin a lean trial's first sample is taken: what ends sooner is left alone.
 const FIRST: Nanos = Nanos::from_millis(2);
 
 /// What one trial stands on.
-pub struct Stage {
+pub struct Environment {
     scratch: Scratch,
     /// The supervisor that it takes over, until the program is held.
     kept: Option<Kept>,
@@ -43,7 +43,7 @@ pub struct Stage {
     held: Option<u32>,
 }
 
-impl Stage {
+impl Environment {
     /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
     /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains; and where any
     /// variant has some, each has its own, so that all are observed alike.
@@ -67,7 +67,8 @@ impl Stage {
                 held: None,
             });
         }
-        let Standing { kept, common, scratch } = lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
+        let ReusedEnvironment { kept, common, scratch } =
+            lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
         Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None, held: None })
     }
 
@@ -112,7 +113,7 @@ impl Stage {
             let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
             sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
-            let release = |_: &Sampler, _: &Ends, edge: &mut Edge| {
+            let release = |_: &Sampler, _: &Ends, edge: &mut Snapshot| {
                 let running = held.release()?;
                 tell_held(edge, &running);
                 Ok(running)
@@ -125,7 +126,7 @@ impl Stage {
         let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(&program.name, common.syncs.clone());
         let (role, samplers) = (program.name.clone(), lab.stages.samplers()?);
-        let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Edge| {
+        let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Snapshot| {
             let mut running = kept.launch(launch, &ends.open().collect::<Vec<_>>())?;
             // What has ended already is not looked at: its number may be another's by now.
             if running.wait(Some(Duration::ZERO))?.is_none() {
@@ -152,7 +153,7 @@ impl Stage {
         let (finished, kept) = running.next()?;
         match kept {
             Some(kept) if empty(self.scratch.path()).is_ok() => {
-                *lab.stages.left.borrow_mut() = Some(Standing { kept, common, scratch: self.scratch });
+                *lab.stages.left.borrow_mut() = Some(ReusedEnvironment { kept, common, scratch: self.scratch });
             }
             kept => {
                 drop(kept);
@@ -194,10 +195,10 @@ fn remove(path: &Path) -> io::Result<()> {
 }
 
 /// Lets the program begin, whose streams have these ends, and corrects the edge before that by what its process told.
-pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Edge) -> Result<Running, prony_os::Error>>;
+pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Snapshot) -> Result<Running, prony_os::Error>>;
 
 /// A program that was made after the edge has its preparation in the group's count.
-fn tell_preparation(edge: &mut Edge, running: &Running) {
+fn tell_preparation(edge: &mut Snapshot, running: &Running) {
     if let (Reading::Measured(group), Some((cpu, _))) = (&mut edge.group, running.before()) {
         group.total += cpu.user + cpu.system;
     }
@@ -205,7 +206,7 @@ fn tell_preparation(edge: &mut Edge, running: &Running) {
 
 /// Puts into the edge at which a program was held what its process told when it began to execute: figures up to the
 /// last instruction before, instead of those seen some time earlier.
-fn tell_held(edge: &mut Edge, running: &Running) {
+fn tell_held(edge: &mut Snapshot, running: &Running) {
     let Some((cpu, usage)) = running.before() else { return };
     let sample = ProcessSample {
         at: edge.at,
@@ -234,7 +235,7 @@ fn tell_held(edge: &mut Edge, running: &Running) {
     edge.totals.insert(String::new(), total);
     let pss = Reading::Missing(Why::NotApplicable);
     let process =
-        EdgeProcess { pid: running.pid(), role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };
+        ProcessSnapshot { pid: running.pid(), role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };
     edge.processes = vec![process];
 }
 

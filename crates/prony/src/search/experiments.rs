@@ -6,12 +6,12 @@ use prony_experiment::design::Experiment;
 
 /// The stages of an experiment that grows: trials under way refer to theirs.
 #[derive(Debug, Default)]
-pub struct Shelf {
-    first: OnceCell<Box<(Experiment, Shelf)>>,
+pub struct Experiments {
+    first: OnceCell<Box<(Experiment, Experiments)>>,
 }
 
-impl Shelf {
-    /// Keeps another one for as long as the shelf lives.
+impl Experiments {
+    /// Keeps another one for as long as the experiments lives.
     pub fn put(&self, experiment: Experiment) -> &Experiment {
         let mut end = self;
         while let Some(kept) = end.first.get() {
