@@ -8,7 +8,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("prony-stats", &["prony-model"]),
     ("prony-workload", &["prony-model"]),
     ("prony-experiment", &["prony-model", "prony-stats"]),
-    ("prony-analysis", &["prony-experiment", "prony-model", "prony-stats"]),
+    ("prony-analysis", &["prony-experiment", "prony-model", "prony-results", "prony-stats"]),
     ("prony-os", &["prony-model"]),
     ("prony-runtime", &["prony-model", "prony-os"]),
     ("prony-engines", &["prony-model", "prony-workload"]),

@@ -14,7 +14,7 @@ use prony_model::units::Nanos;
 use prony_stats::pace::Times;
 use prony_stats::summary::median;
 
-use crate::verdicts;
+use prony_analysis::verdicts;
 use prony_results::{Database, RunData};
 
 /// Fewer pairs of the baseline beside itself show no spread.

@@ -15,5 +15,4 @@ pub mod runner;
 pub mod screen;
 pub mod search;
 pub mod surroundings;
-pub mod verdicts;
 pub mod worker;

@@ -20,7 +20,7 @@ use crate::load;
 use crate::runner::scratch;
 use crate::screen::one_line;
 use crate::surroundings::Here;
-use crate::verdicts::floor as floors;
+use prony_analysis::verdicts::floor as floors;
 
 /// Which file.
 #[derive(Debug, clap::Args)]

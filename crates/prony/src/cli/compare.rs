@@ -16,9 +16,9 @@ use super::{Answer, Output, table};
 use crate::error::Error;
 use crate::report::facts_lines;
 use crate::screen::one_line;
-use crate::verdicts::names;
-use crate::verdicts::observe::figure;
-use crate::verdicts::{self, Beside, Line, Pair};
+use prony_analysis::verdicts::names;
+use prony_analysis::verdicts::observe::figure;
+use prony_analysis::verdicts::{self, Beside, Line, Pair};
 use prony_results::{Database, RunData};
 
 /// Which runs, and in what.

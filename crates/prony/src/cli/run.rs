@@ -28,8 +28,8 @@ use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, Campaign, Summary};
 use crate::screen::{self, Data, Screen};
 use crate::surroundings::Here;
-use crate::verdicts;
-use crate::verdicts::gate::{self, Gate, Verdicted};
+use prony_analysis::verdicts;
+use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
 use prony_results::{Database, RunHead, RunId, RunStatus};
 
 /// What to run and how.

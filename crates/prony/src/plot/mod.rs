@@ -8,8 +8,8 @@ use std::str::FromStr;
 use prony_model::metric::MetricName;
 
 use crate::error::Error;
-use crate::verdicts;
 use data::Source;
+use prony_analysis::verdicts;
 use prony_results::{Database, RunData, RunId};
 
 /// A kind of picture.

@@ -11,7 +11,7 @@ use prony_model::record::{PhaseRecord, TrialRecord};
 use prony_model::units::Nanos;
 
 use crate::error::Error;
-use crate::verdicts::names;
+use prony_analysis::verdicts::names;
 use prony_results::{Database, RunData};
 
 pub use overhead::Overhead;

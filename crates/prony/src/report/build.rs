@@ -22,7 +22,7 @@ use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
 use super::settled;
-use crate::verdicts::{self, Verdicts};
+use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
 
 /// What to show.

@@ -12,9 +12,9 @@ use super::figure::Summary;
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;
 use super::words::ended;
-use crate::verdicts::declared;
-use crate::verdicts::floor::{self, Above, NoShare, Share, ShareInterval};
-use crate::verdicts::names::varying;
+use prony_analysis::verdicts::declared;
+use prony_analysis::verdicts::floor::{self, Above, NoShare, Share, ShareInterval};
+use prony_analysis::verdicts::names::varying;
 use prony_results::RunData;
 
 /// What a share above a floor is worth.

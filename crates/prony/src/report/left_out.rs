@@ -7,8 +7,8 @@ use prony_model::units::Unit;
 
 use super::model::{Align, Cell, Column, Figure, Label, Row, Table, Topic};
 use super::notes::Notes;
-use crate::verdicts::left_out::{self, LeftOut, times};
-use crate::verdicts::{Verdicts, interval_text};
+use prony_analysis::verdicts::left_out::{self, LeftOut, times};
+use prony_analysis::verdicts::{Verdicts, interval_text};
 
 /// What stands in the place of a change's name where all were left out.
 const EVERYTHING: &str = "all of them";

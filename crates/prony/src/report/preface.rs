@@ -9,7 +9,7 @@ use super::layout::varying;
 use super::machine;
 use super::model::FindingLine;
 use super::words::{count, instant};
-use crate::verdicts;
+use prony_analysis::verdicts;
 use prony_results::{RunData, RunStatus};
 
 /// What ran, when, where and how it went.

@@ -3,8 +3,8 @@
 use super::floor;
 use super::model::Remarks;
 use crate::plot::data::growth;
-use crate::verdicts::interactions::{self, Interactions};
-use crate::verdicts::{Verdicts, declared};
+use prony_analysis::verdicts::interactions::{self, Interactions};
+use prony_analysis::verdicts::{Verdicts, declared};
 use prony_results::RunData;
 
 /// Lines of one kind; the rest is counted.

@@ -36,11 +36,11 @@ use prony_os::clock::monotonic;
 use crate::budget::Bought;
 use crate::error::Error;
 use crate::estimate;
-use crate::verdicts;
 use course::Course;
 use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
+use prony_analysis::verdicts;
 use prony_results::{Database, RunId, RunStart, RunStatus};
 use warned::Warned;
 

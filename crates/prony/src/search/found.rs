@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::kept::Kept;
 use crate::runner::Summary;
-use crate::verdicts::Verdicts;
+use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
 
 /// How far one combination of the other factors went.

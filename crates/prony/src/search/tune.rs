@@ -23,7 +23,7 @@ use super::source::Source;
 use super::words_tune as words;
 use crate::error::Error;
 use crate::runner::{self, Summary};
-use crate::verdicts::{self, Verdicts};
+use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::{Database, RunId};
 
 /// What a search came to.

@@ -2,8 +2,8 @@
 
 use prony::plot::data::growth::{self, Growth};
 use prony::report::{Options, build, export};
-use prony::verdicts;
-use prony::verdicts::interactions::{self, Interactions};
+use prony_analysis::verdicts;
+use prony_analysis::verdicts::interactions::{self, Interactions};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;

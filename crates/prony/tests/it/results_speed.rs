@@ -59,9 +59,9 @@ fn speed_of_append_and_load() {
     println!("file: {} MB", std::fs::metadata(&path).unwrap().len() / 1_000_000);
     let data = timed("load_run of 10,000 trials, 243 readings each", || database.load_run(run).unwrap());
     assert_eq!(data.trials.len(), 10_000);
-    let verdicts = timed("16 comparisons", || prony::verdicts::of(&data));
+    let verdicts = timed("16 comparisons", || prony_analysis::verdicts::of(&data));
     assert_eq!(verdicts.lines.len(), 16);
-    timed("interactions", || prony::verdicts::interactions::of(&data, &verdicts));
+    timed("interactions", || prony_analysis::verdicts::interactions::of(&data, &verdicts));
     timed("build and render, verdicts and guards among it", || {
         let report = build(&data, &Options::default());
         Terminal { width: Some(120), colour: false }.render(&report, &mut Vec::new()).unwrap();

@@ -1,7 +1,7 @@
 //! From a run's trials to verdicts and their sentences.
 
-use prony::verdicts::{self, Verdicts};
 use prony_analysis::guard::{Finding, Severity};
+use prony_analysis::verdicts::{self, Verdicts};
 use prony_experiment::design::Experiment;
 use prony_model::metric::MetricName;
 use prony_model::outcome::{OutOfMemory, Outcome};

@@ -27,8 +27,8 @@ use crate::runner::observer::Observer;
 use crate::runner::terminal::{Manner, Terminal};
 use crate::runner::{self, interrupt::Interrupt};
 use crate::screen::{self, Screen, one_line};
-use crate::verdicts;
 use file::{Command, Typed};
+use prony_analysis::verdicts;
 use prony_results::{Database, RunData, RunId};
 
 /// Functions and packages of a profile.

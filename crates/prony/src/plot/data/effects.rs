@@ -8,7 +8,7 @@ use prony_stats::{Comparison, median_interval, summary};
 use serde::Serialize;
 
 use super::Source;
-use crate::verdicts::{self, Beside, Verdicts, figure, names};
+use prony_analysis::verdicts::{self, Beside, Verdicts, figure, names};
 
 /// The intervals of one metric, one row a variant.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,7 +10,7 @@ use prony_stats::growth::{FARTHEST, Reach};
 use prony_stats::{Growth as Fit, growth};
 use serde::Serialize;
 
-use crate::verdicts::{figure, names};
+use prony_analysis::verdicts::{figure, names};
 use prony_results::RunData;
 
 /// The growth of one metric with one factor.

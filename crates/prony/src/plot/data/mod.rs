@@ -15,7 +15,7 @@ use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 
-use crate::verdicts::figure;
+use prony_analysis::verdicts::figure;
 use prony_results::{Database, RunData};
 
 /// A run and where its heavy parts lie.

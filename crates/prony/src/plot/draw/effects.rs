@@ -8,7 +8,7 @@ use super::look::{Look, looks};
 use super::scale::Scale;
 use super::svg::{Anchor, BAD, GRID, SOFT, Svg, TEXT, Type, fitted};
 use crate::plot::data::effects::{Effects, Row, effects, name, ratios, unfinished, values};
-use crate::verdicts::Verdicts;
+use prony_analysis::verdicts::Verdicts;
 
 const LANE: f64 = 52.0;
 const TOP: f64 = 64.0;

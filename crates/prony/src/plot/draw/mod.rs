@@ -14,7 +14,7 @@ pub(super) mod throughput;
 pub(super) mod timeline;
 
 use super::data::{Source, growth};
-use crate::verdicts::names;
+use prony_analysis::verdicts::names;
 
 /// What is drawn, and how wide.
 #[derive(Clone, Copy)]

@@ -10,7 +10,7 @@ use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
 use crate::plot::data::representatives;
 use crate::plot::data::throughput::throughput;
-use crate::verdicts::declared;
+use prony_analysis::verdicts::declared;
 
 const STEPS: usize = 300;
 

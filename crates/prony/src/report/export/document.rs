@@ -18,7 +18,7 @@ use super::readings::{Exported, completion, exported, unit};
 use crate::error::Error;
 use crate::profiles::VariantProfile;
 use crate::report::model::{Cell, Figure, Report, Table};
-use crate::verdicts;
+use prony_analysis::verdicts;
 use prony_results::{RunData, RunHead};
 
 /// The JSON Schema of the document.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::report::floor::{Line, lines, notes, without};
-use crate::verdicts::declared;
-use crate::verdicts::floor::Share;
+use prony_analysis::verdicts::declared;
+use prony_analysis::verdicts::floor::Share;
 use prony_results::RunData;
 
 /// The floor, and each variant above it.

@@ -9,9 +9,9 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::plot::data::growth;
-use crate::verdicts::interactions::{self, Interaction};
-use crate::verdicts::left_out::{self, LeftOut};
-use crate::verdicts::{Line, Verdicts, declared};
+use prony_analysis::verdicts::interactions::{self, Interaction};
+use prony_analysis::verdicts::left_out::{self, LeftOut};
+use prony_analysis::verdicts::{Line, Verdicts, declared};
 use prony_results::RunData;
 
 #[derive(Serialize)]

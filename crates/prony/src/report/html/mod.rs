@@ -13,7 +13,7 @@ use std::io::Write;
 use super::{Options, build};
 use crate::error::Error;
 use crate::plot::data::Source;
-use crate::verdicts;
+use prony_analysis::verdicts;
 use prony_results::{Database, RunData, RunId};
 
 /// Writes a run's page.

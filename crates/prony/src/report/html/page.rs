@@ -3,7 +3,7 @@
 use super::sections;
 use super::text::{html, json, sentence};
 use crate::report::model::Report;
-use crate::verdicts::Verdicts;
+use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
 
 const SCRIPT: &str = include_str!("assets/app.js");

@@ -18,7 +18,7 @@ use crate::plot::data::samples::{Samples, samples};
 use crate::plot::data::throughput::throughput;
 use crate::plot::data::timeline::{QUANTITIES, Span, Timeline, timeline};
 use crate::plot::data::{Source, growth, metrics, representatives};
-use crate::verdicts::{Verdicts, declared, names};
+use prony_analysis::verdicts::{Verdicts, declared, names};
 
 /// Numbers that all timelines of a page may hold together.
 const TIMELINE_NUMBERS: usize = 240_000;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::text::{html, sentence};
 use crate::report::model::{Align, Cell, Column, FindingLine, Label, Remarks, Report, Table};
-use crate::verdicts::{Line, Verdicts, without};
+use prony_analysis::verdicts::{Line, Verdicts, without};
 use prony_model::reading::Reading;
 use prony_stats::Verdict;
 

@@ -11,7 +11,7 @@ pub mod names;
 pub mod observe;
 mod sentence;
 
-use prony_analysis::guard::disturbances;
+use crate::guard::disturbances;
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::reading::Reading;
@@ -21,7 +21,7 @@ use names::Names;
 pub use observe::figure;
 use observe::{Index, Within};
 use prony_results::{RunData, RunStatus};
-pub(crate) use sentence::{interval_text, without};
+pub use sentence::{interval_text, without};
 
 /// What a run's comparisons say.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use prony_analysis::guard::gather::arm;
-use prony_analysis::guard::{Severity, variants};
+use crate::guard::gather::arm;
+use crate::guard::{Severity, variants};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;
 use prony_model::record::TrialRecord;

@@ -89,7 +89,7 @@ pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>)
 }
 
 /// `without disturbed trials (9 of 12 blocks are left): 1.82 times (1.61 to 2.02)`
-pub(crate) fn without(undisturbed: &Undisturbed) -> String {
+pub fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
         Reading::Measured(e) => format!("{} times ({})", ratio(e.ratio), interval_text(e.interval)),
@@ -123,7 +123,7 @@ fn figure(comparison: &Comparison) -> String {
 }
 
 /// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
-pub(crate) fn interval_text(interval: RatioInterval) -> String {
+pub fn interval_text(interval: RatioInterval) -> String {
     match (interval.low, interval.high) {
         (low, Some(high)) if low > 0.0 => format!("{} to {}", ratio(low), ratio(high)),
         (_, Some(high)) => format!("at most {}", ratio(high)),
