@@ -23,6 +23,10 @@ const HEADER: usize = 40;
 /// How V2 writes `i64::MIN`, which as a count is a run of `2^63` zeros.
 const LONGEST_RUN: [u8; 9] = [0xff; 9];
 
+/// Operations that one recorder takes: a day at three thousand million a second. HdrHistogram adds counts without a check for
+/// overflow, and so many of them merged stay far below it.
+const MOST: u64 = 1 << 48;
+
 /// Why a histogram cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum LatencyError {
@@ -78,8 +82,9 @@ impl Recorder {
         self.histogram.saturating_record(latency.as_nanos().clamp(SHORTEST, LONGEST));
     }
 
-    /// Records `count` operations of this latency.
+    /// Records `count` operations of this latency; beyond 2^48 in all they are left out.
     pub fn record_many(&mut self, latency: Nanos, count: u64) {
+        let count = count.min(MOST.saturating_sub(self.succeeded()));
         self.histogram.saturating_record_n(latency.as_nanos().clamp(SHORTEST, LONGEST), count);
     }
 
@@ -178,15 +183,16 @@ impl Recorder {
     }
 }
 
-/// Decodes V2. HdrHistogram allocates as many bytes as the header claims, up to 4 GiB, before it reads them, and negates
-/// a run of zeros without a check: both are refused here.
+/// Decodes V2. HdrHistogram allocates as many bytes as the header claims, up to 4 GiB, before it reads them, negates a run of
+/// zeros without a check, and adds counts without one: what would overflow is refused here.
 fn decode(v2: &[u8]) -> Result<Histogram<u64>, DeserializeError> {
     let Some((header, payload)) = v2.split_at_checked(HEADER) else { return Err(DeserializeError::InvalidParameters) };
     let claimed = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     if claimed > payload.len() || payload.windows(LONGEST_RUN.len()).any(|bytes| bytes == LONGEST_RUN) {
         return Err(DeserializeError::InvalidParameters);
     }
-    Deserializer::new().deserialize(&mut &*v2)
+    let read: Histogram<u64> = Deserializer::new().deserialize(&mut &*v2)?;
+    if read.len() > MOST { Err(DeserializeError::InvalidParameters) } else { Ok(read) }
 }
 
 /// The latency in nanoseconds that a share `q` (0 to 1) of the operations did not exceed, failures counting as
@@ -218,6 +224,20 @@ mod tests {
     fn near(reading: Reading<f64>, should: f64) {
         let is = *reading.measured().unwrap_or_else(|| panic!("{reading:?}, not {should}"));
         assert!((is / should - 1.0).abs() <= 0.001, "{is}, not {should}");
+    }
+
+    #[test]
+    fn counts_whose_sum_overflows_are_refused() {
+        let mut histogram = Histogram::<u64>::new_with_bounds(SHORTEST, LONGEST, DIGITS).unwrap();
+        [10, 20].into_iter().for_each(|value| histogram.record_n(value, i64::MAX as u64).unwrap());
+        let mut v2 = Vec::new();
+        V2Serializer::new().serialize(&histogram, &mut v2).unwrap();
+        let record = HistogramRecord { operation: "put".into(), kind: LatencyKind::Service, v2, failed: 0 };
+        assert!(matches!(Recorder::from_record(&record), Err(LatencyError::Decode { .. })));
+        let mut many = Recorder::new();
+        (0..3).for_each(|_| many.record_many(Nanos::from_nanos(10), u64::MAX));
+        assert_eq!(many.succeeded(), MOST);
+        near(percentile(&many, 0.5), 10.0);
     }
 
     proptest! {
