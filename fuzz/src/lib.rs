@@ -6,10 +6,10 @@
 mod database;
 mod experiment;
 mod probe;
-#[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "the records of prony's own tests")]
+#[allow(dead_code, clippy::unwrap_used, reason = "made for prony's own tests, which use all of it")]
 #[path = "../../crates/prony/tests/it/records.rs"]
 mod records;
-#[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "the records of prony's own tests")]
+#[allow(dead_code, clippy::unwrap_used, reason = "made for prony's own tests, which use all of it")]
 #[path = "../../crates/prony/tests/it/synthetic.rs"]
 mod synthetic;
 mod worker;

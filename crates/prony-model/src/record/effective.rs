@@ -321,8 +321,8 @@ pub struct MemoryRead {
 pub struct Replica {
     /// The instance under which its figures stand.
     pub instance: String,
-    /// Its process; 0 where it could not be executed.
-    pub pid: u32,
+    /// Its process; `None` where it could not be executed.
+    pub pid: Option<u32>,
     /// The words of its command line.
     pub command: Vec<String>,
     /// Variables of its environment that are not the program's.

@@ -104,7 +104,7 @@ impl Spawner {
         }
     }
 
-    /// Where others ask for children, who tell of their spawn on the page.
+    /// Where the runner asks for children, which report their spawn in the page.
     pub(super) fn socket(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -245,7 +245,7 @@ pub(crate) struct ChildPlan<'a> {
     pub(crate) fds: &'a [(RawFd, RawFd)],
     /// `None` where it executes its program at once, and tells of failures on the page alone.
     pub(crate) held: Option<Hold>,
-    /// Where the child tells of its spawn.
+    /// Where the child reports its spawn.
     pub(crate) spawn: &'a SpawnPage,
     /// The parent that it must have, or it is an orphan already.
     pub(crate) parent: Pid,

@@ -11,7 +11,7 @@ pub struct Experiments {
 }
 
 impl Experiments {
-    /// Keeps another one for as long as the experiments lives.
+    /// Keeps another one for as long as this list exists.
     pub fn put(&self, experiment: Experiment) -> &Experiment {
         let mut end = self;
         while let Some(kept) = end.first.get() {

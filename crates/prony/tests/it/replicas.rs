@@ -61,7 +61,7 @@ fn fates(trial: &TrialRecord) -> Vec<ReplicaEnd> {
 }
 
 fn pids(trial: &TrialRecord) -> Vec<String> {
-    copies(trial).iter().map(|copy| copy.pid.to_string()).collect()
+    copies(trial).iter().map(|copy| copy.pid.unwrap().to_string()).collect()
 }
 
 #[test]

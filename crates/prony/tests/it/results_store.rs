@@ -314,3 +314,20 @@ fn damaged_numbers_of_rows_are_errors() {
     let error = database.load_run(run).unwrap_err();
     assert!(matches!(error, Error::Database { doing: "read a run", .. }), "{error:?}");
 }
+
+#[test]
+fn filled_record_survives_json() {
+    for position in 0..3 {
+        let record = full_trial(position);
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<TrialRecord>(&text).unwrap(), record);
+    }
+}
+
+#[test]
+fn record_with_a_renamed_key_is_refused() {
+    let text = serde_json::to_string(&full_trial(0)).unwrap();
+    let renamed = text.replace("\"lines_lost\"", "\"lost_lines\"");
+    let error = serde_json::from_str::<TrialRecord>(&renamed).unwrap_err().to_string();
+    assert!(renamed != text && error.contains("missing field `lines_lost`"), "{error}");
+}

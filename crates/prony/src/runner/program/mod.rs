@@ -11,6 +11,7 @@ pub mod holds;
 pub mod limits;
 pub mod marks;
 pub mod others;
+mod peak;
 pub mod probe;
 pub mod replicas;
 pub mod seen;

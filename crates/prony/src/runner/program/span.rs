@@ -1,6 +1,6 @@
 //! Figures of the operating system between two edges of a trial of a program. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::reading::{Reading, Why};
@@ -33,9 +33,6 @@ pub struct Span<'a> {
     /// It begins with the program.
     pub from_the_start: bool,
 }
-
-/// How far the kernel's own count of resident memory may be off: what each processor has not yet added up.
-const PEAK_SLACK: Bytes = Bytes::from_kib(512);
 
 /// What a process counts, by what is read of it while it lives.
 const COUNTED: [Metric; 10] = [
@@ -257,69 +254,9 @@ impl Span<'_> {
             cpu: (held.cpu_user + used.cpu_user, held.cpu_system + used.cpu_system),
         })
     }
-
-    /// Why the kernel's figure may be one from before the span.
-    fn peak_of_others(&self, begin: &Snapshot, series: &[ProcessSeries]) -> Option<Why> {
-        if begin.processes.iter().any(|process| !process.peak_reset) {
-            let why =
-                "`clear_refs` could not be written at the phase's begin, so that the peak holds earlier phases too";
-            return Some(Why::NotPermitted(why.into()));
-        }
-        if self.from_the_start || !self.to_the_end {
-            return None;
-        }
-        let at_edges = self.watched.edges.iter().flat_map(|edge| &edge.processes).map(|process| process.pid);
-        let all: BTreeSet<u32> = at_edges.chain(series.iter().map(|process| process.pid)).collect();
-        let why = "the kernel tells one peak for all processes that the program waited for, those before the phase too";
-        (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`")))
-    }
-
-    /// Why the kernel's figure may be that of a child which came and went between two samples: one was waited for.
-    fn peak_of_the_unseen(&self) -> Option<Why> {
-        let waited_for = self.watched.edges[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
-        let why = "the kernel tells one peak for all processes that the program waited for, and no sample saw some of them; \
-                   see `max`";
-        (self.to_the_end && waited_for).then(|| Why::NotSupported(why.to_owned()))
-    }
-
-    /// The kernel's own peak, where one process ran: what it had reached when it was reaped, and at edges before.
-    fn peak(&self, begin: &Snapshot, end: Nanos, series: &[ProcessSeries]) -> Reading<f64> {
-        let inside = &self.watched.edges[self.first + 1..=self.until];
-        let at_edges: Vec<_> = inside.iter().flat_map(|edge| &edge.processes).collect();
-        let sampled = |process: &&ProcessSeries| process.samples.iter().any(|s| begin.at < s.at && s.at < end);
-        let pids: BTreeSet<u32> = (at_edges.iter().map(|process| process.pid))
-            .chain(begin.processes.iter().map(|process| process.pid))
-            .chain(series.iter().filter(sampled).map(|process| process.pid))
-            .collect();
-        if pids.len() > 1 {
-            let n = pids.len();
-            let why = format!("the kernel keeps a peak for each process and {n} ran in the phase; see `max`");
-            return Reading::Missing(Why::NotSupported(why));
-        }
-        if let Some(why) = self.peak_of_others(begin, series).or_else(|| self.peak_of_the_unseen()) {
-            return Reading::Missing(why);
-        }
-        let reached = at_edges.iter().map(|process| process.peak).max();
-        if !self.to_the_end {
-            return reached
-                .map_or(Reading::Missing(Why::TooFew { have: 0, need: 1 }), |peak| Reading::Measured(bytes(peak)));
-        }
-        let reaped = match &self.watched.ended.usage {
-            Reading::Measured(usage) => usage.peak,
-            Reading::Missing(why) => return Reading::Missing(why.clone()),
-        };
-        let held = self.watched.edges[0].processes.first().map(|process| process.peak);
-        match (held.filter(|held| reaped <= *held + PEAK_SLACK), reached) {
-            (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
-            (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
-            (Some(held), _) => Reading::Missing(Why::NotSupported(format!(
-                "it is not above the {held} that its process had before the program was executed"
-            ))),
-        }
-    }
 }
 
-fn bytes(amount: Bytes) -> f64 {
+pub(super) fn bytes(amount: Bytes) -> f64 {
     amount.as_bytes() as f64
 }
 
@@ -358,6 +295,8 @@ pub(in crate::runner::program) mod tests {
     use super::super::replicas::Replicated;
     use super::super::threads::Threads;
     use super::super::tracker::Tracker;
+    use std::collections::BTreeSet;
+
     use super::*;
 
     pub(in crate::runner::program) fn ms(n: u64) -> Nanos {

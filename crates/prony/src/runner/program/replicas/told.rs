@@ -25,7 +25,7 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
             command: setting.recorded_words(&own.command, commands),
             env: own_env.map(variable).collect(),
             instance: own.name,
-            pid: ran.pid,
+            pid: end.map(|_| ran.pid),
             fate,
             why,
             status: end.map(|end| end.status),
