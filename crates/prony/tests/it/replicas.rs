@@ -320,11 +320,13 @@ fn what_replicas_share_counts_once() {
     let Some(_) = version("python3") else { return };
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
-    // Each waits until all of them have all of it mapped, whatever that takes.
+    // Each waits until all of them have all of it mapped, whatever that takes, and then by turns, not by the clock: a
+    // machine that stands still for seconds must not end them before they are read.
     let worker = "import glob, mmap, os, time\nf = open('store')\nm = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)\n\
                   rows = sum(m[i] for i in range(0, len(m), 4096))\nopen(f'mapped.{os.getpid()}', 'w').close()\n\
                   while len(glob.glob('mapped.*')) < 3: time.sleep(0.01)\n\
-                  print('done', rows, 'rows', flush=True)\ntime.sleep(2)\n";
+                  print('done', rows, 'rows', flush=True)\n\
+                  for _ in range(200): time.sleep(0.01)\n";
     fs::write(bench.path("site/worker.py"), worker).unwrap();
     fs::write(bench.path("site/store"), vec![1_u8; 60 << 20]).unwrap();
     let body = "[program.x]\nshell = true\ncommand = \"echo ready; exec sleep 600\"\ndirectory = \"site\"\n\

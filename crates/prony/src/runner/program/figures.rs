@@ -119,7 +119,7 @@ impl Trial<'_> {
         }
         rate_of_told(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
-        let pss = watched.replicas.looks.pss.as_ref();
+        let pss = &watched.replicas.looks.pss;
         let seen = replicas::figures::Seen { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::figures::instances(started, seen));
         instances.extend(processes);

@@ -63,6 +63,8 @@ pub struct Replicas {
     /// All of them have ended, which was told.
     over: bool,
     looks: MemoryReadings,
+    /// Whether something was told since the memory of all was read in one go.
+    sum_unread: bool,
 }
 
 /// One of them.
@@ -152,24 +154,36 @@ impl Replicas {
 
     /// When memory that is waited for may be read.
     pub fn next(&self) -> Option<Instant> {
-        let waiting = self.begun.iter().any(Replica::is_unread);
-        waiting.then(|| Instant::now() + self.looks.due().since(monotonic()).to_duration())
+        let due = self.memory_due()?;
+        Some(Instant::now() + due.since(monotonic()).to_duration())
+    }
+
+    /// When the next reading of memory may be taken, where one is waited for: of those that have told something, and once
+    /// more of all where something was told since all were read in one go.
+    fn memory_due(&self) -> Option<Nanos> {
+        if self.begun.iter().any(Replica::is_unread) {
+            return Some(self.looks.due());
+        }
+        let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
+        (self.sum_unread && under_way > 0).then(|| self.looks.all_due(under_way)).flatten()
     }
 
     /// Reads the memory of those that have told something, as soon as that takes a small part of the time; and of all that
     /// are under way, where there is time for that too, so that their sum is known.
     fn read_memory(&mut self, sampler: &Sampler) {
         let now = monotonic();
-        if self.looks.due() > now || !self.begun.iter().any(Replica::is_unread) {
+        self.sum_unread |= self.begun.iter().any(Replica::is_unread);
+        if self.memory_due().is_none_or(|due| due > now) {
             return;
         }
         let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
-        let whole = self.looks.affords(under_way, now);
+        let whole = self.looks.all_due(under_way).is_some_and(|due| due <= now);
         let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
         let roles: Vec<String> = read.map(Replica::role).collect();
         let before = thread_cpu();
         let edge = sampler.look(&roles);
         self.looks.note(&edge, thread_cpu().since(before), roles.len());
+        self.sum_unread &= roles.len() < under_way;
         for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
             (replica.told, replica.unread) = (Some(edge.clone()), false);
         }

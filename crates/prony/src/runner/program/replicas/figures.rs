@@ -14,7 +14,7 @@ use prony_os::sample::{Snapshot, phase_readings};
 use super::super::heaps;
 use super::super::held::Suspensions;
 use super::super::threads::Threads;
-use super::looks::{larger, least_sum};
+use super::looks::LargestPss;
 use super::{GONE, NEVER_BEGAN, Ran, ReplicaEnd};
 use crate::runner::assemble::{Readings, rate_of_told, set};
 
@@ -49,7 +49,7 @@ pub struct Seen<'a> {
     /// Samples of all processes.
     pub series: &'a [ProcessSeries],
     /// The largest sum of the replicas' proportional set sizes that was read at one instant beside edges.
-    pub pss: Option<&'a Reading<Bytes>>,
+    pub pss: &'a LargestPss,
 }
 
 /// Has the totals of the whole tree be those of the program alone: replicas are added from what the kernel counted up to
@@ -286,7 +286,7 @@ fn together(all: &[Ran], seen: Seen<'_>) -> Readings {
     let over = begun().map(ended).max().unwrap_or_default();
     let mut readings = heaps_of(&threads, released, over, &silent).remove("").unwrap_or_default();
     readings.extend(phase_readings(&edges[first], &edges[until], &series, REPLICAS));
-    let pss = largest_pss(&edges[first..=until], seen.pss);
+    let pss = largest_pss(&seen.edges[first..=until], &roles, seen.pss, begun().count());
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Pss, Stat::Max)), pss);
     let spent = begun().map(Ran::spent).reduce(|sum, one| sum.and(one, |sum, one| sum.plus(&one)));
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
@@ -311,11 +311,21 @@ fn merged(edge: &Snapshot, roles: &BTreeSet<String>) -> Snapshot {
     merged
 }
 
-/// The largest sum of proportional set sizes at any of these edges, or that was `read` beside them.
-fn largest_pss(edges: &[Snapshot], read: Option<&Reading<Bytes>>) -> Reading<f64> {
-    let largest = edges.iter().filter_map(least_sum).chain(read.cloned()).reduce(larger);
-    let nobody = || failed("no replica was alive at an edge of a phase or of another replica".to_owned());
-    largest.unwrap_or_else(nobody).map(|pss| pss.as_bytes() as f64)
+/// The largest sum of proportional set sizes of these `roles` at any of these edges, or that was `read` beside them. Missing
+/// where no reading found all of the replicas that had `begun`: a sum over some of them is no maximum of all.
+fn largest_pss(edges: &[Snapshot], roles: &BTreeSet<String>, read: &LargestPss, begun: usize) -> Reading<f64> {
+    let mut largest = read.clone();
+    for edge in edges {
+        largest.add(edge.processes.iter().filter(|process| roles.contains(&process.role)));
+    }
+    match largest.sum {
+        None => failed("no replica was alive at an edge of a phase or of another replica".to_owned()),
+        Some(Reading::Measured(sum)) if largest.replicas < begun => Reading::Missing(Why::DoesNotCount(format!(
+            "no reading found all {begun} replicas at once; the largest sum, of at most {} of them, was {sum}",
+            largest.replicas
+        ))),
+        Some(sum) => sum.map(|pss| pss.as_bytes() as f64),
+    }
 }
 
 #[cfg(test)]
@@ -420,7 +430,7 @@ mod tests {
     fn what_was_ended_before_it_began_has_no_figure_and_no_zero() {
         let edges = [edge_of(0, 0, &[]), edge_of(300, 9, &[(1, 30)])];
         let all = [ran(1, (50, 200), 80, &[]), Ran { before: None, ..ran(2, (200, 200), 80, &[]) }];
-        let found = instances(&all, Seen { edges: &edges, series: &[], pss: None });
+        let found = instances(&all, Seen { edges: &edges, series: &[], pss: &LargestPss::default() });
         for name in ["wall", "time", "cpu", "written", "faults.minor", "rss.peak"] {
             assert!(why(get(&found["replica.2"], name)).contains("ended before it began"), "{name}");
         }
@@ -510,7 +520,7 @@ mod tests {
             let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(anon), ..ProcessSample::default() };
             ProcessSeries { pid, role: format!("replica.{number}"), command: "c".into(), samples: vec![sample] }
         });
-        let found = instances(&all, Seen { edges: &edges, series: &series, pss: None });
+        let found = instances(&all, Seen { edges: &edges, series: &series, pss: &LargestPss::default() });
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["replica.1", "replica.2", "replicas"]);
         let first = &found["replica.1"];
@@ -539,8 +549,9 @@ mod tests {
         let role = "replica.1".to_owned();
         let series = [ProcessSeries { pid: 101, role, command: "c".into(), samples: vec![sample] }];
         let all = |used| [Ran { told: Some(edge_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
+        let read = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(900))), replicas: 1 };
         let of = |used, name| {
-            let seen = Seen { edges: &edges, series: &series, pss: Some(&Reading::Measured(Bytes::from_bytes(900))) };
+            let seen = Seen { edges: &edges, series: &series, pss: &read };
             let found = instances(&all(used), seen);
             (get(&found["replica.1"], name), get(&found["replicas"], "pss.max"))
         };
@@ -552,10 +563,28 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_over_some_replicas_is_no_maximum_of_all() {
+        let edges =
+            [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(150, 5, &[(2, 40)]), edge_of(300, 9, &[])];
+        let all = [ran(1, (50, 120), 80, &[]), ran(2, (50, 250), 8, &[])];
+        let of = |read: &LargestPss| {
+            get(&instances(&all, Seen { edges: &edges, series: &[], pss: read })["replicas"], "pss.max")
+        };
+        let told = why(of(&LargestPss::default()));
+        assert!(told.contains("no reading found all 2 replicas at once"), "{told}");
+        let both = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(100))), replicas: 2 };
+        assert_eq!(of(&both), Reading::Measured(400.0), "the sum of both at any instant was no less than that of one");
+    }
+
+    #[test]
     fn memory_of_an_earlier_line_is_not_that_at_the_end() {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[])];
-        let end =
-            |ran: Ran| get(&instances(&[ran], Seen { edges: &edges, series: &[], pss: None })["replica.1"], "anon.end");
+        let end = |ran: Ran| {
+            get(
+                &instances(&[ran], Seen { edges: &edges, series: &[], pss: &LargestPss::default() })["replica.1"],
+                "anon.end",
+            )
+        };
         let told = |unread| Ran { told: Some(edges[1].clone()), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
         let silent = || ran(1, (50, 200), 80, &[]);
         assert_eq!((end(told(false)), end(cut_off(told(false)))), (Reading::Measured(30.0), Reading::Measured(30.0)));

@@ -1,8 +1,11 @@
 //! When the memory of replicas is read because they told something: as often as takes a small part of their time. Pure.
 
+use std::collections::BTreeSet;
+
 use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::sample::Snapshot;
+use prony_os::sample::snapshot::ProcessSnapshot;
 
 /// Readings take this part of the time since the first release, one in so many, and one look more.
 const SHARE: u64 = 20;
@@ -20,9 +23,30 @@ pub struct MemoryReadings {
     each: Nanos,
     /// CPU time of all of them: what they take from others, however busy the machine is.
     cpu: Nanos,
-    /// The largest sum of the proportional set sizes that was read in one of them, of all replicas or of some: of all it was
-    /// no less. Missing where one could not be read; `None` where no replica was alive in any of them.
-    pub pss: Option<Reading<Bytes>>,
+    /// What the proportional set sizes read in them add up to.
+    pub pss: LargestPss,
+}
+
+/// The largest sum of proportional set sizes that was read of replicas in one go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LargestPss {
+    /// Of all replicas or of some: of all it was no less. Missing where one could not be read; `None` where no replica was
+    /// alive in any reading.
+    pub sum: Option<Reading<Bytes>>,
+    /// The most replicas that were alive in one reading.
+    pub replicas: usize,
+}
+
+impl LargestPss {
+    /// Adds what was read of these processes in one go; those that had ended by then count for nothing.
+    pub fn add<'a>(&mut self, processes: impl Iterator<Item = &'a ProcessSnapshot>) {
+        let alive: Vec<&ProcessSnapshot> = processes.filter(|process| !process.had_ended()).collect();
+        let roles: BTreeSet<&str> = alive.iter().map(|process| process.role.as_str()).collect();
+        let sum = alive.iter().map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one));
+        // What is not known may be the larger one.
+        self.sum = self.sum.take().into_iter().chain(sum).reduce(|one, other| one.and(other, Bytes::max));
+        self.replicas = self.replicas.max(roles.len());
+    }
 }
 
 impl MemoryReadings {
@@ -36,10 +60,10 @@ impl MemoryReadings {
         self.after(self.cpu)
     }
 
-    /// Whether so many replicas may be read now, by what one has taken; nobody knows that before the first look.
-    pub fn affords(&self, replicas: usize, now: Nanos) -> bool {
+    /// When so many replicas may be read, by what one has taken; nobody knows that before the first reading.
+    pub fn all_due(&self, replicas: usize) -> Option<Nanos> {
         let each = u64::try_from(replicas).unwrap_or(u64::MAX).saturating_mul(self.each.as_nanos());
-        self.count > 0 && self.after(self.cpu + Nanos::from_nanos(each)) <= now
+        (self.count > 0).then(|| self.after(self.cpu + Nanos::from_nanos(each)))
     }
 
     fn after(&self, took: Nanos) -> Nanos {
@@ -53,25 +77,13 @@ impl MemoryReadings {
         self.cpu += cpu;
         let each = cpu.as_nanos() / u64::try_from(replicas.max(1)).unwrap_or(u64::MAX);
         self.each = self.each.max(Nanos::from_nanos(each));
-        self.pss = self.pss.take().into_iter().chain(least_sum(edge)).reduce(larger);
+        self.pss.add(edge.processes.iter());
     }
-}
-
-/// The larger of two sums; what is not known may be the larger.
-pub fn larger(one: Reading<Bytes>, other: Reading<Bytes>) -> Reading<Bytes> {
-    one.and(other, Bytes::max)
-}
-
-/// The sum of the proportional set sizes of an edge's processes but those that had ended by then: that of all is no less.
-pub fn least_sum(edge: &Snapshot) -> Option<Reading<Bytes>> {
-    let alive = edge.processes.iter().filter(|process| !process.had_ended());
-    alive.map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one))
 }
 
 #[cfg(test)]
 mod tests {
     use prony_model::reading::Why;
-    use prony_os::sample::snapshot::ProcessSnapshot;
 
     use super::super::super::span::tests::{edge, ms};
     use super::*;
@@ -83,6 +95,7 @@ mod tests {
         edge.took = ms(took);
         for (process, pss) in edge.processes.iter_mut().zip(pss) {
             let gone = || Reading::Missing(ProcessSnapshot::ended());
+            process.role = format!("replica.{}", process.pid);
             process.pss = pss.map_or_else(gone, |pss| Reading::Measured(Bytes::from_bytes(pss)));
         }
         edge
@@ -107,9 +120,9 @@ mod tests {
     #[test]
     fn all_are_read_where_there_is_time_for_it() {
         let mut looks = MemoryReadings::since(ms(0));
-        assert!(!looks.affords(1, ms(10_000)), "nobody knows what it takes");
+        assert_eq!(looks.all_due(1), None, "nobody knows what it takes");
         looks.note(&look(4, &[Some(5), Some(5)]), ms(4), 2);
-        assert_eq!([199, 200].map(|now| looks.affords(3, ms(now))), [false, true], "20 times 4 and 3 times 2");
+        assert_eq!(looks.all_due(3), Some(ms(200)), "20 times 4 and 3 times 2");
     }
 
     #[test]
@@ -117,13 +130,14 @@ mod tests {
         let mut looks = MemoryReadings::since(ms(0));
         let mut pss = |each: &[Option<u64>]| {
             looks.note(&look(1, each), ms(1), each.len());
-            looks.pss.as_ref().map(|pss| pss.measured().unwrap().as_bytes())
+            let sum = looks.pss.sum.as_ref().map(|pss| pss.measured().unwrap().as_bytes());
+            (sum, looks.pss.replicas)
         };
-        assert_eq!([pss(&[]), pss(&[None])], [None, None]);
-        assert_eq!(pss(&[Some(300), Some(200)]), Some(500));
-        assert_eq!(pss(&[Some(400)]), Some(500));
-        assert_eq!(pss(&[Some(600), None]), Some(600), "one that had gone meanwhile had no less than nothing");
-        assert_eq!(pss(&[Some(900)]), Some(900), "one of several");
+        assert_eq!([pss(&[]), pss(&[None])], [(None, 0), (None, 0)]);
+        assert_eq!(pss(&[Some(400)]), (Some(400), 1));
+        assert_eq!(pss(&[Some(300), Some(200)]), (Some(500), 2));
+        assert_eq!(pss(&[Some(600), None]), (Some(600), 2), "one that had gone meanwhile had no less than nothing");
+        assert_eq!(pss(&[Some(900)]), (Some(900), 2), "one of several");
     }
 
     #[test]
@@ -131,11 +145,10 @@ mod tests {
         let refused = Reading::Missing(Why::NotPermitted("`smaps_rollup`".into()));
         let mut unread = look(1, &[Some(600), Some(300)]);
         unread.processes[1].pss = refused.clone();
-        assert_eq!(least_sum(&unread), Some(refused.clone()));
         let mut looks = MemoryReadings::since(ms(0));
         for edge in [&look(1, &[Some(500)]), &unread, &look(1, &[Some(900)])] {
             looks.note(edge, ms(1), 1);
         }
-        assert_eq!(looks.pss, Some(refused), "it may have been the largest");
+        assert_eq!(looks.pss.sum, Some(refused), "it may have been the largest");
     }
 }
