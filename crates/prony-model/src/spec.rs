@@ -40,6 +40,14 @@ impl Subject {
         }
     }
 
+    /// The role of the first process of a trial: of a store's worker, or of the program by its name.
+    pub fn role(&self) -> &str {
+        match self {
+            Self::Program(program) => &program.name,
+            Self::Store(_) => "worker",
+        }
+    }
+
     /// The program, where it is one.
     pub fn program(&self) -> Option<&ProgramSpec> {
         match self {

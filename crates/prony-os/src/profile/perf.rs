@@ -22,7 +22,7 @@ const STACK: &str = "dwarf,32768";
 /// What `perf script` is asked for; `prony_analysis::profile` reads it.
 const FIELDS: &str = "comm,pid,tid,time,period,event,ip,sym,dso";
 /// How long `perf` may take to attach itself.
-const ATTACH: Duration = Duration::from_secs(10);
+const ATTACH: Duration = Duration::from_secs(30);
 /// How long it may take to write what it has, when the processes have ended.
 const FLUSH: Duration = Duration::from_secs(60);
 const ABSENT: &str = "`perf` is not installed (Debian: `apt install linux-perf`)";

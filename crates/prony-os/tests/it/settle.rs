@@ -27,7 +27,9 @@ fn work_after_the_answer_is_found_and_its_end_too() {
     let truth: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
     assert!(result.settled, "{result:?}");
     let quiet_at = began + *result.time.measured().unwrap();
-    assert!(quiet_at.as_nanos().abs_diff(truth[0]) < 500_000_000, "quiet at {quiet_at}, truth {said}");
+    // A look may come late on a busy machine; none comes before the work is over.
+    let late = result.step.as_nanos() + 500_000_000;
+    assert!(quiet_at.as_nanos().abs_diff(truth[0]) < late, "quiet at {quiet_at}, truth {said}, {result:?}");
     let cpu = result.cpu.measured().unwrap().as_nanos() as f64;
     // What it did between its answer and the first look is not in the watch.
     assert!(cpu > truth[1] as f64 * 0.5 && cpu < truth[1] as f64 * 1.05, "{cpu} of {said}");

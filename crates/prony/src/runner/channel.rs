@@ -1,10 +1,12 @@
-//! The runner's end of the socket to a worker: JSON lines, with deadlines.
+//! The runner's end of the socket to a worker: JSON lines, read without waiting.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::time::{Duration, Instant};
 
 use prony_model::protocol::{FromWorker, ToWorker};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
 
 /// A message longer than this is a worker gone wild: groups of 2,000,000 pairs take about 60 MB.
 const LONGEST: usize = 256 << 20;
@@ -14,7 +16,7 @@ const LONGEST: usize = 256 << 20;
 pub enum Received {
     /// A message.
     Message(Box<FromWorker>),
-    /// Nothing by the deadline.
+    /// Nothing now.
     Nothing,
     /// The worker's end is closed: it exited, or closed it.
     Closed,
@@ -43,8 +45,8 @@ impl Channel {
         self.stream.write_all(&line).is_ok()
     }
 
-    /// Waits for a message until `deadline`.
-    pub fn receive(&mut self, deadline: Instant) -> Received {
+    /// The next message, where one is there.
+    pub fn receive(&mut self) -> Received {
         loop {
             if let Some(line) = self.take_line() {
                 return match serde_json::from_slice(&line) {
@@ -55,9 +57,8 @@ impl Channel {
             if self.pending.len() > LONGEST {
                 return Received::Garbled(format!("a message of more than {LONGEST} bytes"));
             }
-            match self.fill(deadline) {
-                Some(received) => return received,
-                None => continue,
+            if let Some(received) = self.fill() {
+                return received;
             }
         }
     }
@@ -74,40 +75,31 @@ impl Channel {
         Some(line)
     }
 
-    /// Reads once; `Some` where there is no more to wait for.
-    fn fill(&mut self, deadline: Instant) -> Option<Received> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Some(Received::Nothing);
-        }
-        // A timeout of zero would mean forever.
-        let timeout = left.max(Duration::from_micros(100));
-        if self.stream.set_read_timeout(Some(timeout)).is_err() {
-            return Some(Received::Closed);
-        }
+    /// Reads once; `Some` where there is no more to read now.
+    fn fill(&mut self) -> Option<Received> {
         let mut chunk = [0; 65536];
-        match self.stream.read(&mut chunk) {
-            Ok(0) => Some(Received::Closed),
-            Ok(n) => {
+        match recv(&self.stream, &mut chunk[..], RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Some(Received::Closed),
+            Ok((n, _)) => {
                 self.pending.extend_from_slice(&chunk[..n]);
                 None
             }
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock | ErrorKind::TimedOut => Some(Received::Nothing),
-                ErrorKind::Interrupted => None,
-                _ => Some(Received::Closed),
-            },
+            Err(Errno::AGAIN) => Some(Received::Nothing),
+            Err(Errno::INTR) => None,
+            Err(_) => Some(Received::Closed),
         }
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(20)
-    }
 
     fn progress(operations: u64) -> FromWorker {
         FromWorker::Progress { index: 1, operations }
@@ -123,12 +115,12 @@ mod tests {
         let (head, tail) = text.split_at(9);
         theirs.write_all(head).unwrap();
         theirs.write_all(tail).unwrap();
-        assert!(matches!(channel.receive(soon()), Received::Message(m) if *m == progress(1)));
-        assert!(matches!(channel.receive(Instant::now()), Received::Nothing));
+        assert!(matches!(channel.receive(), Received::Message(m) if *m == progress(1)));
+        assert!(matches!(channel.receive(), Received::Nothing));
         theirs.write_all(b"\n").unwrap();
-        assert!(matches!(channel.receive(soon()), Received::Message(m) if *m == progress(2)));
+        assert!(matches!(channel.receive(), Received::Message(m) if *m == progress(2)));
         drop(theirs);
-        assert!(matches!(channel.receive(soon()), Received::Closed));
+        assert!(matches!(channel.receive(), Received::Closed));
     }
 
     #[test]
@@ -136,7 +128,7 @@ mod tests {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         let mut channel = Channel::new(ours);
         theirs.write_all(b"hello\n").unwrap();
-        assert!(matches!(channel.receive(soon()), Received::Garbled(_)));
+        assert!(matches!(channel.receive(), Received::Garbled(_)));
     }
 
     #[test]

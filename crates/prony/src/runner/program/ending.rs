@@ -1,16 +1,17 @@
-//! How a trial of a program ended. Pure.
+//! How a trial ended, and in which phase. Pure.
 
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
-use prony_model::program::ProgramSpec;
 use prony_model::reading::Reading;
-use prony_model::spec::PhaseSpec;
+use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
 use prony_model::units::{Bytes, Nanos};
-use prony_os::launch::classify::{EndedByUs, Evidence, classify};
+use prony_os::launch::classify::{Evidence, classify};
 use prony_os::launch::{Captured, Finished};
 use prony_runtime::{ProbeEvent, ProbeLine, Role};
 
+use super::limits::Stopped;
 use super::replicas::{Ran, ReplicaEnd};
-use super::watch::{Stopped, Watched};
+use super::tracked::Tracked;
+use super::watch::Watched;
 use crate::runner::place::setting::why_not_executed;
 
 /// Lines of messages that stand as evidence.
@@ -23,17 +24,13 @@ pub fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
 }
 
 /// The outcome and what shows it: the program's, or that of the first of its replicas that failed.
-pub fn judge(
-    program: &ProgramSpec,
-    phases: &[PhaseSpec],
-    watched: &Watched,
-    finished: &Finished,
-    deaths: &[ProbeLine],
-) -> Ending {
-    let own = own(program, phases, watched, finished, deaths);
+pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[ProbeLine]) -> Ending {
+    let phases = &spec.phases;
+    let own = own(spec, watched, finished, deaths);
+    let success = success(&spec.subject);
     // Whatever ended all of them at once goes before what became of each.
     let of_all = matches!(own.outcome, Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut);
-    let first = watched.replicas.all.iter().filter_map(|ran| failure(program, ran)).min_by_key(|failure| failure.at);
+    let first = watched.replicas.all.iter().filter_map(|ran| failure(success, ran)).min_by_key(|failure| failure.at);
     let began = watched.tracker.phases.get(watched.replicas.phase).and_then(|phase| phase.began);
     let place = |at: Nanos| {
         let name = phases.get(watched.replicas.phase).map(|phase| phase.name.clone());
@@ -68,7 +65,7 @@ struct Failure {
 }
 
 /// How a replica failed by itself, if it did.
-fn failure(program: &ProgramSpec, ran: &Ran) -> Option<Failure> {
+fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
     let who = ran.role();
     let end = match &ran.fate {
         ReplicaEnd::Ended(end) => end,
@@ -80,11 +77,8 @@ fn failure(program: &ProgramSpec, ran: &Ran) -> Option<Failure> {
     };
     let messages = ran.output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");
     let (outcome, mut shown) = classify(&Evidence { messages, ..Evidence::of(end, None) });
-    let outcome = if matches!(outcome, Outcome::OutOfMemory { .. }) {
-        outcome
-    } else {
-        allowed(outcome, &program.success, &mut shown)
-    };
+    let outcome =
+        if matches!(outcome, Outcome::OutOfMemory { .. }) { outcome } else { allowed(outcome, success, &mut shown) };
     if outcome.is_ok() {
         return None;
     }
@@ -100,50 +94,69 @@ fn still_there(all: &[Ran]) -> Option<String> {
     (!names.is_empty()).then(|| format!("under way then: {}", names.join(", ")))
 }
 
-/// The outcome of the program itself.
-fn own(
-    program: &ProgramSpec,
-    phases: &[PhaseSpec],
-    watched: &Watched,
-    finished: &Finished,
-    deaths: &[ProbeLine],
-) -> Ending {
-    let by_us = match watched.stopped {
-        Some(Stopped::Deadline) => Some(EndedByUs::TimedOut),
-        Some(Stopped::Interrupted) => Some(EndedByUs::Interrupted),
-        Some(Stopped::Asked) | None => None,
+/// How the main role ended.
+fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[ProbeLine]) -> Ending {
+    let (outcome, mut shown) = match &watched.worker {
+        Some(worker) => worker.outcome(&watched.ended, watched.stopped),
+        None => of_program(success(&spec.subject), watched, deaths),
     };
-    let end = &watched.ended;
+    if outcome.is_ok() {
+        return saturated(&spec.phases, watched).unwrap_or_else(|| Ending {
+            outcome,
+            phase: None,
+            after: Nanos::ZERO,
+            evidence: finished.problems.clone(),
+        });
+    }
+    shown.extend(last_lines(&watched.output));
+    // What memory had come to: the lower bound that an out-of-memory cell shows.
+    let memory = &watched.ended.memory;
+    shown.extend(memory.limit.map(|limit| format!("memory limit of the tree: {limit}")));
+    if let Reading::Measured(peak) = &memory.peak {
+        shown.push(format!("peak of the control group, page cache included: {peak}"));
+    }
+    shown.extend(finished.problems.iter().cloned());
+    let (phase, after) = place(&spec.phases, watched);
+    Ending { outcome, phase, after, evidence: shown }
+}
+
+/// The outcome of a program, and what shows it.
+fn of_program(success: &[i32], watched: &Watched, deaths: &[ProbeLine]) -> (Outcome, Vec<String>) {
     // Where its output is not kept, the runtime's own report still says why it died.
     let reported = deaths.iter().filter_map(|death| match &death.event {
         ProbeEvent::Dying { what, .. } => Some(what.clone()),
         _ => None,
     });
-    let messages = watched.output.iter().rev().map(Captured::text).chain(reported).collect::<Vec<_>>().join(
-        "
-",
-    );
-    let evidence = Evidence { messages, ..Evidence::of(end, by_us) };
+    let texts: Vec<String> = watched.output.iter().rev().map(Captured::text).chain(reported).collect();
+    let by_us = watched.stopped.and_then(Stopped::decided);
+    let evidence = Evidence { messages: texts.join("\n"), ..Evidence::of(&watched.ended, by_us) };
     let (outcome, mut shown) = classify(&evidence);
     let outcome = match outcome {
         Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut => outcome,
         _ if watched.stopped == Some(Stopped::Asked) => Outcome::Ok,
-        outcome => allowed(outcome, &program.success, &mut shown),
+        outcome => allowed(outcome, success, &mut shown),
     };
-    if outcome.is_ok() {
-        return Ending { outcome, phase: None, after: Nanos::ZERO, evidence: finished.problems.clone() };
-    }
     if outcome == (Outcome::OutOfMemory { by: OutOfMemory::Runtime }) {
         shown.extend(deaths.iter().filter_map(|death| heap_at_death(death, watched)));
     }
-    shown.extend(last_lines(&watched.output));
-    shown.extend(end.memory.limit.map(|limit| format!("memory limit of the tree: {limit}")));
-    if let Reading::Measured(peak) = &end.memory.peak {
-        shown.push(format!("peak of the control group, page cache included: {peak}"));
-    }
-    shown.extend(finished.problems.iter().cloned());
-    let (phase, after) = place(phases, watched);
-    Ending { outcome, phase, after, evidence: shown }
+    (outcome, shown)
+}
+
+/// A trial that ended well, in the first phase of which the asked rate was not sustained.
+fn saturated(phases: &[PhaseSpec], watched: &Watched) -> Option<Ending> {
+    let saturated = |tracked: &Tracked| tracked.report.as_ref().is_some_and(|report| report.saturated);
+    let (phase, tracked) = phases.iter().zip(&watched.tracker.phases).find(|(_, tracked)| saturated(tracked))?;
+    Some(Ending {
+        outcome: Outcome::Saturated,
+        phase: Some(phase.name.clone()),
+        after: tracked.ended?.since(tracked.began?),
+        evidence: vec!["the asked rate was not sustained".to_owned()],
+    })
+}
+
+/// Exit codes that are no failure; none are told for a store, whose worker exits with 0.
+fn success(subject: &Subject) -> &[i32] {
+    subject.program().map_or(&[0], |program| &program.success)
 }
 
 /// An exit code is a failure unless the program's own list allows it; no list allows all.

@@ -10,7 +10,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use prony_model::program::{Care, ProgramSpec};
+use prony_model::program::Care;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSample;
 use prony_model::spec::{Limits, TrialSpec};
@@ -24,8 +24,7 @@ use prony_os::sample::{Root, Sampler, Settings, Snapshot};
 use super::store::OnDisk;
 use crate::error::Error;
 use crate::runner::lab::{Lab, starts_replicas};
-use crate::runner::place::Place;
-use crate::runner::place::setting::{Ends, Setting};
+use crate::runner::place::setting::Ends;
 use crate::runner::reused::{Common, ReusedEnvironment, counting};
 
 /// How long after its program's begin a lean trial's first sample is taken: what ends sooner is left alone.
@@ -44,28 +43,18 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Takes over what is there, or makes it. A profiled trial always has its own: a profiler is attached to what is
-    /// held. So has one with replicas, whose group a supervisor that is kept would take for its own remains; and where any
-    /// variant has some, each has its own, so that all are observed alike.
+    /// Takes over what is there, or makes it. What is not `reusable` has its own: a profiled trial, as a profiler is attached to
+    /// what is held, a store, and a program whose directory is made for the trial. So has one with replicas, whose group a
+    /// supervisor that is kept would take for its own remains; and where any variant has some, each has its own, so that all
+    /// are observed alike.
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub fn set(
-        lab: &Lab<'_>,
-        spec: &TrialSpec,
-        program: &ProgramSpec,
-        place: &Place,
-        profiled: bool,
-    ) -> Result<Self, Error> {
-        let light = lab.experiment.observe().care == Care::Light && !profiled && !starts_replicas(lab.experiment);
-        if !light || is_confined(&spec.limits) || !place.is_itself(program) {
-            return Ok(Self {
-                scratch: Scratch::create(&lab.near)?,
-                kept: None,
-                common: None,
-                group: None,
-                held: None,
-            });
+    pub fn set(lab: &Lab<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
+        let light = lab.experiment.observe().care == Care::Light && !starts_replicas(lab.experiment);
+        if !reusable || !light || is_confined(&spec.limits) {
+            let scratch = Scratch::create(&lab.near)?;
+            return Ok(Self { scratch, kept: None, common: None, group: None, held: None });
         }
         let ReusedEnvironment { kept, common, scratch } =
             lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
@@ -87,8 +76,8 @@ impl Environment {
         self.held
     }
 
-    /// Attaches everything that observes the program: to its process, held before its first instruction, or to where it
-    /// will be born.
+    /// Attaches everything that observes a role's processes: to the first of them, suspended before its first instruction, or
+    /// to where it will be made.
     ///
     /// # Errors
     /// Where it cannot be prepared, or the machine refuses what observes it.
@@ -96,12 +85,11 @@ impl Environment {
         &mut self,
         lab: &Lab<'_>,
         spec: &TrialSpec,
-        setting: &Setting<'_>,
+        role: &str,
+        OnDisk { store, device }: OnDisk,
         mut launch: LaunchSpec,
     ) -> Result<(Release, Sampler), Error> {
-        let (observe, program) = (lab.experiment.observe(), setting.program);
-        let OnDisk { store, device } = OnDisk::of(setting, observe.care);
-        let settings = Settings { hertz: observe.hertz, store, device, ..Settings::default() };
+        let settings = Settings { hertz: lab.experiment.observe().hertz, store, device, ..Settings::default() };
         let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let settings = Settings { group: counting(&group), ..settings };
@@ -109,10 +97,10 @@ impl Environment {
             launch.group = Some(group);
             let held = lab.launcher.start(launch)?;
             self.held = Some(held.pid());
-            let root = Root::subject(held.pid(), &program.name);
+            let root = Root::subject(held.pid(), role);
             let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
-            sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+            sampler.count_syncs(role, lab.tracepoints.follow(held.pid()));
             let release = |_: &Sampler, _: &Ends, edge: &mut Snapshot| {
                 let running = held.release()?;
                 tell_held(edge, &running);
@@ -124,8 +112,8 @@ impl Environment {
         let stranger = Some(common.stranger);
         let settings = Settings { group, group_files, stranger, first: FIRST, lean: true, ..settings };
         let sampler = Sampler::idle(Vec::new(), settings);
-        sampler.count_syncs(&program.name, common.syncs.clone());
-        let (role, samplers) = (program.name.clone(), lab.stages.samplers()?);
+        sampler.count_syncs(role, common.syncs.clone());
+        let (role, samplers) = (role.to_owned(), lab.stages.samplers()?);
         let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Snapshot| {
             let mut running = kept.launch(launch, &ends.open().collect::<Vec<_>>())?;
             // What has ended already is not looked at: its number may be another's by now.

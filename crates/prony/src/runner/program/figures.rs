@@ -1,4 +1,4 @@
-//! What a program's phases left, as records. Pure.
+//! What a trial's phases left, as records. Pure.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,7 @@ use super::held::Suspensions;
 use super::holds::{Hold, MOST_HOLDS};
 use super::others;
 use super::replicas::{self, Ran, Replicated};
+use super::report;
 use super::settling;
 use super::span::{self, Span};
 use super::suspension;
@@ -92,8 +93,7 @@ impl Trial<'_> {
         let took = ended.since(began).since(self.held.between(began, ended));
         let late = self.late(tracked, (first, until), (began, ended));
         let (mut readings, mut processes) = self.counted(&span, unread.as_ref(), (took, late));
-        let mut roles = self.times(spec, index, (began, ended), &mut readings);
-        set(&mut readings, Metric::Lag, Reading::Measured(nanos(late)));
+        let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.holds.is_empty() {
             let over = hold.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
             set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
@@ -103,7 +103,7 @@ impl Trial<'_> {
             unclear(&mut readings, tracked.calls.is_none());
             processes.values_mut().for_each(|readings| unclear(readings, false));
         }
-        let mut instances = self.heaps((began, ended), hold, unread.as_ref());
+        let mut instances = self.heaps(tracked, (began, ended), hold, unread.as_ref());
         if took < tracked.lag {
             instances.values_mut().for_each(|heap| without(heap, |_| false, &shorter(took, tracked.lag)));
         }
@@ -113,6 +113,7 @@ impl Trial<'_> {
             parts.chain([&mut readings]).for_each(|readings| without(readings, is_of_boundaries, why));
         }
         own_account(tracked, &mut readings);
+        tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         let started = self.started_with(index);
         if !started.is_empty() {
             replicas::figures::whole(&mut readings, &tracked.told, started);
@@ -134,7 +135,7 @@ impl Trial<'_> {
             answer: answer(tracked).or_else(|| replicas::figures::answer(started)),
             ..not_reached(spec)
         };
-        Observed::new(phase, reached(tracked))
+        reported(Observed::new(phase, reached(tracked)), tracked)
     }
 
     /// What the operating system counted in a phase, in all and by process. Of one that `took` less time than its boundaries
@@ -164,10 +165,14 @@ impl Trial<'_> {
     /// The heap figures of a phase; `unread` is why what was read while the program was suspended at its end does not count.
     fn heaps(
         &self,
+        tracked: &Tracked,
         (begin, end): (Nanos, Nanos),
         hold: Option<&Hold>,
         unread: Option<&Why>,
     ) -> BTreeMap<String, Readings> {
+        if tracked.led {
+            return BTreeMap::new();
+        }
         let rest = match (hold, unread) {
             (Some(hold), Some(_)) => Some((hold.stood, hold.stood)),
             (hold, _) => hold.and_then(|hold| Some((hold.stood, hold.read?))),
@@ -182,6 +187,10 @@ impl Trial<'_> {
     /// reading may be as much before the end.
     fn late(&self, tracked: &Tracked, edges: (usize, usize), at: (Nanos, Nanos)) -> Nanos {
         let apart = |edge: usize, at: Nanos| self.watched.edges[edge].at.as_nanos().abs_diff(at.as_nanos());
+        // A worker does nothing between the phases that the runner leads.
+        if tracked.led {
+            return Nanos::ZERO;
+        }
         // What begins or ends with the program is read up to its first or last instruction.
         let begin = if edges.0 == 0 { 0 } else { apart(edges.0, at.0) };
         let end = if edges.1 + 1 == self.watched.edges.len() { 0 } else { apart(edges.1, at.1) };
@@ -193,7 +202,7 @@ impl Trial<'_> {
         &self,
         spec: &PhaseSpec,
         index: usize,
-        (began, ended): (Nanos, Nanos),
+        (began, ended, late): (Nanos, Nanos, Nanos),
         readings: &mut Readings,
     ) -> BTreeMap<String, Readings> {
         let tracked = &self.watched.tracker.phases[index];
@@ -204,7 +213,11 @@ impl Trial<'_> {
             false => Reading::Missing(unordered(tracked.lag)),
         };
         set(readings, Metric::Wall, wall.clone());
-        set(readings, Metric::Time, wall);
+        // The worker reports the time of its phases, and both it and the runner know when they began and ended.
+        if !tracked.led {
+            set(readings, Metric::Time, wall);
+            set(readings, Metric::Lag, Reading::Measured(nanos(late)));
+        }
         let mut of_roles = BTreeMap::new();
         match (spec.action.settle(), self.watched.settled.get(&index)) {
             (None, _) => {}
@@ -235,6 +248,20 @@ fn own_account(tracked: &Tracked, readings: &mut Readings) {
     for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
         readings.insert(MetricKeyText(key), Reading::Missing(ambiguous()));
     }
+}
+
+/// A phase with what its worker measured from inside, where it did, figures apart.
+fn reported(observed: Observed, tracked: &Tracked) -> Observed {
+    let Some(report) = &tracked.report else { return observed };
+    let phase = PhaseRecord {
+        histograms: report.histograms.clone(),
+        groups: report.groups.clone(),
+        throughput: report.throughput.clone(),
+        answer: report.answer.clone(),
+        errors: report.error_texts.clone(),
+        ..observed.phase
+    };
+    Observed { phase, disk_full: report.disk_full, ..observed }
 }
 
 /// How far a phase came.
@@ -396,7 +423,7 @@ mod tests {
         watched.tracker.happened(Happened::Mark(&Mark::parse("settle begin").unwrap()), ms(100), Nanos::ZERO);
         (watched.begin, watched.end) = (vec![Some(1)], vec![None]);
         if let Some(time) = result {
-            watched.tracker.settled(0, ms(900));
+            watched.tracker.ended(0, ms(900));
             watched.end = vec![Some(2)];
             let (cpu, written) = (Reading::Measured(ms(40)), Reading::Measured(Bytes::default()));
             let (watched_for, step) = (ms(800), ms(25));
@@ -635,7 +662,7 @@ mod tests {
                     let mark = Mark::parse("mark end").unwrap();
                     watched.tracker.happened(Happened::Mark(&mark), ms(500), Nanos::ZERO);
                 }
-                "settle" if own => drop(watched.tracker.settled(0, ms(500))),
+                "settle" if own => drop(watched.tracker.ended(0, ms(500))),
                 "invocation" if own => {
                     watched.tracker.invoked(0, Part::End, &ends);
                 }

@@ -1,6 +1,31 @@
-//! Limits on the times of phases, by a clock that stands still while the program is held. Pure.
+//! Limits on the times of phases, by a clock that stands still while the program is held, and why a subject was ended. Pure.
 
 use prony_model::units::Nanos;
+use prony_os::launch::classify::EndedByUs;
+
+/// Why prony ended the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// A declared time ran out.
+    Deadline,
+    /// The user asked.
+    Interrupted,
+    /// A phase had ended that says so.
+    Asked,
+    /// It was to have ended by itself: its work was done, or had failed.
+    Overdue,
+}
+
+impl Stopped {
+    /// What was decided from outside, whatever the subject did.
+    pub const fn decided(self) -> Option<EndedByUs> {
+        match self {
+            Self::Deadline => Some(EndedByUs::TimedOut),
+            Self::Interrupted => Some(EndedByUs::Interrupted),
+            Self::Asked | Self::Overdue => None,
+        }
+    }
+}
 
 /// When each phase must be over. All instants are those of the clock that stands still.
 #[derive(Clone, Debug, Default)]

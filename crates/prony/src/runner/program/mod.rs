@@ -1,4 +1,4 @@
-//! A trial of a program: launched held, observed, released, read along, and ended with its whole tree.
+//! The roles of a trial, how they are launched, and what is seen of them from boundary to boundary.
 
 pub mod calls;
 pub mod ending;
@@ -14,6 +14,7 @@ pub mod others;
 mod peak;
 pub mod probe;
 pub mod replicas;
+pub mod report;
 pub mod seen;
 pub mod settling;
 pub mod span;
@@ -25,216 +26,128 @@ pub mod told;
 pub mod tracked;
 pub mod tracker;
 pub mod watch;
+pub mod worker;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use prony_analysis::conclude::conclude;
-use prony_analysis::guard;
-use prony_model::outcome::{Ending, Outcome};
 use prony_model::program::{CommandLine, ProgramSpec};
-use prony_model::reading::{Reading, Why};
-use prony_model::record::{Conditions, Effective, EffectiveProgram, ProcessSeries, TrialRecord};
+use prony_model::record::{Effective, EffectiveProgram};
 use prony_model::spec::{PhaseSpec, TrialSpec};
-use prony_model::trial::PlannedTrial;
-use prony_model::units::Nanos;
-use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
-use prony_os::clock::monotonic;
-use prony_os::launch::Finished;
-use prony_runtime::ProbeLine;
+use prony_os::launch::LaunchSpec;
+use prony_os::sample::Sampler;
 
-use super::assemble;
-use super::before_after::BeforeAfter;
 use super::lab::Lab;
-use super::observer::Observer;
-use super::place::setting::Setting;
+use super::place::setting::{Ends, Setting};
 use super::place::{self, Place, named};
 use super::recorder::Recorder;
-use super::unix_ms;
 use crate::error::Error;
 use environment::Environment;
 use probe::Probing;
 use replicas::along::{Ground, Replicas};
-use seen::Seen;
+use store::OnDisk;
 use threads::Threads;
 use watch::Watched;
+use worker::Worker;
 
-/// Runs one trial from launch to clean-up.
-///
-/// # Errors
-/// Where the machine refuses what every trial needs, or what is done beside the program fails; how a program ends, also
-/// before it began, is an outcome.
-pub fn run(
-    lab: &Lab<'_>,
-    trial: &PlannedTrial,
-    spec: &TrialSpec,
-    program: &ProgramSpec,
-    mut recorder: Option<&mut Recorder>,
-    observer: &mut dyn Observer,
-) -> Result<TrialRecord, Error> {
-    match attempt(lab, trial, spec, program, recorder.as_deref_mut(), observer) {
-        // A supervisor that was killed before the program began: nothing was measured, and another takes its place.
-        // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
-        Err(Error::Probe(prony_os::Error::SupervisorGone { .. })) => {
-            attempt(lab, trial, spec, program, recorder, observer)
+/// How the main role of a trial is launched and observed.
+pub struct Launch<'a> {
+    /// The role of its processes.
+    pub role: &'a str,
+    /// What is executed, where, and with what.
+    pub launch: LaunchSpec,
+    /// The runner's ends of its streams.
+    pub ends: Ends,
+    /// What is read of its data.
+    pub on_disk: OnDisk,
+    /// The probe of its runtime.
+    pub probing: Probing,
+    /// The worker that the runner leads, where it is one.
+    pub worker: Option<Worker<'a>>,
+}
+
+/// A program in its place, ready to be launched.
+pub struct Prepared<'a> {
+    setting: Setting<'a>,
+    effective: EffectiveProgram,
+}
+
+impl<'a> Prepared<'a> {
+    /// Makes what it works in for this trial, and runs its `prepare`.
+    ///
+    /// # Errors
+    /// Where its copy cannot be made, or `prepare` fails.
+    pub fn new(lab: &Lab<'_>, program: &'a ProgramSpec, place: &Place, scratch: &'a Path) -> Result<Self, Error> {
+        let directory = place.directory(program, scratch)?;
+        let setting = Setting::new(program, scratch, directory);
+        if let Some(prepare) = &program.prepare {
+            place::step(lab.means(), &setting, "prepare", prepare)?;
         }
-        attempted => attempted,
+        let effective = declared(&setting, place, lab.experiment.records_commands());
+        Ok(Self { setting, effective })
     }
-}
 
-fn attempt(
-    lab: &Lab<'_>,
-    trial: &PlannedTrial,
-    spec: &TrialSpec,
-    program: &ProgramSpec,
-    mut recorder: Option<&mut Recorder>,
-    observer: &mut dyn Observer,
-) -> Result<TrialRecord, Error> {
-    let means = lab.means();
-    let place = lab.places.of(means, trial.variant, spec, program, observer)?;
-    let mut stage = Environment::set(lab, spec, program, &place, recorder.is_some())?;
-    let scratch = stage.scratch().to_path_buf();
-    let directory = place.directory(program, &scratch)?;
-    let setting = Setting::new(program, &scratch, directory);
-    if let Some(prepare) = &program.prepare {
-        place::step(means, &setting, "prepare", prepare)?;
-    }
-    let around = BeforeAfter::before(lab);
-    let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let (mut launch, ends) = setting.launch()?;
-    if let Some(recorder) = &recorder {
-        recorder.environment(&mut launch.env)?;
-    }
-    let probing = probe::install(&mut launch, program, &spec.phases, &scratch)?;
-    let (release, sampler) = stage.hold(lab, spec, &setting, launch)?;
-    let recording = recorder.as_deref();
-    let ground = Ground { lab, setting: &setting, group: stage.group(), sampler: &sampler, recorder: recording };
-    let replicas = Replicas::hold(&ground, &spec.phases)?;
-    if let Some(recorder) = recorder.as_deref_mut() {
-        recorder.attach(&stage.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
-    }
-    let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
-    let watched = watch::watch(release, ends, seen, replicas, spec.limits.trial, &lab.interrupt);
-    let sampled = sampler.finish();
-    let mut record = blank(trial);
-    let mut effective = declared(&setting, &place, lab.experiment.records_commands());
-    effective.store = store::place(&setting, lab.experiment.observe().care);
-    (record.started_unix_ms, record.sampler_cpu) = (started_unix_ms, sampled.cpu);
-    record.conditions = match watched {
-        Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))) => {
-            record.ending = ending::not_begun(&error, lab.experiment.records_commands());
-            record.phases = spec.phases.iter().map(assemble::not_reached).collect();
-            Conditions::default()
+    /// Its launch.
+    ///
+    /// # Errors
+    /// Where a pipe, a terminal or a file that it needs cannot be made or opened.
+    pub fn launch(&self, lab: &Lab<'_>, spec: &TrialSpec, recorder: Option<&Recorder>) -> Result<Launch<'_>, Error> {
+        let program = self.setting.program;
+        let (mut launch, ends) = self.setting.launch()?;
+        if let Some(recorder) = recorder {
+            recorder.environment(&mut launch.env)?;
         }
-        watched => {
-            let (watched, running) = watched?;
-            record.series = sampled.series;
-            // They lie in the scratch, which is cleared with the stage.
-            let deaths = probing.deaths()?;
-            let executable = running.executable().map(Path::to_path_buf);
-            let finished = stage.clear(lab, running)?;
-            if let Some(recorder) = recorder {
-                recorder.collect();
-            }
-            unambiguous(program, &spec.phases, &watched.threads, &setting.directory)?;
-            let left = Left { watched, executable, finished, deaths, probing: &probing };
-            fill(&mut record, &mut effective, lab, spec, &setting, left)
-        }
-    };
-    record.took = monotonic().since(began);
-    record.conditions.machine = around.after(lab);
-    record.effective = Some(Effective::Program(Box::new(effective)));
-    record.findings = guard::trial::check(spec, &record, lab.clock_cost);
-    Ok(record)
-}
-
-/// The record of a trial of which nothing is known but what was asked to run.
-fn blank(trial: &PlannedTrial) -> TrialRecord {
-    TrialRecord {
-        trial: *trial,
-        started_unix_ms: 0,
-        took: Nanos::ZERO,
-        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
-        phases: Vec::new(),
-        effective: None,
-        conditions: Conditions::default(),
-        series: Vec::new(),
-        sampler_cpu: Reading::Missing(Why::NotReached),
-        findings: Vec::new(),
+        let probing = probe::install(&mut launch, program, &spec.phases, self.setting.scratch)?;
+        let on_disk = OnDisk::of(&self.setting, lab.experiment.observe().care);
+        Ok(Launch { role: &program.name, launch, ends, on_disk, probing, worker: None })
     }
-}
 
-/// What is left of a trial that began.
-struct Left<'a> {
-    watched: Watched,
-    /// The file that was executed, where that is known.
-    executable: Option<PathBuf>,
-    finished: Finished,
-    /// Processes that died by their heap's own limit.
-    deaths: Vec<ProbeLine>,
-    probing: &'a Probing,
-}
-
-/// Puts into the record how a trial went, and returns what was seen beside it.
-fn fill(
-    record: &mut TrialRecord,
-    effective: &mut EffectiveProgram,
-    lab: &Lab<'_>,
-    spec: &TrialSpec,
-    setting: &Setting<'_>,
-    left: Left<'_>,
-) -> Conditions {
-    let Left { mut watched, executable, mut finished, mut deaths, probing } = left;
-    let (program, commands) = (setting.program, lab.experiment.records_commands());
-    let executable = executable.filter(|_| commands);
-    effective.executable = executable.map(|path| path.to_string_lossy().into_owned());
-    watched.threads.finish(watched.ended.at, &deaths, &last_seen(&record.series));
-    take_in(&mut watched, &program.name, &record.series, &mut deaths);
-    finished.killed += watched.replicas.finished.killed;
-    finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
-    describe(effective, spec, &watched, probing);
-    effective.replicas = replicas::told::report(setting, &watched.replicas, commands);
-    let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
-    let ending = ending::judge(program, &spec.phases, &watched, &finished, &deaths);
-    let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
-    (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
-    Conditions {
-        executed_after: Some(watched.executed.since(watched.released)),
-        killed_at_the_end: finished.killed,
-        settled: assemble::watched(spec.phases.iter().enumerate().map(settled)),
-        probe: told::probe(&spec.phases, &watched, probing, &deaths, commands),
-        memory: Some(watched.ended.memory),
-        ..Conditions::default()
+    /// Its replicas, suspended.
+    ///
+    /// # Errors
+    /// Where one cannot be prepared, or the machine refuses what observes it.
+    pub fn replicas(
+        &self,
+        lab: &Lab<'_>,
+        spec: &TrialSpec,
+        environment: &Environment,
+        sampler: &Sampler,
+        recorder: Option<&Recorder>,
+    ) -> Result<Replicas, Error> {
+        let ground = Ground { lab, setting: &self.setting, group: environment.group(), sampler, recorder };
+        Replicas::hold(&ground, &spec.phases)
     }
-}
 
-/// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.
-fn unambiguous(program: &ProgramSpec, phases: &[PhaseSpec], threads: &Threads, directory: &Path) -> Result<(), Error> {
-    let Some((id, files)) = threads.ambiguous() else { return Ok(()) };
-    let all = phases.iter().flat_map(|phase| functions::parts(phase).into_iter().map(move |part| (phase, part)));
-    let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
-    let (phase, call) = called.map_or((id, ""), |(phase, (_, call))| (phase.name.as_str(), call));
-    let files: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
-    Err(named::ambiguous(program, phase, call, &files, directory))
-}
+    /// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.
+    ///
+    /// # Errors
+    /// Where there is such a call.
+    pub fn unambiguous(&self, phases: &[PhaseSpec], threads: &Threads) -> Result<(), Error> {
+        let Some((id, files)) = threads.ambiguous() else { return Ok(()) };
+        let all = phases.iter().flat_map(|phase| functions::parts(phase).into_iter().map(move |part| (phase, part)));
+        let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
+        let (phase, call) = called.map_or((id, ""), |(phase, (_, call))| (phase.name.as_str(), call));
+        let files: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
+        Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory))
+    }
 
-/// When each process was sampled last.
-fn last_seen(series: &[ProcessSeries]) -> BTreeMap<u32, Nanos> {
-    series.iter().filter_map(|process| Some((process.pid, process.samples.last()?.at))).collect()
-}
+    /// Finds where its data lie, while the trial's scratch is there.
+    pub fn find_data(&mut self, lab: &Lab<'_>) {
+        self.effective.store = store::place(&self.setting, lab.experiment.observe().care);
+    }
 
-/// Takes what was seen of replicas into what was seen of the program: their heaps, and deaths by a heap's limit.
-fn take_in(watched: &mut Watched, program: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
-    let seen = last_seen(series);
-    replicas::figures::leave_out(&mut watched.edges, program, &watched.replicas.all);
-    for ran in &mut watched.replicas.all {
-        let Some(at) = ran.end().map(|end| end.at) else { continue };
-        ran.threads.finish(at, &ran.deaths, &seen);
-        // Where the program's own probe is silent, sums of the others' would pass for those of all.
-        if !watched.threads.all().is_empty() {
-            watched.threads.join(&ran.threads);
-        }
-        deaths.extend(ran.deaths.iter().cloned());
+    /// Adds what else was seen of the program, and what it left behind. Command lines stand there only where `commands` are
+    /// recorded.
+    pub fn describe(&mut self, spec: &TrialSpec, watched: &Watched, probing: &Probing, commands: bool) {
+        let executable = watched.executable.as_ref().filter(|_| commands);
+        self.effective.executable = executable.map(|path| path.to_string_lossy().into_owned());
+        describe(&mut self.effective, spec, watched, probing);
+        self.effective.replicas = replicas::told::report(&self.setting, &watched.replicas, commands);
+    }
+
+    /// What is recorded of it.
+    pub fn effective(self) -> Effective {
+        Effective::Program(Box::new(self.effective))
     }
 }
 

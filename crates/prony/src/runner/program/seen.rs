@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use prony_model::event::Event;
 use prony_model::program::ObserveSpec;
+use prony_model::protocol::PhaseReport;
 use prony_model::spec::TrialSpec;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
@@ -110,6 +111,27 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// The runner begins a phase: everything is read before it is told.
+    pub fn lead(&mut self, index: usize) {
+        // Between the end of one phase and the begin of the next the worker waits: one snapshot serves both.
+        let fresh = index > 0 && self.end[index - 1] == self.edges.len().checked_sub(1);
+        let change = self.tracker.lead(index, monotonic());
+        if fresh { self.note(&change) } else { self.apply(&change) }
+    }
+
+    /// A phase ended at an instant, with what the worker measured from inside.
+    pub fn reported(&mut self, index: usize, at: Nanos, report: Box<PhaseReport>) {
+        self.tracker.phases[index].report = Some(report);
+        let change = self.tracker.ended(index, at);
+        self.apply(&change);
+    }
+
+    /// So many operations of a phase are done.
+    pub fn progress(&mut self, index: usize, operations: u64, total: Option<u64>) {
+        let phase = self.spec.phases[index].name.clone();
+        self.observer.event(&Event::Progress { position: self.position, phase, operations, total });
+    }
+
     /// What is watched for quiet.
     fn tree(&self) -> TreeProbe<'a> {
         TreeProbe::new(self.sampler, self.store.clone())
@@ -152,7 +174,7 @@ impl<'a> Seen<'a> {
             let phase = &self.spec.phases[*index];
             self.begin[*index] = edge;
             self.deadlines.begin(*index, phase.limit, self.holds.running(monotonic()));
-            if let Some(settle) = observed(phase).and_then(ObserveSpec::settle) {
+            if let Some(settle) = phase.action.settle() {
                 let mut tree = self.tree();
                 self.settling.begin(*index, *settle, &mut tree);
                 self.looks += tree.store_took;
@@ -163,7 +185,8 @@ impl<'a> Seen<'a> {
 
     fn say_ended(&mut self, index: usize) {
         let tracked = &self.tracker.phases[index];
-        let time = tracked.ended.unwrap_or_default().since(tracked.began.unwrap_or_default());
+        let took = || tracked.ended.unwrap_or_default().since(tracked.began.unwrap_or_default());
+        let time = tracked.report.as_ref().map_or_else(took, |report| report.time);
         let phase = self.spec.phases[index].name.clone();
         self.observer.event(&Event::PhaseEnded { position: self.position, phase, time });
     }
@@ -297,7 +320,7 @@ impl<'a> Seen<'a> {
         // What is read of a program that does not run disturbs nothing.
         self.looks += if held { Nanos::ZERO } else { tree.store_took };
         for index in settled {
-            let change = self.tracker.settled(index, monotonic());
+            let change = self.tracker.ended(index, monotonic());
             self.apply(&change);
         }
         self.stop |= self.stop_at.is_some_and(|at| Instant::now() >= at);

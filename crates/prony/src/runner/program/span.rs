@@ -385,6 +385,8 @@ pub(in crate::runner::program) mod tests {
             replicas: Replicated::default(),
             settled: BTreeMap::new(),
             looks: Nanos::ZERO,
+            worker: None,
+            executable: None,
         }
     }
 

@@ -30,6 +30,12 @@ pub struct OnDisk {
 }
 
 impl OnDisk {
+    /// Of a store in its directory.
+    pub fn at(directory: &Path) -> Self {
+        let path = || Reading::Measured(directory.to_path_buf());
+        Self { store: path(), device: path() }
+    }
+
     /// Of a program in its place.
     pub fn of(setting: &Setting<'_>, care: Care) -> Self {
         let missing = |why: &str| Reading::Missing(Why::NotSupported(why.to_owned()));

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use prony_model::metric::MetricKey;
 use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
+use prony_model::protocol::PhaseReport;
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine};
@@ -49,6 +50,10 @@ pub struct Tracked {
     pub digest: Option<String>,
     /// How much earlier than noted its begin or its end may have been, at most.
     pub lag: Nanos,
+    /// Whether the runner begins it and the worker, or quiet, ends it: both know the instants.
+    pub led: bool,
+    /// What the worker measured of it from inside, once it has ended.
+    pub report: Option<Box<PhaseReport>>,
     /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
     pub calls: Option<Calls>,
     /// What is known of the function that ends it, where one does.
@@ -79,7 +84,7 @@ pub enum Event {
     After(usize),
     /// The end of the last replica.
     Replicas,
-    /// What a probe tells, or a watch: no line or mark can be it.
+    /// What a probe, a watch or a worker tells: no line or mark can be it.
     Told,
 }
 
@@ -128,10 +133,18 @@ impl Tracked {
             told: BTreeMap::new(),
             digest: None,
             lag: Nanos::ZERO,
+            led: false,
+            report: None,
             calls: observe.call().map(|_| Calls::default()),
             ending: Ending::default(),
             not_before: Nanos::ZERO,
         }
+    }
+
+    /// A phase that the runner leads; it has not begun.
+    pub(super) fn led() -> Self {
+        let told = Some(Event::Told);
+        Self { led: true, begin: told.clone(), end: told, ..Self::new(&ObserveSpec::WHOLE, &[]) }
     }
 
     /// It begins at an instant that may be `lag` earlier.

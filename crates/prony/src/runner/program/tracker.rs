@@ -1,6 +1,5 @@
 //! Which phases of a program are under way, from its lines and marks. Pure: instants come from outside.
 
-use prony_model::program::ObserveSpec;
 use prony_model::spec::PhaseSpec;
 use prony_model::units::Nanos;
 use prony_runtime::{ProbeEvent, ProbeLine};
@@ -44,7 +43,7 @@ const MOST_STRANGE: usize = 20;
 impl Tracker {
     /// Nothing has begun.
     pub fn new(specs: &[PhaseSpec]) -> Self {
-        let tracked = |spec: &PhaseSpec| Tracked::new(observed(spec).unwrap_or(&ObserveSpec::WHOLE), specs);
+        let tracked = |spec| observed(spec).map_or_else(Tracked::led, |observe| Tracked::new(observe, specs));
         Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0 }
     }
 
@@ -123,8 +122,14 @@ impl Tracker {
         change
     }
 
-    /// The watch of a phase that ends when the tree is quiet is over.
-    pub fn settled(&mut self, index: usize, at: Nanos) -> Change {
+    /// The runner begins a phase.
+    pub fn lead(&mut self, index: usize, at: Nanos) -> Change {
+        self.phases[index].note_begin(at, Nanos::ZERO);
+        Change { began: vec![index], ..Change::default() }
+    }
+
+    /// A phase ended at an instant that is known: the watch for quiet is over, or its worker reported.
+    pub fn ended(&mut self, index: usize, at: Nanos) -> Change {
         let phase = &mut self.phases[index];
         phase.note_end(at, Nanos::ZERO);
         let mut change = Change { ended: vec![index], stop: phase.stop, ..Change::default() };
@@ -191,7 +196,7 @@ impl Tracker {
 
 #[cfg(test)]
 mod tests {
-    use prony_model::program::Trigger;
+    use prony_model::program::{ObserveSpec, Trigger};
     use prony_model::spec::Action;
 
     use super::super::threads::tests::line as line_of;
@@ -440,7 +445,7 @@ mod tests {
         let change = tracker.happened(Happened::Mark(&Mark::parse("load end").unwrap()), at(3), at(2));
         assert_eq!((change.ended, change.began, tracker.phases[1].began), (vec![0], vec![1], Some(at(3))));
         assert_eq!(tracker.phases[1].lag, at(2), "as late as its cause");
-        let change = tracker.settled(1, at(30));
+        let change = tracker.ended(1, at(30));
         assert_eq!((change.ended, change.began, change.stop), (vec![1], vec![2], true));
         assert_eq!(tracker.finish(at(40), None).ended, [2]);
     }

@@ -4,25 +4,30 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use prony_model::record::ProcessSeries;
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
 use prony_os::launch::{Captured, End, Running};
 use prony_os::sample::Snapshot;
+use prony_runtime::ProbeLine;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::environment::Release;
 use super::functions::begins_phase;
 use super::holds::Hold;
+use super::limits::Stopped;
 use super::marks::{self, Mark};
-use super::replicas::Replicated;
 use super::replicas::along::Replicas;
+use super::replicas::{self, Replicated};
 use super::seen::Seen;
 use super::settling::Settled;
 use super::stream::{Stream, Taken};
 use super::threads::Threads;
 use super::tracker::Tracker;
+use super::worker::{self, Worker};
 use crate::error::Error;
 use crate::runner::interrupt::Interrupt;
 use crate::runner::place::setting::Ends;
@@ -35,17 +40,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Turns in which output that is left over is taken after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
-
-/// Why prony ended the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// A declared time ran out.
-    Deadline,
-    /// The user asked.
-    Interrupted,
-    /// A phase had ended that says so.
-    Asked,
-}
 
 /// What was seen of a program.
 pub struct Watched {
@@ -61,6 +55,8 @@ pub struct Watched {
     pub released: Nanos,
     /// When its program was seen to be executed.
     pub executed: Nanos,
+    /// The file that was executed, where that is known.
+    pub executable: Option<PathBuf>,
     /// How it ended.
     pub ended: End,
     /// Whether prony ended it.
@@ -73,6 +69,8 @@ pub struct Watched {
     pub holds: Vec<Hold>,
     /// Further copies of the program that were started.
     pub replicas: Replicated,
+    /// What a store's worker reported beside its phases; `None` of any other subject.
+    pub worker: Option<worker::Report>,
     /// What was found in phases that end when the tree is quiet, by the phase's index.
     pub settled: BTreeMap<usize, Settled>,
     /// How long looks at the program's data took that were taken for those.
@@ -80,6 +78,23 @@ pub struct Watched {
 }
 
 impl Watched {
+    /// Takes what was seen of replicas into what was seen of the main `role`: their heaps, and deaths by a heap's limit.
+    pub fn take_in(&mut self, role: &str, series: &[ProcessSeries], deaths: &mut Vec<ProbeLine>) {
+        let last = |process: &ProcessSeries| Some((process.pid, process.samples.last()?.at));
+        let last_seen: BTreeMap<u32, Nanos> = series.iter().filter_map(last).collect();
+        self.threads.finish(self.ended.at, deaths, &last_seen);
+        replicas::figures::leave_out(&mut self.edges, role, &self.replicas.all);
+        for ran in &mut self.replicas.all {
+            let Some(at) = ran.end().map(|end| end.at) else { continue };
+            ran.threads.finish(at, &ran.deaths, &last_seen);
+            // Where the program's own probe is silent, sums of the others' would pass for those of all.
+            if !self.threads.all().is_empty() {
+                self.threads.join(&ran.threads);
+            }
+            deaths.extend(ran.deaths.iter().cloned());
+        }
+    }
+
     /// When a hold ended: as the thread told, else when its thread or the program ended.
     pub fn hold_ended(&self, hold: &Hold) -> Nanos {
         let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
@@ -87,7 +102,7 @@ impl Watched {
     }
 }
 
-/// Releases the program and watches it until its end. What runs on is what is left of its tree, to be finished.
+/// Releases the main process and watches it until its end. What runs on is what is left of its tree, to be finished.
 ///
 /// # Errors
 /// Where it cannot be executed, or its supervisor is gone.
@@ -96,6 +111,7 @@ pub fn watch(
     ends: Ends,
     mut seen: Seen<'_>,
     replicas: Replicas,
+    mut worker: Option<Worker<'_>>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
 ) -> Result<(Watched, Running), Error> {
@@ -105,11 +121,12 @@ pub fn watch(
     seen.released = released;
     let change = seen.tracker.start(released);
     seen.note(&change);
+    worker.iter_mut().for_each(Worker::plan);
     let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let buffer = vec![0; 64 << 10];
-    let mut turn = Turn { running, replicas, streams, buffer, deadline, noticed: executed, reads };
+    let mut turn = Turn { running, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     turn.rest(&mut seen);
     if matches!(stopped, None | Some(Stopped::Asked)) {
@@ -128,12 +145,14 @@ pub fn watch(
         end,
         released,
         executed,
+        executable: turn.running.executable().map(Path::to_path_buf),
         ended,
         stopped,
         output,
         threads,
         holds,
         replicas,
+        worker: turn.worker.map(|worker| worker.report),
         settled,
         looks,
     };
@@ -141,9 +160,10 @@ pub fn watch(
 }
 
 /// Everything that may wake the runner.
-struct Turn {
+struct Turn<'a> {
     running: Running,
     replicas: Replicas,
+    worker: Option<Worker<'a>>,
     /// Output, messages, marks.
     streams: [Stream; 3],
     buffer: Vec<u8>,
@@ -157,7 +177,7 @@ struct Turn {
 /// A line, and when it had been read.
 type Line = (String, Nanos);
 
-impl Turn {
+impl Turn<'_> {
     fn until_the_end(&mut self, seen: &mut Seen<'_>, interrupt: &Interrupt) -> Result<(End, Option<Stopped>), Error> {
         let mut grace = None;
         loop {
@@ -176,6 +196,7 @@ impl Turn {
                 return Ok((end, (grace.is_some() || seen.told_to_stop).then_some(Stopped::Asked)));
             }
             seen.due();
+            self.worker.iter_mut().for_each(|worker| worker.lead(seen));
             if seen.stop && grace.is_none() {
                 self.running.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);
@@ -190,7 +211,14 @@ impl Turn {
         if seen.threads.ambiguous().is_some() {
             return Some(Stopped::Asked);
         }
-        let first = [seen.deadline(), self.deadline, grace].into_iter().flatten().min()?;
+        let overdue = self.worker.as_ref().and_then(Worker::until);
+        if overdue.is_some_and(|until| Instant::now() >= until) {
+            return Some(Stopped::Overdue);
+        }
+        // Closing a store belongs to no phase, and to no limit but its own.
+        let trial = self.deadline.filter(|_| overdue.is_none());
+        let first = [seen.deadline(), trial, grace].into_iter().flatten().min()?;
+        // A phase's deadline is now at the earliest.
         (Instant::now() >= first).then_some(Stopped::Deadline)
     }
 
@@ -210,7 +238,8 @@ impl Turn {
             self.noticed = monotonic();
             return before;
         }
-        let first = [seen.deadline(), seen.next(), self.replicas.next(), self.deadline, grace];
+        let worker = self.worker.as_ref().and_then(Worker::until);
+        let first = [seen.deadline(), seen.next(), self.replicas.next(), worker, self.deadline, grace];
         let first = first.into_iter().flatten().min();
         let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
         let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
@@ -223,14 +252,16 @@ impl Turn {
 
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
-        [self.running.as_fd()].into_iter().chain(streams).chain(self.replicas.sources())
+        let worker = self.worker.iter().filter_map(Worker::source);
+        [self.running.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
     }
 
-    /// Reads all streams; whether there may be more.
+    /// Reads all streams, and what a worker has written; whether there may be more.
     ///
     /// Lines and marks come by two ways. Lines are read first and told after the begins of phases, so that a line is never
     /// told before the mark or the call that was there when it was written; the other marks are told after the lines.
     fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
+        self.worker.iter_mut().for_each(|worker| worker.turn(seen));
         let (mut lines, mut more) = (Vec::new(), false);
         for stream in &mut self.streams[..2] {
             let line = &mut |line: &str, at| lines.push((line.to_owned(), at));
