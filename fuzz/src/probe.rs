@@ -4,11 +4,11 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-use prony::runner::program::calls::Calls;
-use prony::runner::program::held::Suspensions;
-use prony::runner::program::marks::Mark;
-use prony::runner::program::stream::Stream;
-use prony::runner::program::threads::Threads;
+use prony::runner::boundaries::calls::Calls;
+use prony::runner::boundaries::marks::Mark;
+use prony::runner::boundaries::stream::Stream;
+use prony::runner::boundaries::suspensions::Suspensions;
+use prony::runner::boundaries::threads::Threads;
 use prony_model::units::Nanos;
 use prony_runtime::{Line, ProbeEvent, ProbeLine, Tallies, parse};
 

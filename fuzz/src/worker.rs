@@ -4,7 +4,7 @@ use std::io::Write;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
-use prony::runner::channel::{Channel, Received};
+use prony::runner::boundaries::channel::{Channel, Received};
 use prony_model::latency::Recorder;
 use prony_model::protocol::{Failure, FromWorker, PhaseReport, ToWorker, VERSION, Verified};
 use prony_model::reading::Reading;

@@ -7,7 +7,7 @@ use prony_model::units::Nanos;
 use prony_os::clock::SystemClock;
 use prony_os::host::{moment, quiesce};
 
-use super::lab::Lab;
+use crate::runner::lab::Lab;
 
 /// Others may write to the disk without end: so long a trial waits for quiet.
 const QUIET_CAP: Nanos = Nanos::from_secs(10);

@@ -15,13 +15,13 @@ use prony_os::launch::{Launcher, Scratch, Swept};
 use prony_os::limits::{self, Ability, Limit};
 use prony_os::runs::{self, Announced};
 
-use super::interrupt::Interrupt;
-use super::observer::Observer;
-use super::place::startable::startable;
-use super::place::{Means, Places};
-use super::reused::{Environments, Tracing};
 use crate::error::Error;
 use crate::paths::for_scratch;
+use crate::runner::interrupt::Interrupt;
+use crate::runner::observer::Observer;
+use crate::runner::place::startable::startable;
+use crate::runner::place::{Means, Places};
+use crate::runner::reused::{Environments, Tracing};
 
 /// Touched before the first block: pages that the machine has never handed out can be several times slower.
 const WARM: Bytes = Bytes::from_mib(1024);

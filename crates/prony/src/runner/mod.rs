@@ -1,20 +1,22 @@
 //! Runs a plan: trial order, phases, outcomes, resume. Emits events; prints nothing.
 
-pub mod assemble;
 pub mod before_after;
-pub mod channel;
+pub mod boundaries;
 pub mod course;
+pub mod figures;
 pub mod interrupt;
 pub mod lab;
 pub mod observer;
 pub mod place;
 mod profile;
-pub mod program;
+pub mod record;
 pub mod recorder;
 mod reused;
+pub mod roles;
 pub mod terminal;
 pub mod trial;
 pub mod warned;
+pub mod watch;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -193,7 +195,7 @@ pub fn begin_in(
         scratch: elsewhere.as_deref(),
     })?;
     let campaign = Campaign::new(database, run, &plan, BTreeSet::new()).since(began);
-    Ok((run, self::run(campaign, &lab, observer)?))
+    Ok((run, crate::runner::run(campaign, &lab, observer)?))
 }
 
 /// Trials that are sure to be part of the run: all of the plan, or, with a time budget, those of the first block. When

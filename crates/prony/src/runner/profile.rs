@@ -17,11 +17,11 @@ use prony_os::launch::Scratch;
 use prony_os::profile::{Taken, perf};
 use prony_stats::summary::median;
 
-use super::lab::Lab;
-use super::observer::Observer;
-use super::recorder::Recorder;
-use super::{Campaign, count, trial, variant_text};
 use crate::error::Error;
+use crate::runner::lab::Lab;
+use crate::runner::observer::Observer;
+use crate::runner::recorder::Recorder;
+use crate::runner::{Campaign, count, trial, variant_text};
 
 /// What is assumed of variants none of whose trials ended well.
 const TYPICAL: Nanos = Nanos::from_secs(10);

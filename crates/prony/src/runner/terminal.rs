@@ -9,8 +9,8 @@ use prony_model::outcome::{Ending, Outcome};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
 
-use super::observer::Observer;
 use crate::estimate::span;
+use crate::runner::observer::Observer;
 use crate::screen::{Screen, one_line};
 
 /// How much is said.

@@ -15,21 +15,23 @@ use prony_os::launch::Finished;
 use prony_os::runs::Announced;
 use prony_runtime::ProbeLine;
 
-use super::assemble;
-use super::before_after::BeforeAfter;
-use super::lab::Lab;
-use super::observer::Observer;
-use super::program::environment::Environment;
-use super::program::probe::Probing;
-use super::program::replicas::along::Replicas;
-use super::program::report::remarks;
-use super::program::seen::Seen;
-use super::program::watch::{Watched, watch};
-use super::program::worker::Worker;
-use super::program::{Launch, Prepared, ending, figures, told};
-use super::recorder::Recorder;
-use super::unix_ms;
 use crate::error::Error;
+use crate::runner::before_after::BeforeAfter;
+use crate::runner::boundaries::observation::Seen;
+use crate::runner::figures;
+use crate::runner::figures::readings;
+use crate::runner::figures::report::remarks;
+use crate::runner::lab::Lab;
+use crate::runner::observer::Observer;
+use crate::runner::record::{effective, ending, probes};
+use crate::runner::recorder::Recorder;
+use crate::runner::roles::environment::Environment;
+use crate::runner::roles::probe::Probing;
+use crate::runner::roles::replicas::run::Replicas;
+use crate::runner::roles::worker::Worker;
+use crate::runner::roles::{Launch, Prepared};
+use crate::runner::unix_ms;
+use crate::runner::watch::{Watched, watch};
 
 /// Runs one trial of the plan from launch to clean-up.
 ///
@@ -95,7 +97,7 @@ fn attempt(
     if let Some(recorder) = recorder.as_deref_mut() {
         recorder.attach(&environment.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
-    let seen = Seen::new(spec, &sampler, &probing, trial.position, observer);
+    let seen = Seen::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
     let watched = watch(release, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
@@ -105,8 +107,8 @@ fn attempt(
     match (watched, program) {
         (Err(Error::Probe(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
             record.ending = ending::not_begun(&error, lab.experiment.records_commands());
-            record.phases = spec.phases.iter().map(assemble::not_reached).collect();
-            record.effective = Some(program.effective());
+            record.phases = spec.phases.iter().map(readings::not_reached).collect();
+            record.effective = Some(Effective::Program(Box::new(program.effective)));
         }
         (watched, program) => {
             let (watched, running) = watched?;
@@ -165,7 +167,7 @@ fn conclude_from(
 ) {
     let Left { mut watched, mut finished, mut deaths, probing } = left;
     let commands = lab.experiment.records_commands();
-    watched.take_in(spec.subject.role(), &record.series, &mut deaths);
+    figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut deaths);
     finished.killed += watched.replicas.finished.killed;
     finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
     let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
@@ -175,16 +177,16 @@ fn conclude_from(
     record.conditions = Conditions {
         executed_after: program.is_some().then(|| watched.executed.since(watched.released)),
         killed_at_the_end: finished.killed,
-        settled: assemble::watched(spec.phases.iter().enumerate().map(settled)),
-        probe: told::probe(&spec.phases, &watched, probing, &deaths, commands),
+        settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
+        probe: probes::probe(&spec.phases, &watched, probing, &deaths, commands),
         memory: Some(watched.ended.memory.clone()),
         ..Conditions::default()
     };
     record.findings = watched.worker.iter().flat_map(|worker| remarks(lab, record, &watched, worker)).collect();
     record.effective = match program {
-        Some(mut program) => {
-            program.describe(spec, &watched, probing, commands);
-            Some(program.effective())
+        Some(program) => {
+            let program = effective::of_program(program, spec, &watched, probing, commands);
+            Some(Effective::Program(Box::new(program)))
         }
         None => watched.worker.as_mut().and_then(|worker| worker.effective.take()).map(Effective::Store),
     };

@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 use prony_model::program::ProgramSpec;
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::copy::copy_tree;
 use crate::error::Error;
+use crate::runner::place::copy::copy_tree;
 
 /// What was not taken for so long is removed when something is added.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);

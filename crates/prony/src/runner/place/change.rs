@@ -6,9 +6,9 @@ use std::path::{Component, Path, PathBuf};
 use prony_model::program::{Change, ProgramSpec};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::copy::outward_link;
-use super::dependency::{Run, install};
 use crate::error::Error;
+use crate::runner::place::copy::outward_link;
+use crate::runner::place::dependency::{Run, install};
 
 /// Makes the program's changes in its directory `copy`, which is `top`, the whole copy, or inside it; what each did, with the
 /// hash of what came out.

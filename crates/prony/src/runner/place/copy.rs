@@ -9,8 +9,8 @@ use prony_model::program::OutwardLinks;
 use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
 use rustix::io::Errno;
 
-use super::links::{Plan, Rules};
 use crate::error::Error;
+use crate::runner::place::links::{Plan, Rules};
 
 /// How much of a file is copied before progress is told.
 const PIECE: u64 = 32 << 20;

@@ -28,10 +28,10 @@ use prony_model::units::Nanos;
 use prony_os::launch::{LaunchSpec, Launcher, Scratch, Status};
 use prony_os::limits::Group;
 
-use super::interrupt::Interrupt;
-use super::observer::Observer;
 use crate::error::Error;
 use crate::paths::utf8;
+use crate::runner::interrupt::Interrupt;
+use crate::runner::observer::Observer;
 use copy::{copy_plan, copy_tree};
 use links::Manifest;
 use setting::Setting;

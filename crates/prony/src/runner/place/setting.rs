@@ -16,8 +16,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
-use super::dependency::PACKAGES;
 use crate::error::Error;
+use crate::runner::place::dependency::PACKAGES;
 
 /// Where marks are read, seen from the trial's scratch.
 const MARKS: &str = "marks";

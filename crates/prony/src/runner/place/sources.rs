@@ -10,9 +10,9 @@ use prony_model::event::Event;
 use prony_model::program::{Care, Change, CopyOf, OutwardLinks, ProgramSpec};
 use prony_model::units::Bytes;
 
-use super::links::{Manifest, Plan, Rules};
 use crate::error::Error;
 use crate::runner::observer::Observer;
+use crate::runner::place::links::{Manifest, Plan, Rules};
 
 /// With light care, looking at a directory again takes at most one part in so many of a run's time.
 const SHARE: u32 = 50;

@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use prony_model::program::OutwardLinks;
 use proptest::prelude::*;
 
-use super::copy::{copy_plan, copy_tree, outward_link};
-use super::links::{Manifest, Plan, Rules};
 use crate::error::Error;
+use crate::runner::place::copy::{copy_plan, copy_tree, outward_link};
+use crate::runner::place::links::{Manifest, Plan, Rules};
 
 fn rules(outward: OutwardLinks) -> Rules {
     Rules { outward, ..Rules::default() }

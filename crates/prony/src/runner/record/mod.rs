@@ -1,0 +1,6 @@
+//! The record of a trial, from what was seen of it: how it ended, what ran, what probes reported.
+
+pub mod effective;
+pub mod ending;
+pub mod probes;
+pub mod replicas;

@@ -1,0 +1,300 @@
+//! The engine worker of a store, as a source of boundaries: the runner leads it, one phase at a time.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
+use prony_model::reading::Reading;
+use prony_model::record::EffectiveStore;
+use prony_model::spec::{Amount, PhaseSpec, TrialSpec};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::launch::classify::{EndedByUs, Evidence, classify};
+use prony_os::launch::{End, Input, LaunchSpec};
+
+use crate::error::Error;
+use crate::runner::boundaries::channel::{Channel, Received};
+use crate::runner::boundaries::limits::Stopped;
+use crate::runner::boundaries::observation::Seen;
+use crate::runner::lab::Lab;
+use crate::runner::place::setting::Ends;
+use crate::runner::roles::Launch;
+use crate::runner::roles::data::OnDisk;
+use crate::runner::roles::probe::Probing;
+
+/// How long a worker may take to close its store and end, where no `close` phase limits it.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// How long a worker that failed may take to end by itself, so that its own exit status is known.
+const FAILING: Duration = Duration::from_millis(500);
+
+/// Why a worker did not come to the end of its last phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its end of the socket is closed.
+    Gone,
+    /// It reported what failed.
+    Failed {
+        /// What kind of failure.
+        failure: Failure,
+        /// Its message.
+        message: String,
+    },
+    /// What it wrote is not of the protocol.
+    Garbled(String),
+}
+
+/// What is known of a worker beside its phases.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Engine, version and settings as it reported them; `None` before it did.
+    pub effective: Option<Box<EffectiveStore>>,
+    /// Why it did not complete its phases.
+    pub fault: Option<Fault>,
+    /// When it was told to close the store and end: all phases were complete.
+    pub told_to_stop: Option<Nanos>,
+}
+
+/// A worker under way.
+pub struct Worker<'a> {
+    spec: &'a TrialSpec,
+    channel: Channel,
+    /// What it is to host.
+    plan: ToWorker,
+    /// The phase that begins next.
+    next: usize,
+    /// Its end of the socket is closed.
+    closed: bool,
+    /// Until when it is to have ended.
+    until: Option<Instant>,
+    /// What is known of it.
+    pub report: Report,
+}
+
+impl<'a> Worker<'a> {
+    /// The launch of a worker whose store goes into `directory`, and the runner's end of its socket.
+    ///
+    /// # Errors
+    /// Where no socket can be made.
+    pub fn prepare(
+        lab: &Lab<'_>,
+        trial: &PlannedTrial,
+        spec: &'a TrialSpec,
+        directory: &Path,
+    ) -> Result<Launch<'a>, Error> {
+        let failed = |source| Error::Setup { doing: "make a socket", source };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
+        let mut launch = LaunchSpec::new("/proc/self/exe", directory);
+        launch.args = vec!["worker".into()];
+        // The socket is its standard input: a descriptor that safe code can take over.
+        launch.stdin = Input::File(File::from(OwnedFd::from(theirs)));
+        launch.scratch = vec![directory.to_path_buf()];
+        let plan = ToWorker::Plan {
+            version: VERSION,
+            spec: Box::new(spec.clone()),
+            seed: trial.seed,
+            dir: directory.to_string_lossy().into_owned(),
+            throughput: lab.experiment.observe().throughput,
+        };
+        let channel = Channel::new(ours);
+        let worker = Self { spec, channel, plan, next: 0, closed: false, until: None, report: Report::default() };
+        let (ends, probing) = (Ends::default(), Probing::default());
+        let on_disk = OnDisk::at(directory);
+        Ok(Launch { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
+    }
+
+    /// Tells it what to host: it opens its store from here on.
+    pub fn plan(&mut self) {
+        self.channel.send(&self.plan);
+    }
+
+    /// What to wait for; nothing once its end of the socket is closed.
+    pub fn source(&self) -> Option<BorrowedFd<'_>> {
+        (!self.closed).then(|| self.channel.as_fd())
+    }
+
+    /// Until when it is to have ended, where it is to end.
+    pub const fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Whether it was told to close its store and end.
+    pub const fn is_stopping(&self) -> bool {
+        self.report.told_to_stop.is_some()
+    }
+
+    /// Takes what it has written, and leads it on.
+    pub fn turn(&mut self, seen: &mut Seen<'_>) {
+        while !self.closed {
+            match self.channel.receive() {
+                Received::Nothing => break,
+                Received::Closed => {
+                    self.closed = true;
+                    if !self.is_stopping() {
+                        self.fail(Fault::Gone);
+                    }
+                }
+                Received::Garbled(what) => self.fail(Fault::Garbled(what)),
+                Received::Message(message) => self.heard(*message, seen),
+            }
+        }
+        self.lead(seen);
+    }
+
+    /// The first fault is the one that counts.
+    fn fail(&mut self, fault: Fault) {
+        self.report.fault.get_or_insert(fault);
+        self.until.get_or_insert(Instant::now() + FAILING);
+    }
+
+    fn heard(&mut self, message: FromWorker, seen: &mut Seen<'_>) {
+        let running = self.next.checked_sub(1).filter(|index| seen.tracker.phases[*index].is_open());
+        match (message, running) {
+            (FromWorker::Failed { failure, message, .. }, _) => self.fail(Fault::Failed { failure, message }),
+            (FromWorker::Ready { version: VERSION, effective, .. }, None) => self.report.effective = Some(effective),
+            (FromWorker::Ready { version, .. }, None) => self.fail(Fault::Garbled(format!(
+                "the worker speaks version {version} of the protocol, this prony {VERSION}"
+            ))),
+            (FromWorker::Progress { operations, .. }, Some(index)) => {
+                seen.progress(index, operations, total_operations(self.spec, &self.spec.phases[index]));
+            }
+            (FromWorker::Progress { .. }, None) => {}
+            (FromWorker::Began { at, .. }, Some(index)) => seen.tracker.phases[index].note_begin(at, Nanos::ZERO),
+            (FromWorker::Ended { at, report, .. }, Some(index)) => {
+                if let Some(effective) = &report.effective {
+                    self.report.effective = Some(Box::new(effective.clone()));
+                }
+                seen.reported(index, at, report);
+            }
+            (other, Some(_)) => self.fail(Fault::Garbled(format!("the worker said {other:?} during a phase"))),
+            (other, None) => self.fail(Fault::Garbled(format!("the worker said {other:?} outside of a phase"))),
+        }
+    }
+
+    /// Begins the next phase where none is under way, or has it end where there is none. A phase that waits for quiet ends
+    /// without the worker, which does nothing meanwhile.
+    pub fn lead(&mut self, seen: &mut Seen<'_>) {
+        let open = self.next.checked_sub(1).is_some_and(|index| seen.tracker.phases[index].is_open());
+        if self.report.effective.is_none() || self.report.fault.is_some() || self.is_stopping() || open {
+            return;
+        }
+        let index = self.next;
+        let Some(phase) = self.spec.phases.get(index) else {
+            self.report.told_to_stop = Some(monotonic());
+            self.until = Some(Instant::now() + CLOSING);
+            self.channel.send(&ToWorker::Stop);
+            return;
+        };
+        self.next += 1;
+        seen.lead(index);
+        if phase.action.settle().is_none() {
+            self.channel.send(&ToWorker::Phase { index });
+        }
+    }
+}
+
+/// How many operations a phase will do, where that is known beforehand.
+fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
+    match phase.action.ops()?.amount {
+        Amount::Records => spec.data.as_ref().map(|data| data.records),
+        Amount::Count(count) => Some(count),
+        Amount::Duration(_) => None,
+    }
+}
+
+impl Report {
+    /// How the worker ended, and what shows it; `stopped` is why the runner ended it, where it did.
+    pub fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
+        let classified = |by_us| classify(&Evidence::of(end, by_us));
+        match (&self.fault, stopped.and_then(Stopped::decided)) {
+            (None, None) if self.told_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {
+                // No kill of unknown cause.
+                let (outcome, mut shown) = classified(Some(EndedByUs::TimedOut));
+                shown.push(
+                    "every phase was completed; closing the store took too long: a `close` phase would time it"
+                        .to_owned(),
+                );
+                (outcome, shown)
+            }
+            (None, None) if self.told_to_stop.is_some() => classified(None),
+            (None | Some(Fault::Gone), Some(by_us)) => classified(Some(by_us)),
+            (None | Some(Fault::Gone), None) => match classified(None) {
+                // An exit with 0 before the last phase is no success.
+                (Outcome::Ok, mut shown) => {
+                    shown.push("the worker ended before its last phase".to_owned());
+                    (Outcome::Failed { code: Some(0) }, shown)
+                }
+                other => other,
+            },
+            (Some(Fault::Garbled(what)), _) => {
+                (Outcome::Failed { code: None }, vec![format!("the worker broke the protocol: {what}")])
+            }
+            (Some(Fault::Failed { failure, message }), _) => (failed(*failure, end), vec![message.clone()]),
+        }
+    }
+}
+
+fn failed(failure: Failure, end: &End) -> Outcome {
+    match failure {
+        Failure::Failed => Outcome::Failed { code: None },
+        Failure::Unsupported => Outcome::Unsupported,
+        Failure::WrongAnswer => Outcome::WrongAnswer,
+        Failure::Saturated => Outcome::Saturated,
+        Failure::DiskFull => Outcome::DiskFull,
+        // Whose limit it was needs evidence: an allocation that was refused does not tell.
+        Failure::OutOfMemory => match end.memory.limit_reached {
+            Reading::Measured(true) => Outcome::OutOfMemory { by: OutOfMemory::Limit },
+            _ => Outcome::Failed { code: None },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_os::launch::Status;
+
+    use super::*;
+    use crate::runner::figures::span::tests::{edge, watched};
+
+    /// The outcome of a worker that was told to stop, or not, and ended with this status.
+    fn outcome(told: bool, status: Status, stopped: Option<Stopped>) -> (Outcome, String) {
+        let end = End { status, ..watched(vec![edge(0, 0, &[7])], vec![]).ended };
+        let report = Report { told_to_stop: told.then_some(Nanos::ZERO), ..Report::default() };
+        let (outcome, shown) = report.outcome(&end, stopped);
+        (outcome, shown.join("; "))
+    }
+
+    #[test]
+    fn worker_that_closes_for_too_long_is_not_killed_for_an_unknown_cause() {
+        let (killed, shown) = outcome(true, Status::Signalled(9), Some(Stopped::Overdue));
+        assert_eq!(killed, Outcome::TimedOut);
+        assert!(shown.contains("closing the store took too long"), "{shown}");
+        assert_eq!(outcome(true, Status::Signalled(9), None).0, Outcome::Killed);
+        assert_eq!(outcome(true, Status::Exited(0), None).0, Outcome::Ok);
+    }
+
+    #[test]
+    fn worker_that_exits_with_0_before_its_last_phase_failed() {
+        let (exited, shown) = outcome(false, Status::Exited(0), None);
+        assert_eq!(exited, Outcome::Failed { code: Some(0) });
+        assert!(shown.contains("before its last phase"), "{shown}");
+        assert_eq!(outcome(false, Status::Exited(0), Some(Stopped::Deadline)).0, Outcome::TimedOut);
+        assert_eq!(outcome(false, Status::Signalled(9), Some(Stopped::Interrupted)).0, Outcome::Interrupted);
+    }
+
+    #[test]
+    fn what_a_worker_reports_goes_before_how_it_ended() {
+        let end = watched(vec![edge(0, 0, &[7])], vec![]).ended;
+        let of = |fault| Report { fault: Some(fault), ..Report::default() }.outcome(&end, Some(Stopped::Overdue));
+        let failed = |failure| of(Fault::Failed { failure, message: "m".into() });
+        assert_eq!(failed(Failure::DiskFull), (Outcome::DiskFull, vec!["m".to_owned()]));
+        assert_eq!(failed(Failure::OutOfMemory).0, Outcome::Failed { code: None }, "no limit was reached");
+        assert_eq!(of(Fault::Garbled("x".into())).0, Outcome::Failed { code: None });
+    }
+}
