@@ -17,7 +17,7 @@ use prony_runtime::ProbeLine;
 
 use crate::error::Error;
 use crate::runner::before_after::BeforeAfter;
-use crate::runner::boundaries::observation::Seen;
+use crate::runner::boundaries::observation::Observation;
 use crate::runner::figures;
 use crate::runner::figures::readings;
 use crate::runner::figures::report::remarks;
@@ -97,7 +97,7 @@ fn attempt(
     if let Some(recorder) = recorder.as_deref_mut() {
         recorder.attach(&environment.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
-    let seen = Seen::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
+    let seen = Observation::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
     let watched = watch(release, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::runner::boundaries::functions::begins_phase;
 use crate::runner::boundaries::limits::Stopped;
 use crate::runner::boundaries::marks::{self, Mark};
-use crate::runner::boundaries::observation::Seen;
+use crate::runner::boundaries::observation::Observation;
 use crate::runner::boundaries::settling::Settled;
 use crate::runner::boundaries::stream::{Stream, Taken};
 use crate::runner::boundaries::suspending::Hold;
@@ -90,7 +90,7 @@ impl Watched {
 pub fn watch(
     release: Release,
     ends: Ends,
-    mut seen: Seen<'_>,
+    mut seen: Observation<'_>,
     replicas: Replicas,
     mut worker: Option<Worker<'_>>,
     limit: Option<Nanos>,
@@ -115,7 +115,7 @@ pub fn watch(
     }
     let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
     seen.finish(ended.at, replicas.ended);
-    let Seen { tracker, edges, begin, end, threads, holds, settling, looks, .. } = seen;
+    let Observation { tracker, edges, begin, end, threads, holds, settling, looks, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
     let (holds, settled) = (holds.all, settling.over);
@@ -159,7 +159,11 @@ struct Turn<'a> {
 type Line = (String, Nanos);
 
 impl Turn<'_> {
-    fn until_the_end(&mut self, seen: &mut Seen<'_>, interrupt: &Interrupt) -> Result<(End, Option<Stopped>), Error> {
+    fn until_the_end(
+        &mut self,
+        seen: &mut Observation<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<(End, Option<Stopped>), Error> {
         let mut grace = None;
         loop {
             if let Some(why) = self.must_end(seen, interrupt, grace) {
@@ -185,7 +189,7 @@ impl Turn<'_> {
         }
     }
 
-    fn must_end(&self, seen: &Seen<'_>, interrupt: &Interrupt, grace: Option<Instant>) -> Option<Stopped> {
+    fn must_end(&self, seen: &Observation<'_>, interrupt: &Interrupt, grace: Option<Instant>) -> Option<Stopped> {
         if interrupt.asked() {
             return Some(Stopped::Interrupted);
         }
@@ -209,7 +213,7 @@ impl Turn<'_> {
     /// slept since it found nothing: its wait for a processor and its time on one, by the kernel's account. This is read
     /// before that and after the clock, so that no preemption in between is left out. Where the kernel keeps no such account,
     /// it came after the wait before.
-    fn wait(&mut self, seen: &Seen<'_>, grace: Option<Instant>) -> Nanos {
+    fn wait(&mut self, seen: &Observation<'_>, grace: Option<Instant>) -> Nanos {
         let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
         let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         let before = self.noticed;
@@ -241,7 +245,7 @@ impl Turn<'_> {
     ///
     /// Lines and marks come by two ways. Lines are read first and told after the begins of phases, so that a line is never
     /// told before the mark or the call that was there when it was written; the other marks are told after the lines.
-    fn read(&mut self, seen: &mut Seen<'_>, earliest: Nanos) -> bool {
+    fn read(&mut self, seen: &mut Observation<'_>, earliest: Nanos) -> bool {
         self.worker.iter_mut().for_each(|worker| worker.turn(seen));
         let (mut lines, mut more) = (Vec::new(), false);
         for stream in &mut self.streams[..2] {
@@ -268,7 +272,7 @@ impl Turn<'_> {
     }
 
     /// Takes what is left over after the end.
-    fn rest(&mut self, seen: &mut Seen<'_>) {
+    fn rest(&mut self, seen: &mut Observation<'_>) {
         for _ in 0..LAST_TURNS {
             if !self.read(seen, self.noticed) {
                 return;

@@ -31,7 +31,7 @@ const EDGES_SHARE: u64 = 20;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What was seen of a program so far.
-pub struct Seen<'a> {
+pub struct Observation<'a> {
     spec: &'a TrialSpec,
     /// What observes the program.
     pub sampler: &'a Sampler,
@@ -68,7 +68,7 @@ pub struct Seen<'a> {
     stop_at: Option<Instant>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> Observation<'a> {
     /// The program is held and has done nothing.
     pub fn new(
         spec: &'a TrialSpec,

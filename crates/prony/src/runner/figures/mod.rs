@@ -125,8 +125,8 @@ impl Trial<'_> {
         }
         rate_of_told(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
-        let pss = &watched.replicas.looks.pss;
-        let seen = replicas::Seen { edges: &watched.edges, series: self.seen, pss };
+        let pss = &watched.replicas.memory.pss;
+        let seen = replicas::Inputs { edges: &watched.edges, series: self.seen, pss };
         instances.extend(replicas::instances(started, seen));
         instances.extend(processes);
         for (role, readings) in roles {

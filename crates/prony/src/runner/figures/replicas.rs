@@ -46,7 +46,7 @@ fn nanos(time: Nanos) -> Reading<f64> {
 
 /// What was seen beside the replicas.
 #[derive(Clone, Copy)]
-pub struct Seen<'a> {
+pub struct Inputs<'a> {
     /// Every edge of the trial.
     pub edges: &'a [Snapshot],
     /// Samples of all processes.
@@ -184,7 +184,7 @@ pub fn answer(all: &[Ran]) -> Option<Answer> {
 }
 
 /// The figures of each replica, of the roles in it, and of all together.
-pub fn instances(all: &[Ran], seen: Seen<'_>) -> BTreeMap<String, Readings> {
+pub fn instances(all: &[Ran], seen: Inputs<'_>) -> BTreeMap<String, Readings> {
     let mut found = BTreeMap::new();
     for ran in all.iter().filter(|ran| ran.end().is_some()) {
         for (role, heap) in heaps_of(&ran.threads, ran.released, ended(ran), &ran.silent) {
@@ -207,7 +207,7 @@ fn heaps_of(threads: &Threads, begin: Nanos, end: Nanos, silent: &Why) -> BTreeM
     heaps::readings(threads, heaps::Span { begin, end, rest: None, held: &Suspensions::default() }, silent)
 }
 
-fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
+fn one(ran: &Ran, seen: Inputs<'_>) -> Readings {
     let (edges, role) = (seen.edges, ran.role());
     let until = ran.until.unwrap_or(edges.len() - 1);
     let mut readings = phase_readings(&edges[ran.first], &edges[until], seen.series, &role);
@@ -229,7 +229,7 @@ fn one(ran: &Ran, seen: Seen<'_>) -> Readings {
 }
 
 /// Memory at the end is that when it last told something: afterwards it is gone.
-fn at_the_end(ran: &Ran, seen: Seen<'_>, readings: &mut Readings) {
+fn at_the_end(ran: &Ran, seen: Inputs<'_>, readings: &mut Readings) {
     let alive = |edge: &&Snapshot| edge.processes.iter().any(|process| process.pid == ran.pid);
     let last = match ran.told.as_ref().filter(alive).filter(|_| !ran.unread) {
         Some(told) => phase_readings(&seen.edges[ran.first], told, seen.series, &ran.role()),
@@ -266,7 +266,7 @@ const fn unread(ran: &Ran) -> &'static str {
 }
 
 /// The kernel's own peak, where the replica was one process.
-fn peak(ran: &Ran, seen: Seen<'_>) -> Reading<f64> {
+fn peak(ran: &Ran, seen: Inputs<'_>) -> Reading<f64> {
     let (role, usage) = (ran.role(), ran.end().map(|end| end.usage.clone()));
     let at_edges = || seen.edges.iter().flat_map(|edge| &edge.processes).filter(|process| process.role == role);
     let sampled = seen.series.iter().filter(|process| process.role == role).map(|process| process.pid);
@@ -290,7 +290,7 @@ fn peak(ran: &Ran, seen: Seen<'_>) -> Reading<f64> {
 
 /// All replicas as one: sums at each instant, sums of what they used and told, and the time from the first one's
 /// release to the last one's end.
-fn together(all: &[Ran], seen: Seen<'_>) -> Readings {
+fn together(all: &[Ran], seen: Inputs<'_>) -> Readings {
     let roles: BTreeSet<String> = all.iter().map(Ran::role).collect();
     let edges: Vec<Snapshot> = seen.edges.iter().map(|edge| merged(edge, &roles)).collect();
     let theirs = seen.series.iter().filter(|process| roles.contains(&process.role));
@@ -450,7 +450,7 @@ mod tests {
     fn what_was_ended_before_it_began_has_no_figure_and_no_zero() {
         let edges = [edge_of(0, 0, &[]), edge_of(300, 9, &[(1, 30)])];
         let all = [ran(1, (50, 200), 80, &[]), Ran { before: None, ..ran(2, (200, 200), 80, &[]) }];
-        let found = instances(&all, Seen { edges: &edges, series: &[], pss: &LargestPss::default() });
+        let found = instances(&all, Inputs { edges: &edges, series: &[], pss: &LargestPss::default() });
         for name in ["wall", "time", "cpu", "written", "faults.minor", "rss.peak"] {
             assert!(why(get(&found["replica.2"], name)).contains("ended before it began"), "{name}");
         }
@@ -540,7 +540,7 @@ mod tests {
             let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(anon), ..ProcessSample::default() };
             ProcessSeries { pid, role: format!("replica.{number}"), command: "c".into(), samples: vec![sample] }
         });
-        let found = instances(&all, Seen { edges: &edges, series: &series, pss: &LargestPss::default() });
+        let found = instances(&all, Inputs { edges: &edges, series: &series, pss: &LargestPss::default() });
         let names: Vec<&str> = found.keys().map(String::as_str).collect();
         assert_eq!(names, ["replica.1", "replica.2", "replicas"]);
         let first = &found["replica.1"];
@@ -571,7 +571,7 @@ mod tests {
         let all = |used| [Ran { told: Some(edge_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
         let read = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(900))), replicas: 1 };
         let of = |used, name| {
-            let seen = Seen { edges: &edges, series: &series, pss: &read };
+            let seen = Inputs { edges: &edges, series: &series, pss: &read };
             let found = instances(&all(used), seen);
             (get(&found["replica.1"], name), get(&found["replicas"], "pss.max"))
         };
@@ -588,7 +588,7 @@ mod tests {
             [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(150, 5, &[(2, 40)]), edge_of(300, 9, &[])];
         let all = [ran(1, (50, 120), 80, &[]), ran(2, (50, 250), 8, &[])];
         let of = |read: &LargestPss| {
-            get(&instances(&all, Seen { edges: &edges, series: &[], pss: read })["replicas"], "pss.max")
+            get(&instances(&all, Inputs { edges: &edges, series: &[], pss: read })["replicas"], "pss.max")
         };
         let told = why(of(&LargestPss::default()));
         assert!(told.contains("no reading found all 2 replicas at once"), "{told}");
@@ -601,7 +601,7 @@ mod tests {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[])];
         let end = |ran: Ran| {
             get(
-                &instances(&[ran], Seen { edges: &edges, series: &[], pss: &LargestPss::default() })["replica.1"],
+                &instances(&[ran], Inputs { edges: &edges, series: &[], pss: &LargestPss::default() })["replica.1"],
                 "anon.end",
             )
         };

@@ -28,12 +28,12 @@ const AGAIN: Duration = Duration::from_millis(500);
 pub struct Sources {
     /// Files of prony's own, canonical.
     own: Vec<PathBuf>,
-    seen: RefCell<BTreeMap<(PathBuf, OutwardLinks), Seen>>,
+    seen: RefCell<BTreeMap<(PathBuf, OutwardLinks), Observation>>,
 }
 
 /// A directory as it was when the run began.
 #[derive(Debug)]
-struct Seen {
+struct Observation {
     manifest: Manifest,
     /// When it was listed last, and how long that took.
     last: (Instant, Duration),
@@ -71,7 +71,7 @@ impl Sources {
         if !self.seen.borrow().contains_key(&key) {
             let began = Instant::now();
             let manifest = Manifest::of(&self.plan(&key.0, program, None)?.allowed(&key.0)?);
-            self.seen.borrow_mut().insert(key, Seen { manifest, last: (Instant::now(), began.elapsed()) });
+            self.seen.borrow_mut().insert(key, Observation { manifest, last: (Instant::now(), began.elapsed()) });
         }
         Ok(())
     }

@@ -42,7 +42,7 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
         count: spec.count,
         phase: spec.phase.clone(),
         released_within: released_within(&replicated.all),
-        memory_read: MemoryRead { times: replicated.looks.count, took: replicated.looks.took },
+        memory_read: MemoryRead { times: replicated.memory.count, took: replicated.memory.took },
         copies: replicated.all.iter().map(one).collect(),
     })
 }

@@ -20,7 +20,7 @@ use prony_os::launch::{End, Input, LaunchSpec};
 use crate::error::Error;
 use crate::runner::boundaries::channel::{Channel, Received};
 use crate::runner::boundaries::limits::Stopped;
-use crate::runner::boundaries::observation::Seen;
+use crate::runner::boundaries::observation::Observation;
 use crate::runner::lab::Lab;
 use crate::runner::place::setting::Ends;
 use crate::runner::roles::Launch;
@@ -130,7 +130,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Takes what it has written, and leads it on.
-    pub fn turn(&mut self, seen: &mut Seen<'_>) {
+    pub fn turn(&mut self, seen: &mut Observation<'_>) {
         while !self.closed {
             match self.channel.receive() {
                 Received::Nothing => break,
@@ -153,7 +153,7 @@ impl<'a> Worker<'a> {
         self.until.get_or_insert(Instant::now() + FAILING);
     }
 
-    fn heard(&mut self, message: FromWorker, seen: &mut Seen<'_>) {
+    fn heard(&mut self, message: FromWorker, seen: &mut Observation<'_>) {
         let running = self.next.checked_sub(1).filter(|index| seen.tracker.phases[*index].is_open());
         match (message, running) {
             (FromWorker::Failed { failure, message, .. }, _) => self.fail(Fault::Failed { failure, message }),
@@ -179,7 +179,7 @@ impl<'a> Worker<'a> {
 
     /// Begins the next phase where none is under way, or has it end where there is none. A phase that waits for quiet ends
     /// without the worker, which does nothing meanwhile.
-    pub fn lead(&mut self, seen: &mut Seen<'_>) {
+    pub fn lead(&mut self, seen: &mut Observation<'_>) {
         let open = self.next.checked_sub(1).is_some_and(|index| seen.tracker.phases[index].is_open());
         if self.report.effective.is_none() || self.report.fault.is_some() || self.is_stopping() || open {
             return;

@@ -27,7 +27,7 @@ pub struct Replicated {
     /// When the last of them ended, where all of them did by themselves and it was not told while the program ran.
     pub ended: Option<Nanos>,
     /// How often and how long their memory was read because they told something.
-    pub looks: MemoryReadings,
+    pub memory: MemoryReadings,
 }
 
 /// One replica, as it was seen.

@@ -19,7 +19,7 @@ use rustix::process::Signal;
 
 use crate::error::Error;
 use crate::runner::boundaries::functions::observed;
-use crate::runner::boundaries::observation::{Seen, probed};
+use crate::runner::boundaries::observation::{Observation, probed};
 use crate::runner::boundaries::stream::{Stream, Taken};
 use crate::runner::boundaries::threads::Threads;
 use crate::runner::boundaries::tracked::Happened;
@@ -62,7 +62,7 @@ pub struct Replicas {
     begun: Vec<Replica>,
     /// All of them have ended, which was told.
     over: bool,
-    looks: MemoryReadings,
+    memory: MemoryReadings,
     /// Whether something was told since the memory of all was read in one go.
     sum_unread: bool,
 }
@@ -121,7 +121,7 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor is gone or cannot be understood; a replica that cannot be executed is a result.
-    pub fn begin(&mut self, seen: &Seen<'_>) -> Result<(), Error> {
+    pub fn begin(&mut self, seen: &Observation<'_>) -> Result<(), Error> {
         if self.held.is_empty() || seen.tracker.phases[self.phase].began.is_none() {
             return Ok(());
         }
@@ -129,7 +129,8 @@ impl Replicas {
         for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
             self.begun.push(replica.begin(running, seen)?);
         }
-        self.looks = MemoryReadings::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
+        self.memory =
+            MemoryReadings::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
         Ok(())
     }
 
@@ -137,7 +138,7 @@ impl Replicas {
     ///
     /// # Errors
     /// As [`Replicas::begin`].
-    pub fn turn(&mut self, seen: &mut Seen<'_>, buffer: &mut [u8]) -> Result<(), Error> {
+    pub fn turn(&mut self, seen: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
         self.begin(seen)?;
         if self.over || self.begun.is_empty() {
             return Ok(());
@@ -162,10 +163,10 @@ impl Replicas {
     /// more of all where something was told since all were read in one go.
     fn memory_due(&self) -> Option<Nanos> {
         if self.begun.iter().any(Replica::is_unread) {
-            return Some(self.looks.due());
+            return Some(self.memory.due());
         }
         let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
-        (self.sum_unread && under_way > 0).then(|| self.looks.all_due(under_way)).flatten()
+        (self.sum_unread && under_way > 0).then(|| self.memory.all_due(under_way)).flatten()
     }
 
     /// Reads the memory of those that have told something, as soon as that takes a small part of the time; and of all that
@@ -177,12 +178,12 @@ impl Replicas {
             return;
         }
         let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
-        let whole = self.looks.all_due(under_way).is_some_and(|due| due <= now);
+        let whole = self.memory.all_due(under_way).is_some_and(|due| due <= now);
         let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
         let roles: Vec<String> = read.map(Replica::role).collect();
         let before = thread_cpu();
         let edge = sampler.look(&roles);
-        self.looks.note(&edge, thread_cpu().since(before), roles.len());
+        self.memory.note(&edge, thread_cpu().since(before), roles.len());
         self.sum_unread &= roles.len() < under_way;
         for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
             (replica.told, replica.unread) = (Some(edge.clone()), false);
@@ -190,7 +191,7 @@ impl Replicas {
     }
 
     /// Takes an edge where any has ended, and tells the end of the last.
-    fn note_ends(&mut self, seen: &mut Seen<'_>) {
+    fn note_ends(&mut self, seen: &mut Observation<'_>) {
         let ended = |replica: &&Replica| replica.fate.is_some();
         let edge = if self.begun.iter().all(|replica| replica.fate.is_some()) {
             self.over = true;
@@ -239,7 +240,7 @@ impl Replicas {
     /// # Errors
     /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
     pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
-        let mut replicated = Replicated { phase: self.phase, looks: self.looks, ..Replicated::default() };
+        let mut replicated = Replicated { phase: self.phase, memory: self.memory, ..Replicated::default() };
         let mut begun = self.begun;
         for replica in begun.iter_mut().filter(|replica| replica.fate.is_none()) {
             replica.cut_off()?;
@@ -327,7 +328,7 @@ impl Replica {
         }
     }
 
-    fn begin(mut self, running: Result<Running, prony_os::Error>, seen: &Seen<'_>) -> Result<Self, Error> {
+    fn begin(mut self, running: Result<Running, prony_os::Error>, seen: &Observation<'_>) -> Result<Self, Error> {
         self.first = seen.edges.len().saturating_sub(1);
         match running {
             Ok(mut running) => {
