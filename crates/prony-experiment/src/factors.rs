@@ -200,7 +200,7 @@ fn name_fault(entry: &Entry) -> Option<Problem> {
     }
     (!plain || name.is_empty()).then(|| {
         let message = format!("`{name}` is no name for a factor");
-        Problem::new(entry.key_span.clone(), message).hint("letters, digits, `-` and `_` make a name")
+        Problem::new(entry.key_span.clone(), message).hint("a name has letters, digits, `-` and `_`")
     })
 }
 

@@ -22,7 +22,7 @@ pub enum Error {
         source: Option<rusqlite::Error>,
     },
     /// An earlier or later prony wrote it.
-    #[error("`{}` has schema {found}; this prony reads and writes schema {known} only", .path.display())]
+    #[error("`{}` has schema version {found}; this prony reads and writes version {known} only", .path.display())]
     OtherSchema {
         /// The database's path.
         path: PathBuf,
@@ -95,7 +95,7 @@ impl Error {
             }
             Self::NoRuns { .. } => Some("`prony run FILE` adds one".to_owned()),
             Self::OtherSchema { .. } => {
-                Some("keep it for the prony that wrote it, and name another file with `--database PATH`".to_owned())
+                Some("another version of prony wrote it: read it with that version, or name another file with `--database PATH`".to_owned())
             }
             Self::RunIsLive { source: None, .. } => Some("wait for its end, or interrupt it (Ctrl+C) first".to_owned()),
             Self::RunIsLive { .. } => {

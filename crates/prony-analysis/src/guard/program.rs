@@ -113,8 +113,8 @@ pub fn late(record: &TrialRecord) -> Vec<Finding> {
             (Severity::Note, "CPU time, bytes and calls may be its neighbours'")
         };
         let message = format!("its begin or its end was read up to {late} late, and it took {took}: {what}");
-        let hint = "let the program rest for a tenth of a second after a phase's begin, or do more in it; a function, or a \
-                    mark with `at`, has its own time";
+        let hint = "have the program wait 0.1 s after it writes the line that begins the phase, or make the phase longer; calls of \
+                    a function, and marks with `at`, carry timestamps of their own";
         let found = Finding::of("late_counters", severity, message, hint).in_phase(name);
         found.with(json!({ "lag": lag, "wall": wall }))
     };

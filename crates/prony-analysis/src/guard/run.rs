@@ -28,7 +28,7 @@ pub fn drifting(values: &[f64], margin: f64) -> Option<Finding> {
     }
     let (word, change) = if found.ratio > 1.0 { ("rose", found.ratio - 1.0) } else { ("fell", 1.0 - found.ratio) };
     let message = format!("the baseline {word} by {} over the run", percent(change));
-    let hint = "comparisons within blocks stand; figures over the whole run mix early and late trials: look for heat, \
+    let hint = "comparisons within blocks remain valid; figures over the whole run mix early and late trials: look for thermal throttling, \
                 a filling disk or other work on the machine";
     let data = json!({ "ratio": found.ratio, "tau": found.tau, "p": found.p, "lag_1": autocorrelation(values) });
     Some(Finding::of("drift", Severity::Note, message, hint).with(data))
@@ -76,7 +76,7 @@ pub fn too_few_blocks(
     let resume = "go on with `prony run --resume`";
     let (message, hint) = match looks.at().first() {
         None => (
-            format!("{} planned and a verdict takes at least {}", blocks(planned), prony_stats::MIN_BLOCKS),
+            format!("{} planned, and a verdict needs at least {}", blocks(planned), prony_stats::MIN_BLOCKS),
             "set `blocks` to 6 or more; until then figures stand without a verdict",
         ),
         Some(_) if looks.is_timed() && done && complete < needed => (
@@ -129,7 +129,7 @@ pub fn answers_unchecked(experiment: &Experiment, trials: &[TrialRecord]) -> Opt
     if !compared || unchecked == 0 {
         return None;
     }
-    let message = format!("in {unchecked} of {} trials that ended well no answer was checked", ran.len());
+    let message = format!("in {unchecked} of {} successful trials nothing that was read was checked", ran.len());
     let hint = "end with a phase `verify = {}`, or read what was written in a pass over all records: a store that loses \
                 writes is fast";
     let data = json!({ "unchecked": unchecked, "trials": ran.len() });

@@ -139,7 +139,7 @@ pub fn unsettled(phase: &PhaseRecord) -> Option<Finding> {
         ("observe", Completion::Complete) if matches!(why, Why::NotSettled(_) | Why::Failed(_)) => "program",
         _ => return None,
     };
-    let hint = "raise `within`; figures of later phases include this work, and those of this one leave some out";
+    let hint = "raise `within`: work of this phase was going on at its end, and counts in later phases";
     let message = format!("the {what} did not come to rest: {why}");
     Some(Finding::of("unsettled", Severity::Warning, message, hint).in_phase(&phase.name))
 }

@@ -97,7 +97,7 @@ pub(crate) fn follows(node: &Node, earlier: &Phases, problems: &mut Problems<'_>
         problems.add(via(place, problem.maybe_hint(earlier.hint(&name))));
     }
     if earlier.observed(&name).is_some_and(|observe| observe.end.is_none()) {
-        let message = format!("phase `{name}` ends with the program, so that nothing comes after it");
+        let message = format!("phase `{name}` lasts until the program ends; no phase can follow it");
         problems.add(via(place, fault(message).hint(format!("give `{name}` an `end`"))));
     }
 }
@@ -125,7 +125,7 @@ pub(crate) fn reads_alone(node: &Node, phases: &Phases, problems: &mut Problems<
          come by another way than lines",
         other.name, last.name
     );
-    let hint = "give each a pattern that matches its own lines only";
+    let hint = "change the patterns so that each line matches that of one phase only";
     problems.add(via(place, Problem::new(place.span.clone(), message).hint(hint)));
 }
 

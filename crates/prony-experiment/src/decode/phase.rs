@@ -31,7 +31,7 @@ pub(crate) fn name(node: &Node, problems: &mut Problems<'_>) -> Option<String> {
     let plain = name.chars().all(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     if !plain || name.trim() != name || name.is_empty() {
         let problem = Problem::new(place.span.clone(), format!("`{name}` is no name for a phase"));
-        problems.add(via(place, problem.hint("letters, digits, `-`, `_` and spaces between them make a name")));
+        problems.add(via(place, problem.hint("a name has letters, digits, `-` and `_`, and spaces between them")));
     }
     Some(name)
 }

@@ -152,7 +152,9 @@ fn command(node: &Node, shell: Option<&Node>, problems: &mut Problems<'_>) -> Op
         None
     };
     match (node.list(), shell) {
-        (Some(_), Some(_)) => fault("a shell takes one text, not a list of words", "write `command` as one text"),
+        (Some(_), Some(_)) => {
+            fault("with `shell = true`, `command` is one string, not a list", "write `command` as one string")
+        }
         (None, Some(shell)) => Some(CommandLine::Shell { shell, script: unescaped(node)? }),
         (Some(_), None) if texts(Some(node)).first().is_none_or(String::is_empty) => {
             fault("`command` is empty", "program and arguments: `[\"node\", \"build.js\"]`")
@@ -350,7 +352,9 @@ fn one_way(node: &Node, problems: &mut Problems<'_>) {
     let called = node.entry("call").or_else(|| node.get("end")?.entry("call"));
     if let (Some(at_end), None) = (node.entry("at_end"), called) {
         let problem = Problem::new(at_end.key_span.clone(), "`at_end` holds the program at the end of a `call`");
-        problems.add(problem.hint("name the function, as `call = \"FILE#EXPORT\"`, or take `at_end` out"));
+        problems.add(
+            problem.hint("`at_end` needs a phase that is a function: add `call = \"FILE#EXPORT\"`, or remove `at_end`"),
+        );
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) fn merge_use(store: &Node, owner: &str, problems: &mut Problems<'_>) 
         let problem = Problem::new(level.node.span.clone(), message);
         problems.add(via(
             &level.node,
-            problem.hint(format!("it takes a table with the keys of `[{owner}]`, such as a factor's level")),
+            problem.hint(format!("write a table with the same keys as `[{owner}]`, as a level of a factor is one")),
         ));
         return without_use(store, entries);
     };

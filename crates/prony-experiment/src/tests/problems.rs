@@ -100,7 +100,7 @@ put = { transaction = { batch = "{chunk.batch}" } }
     insta::assert_snapshot!(faults(text), @"
     3:1 factor `engine` is used nowhere, so its levels do not differ | did you mean `engin`?
     4:1 no factor can be named `tmp`: placeholders of another kind begin so | choose another name
-    5:1 `bad name` is no name for a factor | letters, digits, `-` and `_` make a name
+    5:1 `bad name` is no name for a factor | a name has letters, digits, `-` and `_`
     5:1 factor `bad name` is used nowhere, so its levels do not differ | put `{bad name}` where it belongs, or take it out
     6:1 factor `unused` is used nowhere, so its levels do not differ | put `{unused}` where it belongs, or take it out
     10:21 a level cannot hold the placeholder `{engine}` of a factor | write the text out in each level
@@ -174,7 +174,7 @@ fn stores_are_checked_by_their_engine() {
     insta::assert_snapshot!(store("engine = \"lmdb\"\noptions = { no_sync = [1] }"), @"3:23 `no_sync` cannot be a list | expected `true`, `false`, a number or a text");
     insta::assert_snapshot!(store("use = \"lmdb\""), @"
     1:1 `store` needs the key `engine` | the driver's name
-    2:7 `use` cannot be a text | it takes a table with the keys of `[store]`, such as a factor's level
+    2:7 `use` cannot be a text | write a table with the same keys as `[store]`, as a level of a factor is one
     ");
     insta::assert_snapshot!(store("engine = \"redb\"\nuse = { engine = \"lmdb\" }"), @"2:1 `engine` stands here and in what `use` brings");
 }

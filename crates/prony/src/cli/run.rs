@@ -195,7 +195,7 @@ fn gates_are_declared(arguments: &Arguments, experiment: &Experiment) -> Result<
         None => Ok(()),
         Some(gate) => Err(Error::Arguments {
             message: format!("`{}` gets no verdict in this experiment", gate.metric),
-            hint: "declare it: `[compare] metric` or `metrics`; and name a `baseline`".to_owned(),
+            hint: "in `[compare]`, set `metric` or `metrics`, and `baseline`".to_owned(),
         }),
     }
 }

@@ -83,7 +83,7 @@ impl<'a> Lab<'a> {
         // Before the machine's limits are measured: that disturbs others most.
         let announced = runs::directory().map(|directory| Announced::new(&directory)).transpose();
         let announced = announced.unwrap_or_else(|error| {
-            let text = format!("cannot tell whether other runs disturb this one: {error}");
+            let text = format!("cannot tell whether other runs of prony are under way: {error}");
             let hint = Some("set `PRONY_RUNS` to a directory that all users of this machine can write".to_owned());
             observer.event(&Event::Notice { text, hint });
             None

@@ -1,4 +1,4 @@
-//! What searches found, as text.
+//! The result of `prony grow` as text.
 
 use prony_analysis::search::{End, GrowSettings, Growth, Tried};
 use prony_model::metric::{Metric, MetricKey, Stat};

@@ -1,4 +1,4 @@
-//! What a search by `tune` came to, as text.
+//! The result of `prony tune` as text.
 
 use prony_analysis::search::tune::{End, Found, Out};
 use prony_analysis::search::{Constraint, Tune};

@@ -260,7 +260,8 @@ fn another_schema_is_named_with_path_and_versions_and_left_alone() {
         let before = std::fs::read(&f.path).unwrap();
         for refused in [Database::open(&f.path), Database::create(&f.path)] {
             let text = prony::error::Error::from(refused.unwrap_err()).text();
-            let expected = format!("has schema {found}; this prony reads and writes schema {SCHEMA_VERSION} only");
+            let expected =
+                format!("has schema version {found}; this prony reads and writes version {SCHEMA_VERSION} only");
             assert!(text.contains("prony.db") && text.contains(&expected), "{text}");
             assert!(text.contains("--database"), "{text}");
         }

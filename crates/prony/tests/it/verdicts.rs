@@ -284,7 +284,7 @@ fn comparisons_without_any_checked_answer_say_so() {
     };
     let answer = |comparable| Some(Answer { rows: Some(3), digest: "lines:a".to_owned(), comparable });
     let none = found(&|_| ()).unwrap();
-    assert_eq!(none, (Severity::Note, "in 18 of 18 trials that ended well no answer was checked".to_owned()));
+    assert_eq!(none, (Severity::Note, "in 18 of 18 successful trials nothing that was read was checked".to_owned()));
     assert!(found(&|t| t.phases[0].answer = answer(false)).is_some(), "bounded by time: nothing to agree on");
     assert_eq!(found(&|t| t.phases[0].answer = answer(true)), None);
     let some = found(&|t| t.phases[0].answer = answer(true).filter(|_| t.trial.variant == 0)).unwrap();

@@ -1,4 +1,4 @@
-//! `prony exec`: commands are measured without a file. What was typed becomes an experiment, checked and kept like any
+//! `prony exec`: commands are measured without an experiment file. What was typed becomes an experiment, checked and kept like any
 //! other; `--save` writes the file that repeats it.
 
 pub mod file;

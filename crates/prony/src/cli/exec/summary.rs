@@ -90,7 +90,7 @@ fn peak(trials: &[&TrialRecord]) -> String {
         (Figure::Unknown(why), sampled @ Figure::Known(..)) => {
             let sampled = with_range(&sampled, Unit::Bytes);
             format!(
-                "{sampled} resident by samples, where pages that processes share count in each; none of the kernel's ({why})"
+                "{sampled} resident by samples, summed over processes, so that shared pages count several times; no peak by the kernel: {why}"
             )
         }
         (exact, _) => with_range(&exact, Unit::Bytes),

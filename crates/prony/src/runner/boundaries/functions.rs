@@ -1,4 +1,4 @@
-//! Functions that are a phase, begin one or end one: which of them a probe is to tell of, and by what name. Pure.
+//! The functions whose calls are phases, or begin or end them, for the probe to report, and the names that it reports them by. Pure.
 
 use std::collections::BTreeMap;
 

@@ -320,7 +320,7 @@ impl Holds {
         let Some(active) = self.active.remove(&source) else { return };
         let hold = &mut self.all[active.index];
         hold.until = Some(at);
-        hold.fault = Some("its process or thread ended while it was held".to_owned());
+        hold.fault = Some("the process or thread ended while prony had suspended it".to_owned());
         self.count();
     }
 

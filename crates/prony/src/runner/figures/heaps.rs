@@ -148,7 +148,9 @@ fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
 }
 
 fn not_kept() -> Why {
-    Why::NotSupported(format!("a trial keeps {MOST_SAMPLES} figures of heaps; those that came later are only counted"))
+    Why::NotSupported(format!(
+        "a trial stores {MOST_SAMPLES} heap samples at most; later ones are counted and not stored"
+    ))
 }
 
 /// Why no thread at all has a figure; `None` where one has, or none was ever asked.

@@ -280,7 +280,7 @@ fn reached(tracked: &Tracked) -> Reached {
 
 /// Why a phase with `at_end` has no memory after what that asks for: it was not read, or too late to be that of the phase.
 fn uncollected(hold: Option<&Hold>, phase: Nanos) -> Option<Why> {
-    let what = "memory was to be read after what `at_end` asks for";
+    let what = "memory was not measured after the action that `at_end` asks for";
     let hint = "`weak = \"clear\"` in `at_end` collects at once";
     let Some(hold) = hold else {
         return Some(Why::Failed(format!(

@@ -29,14 +29,14 @@ impl Span<'_> {
         }
         let at_edges = self.watched.edges.iter().flat_map(|edge| &edge.processes).map(|process| process.pid);
         let all: BTreeSet<u32> = at_edges.chain(series.iter().map(|process| process.pid)).collect();
-        let why = "the kernel tells one peak for all processes that the program waited for, those before the phase too";
+        let why = "the kernel reports one peak, the largest of all processes that the program waited for, also before the phase";
         (all.len() > 1).then(|| Why::NotSupported(format!("{why}; see `max`")))
     }
 
     /// Why the kernel's figure may be that of a child which came and went between two samples: one was waited for.
     fn peak_of_the_unseen(&self) -> Option<Why> {
         let waited_for = self.watched.edges[self.until].totals.get("").is_some_and(|total| total.child_faults > 0);
-        let why = "the kernel tells one peak for all processes that the program waited for, and no sample saw some of them; \
+        let why = "the kernel reports one peak, the largest of all processes that the program waited for, and some ended unsampled; \
                    see `max`";
         (self.to_the_end && waited_for).then(|| Why::NotSupported(why.to_owned()))
     }
@@ -72,7 +72,7 @@ impl Span<'_> {
             (None, reached) => Reading::Measured(bytes(reached.unwrap_or_default().max(reaped))),
             (Some(held), Some(reached)) if reached > held => Reading::Measured(bytes(reached)),
             (Some(held), _) => Reading::Missing(Why::NotSupported(format!(
-                "it is not above the {held} that its process had before the program was executed"
+                "the peak is not above the {held} that the process had before it executed the program"
             ))),
         }
     }

@@ -1,4 +1,4 @@
-//! Figures of replicas: of each, of all together, and their part in those of a phase. Pure.
+//! Figures of replicas (further copies of the program): of each, of all together, and what they add to a phase's. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -282,7 +282,7 @@ fn peak(ran: &Ran, seen: Inputs<'_>) -> Reading<f64> {
     let Some((_, Usage { peak: held, .. })) = ran.before else { return failed(NEVER_BEGAN.to_owned()) };
     let most = at_edges().map(|process| process.peak).fold(reaped, Bytes::max);
     if most <= held + PEAK_SLACK {
-        let why = format!("it is not above the {held} that its process had before the program was executed");
+        let why = format!("the peak is not above the {held} that the process had before it executed the program");
         return Reading::Missing(Why::NotSupported(why));
     }
     Reading::Measured(most.as_bytes() as f64)
@@ -465,8 +465,8 @@ mod tests {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[]), edge_of(300, 9, &[])];
         let one = ran(1, (50, 200), 80, &[]);
         let cpu = |first, until| one.between(&edges, first, until).unwrap().map(|all| all.cpu_user.as_nanos() as f64);
-        assert!(why(cpu(0, 1)).contains("`replica.1` was not seen at an edge"));
-        assert!(why(cpu(1, 2)).contains("`replica.1` was not seen at an edge"));
+        assert!(why(cpu(0, 1)).contains("`replica.1` was not running at the phase's begin"));
+        assert!(why(cpu(1, 2)).contains("`replica.1` was not running at the phase's begin"));
         assert_eq!(cpu(0, 2), Reading::Measured(80e6), "all of it is known");
         let mut alone = vec![edge_of(100, 5, &[(1, 30)])];
         alone[0].totals.remove("program");

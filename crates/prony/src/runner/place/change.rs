@@ -1,4 +1,4 @@
-//! Changes of a variant's copy; each must really change something.
+//! Edits of a variant's own copy of the program's directory; one that changes nothing is an error.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

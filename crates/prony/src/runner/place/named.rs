@@ -1,4 +1,4 @@
-//! Whether each call of a program's phases names one function: the first of several that is loaded is chance.
+//! Whether each call of a program's phases names exactly one function: of several that match, the one that is loaded first would be taken.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -139,8 +139,12 @@ impl Ran {
         if self.released >= edges[until].at || ended <= edges[first].at {
             return None;
         }
-        let unseen =
-            || Reading::Missing(Why::Failed(format!("`{}` was not seen at an edge of the phase", self.role())));
+        let unseen = || {
+            Reading::Missing(Why::Failed(format!(
+                "`{}` was not running at the phase's begin or end, where counters are read",
+                self.role()
+            )))
+        };
         let seen = |edge: usize| edges[edge].totals.get(&self.role()).cloned().map_or_else(unseen, Reading::Measured);
         let began_inside = self.released >= edges[first].at;
         let before = if began_inside { Reading::Measured(Counters::default()) } else { seen(first) };
