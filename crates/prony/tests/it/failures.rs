@@ -196,7 +196,7 @@ fn failed_trial_gives_no_verdict_of_speed_and_no_ratio() {
                 };
                 assert!(right, "{outcome}, {reached:?}: {verdict:?}");
                 assert!(line.comparison.ratio.measured().is_none(), "{}", line.sentence);
-                let beside = verdicts::beside(&all, &line.pair.metric);
+                let beside = verdicts::Comparisons::new(&all).beside(&line.pair.metric);
                 assert!(beside.iter().all(|b| b.ratio.measured().is_none()), "{outcome}, {reached:?}: {beside:?}");
             }
         }
