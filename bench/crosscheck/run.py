@@ -118,15 +118,17 @@ class Program:
                 os.remove(name)
         run([prony, "run", "p.toml", "-q", "--database", "p.db"])
         record = json.loads(run([prony, "report", "--database", "p.db", "--format", "json"]).stdout)
-        trial = record["trials"][0]
-        if trial["outcome"] != "ok":
-            raise CannotRun(f"`{self.name}` under prony: {trial['outcome_text']}: {trial['evidence']}")
+        variant = record["variants"][0]
+        trial = variant["trials"][0]
+        if trial["ending"]["outcome"]["kind"] != "ok":
+            raise CannotRun(f"`{self.name}` under prony: {trial['ending']}")
         readings = {}
-        for phase in trial["phases"]:
-            for reading in phase["readings"]:
-                where = ".".join(part for part in (phase["name"], reading["instance"], reading["metric"]) if part)
-                readings[where] = reading["missing"] if reading["value"] is None else reading["value"]
-        return readings, trial["effective"]["output"]["stdout"]["first"]
+        for column in variant["readings"]:
+            where = ".".join(column[part] for part in ("phase", "instance", "metric") if column[part])
+            value = column["values"][0]
+            readings[where] = record["reasons"][column["missing"][0]]["text"] if value is None else value
+        effective = {**variant["effective"], **trial["effective"]}
+        return readings, effective["output"]["stdout"]["first"]
 
 
 def programs(folder):

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::settle::SettleSpec;
@@ -114,7 +115,7 @@ impl CommandLine {
 }
 
 /// Which copy of its directory a program works in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum CopyOf {
     /// One for each variant, shared by its trials.
@@ -162,7 +163,7 @@ pub enum OutputTo {
 }
 
 /// A language runtime that a probe can look into. Programs of other languages are plain processes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Runtime {
     /// Node.js, version 8.10 and later; functions in ES modules from 18.19.

@@ -1,7 +1,9 @@
 //! What a trial leaves behind. Everything a table or plot shows is a function of these.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 pub mod conditions;
@@ -26,9 +28,10 @@ use crate::spec::Sign;
 use crate::trial::PlannedTrial;
 use crate::units::{Bytes, Nanos};
 
-/// A finished trial.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TrialRecord {
+/// A finished trial. An export that gives once what is the same in many trials has other types of what was in force and of
+/// the conditions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct TrialRecord<E = Option<Effective>, C = Conditions> {
     /// Which trial of the plan.
     pub trial: PlannedTrial,
     /// Unix time at launch, milliseconds.
@@ -40,9 +43,9 @@ pub struct TrialRecord {
     /// Every phase of the variant, in order; those not reached too.
     pub phases: Vec<PhaseRecord>,
     /// What was in force (METHOD 1.6); `None` where the subject ended before that was known.
-    pub effective: Option<Effective>,
+    pub effective: E,
     /// The machine before and after (METHOD 4.10), and what else was seen beside it.
-    pub conditions: Conditions,
+    pub conditions: C,
     /// Samples of each process of the tree, for timelines.
     pub series: Vec<ProcessSeries>,
     /// What the sampler cost: CPU time of its thread over the trial.
@@ -76,8 +79,8 @@ impl TrialRecord {
         reading.cloned().unwrap_or(Reading::Missing(Why::NotApplicable))
     }
 
-    /// Why what was measured in a phase is no figure; `None` where it is one.
-    fn excluded(&self, phase: &PhaseRecord, metric: Metric) -> Option<Why> {
+    /// Why what was measured of a metric in a phase of the trial is no figure; `None` where it is one.
+    pub fn excluded(&self, phase: &PhaseRecord, metric: Metric) -> Option<Why> {
         let why = |text: &str| Some(Why::DoesNotCount(text.to_owned()));
         match phase.completion {
             _ if self.ending.outcome == Outcome::WrongAnswer => why("an answer of the trial is wrong"),
@@ -90,7 +93,7 @@ impl TrialRecord {
 }
 
 /// What was measured in one phase.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PhaseRecord {
     /// The phase's name.
     pub name: String,
@@ -105,6 +108,7 @@ pub struct PhaseRecord {
     /// `CLOCK_MONOTONIC` at its end, or at the trial's end where it did not end.
     pub end: Option<Nanos>,
     /// Figures of the whole tree (`""`) and of instances.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub readings: BTreeMap<String, BTreeMap<MetricKeyText, Reading<f64>>>,
     /// Latency histograms.
     pub histograms: Vec<HistogramRecord>,
@@ -152,8 +156,22 @@ impl<'de> Deserialize<'de> for MetricKeyText {
     }
 }
 
+impl JsonSchema for MetricKeyText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "MetricKey".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "description": "A metric, of a gauge with its statistic: `wall`, `rss.max`." })
+    }
+}
+
 /// How far a phase got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Completion {
     /// Its own end was reached, and where that is the subject's, the trial ended well.
@@ -192,7 +210,7 @@ impl Completion {
 }
 
 /// A latency histogram.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HistogramRecord {
     /// The operation: `put`, `read`, `update` ...
     pub operation: String,
@@ -200,13 +218,14 @@ pub struct HistogramRecord {
     pub kind: LatencyKind,
     /// HdrHistogram V2 encoding, nanoseconds, base64 in JSON.
     #[serde(with = "base64_text")]
+    #[schemars(with = "String")]
     pub v2: Vec<u8>,
     /// Failed operations, which count as +infinity in percentiles (METHOD 1.4).
     pub failed: u64,
 }
 
 /// What a latency is measured from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LatencyKind {
     /// Closed loop: from the start of the operation.
@@ -219,7 +238,7 @@ pub enum LatencyKind {
 
 /// Wall and CPU time of each group of operations, in order. Of more than two million, one in 2, 4 ... is kept, and the
 /// phase's notes say so.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Groups {
     /// Operations a group. A last group with fewer is not kept.
     pub operations: u64,
@@ -230,7 +249,7 @@ pub struct Groups {
 }
 
 /// Operations that ended in each interval since the phase's begin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Throughput {
     /// Length of an interval.
     pub interval: Nanos,
@@ -239,7 +258,7 @@ pub struct Throughput {
 }
 
 /// What reads answered, for comparison between variants (METHOD 1.5).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Answer {
     /// Rows returned; `None` where a program tells a digest and no number.
     pub rows: Option<u64>,
@@ -253,7 +272,7 @@ pub struct Answer {
 }
 
 /// Samples of one process.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessSeries {
     /// Process id.
     pub pid: u32,
@@ -266,7 +285,7 @@ pub struct ProcessSeries {
 }
 
 /// One process at one instant. Counters are cumulative since the process began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProcessSample {
     /// `CLOCK_MONOTONIC`.
     pub at: Nanos,

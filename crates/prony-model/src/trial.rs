@@ -1,9 +1,10 @@
 //! A trial as it is planned.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One trial of the plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct PlannedTrial {
     /// The block, from 0.
     pub block: u32,
@@ -21,7 +22,7 @@ pub struct PlannedTrial {
 }
 
 /// The two labels of a baseline that runs twice a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Label {
     /// The baseline, and every other variant.

@@ -203,22 +203,39 @@ fn load_readings(
     let reasons: Dictionary<Why> = dictionary(connection, "reasons", |name| serde_json::from_str(name))?;
     let instances: Dictionary<String> =
         dictionary(connection, "instances", |name| Ok::<_, rusqlite::Error>(name.into()))?;
+    let names = Names { metrics: &metrics, reasons: &reasons, instances: &instances };
+    let absences = absences(connection, run, &names)?;
     let mut statement = connection.prepare(
         "SELECT r.phase, r.instance, r.metric, r.value
          FROM trials t CROSS JOIN phases p ON p.trial = t.id CROSS JOIN readings r ON r.phase = p.id
          WHERE t.run = ?1 ORDER BY t.position, p.ord, r.instance",
     )?;
     let mut rows = statement.query([run.0])?;
-    let mut filling = Filling { phases, at: 0, instance: 0, instances: &instances, pending: Vec::new() };
-    while let Some(row) = rows.next()? {
-        let (phase, instance) = (row.get(0)?, row.get(1)?);
-        filling.turn_to(phase, instance, trials);
-        let key = *metrics.get(row.get(2)?).ok_or_else(|| damaged("a reading of no known metric"))?;
-        filling.pending.push((MetricKeyText(key), Reading::Measured(row.get(3)?)));
+    let mut row = rows.next()?;
+    for (id, trial, phase, absent) in &phases.0 {
+        let mut readings: BTreeMap<i64, Vec<(MetricKeyText, Reading<f64>)>> = BTreeMap::new();
+        while let Some(measured) = row.filter(|row| row.get(0) == Ok(*id)) {
+            let key = *metrics.get(measured.get(2)?).ok_or_else(|| damaged("a reading of no known metric"))?;
+            readings
+                .entry(measured.get(1)?)
+                .or_default()
+                .push((MetricKeyText(key), Reading::Measured(measured.get(3)?)));
+            row = rows.next()?;
+        }
+        if let Some(absent) = absent {
+            let absence = absences.get(absent).ok_or_else(|| damaged("a phase that lacks what is not told"))?;
+            for (instance, key, why) in absence {
+                readings.entry(*instance).or_default().push((*key, Reading::Missing(why.clone())));
+            }
+        }
+        // All of an instance at once: a map is built from sorted keys faster than by inserting them.
+        let named = readings.into_iter().map(|(instance, readings)| {
+            let name = instances.get(instance).ok_or_else(|| damaged("a reading of no known instance"))?;
+            Ok((name.clone(), readings.into_iter().collect()))
+        });
+        trials[*trial].phases[*phase].readings = named.collect::<rusqlite::Result<_>>()?;
     }
-    filling.flush(trials);
-    let names = Names { metrics: &metrics, reasons: &reasons, instances: &instances };
-    fill_absences(&absences(connection, run, &names)?, trials, phases)
+    if row.is_some() { Err(damaged("readings of no known phase")) } else { Ok(()) }
 }
 
 /// Names by number.
@@ -228,15 +245,14 @@ struct Names<'a> {
     instances: &'a Dictionary<String>,
 }
 
-/// What a phase lacks: instance, metric, and why.
-type Absence = Vec<(String, MetricKeyText, Why)>;
+/// What a phase lacks: the number of the instance, the metric, and why.
+type Absence = Vec<(i64, MetricKeyText, Why)>;
 
 /// The run's sets of missing figures, by number.
 fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite::Result<BTreeMap<i64, Absence>> {
     let named = |(instance, metric, reason): (i64, i64, i64)| {
         let key = *names.metrics.get(metric).ok_or_else(|| damaged("a missing figure of no known metric"))?;
-        let instance = names.instances.get(instance).cloned();
-        let instance = instance.ok_or_else(|| damaged("a missing figure of no known instance"))?;
+        names.instances.get(instance).ok_or_else(|| damaged("a missing figure of no known instance"))?;
         let why = names.reasons.get(reason).cloned().ok_or_else(|| damaged("a missing figure without a reason"))?;
         Ok((instance, MetricKeyText(key), why))
     };
@@ -247,58 +263,6 @@ fn absences(connection: &Connection, run: RunId, names: &Names<'_>) -> rusqlite:
             Ok((row.get(0)?, body.into_iter().map(named).collect::<rusqlite::Result<_>>()?))
         })?
         .collect()
-}
-
-fn fill_absences(
-    absences: &BTreeMap<i64, Absence>,
-    trials: &mut [TrialRecord],
-    phases: &Phases,
-) -> rusqlite::Result<()> {
-    for (_, trial, phase, absent) in &phases.0 {
-        let Some(absent) = absent else { continue };
-        let absence = absences.get(absent).ok_or_else(|| damaged("a phase that lacks what is not told"))?;
-        let readings = &mut trials[*trial].phases[*phase].readings;
-        for (instance, key, why) in absence {
-            if !readings.contains_key(instance) {
-                readings.insert(instance.clone(), BTreeMap::new());
-            }
-            if let Some(found) = readings.get_mut(instance) {
-                found.insert(*key, Reading::Missing(why.clone()));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Collects the readings of one phase and instance, which arrive together, and builds their map at once.
-struct Filling<'a> {
-    phases: &'a Phases,
-    at: usize,
-    instance: i64,
-    instances: &'a Dictionary<String>,
-    pending: Vec<(MetricKeyText, Reading<f64>)>,
-}
-
-impl Filling<'_> {
-    fn turn_to(&mut self, phase: i64, instance: i64, trials: &mut [TrialRecord]) {
-        if self.phases.0[self.at].0 == phase && self.instance == instance {
-            return;
-        }
-        self.flush(trials);
-        self.instance = instance;
-        while self.phases.0[self.at].0 != phase {
-            self.at += 1;
-        }
-    }
-
-    fn flush(&mut self, trials: &mut [TrialRecord]) {
-        if self.pending.is_empty() {
-            return;
-        }
-        let (_, trial, phase, _) = self.phases.0[self.at];
-        let name = self.instances.get(self.instance).cloned().unwrap_or_default();
-        trials[trial].phases[phase].readings.insert(name, self.pending.drain(..).collect());
-    }
 }
 
 fn load_findings(connection: &Connection, run: RunId, ids: &[i64], trials: &mut [TrialRecord]) -> rusqlite::Result<()> {

@@ -1,5 +1,6 @@
 //! How a figure grows with a numeric factor, and where it would reach a limit.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::special::t_critical;
@@ -29,7 +30,7 @@ pub struct Growth {
 }
 
 /// Where a figure would reach a limit: an extrapolation, never a measurement.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Reach {
     /// The `x` at which the fitted line meets the limit.
     pub x: f64,

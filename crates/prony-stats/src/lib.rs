@@ -15,6 +15,7 @@ pub mod pace;
 pub mod power;
 pub mod series;
 pub mod sign;
+mod slopes;
 pub mod special;
 pub mod summary;
 pub mod verdict;

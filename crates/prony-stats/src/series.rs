@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::slopes::score_and_median;
 use super::special::normal_cdf;
-use super::summary::median;
 
 /// Up to here Kendall's distribution is computed exactly; beyond, by its normal approximation.
 const EXACT_KENDALL: usize = 100;
@@ -26,13 +26,11 @@ pub fn drift(values: &[f64]) -> Option<Drift> {
         return None;
     }
     let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
-    let pairs = (0..logs.len()).flat_map(|i| (i + 1..logs.len()).map(move |j| (i, j)));
-    let slopes: Vec<f64> = pairs.map(|(i, j)| (logs[j] - logs[i]) / (j - i) as f64).collect();
-    let score: i64 = slopes.iter().map(|s| i64::from(*s > 0.0) - i64::from(*s < 0.0)).sum();
-    let slope = median(&slopes)?;
+    let (score, slope) = score_and_median(&logs);
+    let pairs = logs.len() * (logs.len() - 1) / 2;
     Some(Drift {
         ratio: (slope * (logs.len() - 1) as f64).exp(),
-        tau: score as f64 / slopes.len() as f64,
+        tau: score as f64 / pairs as f64,
         p: kendall_p(score, logs.len()),
     })
 }

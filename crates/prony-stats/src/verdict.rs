@@ -1,5 +1,6 @@
 //! What a comparison says, and in which words (METHOD 4.6).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use prony_model::metric::{Better, Metric};
@@ -37,7 +38,7 @@ const NO_BOUND: f64 = 1e6;
 
 /// What a comparison says. "Better" is less of a cost (time, memory) and more of a rate; of metrics that are
 /// neither, it is less.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
     /// The interval lies beyond the margin, on the better side.

@@ -89,12 +89,16 @@ pub fn unequal_offer(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>, 
         (None, Unit::Nanos) => !per_operation && reports_operations(&a) && reports_operations(&b),
         _ => false,
     };
+    if !needs {
+        return None;
+    }
     let phase = |t: &'_ TrialRecord| {
         let found = t.phases.iter().find(|p| p.name == name.phase && p.completion == Completion::Complete)?;
         offered(found)
     };
-    let offers = same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
-    let (ours, theirs) = offers.into_iter().find(|(ours, theirs)| needs && ours != theirs)?;
+    let mut offers =
+        same_work(baseline, variant).into_iter().filter_map(|(ours, theirs)| phase(ours).zip(phase(theirs)));
+    let (ours, theirs) = offers.find(|(ours, theirs)| ours != theirs)?;
     Some(format!("`{}` was offered {ours} operations and `{}` {theirs}", baseline.name, variant.name))
 }
 

@@ -1,6 +1,6 @@
 //! What a run says: its data become the families of METHOD 4.4 to 4.9, and their comparisons sentences.
 //!
-//! [`of`] gives the verdicts that the experiment declared; [`beside`] gives ratio and interval of any
+//! [`of`] gives the verdicts that the experiment declared; [`Comparisons`] give ratio and interval of any
 //! other metric, which is shown and gets no verdict.
 
 pub mod floor;
@@ -113,34 +113,44 @@ pub fn of(data: &RunData) -> Verdicts {
     verdicts
 }
 
-/// Ratio and interval of each variant to its baseline in one metric, without a verdict.
-pub fn beside(data: &RunData, metric: &MetricName) -> Vec<Beside> {
-    let index = Index::new(data);
-    let pairs = pairs_in(&data.experiment, metric);
-    pairs.into_iter().map(|pair| index.beside(pair, Within::SubBlock)).collect()
+/// The trials of a run, to be set beside each other in any number of metrics without a verdict.
+pub struct Comparisons<'a> {
+    experiment: &'a Experiment,
+    index: Index<'a>,
 }
 
-/// Ratio and interval of each variant to the one with these levels, `(factor, label)`, and the same of all others, in
-/// one metric: no verdict rests on it, since the plan did not run them side by side for it.
-pub fn beside_of(data: &RunData, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Beside> {
-    let index = Index::new(data);
-    let pairs = pairs_with(&data.experiment, metric, baseline);
-    pairs.into_iter().map(|pair| index.beside(pair, Within::Block)).collect()
-}
+impl<'a> Comparisons<'a> {
+    /// Of a run.
+    pub fn new(data: &'a RunData) -> Self {
+        Self { experiment: &data.experiment, index: Index::new(data) }
+    }
 
-/// Each baseline's second label beside its first in one metric (A/A), where it runs twice a block and has the metric's
-/// phase: what equal arms look like. The pair names the baseline twice.
-pub fn itself(data: &RunData, metric: &MetricName) -> Vec<Beside> {
-    let index = Index::new(data);
-    let variants = data.experiment.variants().iter();
-    let has = |variant: &Variant| variant.spec.phases.iter().any(|phase| phase.name == metric.phase);
-    let baselines = variants.filter(|variant| variant.baseline && has(variant));
-    let pair = |id: usize| {
-        let names = Names::of(&data.experiment, id, id);
-        Pair { metric: metric.clone(), variant: id, baseline: id, names }
-    };
-    let all = baselines.map(|variant| index.itself(pair(variant.id)));
-    all.filter(|beside| beside.ratio.measured().is_some()).collect()
+    /// Ratio and interval of each variant to its baseline in one metric.
+    pub fn beside(&self, metric: &MetricName) -> Vec<Beside> {
+        let pairs = pairs_in(self.experiment, metric);
+        pairs.into_iter().map(|pair| self.index.beside(pair, Within::SubBlock)).collect()
+    }
+
+    /// Ratio and interval of each variant to the one with these levels, `(factor, label)`, and the same of all others, in
+    /// one metric: no verdict rests on it, since the plan did not run them side by side for it.
+    pub fn beside_of(&self, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Beside> {
+        let pairs = pairs_with(self.experiment, metric, baseline);
+        pairs.into_iter().map(|pair| self.index.beside(pair, Within::Block)).collect()
+    }
+
+    /// Each baseline's second label beside its first in one metric (A/A), where it runs twice a block and has the metric's
+    /// phase: what equal arms look like. The pair names the baseline twice.
+    pub fn itself(&self, metric: &MetricName) -> Vec<Beside> {
+        let variants = self.experiment.variants().iter();
+        let has = |variant: &Variant| variant.spec.phases.iter().any(|phase| phase.name == metric.phase);
+        let baselines = variants.filter(|variant| variant.baseline && has(variant));
+        let pair = |id: usize| {
+            let names = Names::of(self.experiment, id, id);
+            Pair { metric: metric.clone(), variant: id, baseline: id, names }
+        };
+        let all = baselines.map(|variant| self.index.itself(pair(variant.id)));
+        all.filter(|beside| beside.ratio.measured().is_some()).collect()
+    }
 }
 
 fn pairs_with(experiment: &Experiment, metric: &MetricName, baseline: &[(String, String)]) -> Vec<Pair> {

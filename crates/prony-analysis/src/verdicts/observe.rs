@@ -1,5 +1,6 @@
 //! A run's trials as the observations that comparisons take.
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
 use crate::guard::gather::arm;
@@ -26,6 +27,8 @@ pub(super) struct Index<'a> {
     by_block: HashMap<(u32, u32), Vec<&'a TrialRecord>>,
     trials: HashMap<(u32, u32, usize, Label), &'a TrialRecord>,
     blocks: BTreeSet<(u32, u32)>,
+    /// Why guards refuse to compare a baseline and a variant, whatever the metric: looked for once.
+    refusals: RefCell<HashMap<(usize, usize), Option<String>>>,
 }
 
 /// The trials of one block that a comparison takes.
@@ -74,6 +77,7 @@ impl<'a> Index<'a> {
             by_block,
             trials: data.trials.iter().map(|t| (key(t), t)).collect(),
             blocks: data.trials.iter().map(|t| (t.trial.block, t.trial.sub_block)).collect(),
+            refusals: RefCell::default(),
         }
     }
 
@@ -85,9 +89,24 @@ impl<'a> Index<'a> {
         };
         Contrast {
             looks: looks(self.experiment, pair),
-            refused: refusal(self.experiment, self.all, pair, &blocks),
+            refused: self.refusal(pair, &blocks),
             ..described(pair, &blocks)
         }
+    }
+
+    /// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).
+    fn refusal(&self, pair: &Pair, blocks: &[Pairing<'_>]) -> Option<String> {
+        let mut findings = blocks.iter().flat_map(Pairing::trials).flat_map(|t| &t.findings);
+        if let Some(refused) = findings.find(|f| f.severity == Severity::Refusal) {
+            return Some(refused.message.clone());
+        }
+        let arm = |variant: usize| arm(self.experiment, self.all, &self.experiment.variants()[variant]);
+        let (baseline, variant) = (arm(pair.baseline), arm(pair.variant));
+        let mut refusals = self.refusals.borrow_mut();
+        let refused = refusals
+            .entry((pair.baseline, pair.variant))
+            .or_insert_with(|| variants::refusal(&variants::check(&baseline, &variant)));
+        refused.clone().or_else(|| variants::unequal_offer(&baseline, &variant, &pair.metric))
     }
 
     /// Ratio and interval at 95 %, uncorrected.
@@ -192,16 +211,4 @@ fn observation(trial: &TrialRecord, metric: &MetricName) -> Observation {
 /// The trial's figure, where it has one that counts.
 pub fn figure(trial: &TrialRecord, name: &MetricName) -> Option<f64> {
     trial.figure(name).measured().copied()
-}
-
-/// Why the pair is not compared: a guard refuses a trial of it, or the two beside each other (METHOD 1.5).
-fn refusal(experiment: &Experiment, trials: &[TrialRecord], pair: &Pair, blocks: &[Pairing<'_>]) -> Option<String> {
-    let refused =
-        blocks.iter().flat_map(Pairing::trials).flat_map(|t| &t.findings).find(|f| f.severity == Severity::Refusal);
-    let arm = |variant: usize| arm(experiment, trials, &experiment.variants()[variant]);
-    let (baseline, variant) = (arm(pair.baseline), arm(pair.variant));
-    refused
-        .map(|finding| finding.message.clone())
-        .or_else(|| variants::refusal(&variants::check(&baseline, &variant)))
-        .or_else(|| variants::unequal_offer(&baseline, &variant, &pair.metric))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Machine, MemoryEvidence, ProbeReport, SettleResult};
@@ -9,7 +10,7 @@ use crate::reading::Reading;
 use crate::units::Nanos;
 
 /// Canaries, pressure, steal, load before and after (METHOD 4.10), and what else was seen beside a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
     /// The machine before and after; missing with light care.
     pub machine: Reading<Machine>,
@@ -28,7 +29,7 @@ pub struct Conditions {
 }
 
 /// A phase that waits for quiet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Settled {
     /// How long it must be quiet.
     pub quiet: Nanos,
@@ -37,7 +38,7 @@ pub struct Settled {
 }
 
 /// What a trial took with all that belongs to it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spent {
     /// In all, without what was done once.
     pub time: Nanos,

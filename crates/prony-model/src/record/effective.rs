@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Captured, DiskUsage, Status};
@@ -12,7 +13,7 @@ use crate::spec::Durability;
 use crate::units::Nanos;
 
 /// Engine, version, settings read back from the engine, promises (METHOD 1.6); or a program, its place and its output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "subject")]
 pub enum Effective {
     /// A store.
@@ -40,7 +41,7 @@ impl Effective {
 }
 
 /// An engine and what is in force of it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectiveStore {
     /// The driver's name.
     pub engine: String,
@@ -68,7 +69,7 @@ impl EffectiveStore {
 }
 
 /// Settings in force, by the engine's own account.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct InForce {
     /// The class that they amount to.
     pub durability: Durability,
@@ -82,7 +83,7 @@ pub struct InForce {
 pub type NamedSettings = BTreeMap<String, Setting>;
 
 /// The value of an engine's setting.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Setting {
     /// `true` or `false`.
@@ -149,7 +150,7 @@ pub fn named<const N: usize>(settings: [(&str, Setting); N]) -> NamedSettings {
 }
 
 /// A durability class and what it rests on: three promises and a name derived from them (METHOD 5.2).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Promise {
     /// The name.
     pub class: Durability,
@@ -166,7 +167,7 @@ pub struct Promise {
 }
 
 /// What a process crash loses of what was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProcessCrash {
     /// Nothing.
@@ -176,7 +177,7 @@ pub enum ProcessCrash {
 }
 
 /// What a power cut loses of what was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PowerCut {
     /// Nothing.
@@ -190,7 +191,7 @@ pub enum PowerCut {
 }
 
 /// A program, its place, and what was seen of it beside figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EffectiveProgram {
     /// Its name.
     pub program: String,
@@ -239,7 +240,7 @@ pub struct EffectiveProgram {
 }
 
 /// What a copy was made of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Source {
     /// The directory.
     pub directory: PathBuf,
@@ -248,7 +249,7 @@ pub struct Source {
 }
 
 /// What a process wrote, beginning and end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Output {
     /// To its standard output.
     pub stdout: Captured,
@@ -263,7 +264,7 @@ impl From<&[Captured; 2]> for Output {
 }
 
 /// The function that a phase waited for last.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Call {
     /// The function, as the experiment names it.
     pub call: String,
@@ -276,7 +277,7 @@ pub struct Call {
 }
 
 /// Where a program keeps its data.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgramStore {
     /// The path.
     pub path: PathBuf,
@@ -293,7 +294,7 @@ pub struct ProgramStore {
 }
 
 /// Further copies of a program that start together.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replicas {
     /// How many were asked for.
     pub count: u32,
@@ -308,7 +309,7 @@ pub struct Replicas {
 }
 
 /// Readings of memory between begin and end of a phase.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryRead {
     /// How many there were.
     pub times: u64,
@@ -317,7 +318,7 @@ pub struct MemoryRead {
 }
 
 /// One replica.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replica {
     /// The instance under which its figures stand.
     pub instance: String,
@@ -350,7 +351,7 @@ pub struct Replica {
 }
 
 /// What became of a replica.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ReplicaEnd {
     /// It could not be executed.

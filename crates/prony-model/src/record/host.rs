@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reading::Reading;
 use crate::units::{Bytes, Nanos, PerSecond};
 
 /// Facts about the machine and the directory in which trials run.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Facts {
     /// Its name.
     pub host: Reading<String>,
@@ -41,7 +42,7 @@ pub struct Facts {
 }
 
 /// The processor.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Processor {
     /// Its model.
     pub model: Reading<String>,
@@ -58,7 +59,7 @@ pub struct Processor {
 }
 
 /// A disk and how the kernel drives it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Disk {
     /// Its name.
     pub name: String,
@@ -73,7 +74,7 @@ pub struct Disk {
 }
 
 /// A mounted file system.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mount {
     /// Where it is mounted.
     pub point: PathBuf,
@@ -93,7 +94,7 @@ impl Mount {
 }
 
 /// The machine's limits, measured one after another on one thread.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineLimits {
     /// Reading the monotonic clock once.
     pub clock_cost: Nanos,
@@ -118,7 +119,7 @@ pub struct MachineLimits {
 }
 
 /// A distribution of latencies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
     /// Smallest.
     pub min: Nanos,

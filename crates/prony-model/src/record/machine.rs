@@ -1,12 +1,13 @@
 //! The machine beside a trial: what it was like before and after, and what the reference work took (METHOD 4.10).
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reading::{Reading, Why};
 use crate::units::{Bytes, Nanos};
 
 /// The machine before and after a trial, with its canaries.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// When the trial began.
     pub before: Moment,
@@ -32,7 +33,7 @@ impl Machine {
 }
 
 /// The machine at one instant; counters are since it started.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moment {
     /// `CLOCK_MONOTONIC`.
     pub at: Nanos,
@@ -59,7 +60,7 @@ pub struct Moment {
 }
 
 /// CPU time of all processors together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CpuTicks {
     /// Ticks in all, idle ones included.
     pub all: u64,
@@ -70,7 +71,7 @@ pub struct CpuTicks {
 }
 
 /// Total times during which some task of the machine waited (PSI `some`).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Pressure {
     /// For a CPU.
     pub cpu: Reading<Nanos>,
@@ -93,7 +94,7 @@ impl Pressure {
 }
 
 /// What happened between two moments.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// Share of the time in which some task of the machine waited for a CPU.
     pub pressure_cpu: Reading<f64>,
@@ -147,7 +148,7 @@ fn share(parts: Reading<(u64, u64)>) -> Reading<f64> {
 }
 
 /// How long each canary took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Canary {
     /// A fixed loop in registers.
     pub cpu: Nanos,
@@ -158,7 +159,7 @@ pub struct Canary {
 }
 
 /// What was found when the machine's unwritten pages were written before a trial.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Quiesced {
     /// Whether unwritten pages became few within the cap.
     pub quiet: bool,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::SettleResult;
@@ -9,7 +10,7 @@ use crate::reading::Reading;
 use crate::units::{Bytes, Nanos};
 
 /// Threads, costs, holds and deaths of a program whose runtime was probed.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeReport {
     /// Every process of the runtime and every thread with a heap of its own, in the order of their hellos.
     pub threads: Vec<ThreadReport>,
@@ -30,7 +31,7 @@ pub struct ProbeReport {
 }
 
 /// A process of the runtime, or a thread with a heap of its own.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadReport {
     /// The process.
     pub pid: u32,
@@ -63,7 +64,7 @@ pub struct ThreadReport {
 }
 
 /// What a probe has cost its thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbeCost {
     /// Time inside the probe, its loading included; for hot functions an estimate.
     pub time: Nanos,
@@ -78,7 +79,7 @@ pub struct ProbeCost {
 }
 
 /// The part of a thread or process in a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The process that was probed first.
@@ -104,7 +105,7 @@ impl Role {
 }
 
 /// One hold of one thread at the end of a call.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SuspensionReport {
     /// The phase that the call ends.
     pub phase: String,
@@ -138,7 +139,7 @@ impl SuspensionReport {
 }
 
 /// Why a thread goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Because {
     /// It was told to.
@@ -170,7 +171,7 @@ impl Because {
 }
 
 /// A process or thread that died by its heap's own limit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HeapDeath {
     /// The process.
     pub pid: u32,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::reading::Reading;
@@ -9,7 +10,7 @@ use crate::spec::Sign;
 use crate::units::{Bytes, Nanos};
 
 /// How a subject's own process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It exited with this code.
@@ -19,7 +20,7 @@ pub enum Status {
 }
 
 /// What was kept of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Captured {
     /// The beginning; bytes that are no UTF-8 are replaced.
     pub first: String,
@@ -42,7 +43,7 @@ impl Captured {
 }
 
 /// What was seen of memory over a subject's life.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MemoryEvidence {
     /// The limit on the tree.
     pub limit: Option<Bytes>,
@@ -59,7 +60,7 @@ pub struct MemoryEvidence {
 }
 
 /// Size of a store's files; both figures, since a preallocated file is longer than its blocks (METHOD 1.9).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiskUsage {
     /// Sum of the files' lengths.
     pub length: Bytes,
@@ -70,7 +71,7 @@ pub struct DiskUsage {
 }
 
 /// What a watch for quiet found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SettleResult {
     /// Whether it became quiet within the cap.
     pub settled: bool,

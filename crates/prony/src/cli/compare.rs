@@ -18,7 +18,7 @@ use crate::report::facts_lines;
 use crate::screen::one_line;
 use prony_analysis::verdicts::names;
 use prony_analysis::verdicts::observe::figure;
-use prony_analysis::verdicts::{self, Beside, Line, Pair};
+use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair};
 use prony_results::{Database, RunData};
 
 /// Which runs, and in what.
@@ -77,6 +77,7 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
     let same: BTreeMap<String, String> = baseline.iter().cloned().collect();
     let as_declared = baseline.is_empty() || same == data.experiment.compare().baseline;
     let judged = verdicts::of(data);
+    let comparisons = Comparisons::new(data);
     let mut text = String::new();
     for metric in &metrics {
         if as_declared && declared.contains(metric) {
@@ -84,8 +85,7 @@ fn again(data: &RunData, arguments: &Arguments) -> Result<String, Error> {
             ours.for_each(|line| text += &format!("{}\n", one_line(&line.sentence)));
             continue;
         }
-        let beside =
-            if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
+        let beside = if as_declared { comparisons.beside(metric) } else { comparisons.beside_of(metric, &baseline) };
         beside.iter().for_each(|beside| text += &format!("{}\n", one_line(&shown(beside))));
         text += "no verdict: the experiment did not declare this comparison, and chose its blocks for another; ";
         text += "intervals are at 95 % each, uncorrected\n";
@@ -104,6 +104,7 @@ fn judged_again(data: &RunData, arguments: &Arguments) -> Result<Value, Error> {
     let same: BTreeMap<String, String> = baseline.iter().cloned().collect();
     let as_declared = baseline.is_empty() || same == data.experiment.compare().baseline;
     let judged = verdicts::of(data);
+    let comparisons = Comparisons::new(data);
     let mut rows = Vec::new();
     for metric in metrics {
         if as_declared && declared.contains(metric) {
@@ -113,7 +114,7 @@ fn judged_again(data: &RunData, arguments: &Arguments) -> Result<Value, Error> {
             );
         } else {
             let beside =
-                if as_declared { verdicts::beside(data, metric) } else { verdicts::beside_of(data, metric, &baseline) };
+                if as_declared { comparisons.beside(metric) } else { comparisons.beside_of(metric, &baseline) };
             rows.extend(beside.iter().map(|beside| row(&beside.pair, &beside.ratio, &beside.interval, None)));
         }
     }

@@ -74,6 +74,8 @@ pub enum What {
     Samples,
     /// Memory, CPU and I/O of each process over time
     Series,
+    /// The results with all samples, groups and histograms of each trial, in one document
+    Everything,
 }
 
 /// Writes a run to `--output`, or else to `out`.
@@ -106,10 +108,15 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
                 .and_then(|()| out.flush())
                 .map_err(|source| Error::Write { what: "the report".to_owned(), source })
         }
-        (ReportFormat::Json, What::Results) => {
+        (ReportFormat::Json, What::Results | What::Everything) => {
             let profiles = profiles::load(database, data, |_| true)?;
-            document(data, &build(data, &options), &profiles, out)
+            let whole = (args.what == What::Everything).then_some(database);
+            document(data, &build(data, &options), &profiles, whole, out)
         }
+        (ReportFormat::Csv, What::Everything) => Err(Error::Arguments {
+            message: "everything of a run is one document and no rows".to_owned(),
+            hint: "add `--format json`, or choose what to write with `--what`".to_owned(),
+        }),
         (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
         (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),
     }
@@ -117,7 +124,7 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
 
 fn rows(what: What, database: &Database, data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
     match what {
-        What::Results => readings(data, rows),
+        What::Results | What::Everything => readings(data, rows),
         What::Samples => groups(database, data, rows),
         What::Series => series(database, data, rows),
     }

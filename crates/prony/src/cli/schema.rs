@@ -2,7 +2,7 @@
 
 use super::{Answer, Output};
 use crate::error::Error;
-use crate::report::export::document::SCHEMA;
+use crate::report::export::document;
 
 /// Nothing to say.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
     let text = match (arguments.reference, arguments.results) {
         (true, _) => prony_experiment::reference(),
-        (false, true) => SCHEMA.trim_end().to_owned(),
+        (false, true) => format!("{:#}", document::schema()),
         (false, false) => format!("{:#}", prony_experiment::schema()),
     };
     output.print_data(&format!("{text}\n"))?;

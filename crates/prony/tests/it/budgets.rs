@@ -157,7 +157,12 @@ fn check_says_what_a_budget_buys() {
 
     assert!(prony(dir.path(), &["run", "x.toml", "--blocks", "1"]).status.success());
     let little = check("2s");
-    assert!(little.contains("holds about 1 block of") && little.contains("too few for any verdict"), "{little}");
+    // On a busy machine a block takes longer than the budget.
+    assert!(
+        ["holds about 1 block of", "is shorter than one block of"].iter().any(|text| little.contains(text)),
+        "{little}"
+    );
+    assert!(little.contains("too few for any verdict"), "{little}");
     assert!(little.contains("hint: `--budget "), "{little}");
     let much = check("10h");
     assert!(much.contains("; a verdict takes at least 6:") && !much.contains("too few"), "{much}");

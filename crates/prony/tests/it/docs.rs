@@ -32,6 +32,11 @@ fn the_schema_is_the_checkers_own() {
     same("docs/experiment.schema.json", &format!("{:#}\n", schema()));
 }
 
+#[test]
+fn the_schema_of_results_is_that_of_the_types() {
+    same("docs/results.schema.json", &format!("{:#}\n", prony::report::export::document::schema()));
+}
+
 /// The files of experiments: those at the top, and those of a folder for each larger one. What programs install lies
 /// deeper.
 fn experiments() -> Vec<PathBuf> {

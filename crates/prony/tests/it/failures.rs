@@ -137,13 +137,15 @@ fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
         }
     }
     let document: Value = serde_json::from_str(&printed(database, "report 1 --format json")).unwrap();
-    for trial in document["trials"].as_array().unwrap() {
-        let readings = trial["phases"][0]["readings"].as_array().unwrap();
-        assert!(readings.len() == 3, "{what}");
-        for reading in readings {
-            let failed = failed(trial["position"].as_u64().unwrap());
-            assert_eq!(reading["value"].is_null(), failed, "{what}: {reading}");
-            assert_eq!(reading["partial"].is_number(), failed, "{what}: what was seen is kept: {reading}");
+    for variant in document["variants"].as_array().unwrap() {
+        let columns = variant["readings"].as_array().unwrap();
+        assert!(columns.len() == 3, "{what}");
+        for (at, trial) in variant["trials"].as_array().unwrap().iter().enumerate() {
+            let failed = failed(trial["trial"]["position"].as_u64().unwrap() + 1);
+            for column in columns {
+                assert_eq!(column["values"][at].is_null(), failed, "{what}: {column}");
+                assert_eq!(column["partial"][at].is_number(), failed, "{what}: what was seen is kept: {column}");
+            }
         }
     }
     for comparison in document["comparisons"].as_array().unwrap() {
@@ -196,7 +198,7 @@ fn failed_trial_gives_no_verdict_of_speed_and_no_ratio() {
                 };
                 assert!(right, "{outcome}, {reached:?}: {verdict:?}");
                 assert!(line.comparison.ratio.measured().is_none(), "{}", line.sentence);
-                let beside = verdicts::beside(&all, &line.pair.metric);
+                let beside = verdicts::Comparisons::new(&all).beside(&line.pair.metric);
                 assert!(beside.iter().all(|b| b.ratio.measured().is_none()), "{outcome}, {reached:?}: {beside:?}");
             }
         }

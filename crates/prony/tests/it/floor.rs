@@ -1,6 +1,5 @@
 //! What share of each variant's time lies above its floor: the figures, their gaps, and every medium.
 
-use prony::report::export::document::{SCHEMA, document};
 use prony::report::render::Render;
 use prony::report::render::markdown::Markdown;
 use prony::report::render::terminal::Terminal;
@@ -19,7 +18,7 @@ use serde_json::{Value, json};
 use crate::compared::{against, edited, trials};
 use crate::programs::Bench;
 use crate::synthetic::{engine, experiment, noise, not_reached, phase, run_data, texts};
-use crate::{pages, report_page};
+use crate::{json_document, pages, report_page};
 
 const BLOCKS: u32 = 12;
 const SUBJECTS: [&str; 3] = ["heap", "lmdb", "bare"];
@@ -354,14 +353,7 @@ fn every_medium_has_the_table() {
 
 #[test]
 fn the_json_document_has_the_shares_as_numbers() {
-    let document_of = |data: &RunData| -> Value {
-        let mut text = Vec::new();
-        document(data, &build(data, &Options::default()), &[], &mut text).unwrap();
-        let document: Value = serde_json::from_slice(&text).unwrap();
-        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-        assert!(jsonschema::is_valid(&schema, &document), "{:?}", jsonschema::validate(&schema, &document));
-        document
-    };
+    let document_of = |data: &RunData| json_document::of(data, None);
     let experiment = judging(&plan(&["small", "large"], BLOCKS), &["source.time", "source.rate"]);
     let mut data = run(&experiment, BLOCKS);
     data.trials.iter_mut().filter(|t| t.trial.variant == 4).for_each(ends_by_memory);

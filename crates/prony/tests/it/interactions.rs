@@ -1,7 +1,7 @@
 //! Interactions of factors and growth: found where they are, and not where they are not.
 
 use prony::plot::data::growth::{self, Growth};
-use prony::report::{Options, build, export};
+use prony::report::{Options, build};
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::interactions::{self, Interactions};
 use prony_experiment::design::Experiment;
@@ -9,11 +9,11 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::record::{Answer, TrialRecord};
 use prony_results::RunData;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::compared::{against, edited, trials};
-use crate::pages;
 use crate::synthetic::{experiment, key, noise, not_reached, numbers, phase, run_data, texts};
+use crate::{json_document, pages};
 
 const BLOCKS: u32 = 12;
 
@@ -113,11 +113,7 @@ fn what_an_interaction_rests_on_is_said() {
         t.phases = vec![not_reached("write")];
     }
     assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four have a figure)".to_owned()));
-    let mut text = Vec::new();
-    export::document::document(&data, &build(&data, &Options::default()), &[], &mut text).unwrap();
-    let document: Value = serde_json::from_slice(&text).unwrap();
-    let schema: Value = serde_json::from_str(export::document::SCHEMA).unwrap();
-    assert!(jsonschema::is_valid(&schema, &document), "{:?}", jsonschema::validate(&schema, &document));
+    let document = json_document::of(&data, None);
     let told = &document["interactions"][0];
     assert_eq!((&told["blocks"], &told["of_blocks"], &told["unimodal"]), (&json!(9), &json!(12), &json!(false)));
 }
@@ -186,9 +182,7 @@ fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
     let (of_pages, records) = pages::sourcing();
     let data = run_data(of_pages, records.len() as u32, records);
     let report = build(&data, &Options::default());
-    let mut text = Vec::new();
-    export::document::document(&data, &report, &[], &mut text).unwrap();
-    let document: Value = serde_json::from_slice(&text).unwrap();
+    let document = json_document::of(&data, None);
     let growth = document["growth"].as_array().unwrap();
     let memory = growth.iter().find(|g| g["metric"] == "source.anon.max" && g["series"] == "engine=memory").unwrap();
     assert_eq!(memory["ran_out_at"], json!([1e7]));
@@ -291,9 +285,7 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
     assert!(titles.len() == 2 && titles.iter().all(|(_, said)| !said.contains(note)), "{titles:?}");
     let tuned = searched("tune");
     assert!(found(&tuned).found.is_empty() && growth(&tuned).is_none() && remarks(&tuned).is_empty());
-    let mut text = Vec::new();
-    export::document::document(&tuned, &build(&tuned, &Options::default()), &[], &mut text).unwrap();
-    let document: Value = serde_json::from_slice(&text).unwrap();
+    let document = json_document::of(&tuned, None);
     assert_eq!((&document["interactions"], &document["growth"]), (&json!([]), &json!([])));
     let grown = searched("grow");
     assert!(found(&grown).found.is_empty() && growth(&grown) == growth(&planned));

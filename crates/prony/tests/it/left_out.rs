@@ -1,6 +1,5 @@
 //! Leave-one-out effects: what each change does where the others are there, in every medium.
 
-use prony::report::export::document::{SCHEMA, document};
 use prony::report::render::Render;
 use prony::report::render::markdown::Markdown;
 use prony::report::render::terminal::Terminal;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use crate::compared::{against, edited, trials};
 use crate::programs::Bench;
 use crate::synthetic::{experiment, noise, not_reached, phase, run_data, texts};
-use crate::{pages, report_page};
+use crate::{json_document, pages, report_page};
 
 const BLOCKS: u32 = 12;
 const CODE: [&str; 5] = ["all", "without cache", "without pool", "without log", "none"];
@@ -144,9 +143,7 @@ fn what_cannot_be_judged_says_so() {
     assert_eq!((cell.main.as_str(), cell.marks.as_slice()), ("-", &[1][..]), "there is no ratio");
     let why = cell.figures[0].missing.clone().unwrap();
     assert_eq!(table.notes.iter().map(|note| (note.mark, &note.text)).collect::<Vec<_>>(), [(1, &why)]);
-    let mut text = Vec::new();
-    document(&data, &build(&data, &Options::default()), &[], &mut text).unwrap();
-    let document: Value = serde_json::from_slice(&text).unwrap();
+    let document = json_document::of(&data, None);
     let missing: Vec<&Value> =
         document["leave_one_out"].as_array().unwrap().iter().map(|row| &row["missing"]).collect();
     assert_eq!((missing[0], missing[2]), (&json!(why), &Value::Null), "where there is a ratio nothing is missing");
@@ -201,11 +198,7 @@ fn every_medium_has_the_table() {
 #[test]
 fn the_json_document_has_the_effects_as_numbers() {
     let data = run(&plan(&["few", "many"]));
-    let mut text = Vec::new();
-    document(&data, &build(&data, &Options::default()), &[], &mut text).unwrap();
-    let document: Value = serde_json::from_slice(&text).unwrap();
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    assert!(jsonschema::is_valid(&schema, &document), "{:?}", jsonschema::validate(&schema, &document));
+    let document = json_document::of(&data, None);
     let effects = document["leave_one_out"].as_array().unwrap();
     assert_eq!(effects.len(), 8);
     let cache = &effects[0];

@@ -13,6 +13,7 @@ mod floor;
 mod hostile;
 mod hostile_files;
 mod interactions;
+mod json_document;
 mod left_out;
 mod pages;
 mod phases;

@@ -6,6 +6,7 @@ use prony_model::processes::{NOT_ATTRIBUTED, name};
 use prony_model::record::{MetricKeyText, TrialRecord};
 use serde_json::Value;
 
+use crate::json_document::column;
 use crate::programs::{Bench, amount, shell};
 
 /// Two children that work at the same time, under a name that no other process has, say what they used by their shell's own
@@ -75,9 +76,7 @@ fn a_process_with_a_good_part_is_named_and_tables_show_each() {
     assert!(markdown.contains("Processes of"), "{markdown}");
     assert!(text(&["report", "--html", "--processes"]).contains("x.busy.2"));
     let json: Value = serde_json::from_str(&text(&["report", "--format", "json", "--processes"])).unwrap();
-    let readings = json["trials"][0]["phases"][0]["readings"].as_array().unwrap();
-    let of = |reading: &&Value| reading["instance"] == "process.x.busy" && reading["metric"] == "cpu";
-    assert!(readings.iter().find(of).is_some_and(|reading| reading["value"].as_f64() > Some(0.0)));
+    assert!(column(&json, 0, ["work", "process.x.busy", "cpu"])["values"][0].as_f64() > Some(0.0));
     assert!(json["tables"].as_array().unwrap().iter().any(|table| table["labels"][0] == "process"));
     let metric = text(&["show", "--metric", "work.process.x.busy.cpu"]);
     assert!(metric.contains("process.x.busy.cpu"), "{metric}");

@@ -10,13 +10,12 @@ use prony::cli::report::{ReportArgs, report};
 use prony::cli::rm::{RmArgs, rm};
 use prony::cli::show::{ShowArgs, show};
 use prony::error::Error;
-use prony::report::export::document::SCHEMA;
 use prony::screen::Screen;
-use prony_model::metric::Metric;
 use prony_model::outcome::Outcome;
 use prony_results::{Database, RunStatus};
 use serde_json::{Value, json};
 
+use crate::json_document::{column, obeys_the_schema};
 use crate::records;
 use crate::synthetic::{NOON, every_figure, experiment, full_trial, phase, start, texts, trial};
 
@@ -148,30 +147,26 @@ fn groups_and_series_are_rows_too() {
 #[test]
 fn the_json_document_obeys_its_schema() {
     let fixture = Fixture::new();
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    for run in ["1", "2"] {
-        let document: Value = serde_json::from_str(&fixture.run(&format!("report {run} --format json"))).unwrap();
-        let faults: Vec<String> =
-            validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
-        assert!(faults.is_empty(), "{faults:#?}");
+    for line in ["report 1 --format json", "report 2 --format json", "report 1 --format json --what everything"] {
+        obeys_the_schema(&serde_json::from_str(&fixture.run(line)).unwrap());
     }
-    let mut document: Value = serde_json::from_str(&fixture.run("report 1 --format json")).unwrap();
-    assert_eq!(document["trials"][3]["phases"][0]["readings"][0]["value"], json!(1.5e9));
+    let document: Value = serde_json::from_str(&fixture.run("report 1 --format json")).unwrap();
+    assert_eq!(column(&document, 1, ["write", "", "time"])["values"], json!([1.5e9, 1.5e9]));
+    assert_eq!(document["variants"][1]["trials"][1]["trial"]["position"], json!(3));
     assert_eq!(document["tables"][0]["rows"][0]["cells"][0]["figures"][0]["trials"], json!(2));
-    document["trials"][0]["phases"][0]["readings"][0]["value"] = Value::Null;
-    assert!(!validator.is_valid(&document), "a reading that is neither measured nor missing");
 }
 
 #[test]
-fn the_schema_knows_every_outcome_and_unit() {
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    let outcomes = &schema["$defs"]["trial"]["properties"]["outcome"]["enum"];
-    for outcome in [Outcome::Ok, Outcome::TimedOut, Outcome::WrongAnswer, Outcome::Killed, Outcome::Interrupted] {
-        assert!(outcomes.as_array().unwrap().contains(&json!(outcome.name())));
-    }
-    let units = schema["$defs"]["reading"]["properties"]["unit"]["enum"].as_array().unwrap().clone();
-    assert!(Metric::ALL.iter().all(|m| units.contains(&serde_json::to_value(m.unit()).unwrap())));
+fn everything_of_a_run_has_samples_and_histograms_and_is_no_table() {
+    let fixture = Fixture::new();
+    let samples = |what: &str| {
+        let document: Value = serde_json::from_str(&fixture.run(&format!("report 1 --format json{what}"))).unwrap();
+        let trial = &document["variants"][0]["trials"][0];
+        [&trial["series"], &trial["phases"][0]["histograms"]].map(|all| all.as_array().unwrap().len())
+    };
+    assert_eq!((samples(""), samples(" --what everything")), ([0, 0], [2, 1]));
+    let error = fixture.try_run("report 1 --format csv --what everything", None).unwrap_err();
+    assert!(error.hint().unwrap().contains("--format json"));
 }
 
 #[test]

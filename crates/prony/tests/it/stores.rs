@@ -78,9 +78,12 @@ fn settle_time_is_of_the_processes_and_dirty_pages_stand_beside_it() {
     let counted = settle("of = [\"cpu\", \"dirty\"]");
     let [time, dirty] = [Metric::SettleTime, Metric::SettleDirty].map(|metric| amount(&counted, "quiet", metric));
     assert!(time >= dirty && dirty > 0.0, "what `of` names counts: {time}, {dirty}");
-    let brief = settle("beside = []");
-    let dirty = brief.phases[0].reading(MetricKey::amount(Metric::SettleDirty));
-    assert!(dirty.is_some_and(|dirty| dirty.measured().is_none()), "it did not wait for the kernel: {dirty:?}");
+    // Others on the machine may have the file system synced meanwhile, and these pages with it.
+    let waits_for_nobody = || {
+        let brief = settle("beside = []");
+        brief.phases[0].reading(MetricKey::amount(Metric::SettleDirty)).unwrap().measured().is_none()
+    };
+    assert!((0..8).any(|_| waits_for_nobody()), "it does not wait for the kernel");
 }
 
 #[test]

@@ -86,11 +86,11 @@ fn declared_metrics_join_the_family_and_others_get_no_verdict() {
     let verdicts = verdicts::of(&data);
     let metrics: Vec<String> = verdicts.lines.iter().map(|l| l.pair.metric.to_string()).collect();
     assert_eq!(metrics, ["write.time", "write.rate"]);
-    let beside = verdicts::beside(&data, &"write.rate".parse::<MetricName>().unwrap());
+    let beside = verdicts::Comparisons::new(&data).beside(&"write.rate".parse::<MetricName>().unwrap());
     let ratio = *beside[0].ratio.measured().unwrap();
     let interval = beside[0].interval.measured().unwrap();
     assert!((ratio - 0.5).abs() < 0.01 && interval.low < ratio && interval.high.unwrap() > ratio);
-    assert!(verdicts::beside(&data, &"write.fsyncs".parse().unwrap())[0].ratio.measured().is_none());
+    assert!(verdicts::Comparisons::new(&data).beside(&"write.fsyncs".parse().unwrap())[0].ratio.measured().is_none());
 }
 
 /// Sixteen blocks, in all but the second of which the variant is slower by a tenth: no interim analysis says so.

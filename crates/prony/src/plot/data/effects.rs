@@ -8,7 +8,7 @@ use prony_stats::{Comparison, median_interval, summary};
 use serde::Serialize;
 
 use super::Source;
-use prony_analysis::verdicts::{self, Beside, Verdicts, figure, names};
+use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts, figure, names};
 
 /// The intervals of one metric, one row a variant.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -43,15 +43,20 @@ pub struct Row {
 }
 
 /// Rows of ratios where any variant has a baseline, else of medians; nothing where no trial has the figure.
-pub fn effects(source: Source<'_>, verdicts: &Verdicts, metric: &MetricName) -> Option<Effects> {
+pub fn effects(
+    source: Source<'_>,
+    verdicts: &Verdicts,
+    comparisons: &Comparisons<'_>,
+    metric: &MetricName,
+) -> Option<Effects> {
     let declared: Vec<&verdicts::Line> = verdicts.lines.iter().filter(|l| l.pair.metric == *metric).collect();
     let rows: Vec<Row> = if declared.is_empty() {
-        verdicts::beside(source.data, metric).into_iter().map(beside).collect()
+        comparisons.beside(metric).into_iter().map(beside).collect()
     } else {
         declared.iter().map(|line| judged(line.pair.variant, line.pair.baseline, metric, line, verdicts)).collect()
     };
     if rows.iter().any(|row| row.center.is_some()) || !declared.is_empty() {
-        let itself = verdicts::itself(source.data, metric).into_iter().map(itself);
+        let itself = comparisons.itself(metric).into_iter().map(itself);
         let rows = itself.chain(rows).collect();
         return Some(Effects { relative: true, declared: !declared.is_empty(), rows });
     }

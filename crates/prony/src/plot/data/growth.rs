@@ -8,6 +8,7 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::units::Bytes;
 use prony_stats::growth::{FARTHEST, Reach};
 use prony_stats::{Growth as Fit, growth};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use prony_analysis::verdicts::{figure, names};
@@ -45,7 +46,7 @@ pub struct Series {
 }
 
 /// A fit as the page draws it.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Line {
     /// Exponent.
     pub slope: f64,

@@ -9,7 +9,7 @@ pub mod thin;
 pub mod throughput;
 pub mod timeline;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
 use prony_model::reading::{Reading, Why};
@@ -51,22 +51,26 @@ fn counts(trial: &TrialRecord, phase: usize, metric: Metric) -> bool {
 
 /// Every figure that some trial has, in the order of phases and metrics.
 pub fn metrics(trials: &[TrialRecord]) -> Vec<MetricName> {
-    let mut names: Vec<MetricName> = Vec::new();
-    let mut phases: Vec<&str> = Vec::new();
+    let mut phases: Vec<(&str, BTreeMap<&str, BTreeSet<MetricKey>>)> = Vec::new();
     for phase in trials.iter().flat_map(|t| &t.phases) {
-        if !phases.contains(&phase.name.as_str()) {
-            phases.push(&phase.name);
+        let place = phases.iter().position(|(name, _)| *name == phase.name).unwrap_or_else(|| {
+            phases.push((&phase.name, BTreeMap::new()));
+            phases.len() - 1
+        });
+        for (instance, readings) in &phase.readings {
+            phases[place].1.entry(instance).or_default().extend(readings.keys().map(|key| key.0));
         }
     }
-    for phase in phases {
-        let all = trials.iter().flat_map(|t| &t.phases).filter(|p| p.name == phase);
-        let keys: BTreeSet<_> =
-            all.flat_map(|p| p.readings.iter().flat_map(|(i, r)| r.keys().map(move |k| (i.as_str(), k.0)))).collect();
-        names.extend(keys.into_iter().map(|(instance, key)| MetricName {
-            phase: phase.to_owned(),
-            instance: (!instance.is_empty()).then(|| instance.to_owned()),
-            key,
-        }));
+    let named = |phase: &str, instance: &str, key: MetricKey| MetricName {
+        phase: phase.to_owned(),
+        instance: (!instance.is_empty()).then(|| instance.to_owned()),
+        key,
+    };
+    let mut names = Vec::new();
+    for (phase, instances) in phases {
+        for (instance, keys) in instances {
+            names.extend(keys.into_iter().map(|key| named(phase, instance, key)));
+        }
     }
     names
 }

@@ -8,7 +8,7 @@ use super::look::{Look, looks};
 use super::scale::Scale;
 use super::svg::{Anchor, BAD, GRID, SOFT, Svg, TEXT, Type, fitted};
 use crate::plot::data::effects::{Effects, Row, effects, name, ratios, unfinished, values};
-use prony_analysis::verdicts::Verdicts;
+use prony_analysis::verdicts::{Comparisons, Verdicts};
 
 const LANE: f64 = 52.0;
 const TOP: f64 = 64.0;
@@ -24,7 +24,7 @@ struct Lane {
 
 /// The picture; `None` where no trial has the figure.
 pub(in crate::plot) fn draw(canvas: Canvas<'_>, verdicts: &Verdicts, metric: &MetricName) -> Option<String> {
-    let effects = effects(canvas.source, verdicts, metric)?;
+    let effects = effects(canvas.source, verdicts, &Comparisons::new(canvas.source.data), metric)?;
     let format = if effects.relative { Format::Times } else { Format::Unit(metric.key.metric.unit()) };
     let lanes = lanes(canvas, &effects, metric);
     let scale = scale(&lanes, effects.relative)?;

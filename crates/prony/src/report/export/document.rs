@@ -1,183 +1,200 @@
 //! A run's results as one JSON document; its schema is [`SCHEMA`]. Names stay; new ones may be added.
 
-use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{self, Write};
 
 use prony_model::reading::Reading;
-use prony_model::record::{Answer, Conditions, Effective, Facts, MachineLimits, PhaseRecord, TrialRecord};
-use prony_model::spec::Sign;
+use prony_model::record::{Facts, MachineLimits};
+use prony_model::units::Unit;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
 
 use super::floor::{FloorOut, floor};
 use super::judged::{
     ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, comparisons, growths, interactions, left_out,
 };
-use super::label;
 use super::profiled::{ProfileOut, profiles};
-use super::readings::{Exported, completion, exported, unit};
+use super::records::{Reason, VariantOut, records};
 use crate::error::Error;
 use crate::profiles::VariantProfile;
 use crate::report::model::{Cell, Figure, Report, Table};
 use prony_analysis::verdicts;
-use prony_results::{RunData, RunHead};
-
-/// The JSON Schema of the document.
-pub const SCHEMA: &str = include_str!("../../../schema/results.schema.json");
+use prony_results::{Database, RunData, RunHead};
 
 /// What the document says it is.
-const FORMAT: &str = "prony-results/1";
+const FORMAT: &str = "prony-results/2";
 
-#[derive(Serialize)]
+/// Arrays and objects that lie deeper stand on one line.
+const LINES: usize = 4;
+
+/// The results of a run, written by `prony report --format json`. Times are nanoseconds, sizes bytes; instants are
+/// CLOCK_MONOTONIC unless their name ends in `unix_ms`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "Results of a prony run")]
 struct Document<'a> {
+    /// What this document is.
+    #[schemars(extend("const" = FORMAT))]
     format: &'static str,
+    /// The run.
     run: Run<'a>,
+    /// What was varied.
     factors: Vec<FactorOut<'a>>,
+    /// Why figures are missing or do not count: readings name these by number, from 0.
+    reasons: Vec<Reason>,
+    /// The combinations of levels, with their trials and readings.
     variants: Vec<VariantOut<'a>>,
-    trials: Vec<TrialOut<'a>>,
+    /// The tables of the report.
     tables: Vec<TableOut<'a>>,
+    /// The verdicts as sentences.
     verdicts: Vec<&'a str>,
-    comparisons: Vec<ComparisonOut>,
-    leave_one_out: Vec<LeftOutOut>,
+    /// The verdicts with their figures, in the same order.
+    comparisons: Vec<ComparisonOut<'a>>,
+    /// What each change does where the others are there.
+    leave_one_out: Vec<LeftOutOut<'a>>,
+    /// What lies above `[compare] floor`; null where the experiment names none.
     floor: Option<FloorOut<'a>>,
+    /// Effects that depend on other factors, the strongest first.
     interactions: Vec<InteractionOut>,
+    /// How figures grow with numeric factors.
     growth: Vec<GrowthOut>,
+    /// Profiled trials.
     profiles: Vec<ProfileOut<'a>>,
 }
 
-#[derive(Serialize)]
+/// A run and what it was made of.
+#[derive(Serialize, JsonSchema)]
 struct Run<'a> {
+    /// Its number in its database.
     id: i64,
+    /// The experiment's title.
     title: &'a str,
+    /// Where it stands.
+    #[schemars(extend("enum" = ["unfinished", "done", "interrupted"]))]
     status: &'static str,
+    /// The version of prony that began it.
     version: &'a str,
+    /// When it began.
     started_unix_ms: u64,
+    /// When it ended; null while unfinished.
     ended_unix_ms: Option<u64>,
+    /// The seed of the plan.
     seed: u64,
+    /// A digest of the checked experiment.
     hash: &'a str,
+    /// Trials planned.
     planned: u32,
+    /// Trials that have ended.
     finished: u32,
+    /// Those of them that ended well.
     ok: u32,
+    /// The text of the experiment.
     experiment: &'a str,
+    /// The machine.
     host: &'a Facts,
+    /// What the machine can do at most.
     limits: &'a Reading<MachineLimits>,
 }
 
-#[derive(Serialize)]
+/// What was varied.
+#[derive(Serialize, JsonSchema)]
 struct FactorOut<'a> {
+    /// Its name.
     name: &'a str,
+    /// The labels of its levels.
     levels: Vec<&'a str>,
 }
 
-#[derive(Serialize)]
-struct VariantOut<'a> {
-    id: usize,
-    levels: BTreeMap<&'a str, &'a str>,
-    stratum: usize,
-    baseline: bool,
-}
-
-#[derive(Serialize)]
-struct TrialOut<'a> {
-    position: u32,
-    block: u32,
-    sub_block: u32,
-    variant: usize,
-    label: &'static str,
-    seed: u64,
-    started_unix_ms: u64,
-    took_ns: u64,
-    outcome: &'static str,
-    outcome_text: String,
-    ended_in: Option<&'a str>,
-    ended_after_ns: u64,
-    evidence: &'a [String],
-    phases: Vec<PhaseOut<'a>>,
-    effective: Option<&'a Effective>,
-    conditions: &'a Conditions,
-    findings: &'a [prony_analysis::guard::Finding],
-}
-
-#[derive(Serialize)]
-struct PhaseOut<'a> {
-    name: &'a str,
-    action: &'a str,
-    timed: bool,
-    completion: &'static str,
-    begin_ns: Option<u64>,
-    end_ns: Option<u64>,
-    last_active: Option<&'static str>,
-    readings: Vec<ReadingOut<'a>>,
-    answer: Option<&'a Answer>,
-    errors: &'a BTreeMap<String, u64>,
-}
-
-#[derive(Serialize)]
-struct ReadingOut<'a> {
-    instance: &'a str,
-    metric: String,
-    unit: &'static str,
-    value: Option<f64>,
-    missing: Option<String>,
-    partial: Option<f64>,
-}
-
-#[derive(Serialize)]
+/// A table as it is shown.
+#[derive(Serialize, JsonSchema)]
 struct TableOut<'a> {
+    /// Its title.
     title: Option<&'a str>,
+    /// What its cells are.
     caption: &'a str,
+    /// Headings of the labels of rows.
     labels: &'a [String],
+    /// Headings of the cells.
     columns: Vec<ColumnOut<'a>>,
+    /// Its rows.
     rows: Vec<RowOut<'a>>,
+    /// Its notes.
     notes: Vec<&'a str>,
 }
 
-#[derive(Serialize)]
+/// The heading of a column of a table.
+#[derive(Serialize, JsonSchema)]
 struct ColumnOut<'a> {
+    /// Its name.
     name: String,
+    /// The unit of its texts.
     unit: &'a str,
 }
 
-#[derive(Serialize)]
+/// A row of a table.
+#[derive(Serialize, JsonSchema)]
 struct RowOut<'a> {
+    /// What it is of.
     labels: Vec<&'a str>,
+    /// A cell for each column.
     cells: Vec<CellOut<'a>>,
 }
 
-#[derive(Serialize)]
+/// A cell of a table.
+#[derive(Serialize, JsonSchema)]
 struct CellOut<'a> {
+    /// As it is shown.
     text: String,
+    /// Whether it shows how trials ended.
     outcome: bool,
+    /// The figures in it.
     figures: Vec<FigureOut<'a>>,
 }
 
-#[derive(Serialize)]
+/// A figure over the trials of a cell.
+#[derive(Serialize, JsonSchema)]
 struct FigureOut<'a> {
+    /// The statistic that the table shows.
     value: Option<f64>,
+    /// The least of the trials.
     low: Option<f64>,
+    /// The greatest of the trials.
     high: Option<f64>,
-    unit: Option<&'static str>,
+    /// The unit of the numbers.
+    unit: Option<Unit>,
+    /// Trials that have it.
     trials: usize,
+    /// Trials that ended before they had it.
     ended: usize,
+    /// Why it is missing.
     missing: Option<&'a str>,
 }
 
-/// Writes a run with its tables and its profiles.
+/// The JSON Schema of the document.
+pub fn schema() -> serde_json::Value {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Document<'_>>().into()
+}
+
+/// Writes a run with its tables and its profiles; with a database, the samples and histograms of its trials too.
 ///
 /// # Errors
-/// [`Error::Write`], [`Error::Json`].
+/// [`Error::Write`], [`Error::Json`], also of what cannot be read from the database.
 pub fn document(
     data: &RunData,
     report: &Report,
     profiled: &[VariantProfile],
+    whole: Option<&Database>,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let verdicts = verdicts::of(data);
+    let (variants, reasons) = records(data, whole);
     let document = Document {
         format: FORMAT,
         run: run(data),
         factors: factors(data),
-        variants: variants(data),
-        trials: data.trials.iter().map(trial).collect(),
+        reasons,
+        variants,
         tables: report.tables.iter().map(table).collect(),
         verdicts: report.verdicts.iter().map(|v| v.text.as_str()).collect(),
         comparisons: comparisons(&verdicts),
@@ -187,8 +204,63 @@ pub fn document(
         growth: growths(data),
         profiles: profiles(profiled),
     };
-    serde_json::to_writer_pretty(&mut *out, &document).map_err(failed)?;
+    document.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default())).map_err(failed)?;
     writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)
+}
+
+/// One line for each trial, column and row of a table: nothing is indented, so that a document of thousands of trials
+/// is no larger than it must be.
+#[derive(Default)]
+struct Lines {
+    depth: usize,
+}
+
+impl Lines {
+    fn open<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        writer.write_all(bracket)
+    }
+
+    fn close<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(bracket)
+    }
+
+    fn next<W: ?Sized + Write>(&self, writer: &mut W, first: bool) -> io::Result<()> {
+        let between: &[u8] = match (first, self.depth <= LINES) {
+            (true, true) => b"\n",
+            (true, false) => b"",
+            (false, true) => b",\n",
+            (false, false) => b",",
+        };
+        writer.write_all(between)
+    }
+}
+
+impl Formatter for Lines {
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.next(writer, first)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.next(writer, first)
+    }
 }
 
 fn failed(error: serde_json::Error) -> Error {
@@ -223,65 +295,6 @@ fn factors(data: &RunData) -> Vec<FactorOut<'_>> {
         .collect()
 }
 
-fn variants(data: &RunData) -> Vec<VariantOut<'_>> {
-    let experiment = &data.experiment;
-    let levels = |levels: &[usize]| {
-        let named = experiment.factors().iter().zip(levels);
-        named.filter_map(|(f, l)| Some((f.name.as_str(), f.levels.get(*l)?.label.as_str()))).collect()
-    };
-    let out = |v: &prony_experiment::design::Variant| VariantOut {
-        id: v.id,
-        levels: levels(&v.levels),
-        stratum: v.stratum,
-        baseline: v.baseline,
-    };
-    experiment.variants().iter().map(out).collect()
-}
-
-fn trial(record: &TrialRecord) -> TrialOut<'_> {
-    TrialOut {
-        position: record.trial.position + 1,
-        block: record.trial.block + 1,
-        sub_block: record.trial.sub_block + 1,
-        variant: record.trial.variant,
-        label: label(record),
-        seed: record.trial.seed,
-        started_unix_ms: record.started_unix_ms,
-        took_ns: record.took.as_nanos(),
-        outcome: record.ending.outcome.name(),
-        outcome_text: record.ending.outcome.to_string(),
-        ended_in: record.ending.phase.as_deref(),
-        ended_after_ns: record.ending.after.as_nanos(),
-        evidence: &record.ending.evidence,
-        phases: record.phases.iter().map(|one| phase(record, one)).collect(),
-        effective: record.effective.as_ref(),
-        conditions: &record.conditions,
-        findings: &record.findings,
-    }
-}
-
-fn phase<'r>(trial: &'r TrialRecord, record: &'r PhaseRecord) -> PhaseOut<'r> {
-    let readings = record.readings.iter().flat_map(|(instance, readings)| {
-        readings.iter().map(move |(key, reading)| {
-            let Exported { value, missing, partial } = exported(trial, record, instance, key.0, reading);
-            let (metric, unit) = (key.0.to_string(), unit(key.0.metric.unit()));
-            ReadingOut { instance, metric, unit, value, missing, partial }
-        })
-    });
-    PhaseOut {
-        name: &record.name,
-        action: &record.action,
-        timed: record.timed,
-        completion: completion(record.completion),
-        begin_ns: record.begin.map(|t| t.as_nanos()),
-        end_ns: record.end.map(|t| t.as_nanos()),
-        last_active: record.last_sign().map(Sign::name),
-        readings: readings.collect(),
-        answer: record.answer.as_ref(),
-        errors: &record.errors,
-    }
-}
-
 fn table(table: &Table) -> TableOut<'_> {
     TableOut {
         title: table.title.as_deref(),
@@ -311,7 +324,7 @@ fn figure(figure: &Figure) -> FigureOut<'_> {
         value: figure.value,
         low: figure.low,
         high: figure.high,
-        unit: figure.unit.map(unit),
+        unit: figure.unit,
         trials: figure.trials,
         ended: figure.ended,
         missing: figure.missing.as_deref(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::report::floor::{Line, lines, notes, without};
@@ -9,27 +10,41 @@ use prony_analysis::verdicts::declared;
 use prony_analysis::verdicts::floor::Share;
 use prony_results::RunData;
 
-/// The floor, and each variant above it.
-#[derive(Serialize)]
+/// The floor, and what share of each variant's time lies above it. No verdict, and not in the family.
+#[derive(Serialize, JsonSchema)]
 pub(super) struct FloorOut<'a> {
+    /// Level by factor, as `[compare] floor` names them.
     levels: &'a BTreeMap<String, String>,
+    /// Each variant above it.
     above: Vec<AboveOut>,
+    /// What the shares are worth, where no floor runs, and which judged metrics have none.
     notes: Vec<String>,
 }
 
-/// One variant in one metric; the floor is a variant too.
-#[derive(Serialize)]
+/// One variant beside its floor, which has the same levels of every other factor, in one judged metric.
+#[derive(Serialize, JsonSchema)]
 struct AboveOut {
+    /// The judged metric.
     metric: String,
+    /// Number of the variant.
     variant: usize,
+    /// Number of the variant that is its floor.
     floor: usize,
+    /// The median of the variant's trials, in nanoseconds.
     figure: Option<f64>,
+    /// The median of the floor's trials, in nanoseconds.
     floor_figure: Option<f64>,
+    /// 1 - floor / variant, of the median of the within-block ratios; below 0 where the variant takes less than its floor.
     share: Option<f64>,
+    /// The lower end of its 95 % interval, uncorrected; null where it is open or there is none.
     low: Option<f64>,
+    /// The upper end, likewise.
     high: Option<f64>,
+    /// Whether the variant takes less than the floor, which is none there.
     below_floor: bool,
+    /// Blocks that say something of both.
     blocks: u32,
+    /// Why there is no share.
     missing: Option<String>,
 }
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use prony_model::reading::Reading;
 use prony_stats::verdict::RatioInterval;
 use prony_stats::{Counts, Estimate, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::plot::data::growth;
 use prony_analysis::verdicts::interactions::{self, Interaction};
@@ -14,112 +14,176 @@ use prony_analysis::verdicts::left_out::{self, LeftOut};
 use prony_analysis::verdicts::{Line, Verdicts, declared};
 use prony_results::RunData;
 
-#[derive(Serialize)]
-pub(super) struct ComparisonOut {
+/// A verdict with its figures.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ComparisonOut<'a> {
+    /// The figure that is compared.
     metric: String,
+    /// Number of the variant.
     variant: usize,
+    /// Number of its baseline.
     baseline: usize,
-    verdict: Value,
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+    /// The verdict in the report's words.
     words: String,
+    /// The verdict as a sentence.
     sentence: String,
+    /// The median of the within-block ratios variant / baseline.
     ratio: Option<f64>,
+    /// The lower end of its interval, corrected for looks and family; null where it is open.
     low: Option<f64>,
+    /// The upper end.
     high: Option<f64>,
+    /// Corrected for looks and family.
     p_adjusted: Option<f64>,
+    /// What it would have seen in four of five runs, as a share.
     smallest_effect: Option<f64>,
+    /// Blocks that say something of both.
     blocks: u32,
+    /// The baseline's second label beside its first, at 95 %, uncorrected.
     aa: Option<EstimateOut>,
+    /// Without the blocks in which a trial was disturbed, at 95 %, uncorrected; null where none was.
     undisturbed: Option<UndisturbedOut>,
+    /// The variant's trials that finished.
     finished: CountsOut,
+    /// The baseline's trials that finished.
     baseline_finished: CountsOut,
+    /// The test and its correction.
     method: String,
+    /// What else is to be known of it.
     notes: Vec<String>,
 }
 
 /// A ratio with its interval; an end that is open is null.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct EstimateOut {
+    /// The ratio.
     ratio: f64,
+    /// The lower end.
     low: Option<f64>,
+    /// The upper end.
     high: Option<f64>,
 }
 
 /// Without the blocks in which a trial was disturbed.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct UndisturbedOut {
+    /// Blocks that are left.
     blocks: u32,
+    /// Of so many.
     of: u32,
+    /// Null where too few are left.
     estimate: Option<EstimateOut>,
 }
 
 /// Trials that finished, of how many, and the exact 95 % interval of the share.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct CountsOut {
+    /// Trials that finished.
     finished: u32,
+    /// Trials.
     trials: u32,
+    /// The exact 95 % interval of the share that finishes.
     share: (f64, f64),
 }
 
-/// What one change does where the others are there.
-#[derive(Serialize)]
-pub(super) struct LeftOutOut {
+/// What one change does where the others are there: a verdict of `[design] leave_one_out` against all changes.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct LeftOutOut<'a> {
+    /// The figure that is compared.
     metric: String,
+    /// The factor whose levels are the changes.
     factor: String,
+    /// What was left out; null where all were.
     change: Option<String>,
+    /// Levels of the other factors that vary.
     at: BTreeMap<String, String>,
+    /// What is left / all of them.
     ratio: Option<f64>,
+    /// The lower end of its interval.
     low: Option<f64>,
+    /// The upper end.
     high: Option<f64>,
+    /// Why there is no ratio.
     missing: Option<String>,
-    verdict: Value,
+    #[serde(flatten)]
+    verdict: &'a Verdict,
+    /// The verdict on what is left said of the change, in words.
     effect: String,
+    /// Index into `comparisons`.
     comparison: usize,
 }
 
-#[derive(Serialize)]
+/// The effect of one factor depends on the level of another by more than the margin. No verdict.
+#[derive(Serialize, JsonSchema)]
 pub(super) struct InteractionOut {
+    /// The figure.
     metric: String,
+    /// In words.
     sentence: String,
+    /// The factor whose effect depends.
     factor: String,
+    /// Its level.
     level: String,
+    /// What `level` is set beside.
     reference: String,
+    /// The factor on whose level it depends.
     on: String,
+    /// Levels of the other factors.
     at: String,
+    /// At 95 % each, uncorrected.
     effects: Vec<EffectOut>,
+    /// The level of `on` that the change begins with.
     from: String,
+    /// The level of `on` that it ends with.
     to: String,
+    /// The effect at `to` as a multiple of that at `from`; corrected for all that were looked at.
     change: EstimateOut,
+    /// Blocks in which all four variants have a figure.
     blocks: u32,
+    /// Of so many.
     of_blocks: u32,
+    /// Whether the interval of the change supposes unimodal noise, as few blocks make it.
     unimodal: bool,
+    /// Pairs of effects looked at.
     looked_at: usize,
+    /// The most looks of any comparison.
     looks: usize,
 }
 
-#[derive(Serialize)]
+/// The effect of a factor at one level of another.
+#[derive(Serialize, JsonSchema)]
 struct EffectOut {
+    /// The level of the other factor.
     at: String,
     #[serde(flatten)]
     effect: EstimateOut,
 }
 
-#[derive(Serialize)]
+/// A power law fitted to all trials. No verdict.
+#[derive(Serialize, JsonSchema)]
 pub(super) struct GrowthOut {
+    /// The figure.
     metric: String,
+    /// The factor that it grows with.
     factor: String,
+    /// Levels of the other factors.
     series: String,
+    /// The fit.
     line: growth::Line,
+    /// Values of the factor at which a trial ran out of memory.
     ran_out_at: Vec<f64>,
 }
 
 /// One for each verdict, in their order.
-pub(super) fn comparisons(verdicts: &Verdicts) -> Vec<ComparisonOut> {
+pub(super) fn comparisons(verdicts: &Verdicts) -> Vec<ComparisonOut<'_>> {
     verdicts.lines.iter().map(|line| comparison(line, verdicts.margin)).collect()
 }
 
 /// One for each change that was left out, and for all of them.
-pub(super) fn left_out(data: &RunData, verdicts: &Verdicts) -> Vec<LeftOutOut> {
-    let one = |one: LeftOut<'_>| {
+pub(super) fn left_out<'a>(data: &'a RunData, verdicts: &'a Verdicts) -> Vec<LeftOutOut<'a>> {
+    let one = |one: LeftOut<'a>| {
         let c = &one.line.comparison;
         let interval = c.interval.measured().copied();
         LeftOutOut {
@@ -132,26 +196,21 @@ pub(super) fn left_out(data: &RunData, verdicts: &Verdicts) -> Vec<LeftOutOut> {
             ratio: number(&c.ratio),
             low: interval.and_then(low),
             high: interval.and_then(|i| i.high),
-            verdict: name(&c.verdict),
+            verdict: &c.verdict,
             comparison: one.place,
         }
     };
     left_out::of(&data.experiment, verdicts).into_iter().map(one).collect()
 }
 
-/// The verdict's name.
-fn name(verdict: &Verdict) -> Value {
-    serde_json::to_value(verdict).map_or(Value::Null, |verdict| verdict["verdict"].clone())
-}
-
-fn comparison(line: &Line, margin: f64) -> ComparisonOut {
+fn comparison(line: &Line, margin: f64) -> ComparisonOut<'_> {
     let c = &line.comparison;
     let interval = c.interval.measured().copied();
     ComparisonOut {
         metric: line.pair.metric.to_string(),
         variant: line.pair.variant,
         baseline: line.pair.baseline,
-        verdict: name(&c.verdict),
+        verdict: &c.verdict,
         words: c.verdict.words(line.pair.metric.key.metric, margin),
         sentence: line.sentence.clone(),
         ratio: number(&c.ratio),

@@ -13,6 +13,7 @@ mod groups;
 mod judged;
 mod profiled;
 mod readings;
+mod records;
 pub mod rows;
 mod series;
 

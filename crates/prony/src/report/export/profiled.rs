@@ -4,68 +4,110 @@
 use prony_analysis::profile::{Selection, Share};
 use prony_model::reading::Reading;
 use prony_model::units::Nanos;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::profiles::{PhaseProfile, VariantProfile};
 
-/// The profile of one variant, or why there is none.
-#[derive(Serialize)]
+/// An extra trial of a variant under a profiler; it counts in no figure. The raw samples: `prony profile --format raw`.
+#[derive(Serialize, JsonSchema)]
 pub(super) struct ProfileOut<'a> {
+    /// Number of the variant.
     variant: usize,
+    /// What the variant is called.
     name: &'a str,
+    /// Who took the samples.
     profiler: &'static str,
+    /// What its time is.
     about: &'static str,
+    /// From one sample to the next, as asked for.
     interval_ns: Option<u64>,
+    /// Why there is no profile.
     missing: Option<String>,
+    /// How far its clock may be from CLOCK_MONOTONIC.
     clock_within_ns: Option<u64>,
+    /// How the profiled trial ended.
     outcome: Option<&'static str>,
+    /// What is missing in the profile.
     notes: &'a [String],
+    /// Those that began and ended.
     phases: Vec<PhaseOut<'a>>,
 }
 
-#[derive(Serialize)]
+/// A phase of the profiled trial. What the profile tells is null where there is none; the costs of profiling are known without it.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "ProfiledPhase")]
 struct PhaseOut<'a> {
+    /// Its name.
     name: &'a str,
+    /// Its begin.
     begin_ns: u64,
+    /// Its end.
     end_ns: u64,
+    /// What profiling cost.
     overhead: OverheadOut,
+    /// CPU time of the profiled trial.
     cpu_ns: Option<u64>,
-    /// What the profile tells is null where there is none; the costs of profiling are known without it.
+    /// Taken while threads did something.
     samples: Option<u64>,
+    /// That did something.
     threads: Option<usize>,
+    /// For which the samples stand, of all threads together.
     busy_ns: Option<u64>,
+    /// In which threads waited; in no function.
     idle_ns: Option<u64>,
+    /// The most time of its own first.
     functions: Vec<FunctionOut<'a>>,
+    /// The most time of its own first.
     packages: Vec<PackageOut<'a>>,
 }
 
 /// What profiling cost, as quotients by the median of the trials that were not profiled.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct OverheadOut {
+    /// Of wall time.
     wall: Option<f64>,
+    /// Of CPU time.
     cpu: Option<f64>,
+    /// Trials behind the median of wall time.
     trials: usize,
+    /// Trials behind that of CPU time.
     cpu_trials: usize,
+    /// In words.
     sentence: String,
 }
 
-#[derive(Serialize)]
+/// A function with its time.
+#[derive(Serialize, JsonSchema)]
 struct FunctionOut<'a> {
+    /// Its name.
     name: &'a str,
+    /// A file, a URL or a library.
     file: Option<&'a str>,
+    /// From 1.
     line: Option<u32>,
+    /// From 1.
     column: Option<u32>,
+    /// The package that it belongs to.
     package: &'a str,
+    /// While it ran itself.
     self_ns: u64,
+    /// While it was anywhere on the stack, once a sample.
     total_ns: u64,
+    /// In which it ran itself.
     samples: u64,
 }
 
-#[derive(Serialize)]
+/// A package with its time.
+#[derive(Serialize, JsonSchema)]
 struct PackageOut<'a> {
+    /// Its name.
     name: &'a str,
+    /// While its functions ran themselves.
     self_ns: u64,
+    /// While any of them was on the stack, once a sample.
     total_ns: u64,
+    /// In which one of them ran itself.
     samples: u64,
 }
 

@@ -1,7 +1,9 @@
 //! One row for each trial, phase, instance and metric.
 
-use prony_model::metric::{MetricKey, MetricName};
-use prony_model::reading::Reading;
+use std::borrow::Cow;
+
+use prony_model::metric::MetricKey;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, PhaseRecord, TrialRecord};
 use prony_model::units::Unit;
 
@@ -47,7 +49,8 @@ fn of_phase(fields: &[Field<'_>], trial: &TrialRecord, phase: &PhaseRecord, rows
     for (instance, readings) in &phase.readings {
         for (key, reading) in readings {
             let metric = key.0.to_string();
-            let Exported { value, missing, partial } = exported(trial, phase, instance, key.0, reading);
+            let Exported { value, missing, partial } = exported(trial, phase, key.0, reading);
+            let missing = missing.map(|why| why.to_string());
             let number = |value: Option<f64>| value.map_or(Field::None, Field::Number);
             let mut row = row.clone();
             row.extend([
@@ -66,29 +69,27 @@ fn of_phase(fields: &[Field<'_>], trial: &TrialRecord, phase: &PhaseRecord, rows
 }
 
 /// A reading as it is exported: a figure that counts, or why there is none.
-pub(super) struct Exported {
+pub(super) struct Exported<'r> {
     pub(super) value: Option<f64>,
-    pub(super) missing: Option<String>,
+    pub(super) missing: Option<Cow<'r, Why>>,
     /// What was measured of a phase that was not completed, or of a trial whose answer is wrong.
     pub(super) partial: Option<f64>,
 }
 
-pub(super) fn exported(
+pub(super) fn exported<'r>(
     trial: &TrialRecord,
     phase: &PhaseRecord,
-    instance: &str,
     key: MetricKey,
-    reading: &Reading<f64>,
-) -> Exported {
-    let name = Some(instance).filter(|instance| !instance.is_empty()).map(str::to_owned);
-    let figure = trial.figure(&MetricName { phase: phase.name.clone(), instance: name, key });
-    let missing = match (&figure, reading) {
-        (Reading::Measured(_), _) => None,
+    reading: &'r Reading<f64>,
+) -> Exported<'r> {
+    match (reading, trial.excluded(phase, key.metric)) {
+        (Reading::Measured(value), None) => Exported { value: Some(*value), missing: None, partial: None },
+        (Reading::Measured(partial), Some(why)) => {
+            Exported { value: None, missing: Some(Cow::Owned(why)), partial: Some(*partial) }
+        }
         // Why it was not measured says more than that it would not count.
-        (_, Reading::Missing(why)) | (Reading::Missing(why), _) => Some(why.to_string()),
-    };
-    let value = figure.measured().copied();
-    Exported { value, missing, partial: reading.measured().copied().filter(|_| value.is_none()) }
+        (Reading::Missing(why), _) => Exported { value: None, missing: Some(Cow::Borrowed(why)), partial: None },
+    }
 }
 
 /// How far a phase got, as in JSON.

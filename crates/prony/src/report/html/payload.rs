@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use prony_model::metric::{Better, Metric, MetricName};
-use prony_model::reading::Reading;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_model::units::Unit;
@@ -18,7 +18,7 @@ use crate::plot::data::samples::{Samples, samples};
 use crate::plot::data::throughput::throughput;
 use crate::plot::data::timeline::{QUANTITIES, Span, Timeline, timeline};
 use crate::plot::data::{Source, growth, metrics, representatives};
-use prony_analysis::verdicts::{Verdicts, declared, names};
+use prony_analysis::verdicts::{Comparisons, Verdicts, declared, names};
 
 /// Numbers that all timelines of a page may hold together.
 const TIMELINE_NUMBERS: usize = 240_000;
@@ -148,6 +148,7 @@ pub(super) fn payload(source: Source<'_>, verdicts: &Verdicts) -> Result<Payload
     let limit = TIMELINE_NUMBERS / (STEPS * QUANTITIES.len());
     let chosen = representatives(source, declared.first(), limit.max(source.variants().len().min(2 * limit)));
     let throughput = throughput(source, &chosen, STEPS)?;
+    let comparisons = Comparisons::new(source.data);
     Ok(Payload {
         title: source.data.head.title.clone(),
         run: source.data.head.id.0,
@@ -156,7 +157,7 @@ pub(super) fn payload(source: Source<'_>, verdicts: &Verdicts) -> Result<Payload
         variants: variants(source),
         trials: trials(&source.data.trials),
         declared: declared.iter().map(ToString::to_string).collect(),
-        metrics: names.iter().map(|name| column(source, verdicts, name)).collect(),
+        metrics: names.iter().map(|name| column(source, verdicts, &comparisons, name)).collect(),
         growth: growths(source, &names),
         limited: growth::memory(source.data).map(|name| name.to_string()),
         timelines: timelines(source, &chosen)?,
@@ -224,15 +225,22 @@ fn trials(trials: &[TrialRecord]) -> Trials {
     }
 }
 
-fn column(source: Source<'_>, verdicts: &Verdicts, name: &MetricName) -> Column {
-    let mut missing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+fn column(source: Source<'_>, verdicts: &Verdicts, comparisons: &Comparisons<'_>, name: &MetricName) -> Column {
+    let mut reasons: Vec<(Why, Vec<usize>)> = Vec::new();
     let mut values = Vec::with_capacity(source.data.trials.len());
     for (at, trial) in source.data.trials.iter().enumerate() {
         let reading = trial.figure(name);
-        if let Reading::Missing(why) = &reading {
-            missing.entry(why.to_string()).or_default().push(at);
-        }
         values.push(reading.measured().copied());
+        if let Reading::Missing(why) = reading {
+            match reasons.iter_mut().find(|(known, _)| *known == why) {
+                Some((_, trials)) => trials.push(at),
+                None => reasons.push((why, vec![at])),
+            }
+        }
+    }
+    let mut missing: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (why, trials) in reasons {
+        missing.entry(why.to_string()).or_default().extend(trials);
     }
     let none = values.iter().all(Option::is_none);
     let alone = missing.len() == 1;
@@ -244,7 +252,7 @@ fn column(source: Source<'_>, verdicts: &Verdicts, name: &MetricName) -> Column 
         doc: metric.doc(),
         values: (!none).then(|| Packed::of(values)),
         missing: missing.into_iter().map(|(why, at)| (why, (!(none && alone)).then_some(at))).collect(),
-        effects: if none { None } else { effects(source, verdicts, name) },
+        effects: if none { None } else { effects(source, verdicts, comparisons, name) },
     }
 }
 
