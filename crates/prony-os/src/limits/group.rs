@@ -244,17 +244,6 @@ impl Group {
         })
     }
 
-    /// Moves a process into the group; its children will start there.
-    ///
-    /// # Errors
-    /// When a directory does not take it.
-    pub fn enter(&self, pid: u32) -> Result<(), Error> {
-        for dir in self.directories() {
-            write(dir, "cgroup.procs", &pid.to_string()).map_err(Error::file("move a process into", dir))?;
-        }
-        Ok(())
-    }
-
     /// Files by which a process of one thread, writing `0`, moves itself into the group. In version 1 that comes without
     /// the pause for which the kernel stops all forks when a process is moved by another: what moves itself neither forks
     /// nor ends meanwhile (`cgroup_procs_write_start` in kernel/cgroup/cgroup.c).
@@ -402,6 +391,10 @@ mod tests {
         (top, hierarchies)
     }
 
+    fn enter(group: &Group, pid: u32) {
+        group.directories().into_iter().for_each(|dir| write(dir, "cgroup.procs", &pid.to_string()).unwrap());
+    }
+
     fn all_limits() -> Limits {
         Limits { memory: Some(Bytes::from_mib(1)), cpus: Some(2.0), pids: Some(9), ..Limits::default() }
     }
@@ -410,7 +403,7 @@ mod tests {
     fn version_2_takes_every_limit_and_the_process() {
         let (top, hierarchies) = v2_machine("cpu memory pids");
         let group = Group::create_in(&hierarchies, "g".into(), &all_limits(), &make_v2).unwrap();
-        group.enter(77).unwrap();
+        enter(&group, 77);
         let content = |file: &str| fs::read_to_string(top.path().join("g").join(file)).unwrap();
         let files = ["memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max", "cgroup.procs"];
         assert_eq!(files.map(content), ["1048576", "0", "1", "200000 100000", "9", "77"]);
@@ -444,7 +437,6 @@ mod tests {
         let group = Group::create_in(&Hierarchies::default(), "g".into(), &Limits::default(), &make_v2).unwrap();
         assert!(group.directories().is_empty());
         assert!(matches!(group.figures().cpu, Reading::Missing(Why::NotSupported(_))));
-        group.enter(77).unwrap();
         group.remove().unwrap();
         let (_top, hierarchies) = v2_machine("");
         let group = Group::create_in(&hierarchies, "g".into(), &Limits::default(), &make_v2).unwrap();
@@ -478,7 +470,7 @@ mod tests {
         }
         let mut sleepers: Vec<_> =
             (0..3).map(|_| std::process::Command::new("sleep").arg("3600").spawn().unwrap()).collect();
-        sleepers.iter().for_each(|sleeper| group.enter(sleeper.id()).unwrap());
+        sleepers.iter().for_each(|sleeper| enter(&group, sleeper.id()));
         assert_eq!(group.members().len(), 3);
         group.kill();
         for sleeper in &mut sleepers {
