@@ -11,7 +11,7 @@ use prony_model::units::{Bytes, Nanos};
 
 use super::counters::Counters;
 use super::parse::{self, Memory, Stat};
-use super::proc_file::{ProcFile, ended};
+use super::proc_file::{ProcFile, ended, read_once};
 use super::snapshot::ProcessSnapshot;
 use super::threads::{STALE, Threads};
 use crate::sys::cpu_clock;
@@ -207,7 +207,7 @@ impl Process {
     /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at edges only.
     pub(crate) fn pss(&self) -> Reading<Bytes> {
         let path = format!("/proc/{}/smaps_rollup", self.pid);
-        match ProcFile::new(path.clone()).text(&mut Vec::new()) {
+        match read_once(&path) {
             Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
             Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(ProcessSnapshot::ended()),
             Err(error) => Reading::Missing(why(&format!("`{path}`"), &error)),

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::parse;
-use super::proc_file::ProcFile;
+use super::proc_file::{ProcFile, read_once};
 
 /// A process from which a part of the tree descends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ fn admit(roots: &[Root], known: &BTreeMap<u32, String>, mut tasks: Vec<(u32, par
 }
 
 fn ids(task: u32) -> Option<parse::Ids> {
-    parse::ids(&ProcFile::new(format!("/proc/{task}/status")).text(&mut Vec::new()).ok()?)
+    parse::ids(&read_once(&format!("/proc/{task}/status")).ok()?)
 }
 
 /// The tree below `roots`, found by walking it.
