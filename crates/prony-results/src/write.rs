@@ -166,12 +166,10 @@ enum Standing {
 }
 
 fn standing(tx: &Connection, run: RunId, position: u32) -> rusqlite::Result<Standing> {
-    let has_run: bool =
-        tx.prepare_cached("SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1)")?.query_row([run.0], |row| row.get(0))?;
-    let taken: bool = tx
-        .prepare_cached("SELECT EXISTS (SELECT 1 FROM trials WHERE run = ?1 AND position = ?2)")?
-        .query_row(params![run.0, position], |row| row.get(0))?;
-    Ok(match (has_run, taken) {
+    let there = "SELECT EXISTS (SELECT 1 FROM runs WHERE id = ?1),
+                        EXISTS (SELECT 1 FROM trials WHERE run = ?1 AND position = ?2)";
+    let there = tx.prepare_cached(there)?.query_row(params![run.0, position], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(match there {
         (false, _) => Standing::NoRun,
         (true, true) => Standing::Taken,
         (true, false) => Standing::Free,

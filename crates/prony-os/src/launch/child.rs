@@ -15,6 +15,7 @@ use super::capture::Capture;
 use super::spawner::{Fds, Spawner};
 use super::texts::{Cut, Texts};
 use super::wire::{Refusal, Text, WireSpec, WireStream};
+use crate::limits::Group;
 use crate::sys::process::{REPORT_LENGTH, Step};
 
 /// Buffers of a captured stream taken in one go, so that a flood does not starve the rest.
@@ -155,6 +156,7 @@ pub(super) fn refusal(step: Option<Step>) -> Refusal {
         Some(Step::Directory) => Refusal::Directory,
         Some(Step::Descriptors) => Refusal::Other("descriptors".into()),
         Some(Step::Clone) => Refusal::Other("make a process".into()),
+        Some(Step::Groups) => Refusal::Other("enter its control groups".into()),
         Some(Step::Ready) | None => Refusal::Other("an unknown step".into()),
     }
 }
@@ -192,6 +194,7 @@ fn set_nonblocking(fd: &OwnedFd) -> Result<(), Unprepared> {
 fn texts(spec: WireSpec) -> Result<Texts, Unprepared> {
     let args = spec.args.into_iter().map(Text::into_bytes);
     let env = spec.env.into_iter().map(|(name, value)| (name.into_bytes(), value.into_bytes()));
+    let entrances = spec.group.iter().chain(&spec.beside).flat_map(Group::entrances);
     let texts = Texts::new(spec.command.into_bytes(), args, env, spec.directory.into_bytes());
-    texts.map_err(|Cut(what)| Unprepared::other(&what, libc::EINVAL))
+    texts.and_then(|texts| texts.entering(entrances)).map_err(|Cut(what)| Unprepared::other(&what, libc::EINVAL))
 }

@@ -1,19 +1,11 @@
 //! What the kernel counted, in the words of the wire.
 
-use std::io;
-
 use prony_model::units::Bytes;
 use rustix::process::Pid;
 
 use super::Status;
 use super::wire::{CpuTime, Usage};
-use crate::error::Error;
 use crate::sys::process::{Counts, Ended};
-
-pub(super) fn errno_of(error: &Error) -> i32 {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    source.and_then(io::Error::raw_os_error).unwrap_or(libc::EIO)
-}
 
 impl CpuTime {
     pub(super) fn add(&mut self, other: &Self) {

@@ -5,11 +5,10 @@
 //! (`CLONE_PARENT`), which reaps them, but they start in the control groups of the spawner and are counted by its
 //! inherited counters, so groups and counters are attached once for all subjects.
 
-use std::ffi::{CStr, CString, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::ptr;
 use std::rc::Rc;
@@ -23,23 +22,28 @@ use rustix::net::{
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 
 use super::spec::TARGETS_END;
-use super::texts::Texts;
+use super::texts::{Cut, Texts};
 use crate::sys::process::{
-    ChildPlan, ChildStack, Hold, SpawnPage, Step, altered_signals, clone_child, forget_code, fork_into, report,
+    ChildPlan, ChildStack, Hold, SpawnPage, Step, altered_signals, clone_child, enter_groups, forget_code, fork_into,
+    report,
 };
 
 /// Descriptors that go with one plan: hold, report, three streams, and all that a subject may be given.
 const MOST_FDS: usize = TARGETS_END as usize + 2;
 
-/// Bytes before a message's texts: its length, the numbers of its candidates, arguments, variables and targets, and
-/// what is asked for.
-const HEAD: usize = 24;
+/// Bytes before a message's texts: its length, the numbers of its entrances, candidates, arguments, variables and targets,
+/// and what is asked for.
+const HEAD: usize = 28;
+/// Where the head says how many targets there are.
+const TARGETS: usize = 5;
+/// Where the head says what is asked for.
+const WHAT: usize = 6;
 
 /// A child that executes its program at once.
 const AT_ONCE: usize = 0;
 /// A child that is suspended before it executes its program.
 const HELD: usize = 1;
-/// No child: the spawner moves itself into groups, by the files that stand as candidates.
+/// No child: the spawner moves itself into groups.
 const ENTER: usize = 2;
 
 /// The supervisor's side.
@@ -91,9 +95,8 @@ impl Spawner {
 
     /// Has it move itself into groups by these files.
     pub(super) fn enter(&self, entrances: &[PathBuf]) -> io::Result<()> {
-        let candidates = entrances.iter().map(|path| CString::new(path.as_os_str().as_bytes()));
-        let candidates = candidates.collect::<Result<_, _>>()?;
-        let texts = Texts { directory: CString::default(), candidates, args: Vec::new(), env: Vec::new() };
+        let texts = Texts::default().entering(entrances.iter().cloned());
+        let texts = texts.map_err(|Cut(what)| io::Error::new(io::ErrorKind::InvalidInput, what))?;
         tell(&self.socket, ENTER, &texts, &Fds { held: None, given: Vec::new() })?;
         let mut errno = [0; 4];
         let got = retry_on_intr(|| read(&self.socket, &mut errno))?;
@@ -117,13 +120,14 @@ pub(super) fn launch(socket: &OwnedFd, texts: &Texts, fds: &Fds<'_>) -> io::Resu
 
 fn tell(socket: &OwnedFd, what: usize, texts: &Texts, fds: &Fds<'_>) -> io::Result<()> {
     let mut message = vec![0; HEAD];
-    let lists = [&texts.candidates, &texts.args, &texts.env];
+    let lists = [&texts.entrances, &texts.candidates, &texts.args, &texts.env];
     message.extend(fds.given.iter().map(|(_, target)| *target));
     for text in [&texts.directory].into_iter().chain(lists.into_iter().flatten()) {
         message.extend_from_slice(text.as_bytes_with_nul());
     }
-    let numbers = [message.len(), lists[0].len(), lists[1].len(), lists[2].len(), fds.given.len(), what];
-    for (at, number) in numbers.into_iter().enumerate() {
+    let counts = lists.into_iter().map(Vec::len);
+    let numbers = [message.len()].into_iter().chain(counts).chain([fds.given.len(), what]);
+    for (at, number) in numbers.enumerate() {
         let number = u32::try_from(number).map_err(|_| io::Error::from(Errno::TOOBIG))?;
         message[4 * at..4 * at + 4].copy_from_slice(&number.to_ne_bytes());
     }
@@ -168,7 +172,7 @@ fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, spawn: &SpawnPage) -> c_i
         if !matches!(receive(socket, &mut message, &mut fds), Ok(true)) {
             return 0;
         }
-        if number(&message, 5) == ENTER {
+        if number(&message, WHAT) == ENTER {
             // Who asked is gone where it cannot be answered, and shows as the end in the next turn.
             let _ = write(socket, &enter(&message).to_ne_bytes());
         } else {
@@ -180,11 +184,7 @@ fn serve(socket: &OwnedFd, theirs: RawFd, parent: Pid, spawn: &SpawnPage) -> c_i
 /// Moves this process into groups; the errno, or 0.
 fn enter(message: &[u8]) -> c_int {
     let Some(texts) = Parsed::of(message) else { return libc::EINVAL };
-    let entered = texts.files.iter().try_for_each(|file| {
-        let file = open(*file, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())?;
-        write(&file, b"0").map(drop)
-    });
-    entered.map_or_else(Errno::raw_os_error, |()| 0)
+    enter_groups(&texts.entrances).err().unwrap_or(0)
 }
 
 /// Closes what was inherited, standard streams too.
@@ -268,7 +268,8 @@ struct Spawning<'a> {
 impl Spawning<'_> {
     /// Spawns one child; what prevents that is reported in its place.
     fn spawn(&mut self, message: &[u8], fds: Vec<OwnedFd>) {
-        let pipe = (number(message, 5) == HELD).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
+        let pipe =
+            (number(message, WHAT) == HELD).then(|| fds.get(1).and_then(|pipe| fcntl_dupfd_cloexec(pipe, 0).ok()));
         let Err(errno) = self.make(message, fds) else { return };
         self.spawn.fail(Step::Clone, errno);
         // A supervisor that is gone needs no report.
@@ -290,6 +291,7 @@ impl Spawning<'_> {
             self.spawn.wait_until_open();
         }
         let plan = ChildPlan {
+            entrances: &texts.entrances,
             candidates: &texts.candidates,
             args: &texts.args,
             env: &texts.env,
@@ -323,8 +325,7 @@ struct Parsed<'a> {
     held: bool,
     targets: &'a [u8],
     directory: &'a CStr,
-    /// The candidates, as texts.
-    files: Vec<&'a CStr>,
+    entrances: Vec<&'a CStr>,
     candidates: Vec<*const c_char>,
     args: Vec<*const c_char>,
     env: Vec<*const c_char>,
@@ -332,7 +333,7 @@ struct Parsed<'a> {
 
 impl<'a> Parsed<'a> {
     fn of(message: &'a [u8]) -> Option<Self> {
-        let (targets, mut texts) = message.get(HEAD..)?.split_at_checked(number(message, 4))?;
+        let (targets, mut texts) = message.get(HEAD..)?.split_at_checked(number(message, TARGETS))?;
         let mut next = || {
             let text = CStr::from_bytes_until_nul(texts).ok()?;
             texts = &texts[text.count_bytes() + 1..];
@@ -341,19 +342,22 @@ impl<'a> Parsed<'a> {
         let directory = next()?;
         let mut list = |at: usize| (0..number(message, at)).map(|_| next()).collect::<Option<Vec<&CStr>>>();
         let pointers = |texts: &[&CStr]| texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect();
-        let (files, args, env) = (list(1)?, list(2)?, list(3)?);
-        let (candidates, args, env) = (pointers(&files), pointers(&args), pointers(&env));
-        Some(Self { held: number(message, 5) == HELD, targets, directory, files, candidates, args, env })
+        let entrances = list(1)?;
+        let (candidates, args, env) = (pointers(&list(2)?), pointers(&list(3)?), pointers(&list(4)?));
+        Some(Self { held: number(message, WHAT) == HELD, targets, directory, entrances, candidates, args, env })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
     use super::*;
 
     fn texts(env: Vec<CString>) -> Texts {
         let text = |text: &str| CString::new(text).unwrap();
-        Texts { directory: text("/"), candidates: vec![text("/a"), text("/b")], args: vec![text("a"), text("")], env }
+        let (candidates, args) = (vec![text("/a"), text("/b")], vec![text("a"), text("")]);
+        Texts { directory: text("/"), entrances: vec![text("/g/tasks")], candidates, args, env }
     }
 
     #[test]
@@ -368,6 +372,7 @@ mod tests {
             assert!(receive(&theirs, &mut message, &mut fds).unwrap());
             let parsed = Parsed::of(&message).unwrap();
             let lengths = [parsed.candidates.len(), parsed.args.len(), parsed.env.len()];
+            assert_eq!(parsed.entrances, [c"/g/tasks"]);
             (lengths, parsed.directory.to_owned(), parsed.targets.to_vec(), fds.len(), parsed.held)
         });
         let given = vec![(null.as_fd(), 1), (null.as_fd(), 9)];

@@ -19,7 +19,7 @@ use signal_hook::low_level::pipe::register;
 use super::Status;
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared, refusal};
-use super::reaped::{errno_of, number, status};
+use super::reaped::{number, status};
 use super::scratch::remove_tree;
 use super::spawner::Spawner;
 use super::tree::{self, Children, Leftover};
@@ -116,8 +116,6 @@ struct Supervisor {
     /// Locks on these, so that no sweep removes them while what the runner started is being ended.
     locks: Vec<Lock>,
     group: Option<Group>,
-    /// Another subject's group, which its supervisor ends.
-    beside: Option<Group>,
     watch: OomWatch,
     /// Until when a kill for lack of memory, once announced, is looked for.
     alarm: Option<Instant>,
@@ -165,7 +163,6 @@ impl Supervisor {
             scratch: Vec::new(),
             locks: Vec::new(),
             group: None,
-            beside: None,
             watch: OomWatch::new(None),
             alarm: None,
             status: None,
@@ -296,9 +293,9 @@ impl Supervisor {
     fn start(&mut self, spec: WireSpec) {
         self.scratch.extend(spec.scratch.iter().cloned().map(Text::into_path));
         self.lock_scratch();
-        (self.group, self.beside) = (spec.group.clone(), spec.beside.clone());
+        self.group.clone_from(&spec.group);
         self.group.iter_mut().for_each(Group::lock);
-        self.watch = OomWatch::new(self.group.as_ref().or(self.beside.as_ref()));
+        self.watch = OomWatch::new(spec.group.as_ref().or(spec.beside.as_ref()));
         let fds: VecDeque<OwnedFd> = std::iter::from_fn(|| self.channel.take_fd()).collect();
         match Child::make(spec, fds, &self.spawner) {
             Ok(child) => (self.stage, self.child) = (Stage::Preparing, Some(child)),
@@ -311,18 +308,6 @@ impl Supervisor {
         // Dropping the child drops its release: it exits.
         self.child = None;
         self.say(&FromSupervisor::Refused { refusal, errno });
-    }
-
-    /// The subject waits: it is moved into its group.
-    fn hold(&mut self, pid: Pid) {
-        let mut groups = self.group.iter().chain(&self.beside);
-        match groups.try_for_each(|group| group.enter(number(pid).unsigned_abs())) {
-            Ok(()) => {
-                self.stage = Stage::Held;
-                self.say(&FromSupervisor::Held { pid: number(pid) });
-            }
-            Err(error) => self.refuse(Unprepared(Refusal::Other(error.to_string()), errno_of(&error))),
-        }
     }
 
     /// Signals the subject's process group, while its leader is known to be ours.
@@ -352,7 +337,8 @@ impl Supervisor {
             Report::Silent => {}
             Report::Ready(pid) => {
                 child.pid = Some(pid);
-                self.hold(pid);
+                self.stage = Stage::Held;
+                self.say(&FromSupervisor::Held { pid: number(pid) });
             }
             Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
             // Neither ready nor failed: it was killed on its way, or the spawner was. Another may be made elsewhere.

@@ -1,17 +1,19 @@
 //! What is executed, in C's form. Pure.
 
 use std::ffi::{CString, OsStr};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 /// Where programs are looked for when the subject's environment has no `PATH`.
 const DEFAULT_PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 /// Every text that exec needs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Texts {
     /// Working directory.
     pub(super) directory: CString,
+    /// Files by which a process moves itself into control groups ([`crate::limits::Group::entrances`]).
+    pub(super) entrances: Vec<CString>,
     /// Programs to try, in order.
     pub(super) candidates: Vec<CString>,
     /// Arguments, the program's name first.
@@ -44,7 +46,14 @@ impl Texts {
             c_string(name)
         };
         let env = env.into_iter().map(joined).collect::<Result<_, _>>()?;
-        Ok(Self { directory: c_string(directory)?, candidates, args, env })
+        Ok(Self { directory: c_string(directory)?, entrances: Vec::new(), candidates, args, env })
+    }
+
+    /// The same for a process that moves itself into control groups first.
+    pub(super) fn entering(mut self, entrances: impl IntoIterator<Item = PathBuf>) -> Result<Self, Cut> {
+        let entrances = entrances.into_iter().map(|path| c_string(path.into_os_string().into_vec()));
+        self.entrances = entrances.collect::<Result<_, _>>()?;
+        Ok(self)
     }
 
     /// The candidate of this number, as a path.

@@ -90,7 +90,7 @@ impl Group {
             group.add_v1(controller, parent, &|dir| fs::create_dir(dir));
         }
         if let Some(parent) = &v2 {
-            group.add_v2(parent, &[], &|dir| fs::create_dir(dir));
+            group.add_v2(parent, v2::hand_down(parent, &[]), &|dir| fs::create_dir(dir));
         }
         group
     }
@@ -118,7 +118,13 @@ impl Group {
         }
         if let Some(parent) = &hierarchies.v2 {
             let controllers: Vec<&str> = v2::CONTROLLERS.into_iter().filter(|name| wanted(name)).collect();
-            group.add_v2(parent, &controllers, make);
+            let handed = v2::hand_down(parent, &controllers);
+            // Where version 1 counts CPU time and freezes, one of version 2 without controllers would only cost: moving a
+            // process there stops all forks for an RCU grace period, 5 to 17 ms (`cgroup_attach_lock` in the kernel).
+            let suffices = ["cpuacct", "freezer"].iter().all(|name| group.v1.contains_key(*name));
+            if !(suffices && handed.is_empty()) {
+                group.add_v2(parent, handed, make);
+            }
         }
         match group.limit(limits) {
             Ok(()) => Ok(group),
@@ -140,13 +146,11 @@ impl Group {
         }
     }
 
-    fn add_v2(&mut self, parent: &Path, controllers: &[&str], make: &dyn Fn(&Path) -> io::Result<()>) {
-        self.v2_controllers = v2::hand_down(parent, controllers);
+    fn add_v2(&mut self, parent: &Path, handed: Vec<String>, make: &dyn Fn(&Path) -> io::Result<()>) {
         let dir = parent.join(&self.name);
         match self.make(&dir, make) {
-            Ok(()) => self.v2 = Some(dir),
+            Ok(()) => (self.v2, self.v2_controllers) = (Some(dir), handed),
             Err(error) => {
-                self.v2_controllers.clear();
                 self.notes.push(format!("{REFUSAL} of version 2 in `{}`: {error}", parent.display()));
             }
         }
@@ -242,17 +246,6 @@ impl Group {
             Place::V1(dir) => (Version::V1, dir),
             Place::V2(dir) => (Version::V2, dir),
         })
-    }
-
-    /// Moves a process into the group; its children will start there.
-    ///
-    /// # Errors
-    /// When a directory does not take it.
-    pub fn enter(&self, pid: u32) -> Result<(), Error> {
-        for dir in self.directories() {
-            write(dir, "cgroup.procs", &pid.to_string()).map_err(Error::file("move a process into", dir))?;
-        }
-        Ok(())
     }
 
     /// Files by which a process of one thread, writing `0`, moves itself into the group. In version 1 that comes without
@@ -402,6 +395,10 @@ mod tests {
         (top, hierarchies)
     }
 
+    fn enter(group: &Group, pid: u32) {
+        group.directories().into_iter().for_each(|dir| write(dir, "cgroup.procs", &pid.to_string()).unwrap());
+    }
+
     fn all_limits() -> Limits {
         Limits { memory: Some(Bytes::from_mib(1)), cpus: Some(2.0), pids: Some(9), ..Limits::default() }
     }
@@ -410,7 +407,7 @@ mod tests {
     fn version_2_takes_every_limit_and_the_process() {
         let (top, hierarchies) = v2_machine("cpu memory pids");
         let group = Group::create_in(&hierarchies, "g".into(), &all_limits(), &make_v2).unwrap();
-        group.enter(77).unwrap();
+        enter(&group, 77);
         let content = |file: &str| fs::read_to_string(top.path().join("g").join(file)).unwrap();
         let files = ["memory.max", "memory.swap.max", "memory.oom.group", "cpu.max", "pids.max", "cgroup.procs"];
         assert_eq!(files.map(content), ["1048576", "0", "1", "200000 100000", "9", "77"]);
@@ -444,12 +441,28 @@ mod tests {
         let group = Group::create_in(&Hierarchies::default(), "g".into(), &Limits::default(), &make_v2).unwrap();
         assert!(group.directories().is_empty());
         assert!(matches!(group.figures().cpu, Reading::Missing(Why::NotSupported(_))));
-        group.enter(77).unwrap();
         group.remove().unwrap();
         let (_top, hierarchies) = v2_machine("");
         let group = Group::create_in(&hierarchies, "g".into(), &Limits::default(), &make_v2).unwrap();
         assert_eq!(group.figures().cpu_from, Some(Version::V2));
         assert!(matches!(group.figures().peak, Reading::Missing(_)));
+    }
+
+    #[test]
+    fn version_2_without_controllers_is_left_where_version_1_has_all() {
+        let (top, mut hierarchies) = v2_machine("");
+        let v1 = tempfile::tempdir().unwrap();
+        let of = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), v1.path().to_owned())).collect();
+        let make = |dir: &Path| fs::create_dir(dir);
+        let mut has_v2 = |name: &str, controllers: &[&str]| {
+            hierarchies.v1 = of(controllers);
+            let group = Group::create_in(&hierarchies, name.into(), &Limits::default(), &make).unwrap();
+            group.v2 == Some(top.path().join(name))
+        };
+        assert!(!has_v2("a", &["cpuacct", "freezer", "memory"]));
+        assert!(has_v2("b", &["cpuacct", "memory"]), "nothing holds the group still while it is killed");
+        fs::write(top.path().join("cgroup.subtree_control"), "io").unwrap();
+        assert!(has_v2("c", &["cpuacct", "freezer", "memory"]));
     }
 
     #[test]
@@ -478,7 +491,7 @@ mod tests {
         }
         let mut sleepers: Vec<_> =
             (0..3).map(|_| std::process::Command::new("sleep").arg("3600").spawn().unwrap()).collect();
-        sleepers.iter().for_each(|sleeper| group.enter(sleeper.id()).unwrap());
+        sleepers.iter().for_each(|sleeper| enter(&group, sleeper.id()));
         assert_eq!(group.members().len(), 3);
         group.kill();
         for sleeper in &mut sleepers {

@@ -41,7 +41,8 @@ pub fn stat(text: &[u8]) -> Option<Stat> {
     let close = text.iter().rposition(|b| *b == b')')?;
     let command = String::from_utf8_lossy(text.get(open + 1..close)?).into_owned();
     let rest = std::str::from_utf8(text.get(close + 1..)?).ok()?;
-    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let mut fields = [""; 24];
+    fields.iter_mut().zip(rest.split_ascii_whitespace()).for_each(|(field, word)| *field = word);
     // proc_pid_stat(5) counts from 1; the state is field 3 and stands first here.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
@@ -90,6 +91,22 @@ pub fn memory(text: &str) -> Option<Memory> {
     })
 }
 
+/// Resident memory of a process by `/proc/PID/statm`, in pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// Anonymous.
+    pub anon: u64,
+    /// File-backed and shared.
+    pub file_and_shared: u64,
+}
+
+/// Reads `/proc/PID/statm`; of zombies all is zero.
+pub fn statm(text: &str) -> Option<Pages> {
+    let mut numbers = text.split_ascii_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
+    let (resident, file_and_shared) = (numbers.next()??, numbers.next()??);
+    Some(Pages { anon: resident.checked_sub(file_and_shared)?, file_and_shared })
+}
+
 /// Which process a task belongs to, and that one's parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ids {
@@ -107,7 +124,8 @@ pub fn ids(text: &str) -> Option<Ids> {
 
 /// Reads voluntary and forced context switches of one thread from its `status`.
 pub fn switches(text: &str) -> Option<(u64, u64)> {
-    let number = |key| line(text, key)?.parse().ok();
+    // They are the last of some sixty lines.
+    let number = |key| text.lines().rev().find_map(|line| line.strip_prefix(key))?.trim().parse().ok();
     Some((number("voluntary_ctxt_switches:")?, number("nonvoluntary_ctxt_switches:")?))
 }
 
@@ -251,6 +269,31 @@ mod tests {
     }
 
     #[test]
+    fn statm_separates_anonymous_from_file_and_shared_pages() {
+        assert_eq!(statm("765 432 404 7 0 124 0\n"), Some(Pages { anon: 28, file_and_shared: 404 }));
+        assert_eq!(statm("0 0 0 0 0 0 0\n"), Some(Pages::default()));
+        assert_eq!((statm("765 432"), statm("765 4 5"), statm("")), (None, None, None));
+    }
+
+    /// The kernel makes both texts from the same counters (`task_mem` and `task_statm` in fs/proc/task_mmu.c), so that one
+    /// may stand for the other. A stopped process does not change between two reads.
+    #[test]
+    fn statm_and_status_agree_on_memory() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        let text = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", child.id())).unwrap();
+        while stat(text("stat").as_bytes()).unwrap().state != 'T' {
+            std::thread::yield_now();
+        }
+        let (pages, found) = (statm(&text("statm")).unwrap(), memory(&text("status")).unwrap());
+        let bytes = |pages: u64| Bytes::from_bytes(pages * rustix::param::page_size() as u64);
+        assert_eq!((bytes(pages.anon), bytes(pages.file_and_shared)), (found.anon, found.file + found.shared));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn a_task_names_its_process_and_parent() {
         let text = "Name:\tTgid: 9\nUmask:\t0022\nTgid:\t13335\nNgid:\t0\nPid:\t13336\nPPid:\t13333\n";
         assert_eq!(ids(text), Some(Ids { process: 13335, parent: 13333 }));
@@ -302,7 +345,7 @@ mod tests {
 
         #[test]
         fn no_text_makes_a_parser_fall(text in "\\PC{0,200}") {
-            let _ = (stat(text.as_bytes()), memory(&text), switches(&text), schedstat(&text), io(&text));
+            let _ = (stat(text.as_bytes()), memory(&text), statm(&text), switches(&text), schedstat(&text), io(&text));
             let _ = (pss(&text), ids(&text), pids(&text), last_pid(&text), cpu_stat_v2(&text), pressure(&text));
         }
     }

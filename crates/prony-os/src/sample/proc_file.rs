@@ -36,6 +36,12 @@ impl ProcFile {
     }
 }
 
+/// The text of a file that is read once: one read, where the standard library makes several that grow.
+pub(crate) fn read_once(path: &str) -> io::Result<String> {
+    let closed = ProcFile { path: path.into(), open: None };
+    closed.text(&mut Vec::new()).map(Cow::into_owned)
+}
+
 /// Whether an error of procfs says that the process or thread is gone.
 pub(crate) fn ended(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())

@@ -1,5 +1,6 @@
 //! One live process, its files kept open.
 
+use std::cmp::Ordering;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -10,9 +11,9 @@ use prony_model::units::{Bytes, Nanos};
 
 use super::counters::Counters;
 use super::parse::{self, Memory, Stat};
-use super::proc_file::{ProcFile, ended};
+use super::proc_file::{ProcFile, ended, read_once};
 use super::snapshot::ProcessSnapshot;
-use super::threads::Threads;
+use super::threads::{STALE, Threads};
 use crate::sys::cpu_clock;
 use crate::why::{parsed, why};
 
@@ -67,8 +68,9 @@ pub(crate) struct Ask {
     pub(crate) all: bool,
 }
 
-/// What changes rarely is read anew after so long.
-const STALE: Nanos = Nanos::from_secs(1);
+/// Memory of which `statm` says that it is as it was is read from `status` anew after so long: one kind of pages may have
+/// grown by as much as another shrank.
+const UNCHANGED: Nanos = Nanos::from_secs(5);
 
 /// A process under observation.
 #[derive(Debug)]
@@ -85,8 +87,12 @@ pub(crate) struct Process {
     io: ProcFile,
     /// Its CPU clock when everything was last read.
     own_cpu: Option<Nanos>,
-    /// `statm` when `status` was last read, and when that was.
-    sizes: (Vec<u8>, Nanos),
+    /// File-backed and shared pages when `status` was last read.
+    file_and_shared: u64,
+    /// When that was.
+    status_at: Nanos,
+    /// When `statm` was last read.
+    statm_at: Nanos,
     /// When the switches of its threads were last read.
     switches_at: Nanos,
 }
@@ -106,25 +112,28 @@ impl Process {
             status: file("status"),
             io: file("io"),
             own_cpu: None,
-            sizes: (Vec::new(), Nanos::ZERO),
+            file_and_shared: 0,
+            status_at: Nanos::ZERO,
+            statm_at: Nanos::ZERO,
             switches_at: Nanos::ZERO,
         }
     }
 
     /// Reads everything cheap. Where the process has not run since the last round, as its CPU clock
-    /// tells for a tenth of the price, only its memory can have changed: the kernel may take pages back.
+    /// tells for a tenth of the price, only its memory can have changed: the kernel may take pages back. That
+    /// is read anew after [`STALE`].
     ///
     /// # Errors
     /// Where the process is gone; what it was is then in [`Self::last`].
     pub(crate) fn observe(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> io::Result<&Observation> {
         let own_cpu = cpu_clock::process_cpu(self.pid);
-        let memory = self.memory(ask, buffer);
-        if let (Some(last), Ok(own_cpu), false) = (&self.last, &own_cpu, ask.all)
-            && self.own_cpu == Some(*own_cpu)
-        {
-            let last = Observation { memory, ..last.clone() };
-            return Ok(self.last.insert(last));
+        let idle = !ask.all && own_cpu.as_ref().is_ok_and(|now| self.own_cpu == Some(*now));
+        if idle && let Some(last) = self.last.take() {
+            let fresh = ask.at.since(self.statm_at) < STALE;
+            let memory = if fresh { last.memory } else { self.memory(last.memory, ask, buffer) };
+            return Ok(self.last.insert(Observation { memory, ..last }));
         }
+        let memory = self.memory(self.last.as_ref().and_then(|last| last.memory), ask, buffer);
         let unexpected = || io::Error::other("`/proc/PID/stat` has an unexpected form");
         let stat = parse::stat(self.stat.read(buffer)?).ok_or_else(unexpected)?;
         self.read_threads(ask, buffer);
@@ -171,25 +180,34 @@ impl Process {
         if switches {
             self.switches_at = ask.at;
         }
-        self.threads.read(switches, buffer);
+        self.threads.read(ask.at, (ask.all, switches), buffer);
     }
 
-    /// Memory by `status`, or as before where `statm`, at a fifth of the price, shows the same sizes.
-    fn memory(&mut self, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
-        let sizes = self.statm.read(buffer).unwrap_or_default();
-        let (before, at) = &self.sizes;
-        let known = self.last.as_ref().and_then(|last| last.memory);
-        if known.is_some() && !ask.all && sizes == before.as_slice() && ask.at.since(*at) < STALE {
-            return known;
+    /// Memory by `status`, or by `statm` at a fifth of the price. That separates anonymous memory from all other, exactly as
+    /// `status` does, but not file pages from shared ones, and has no swap: it serves while file and shared pages together stay
+    /// the same: for [`UNCHANGED`] where all does, for [`STALE`] where anonymous memory grows, and not where it shrinks, as it
+    /// would by swapping.
+    fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
+        let pages = self.statm.text(buffer).ok().and_then(|text| parse::statm(&text)).unwrap_or_default();
+        let anon = Bytes::from_bytes(pages.anon * rustix::param::page_size() as u64);
+        self.statm_at = ask.at;
+        let lasts = |known: &Memory| match anon.cmp(&known.anon) {
+            Ordering::Less => Nanos::ZERO,
+            Ordering::Equal => UNCHANGED,
+            Ordering::Greater => STALE,
+        };
+        let (same, age) = (pages.file_and_shared == self.file_and_shared, ask.at.since(self.status_at));
+        if let Some(known) = known.filter(|known| !ask.all && same && age < lasts(known)) {
+            return Some(Memory { anon, ..known });
         }
-        self.sizes = (sizes.to_vec(), ask.at);
+        (self.file_and_shared, self.status_at) = (pages.file_and_shared, ask.at);
         self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
     }
 
     /// Proportional set size; dear (5 us per mapped MB, under the memory map's lock), so at edges only.
     pub(crate) fn pss(&self) -> Reading<Bytes> {
         let path = format!("/proc/{}/smaps_rollup", self.pid);
-        match fs::read_to_string(&path) {
+        match read_once(&path) {
             Ok(text) => parsed(parse::pss(&text), &format!("`{path}`")),
             Err(error) if ended(&error) && !self.lacks(&error) => Reading::Missing(ProcessSnapshot::ended()),
             Err(error) => Reading::Missing(why(&format!("`{path}`"), &error)),
@@ -278,6 +296,29 @@ mod tests {
         process.stat = ProcFile::new("/proc/self/stat".into());
         let ask = Ask { tick: Nanos::from_millis(10), at: Nanos::ZERO, all: true };
         assert!(ended(&process.observe(ask, &mut Vec::new()).unwrap_err()));
+    }
+
+    /// A process that runs while nothing of it changes: reading `status` each time was most of what sampling cost.
+    #[test]
+    fn status_is_read_anew_only_where_statm_does_not_serve() {
+        let mut process = Process::new(std::process::id(), "worker".into(), true);
+        let at = |ms: u64| Ask { tick: Nanos::from_millis(10), at: Nanos::from_millis(ms), all: false };
+        process.observe(at(10_000), &mut Vec::new()).unwrap();
+        let known = Memory { anon: Bytes::from_bytes(0), ..process.last.as_ref().unwrap().memory.unwrap() };
+        // Other tests of this process may map files meanwhile.
+        let mut read = |known: Memory, ms: u64| {
+            (0..1000).find_map(|_| {
+                process.memory(None, at(10_000), &mut Vec::new());
+                let found = process.memory(Some(known), at(ms), &mut Vec::new()).unwrap();
+                (found.peak == known.peak).then_some(found)
+            })
+        };
+        let marked = Memory { peak: Bytes::from_bytes(1), ..known };
+        let grown = read(marked, 10_500).expect("`statm` serves");
+        assert!(grown.anon > Bytes::from_kib(100) && (grown.swap, grown.file) == (known.swap, known.file));
+        assert_eq!(read(marked, 11_000), None, "it is too old");
+        let shrunk = Memory { anon: Bytes::from_mib(1 << 20), ..marked };
+        assert_eq!(read(shrunk, 10_500), None, "it may have been swapped");
     }
 
     #[test]

@@ -171,22 +171,17 @@ impl State {
         let mut gone = Vec::new();
         for (pid, process) in &mut self.processes {
             let before = process.last.as_ref().map(|last| last.inherited.minor_faults);
-            match process.observe(ask, &mut self.buffer) {
-                Ok(seen) => {
-                    let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
-                    let seen = seen.clone();
-                    add_live(&mut rounds, process, &seen, inherited);
-                    if process.itself && matches!(look, Look::Round(_) | Look::Snapshot) {
-                        keep(&mut self.store, process, &seen, look, at);
-                    }
-                }
-                Err(error) if ended(&error) => gone.push(*pid),
-                // Cut off while the process changed; the next round sees it whole.
-                Err(_) => {
-                    if let Some(last) = process.last.clone() {
-                        add_live(&mut rounds, process, &last, 0);
-                    }
-                }
+            let observed = process.observe(ask, &mut self.buffer).map(drop);
+            if observed.as_ref().is_err_and(ended) {
+                gone.push(*pid);
+                continue;
+            }
+            // One that was cut off while the process changed is as it was; the next round sees it whole.
+            let Some(seen) = &process.last else { continue };
+            let inherited = before.map_or(0, |before| seen.inherited.minor_faults.saturating_sub(before));
+            add_live(&mut rounds, process, seen, inherited);
+            if observed.is_ok() && process.itself && matches!(look, Look::Round(_) | Look::Snapshot) {
+                keep(&mut self.store, process, seen, look, at);
             }
         }
         for pid in gone {
@@ -350,22 +345,22 @@ fn sum(counters: &[SyncCounters]) -> Option<SyncCounts> {
 
 /// Adds a live process to the tree and to its role; of a supervisor only what its children left it, to the tree.
 fn add_live(rounds: &mut BTreeMap<String, Round>, process: &Process, seen: &Observation, inherited: u64) {
-    let (scopes, counters) = if process.itself {
-        (vec!["", process.role.as_str()], seen.counters.clone())
-    } else {
-        // Bytes of a process and of its waited-for children are one figure; a supervisor's own are negligible.
-        let io = Counters {
-            read: seen.counters.read.clone(),
-            written: seen.counters.written.clone(),
-            // Its child is the subject itself.
-            child_faults: 0,
-            ..seen.inherited.clone()
-        };
-        (vec![""], io)
-    };
-    for scope in scopes {
+    let mut add = |scope: &str, counters: &Counters| {
         let round = rounds.entry(scope.to_owned()).or_default();
-        round.live = round.live.plus(&counters);
+        round.live = round.live.plus(counters);
         round.inherited_faults += inherited;
+    };
+    if process.itself {
+        add("", &seen.counters);
+        return add(&process.role, &seen.counters);
     }
+    // Bytes of a process and of its waited-for children are one figure; a supervisor's own are negligible.
+    let counters = Counters {
+        read: seen.counters.read.clone(),
+        written: seen.counters.written.clone(),
+        // Its child is the subject itself.
+        child_faults: 0,
+        ..seen.inherited.clone()
+    };
+    add("", &counters);
 }

@@ -31,12 +31,22 @@ impl Done {
 #[derive(Debug)]
 struct Thread {
     schedstat: ProcFile,
+    /// When it was first read.
+    first: Nanos,
+    /// When it is to be read again.
+    due: Nanos,
     /// How often it had been put on a CPU when its switches were last read.
     slices: u64,
     done: Done,
 }
 
-/// The threads of a process. What an ended thread did since it was last looked at is lost.
+/// What changes rarely is read anew after so long.
+pub(super) const STALE: Nanos = Nanos::from_secs(1);
+
+/// A thread is read anew when this part of the time since it was first read has gone by, after [`STALE`] at the latest.
+const PART: u64 = 5;
+
+/// The threads of a process. What an ended thread did since it was last read is lost.
 #[derive(Debug)]
 pub(crate) struct Threads {
     pid: u32,
@@ -60,17 +70,20 @@ impl Threads {
         for tid in tree::threads(pid) {
             self.live.entry(tid).or_insert_with(|| Thread {
                 schedstat: ProcFile::new(format!("/proc/{pid}/task/{tid}/schedstat")),
+                first: Nanos::ZERO,
+                due: Nanos::ZERO,
                 slices: 0,
                 done: Done::default(),
             });
         }
     }
 
-    /// Brings every thread up to date: time waited always, switches where asked for and where the
+    /// Brings threads up to date, those that are due or `all`: time waited always, switches where asked for and where the
     /// thread has run, since `status` is six times as dear as `schedstat`.
-    pub(crate) fn read(&mut self, switches: bool, buffer: &mut Vec<u8>) {
+    pub(crate) fn read(&mut self, now: Nanos, (all, switches): (bool, bool), buffer: &mut Vec<u8>) {
         let mut gone = Vec::new();
-        for (tid, thread) in &mut self.live {
+        for (tid, thread) in self.live.iter_mut().filter(|(_, thread)| all || switches || thread.due <= now) {
+            thread.reads_at(now);
             match thread.read(switches.then_some((self.pid, *tid)), buffer) {
                 Ok(()) => {}
                 Err(error) if ended(&error) => gone.push(*tid),
@@ -91,6 +104,13 @@ impl Threads {
 }
 
 impl Thread {
+    fn reads_at(&mut self, now: Nanos) {
+        if self.first == Nanos::ZERO {
+            self.first = now;
+        }
+        self.due = now + Nanos::from_nanos(now.since(self.first).as_nanos() / PART).min(STALE);
+    }
+
     fn read(&mut self, switches: Option<(u32, u32)>, buffer: &mut Vec<u8>) -> std::io::Result<()> {
         let Some(stat) = parse::schedstat(&self.schedstat.text(buffer)?) else { return Ok(()) };
         self.done.wait = stat.wait;
@@ -123,10 +143,28 @@ mod tests {
         while threads.live.len() >= count && std::fs::read_dir("/proc/self/task").unwrap().count() >= count {
             std::thread::yield_now();
         }
-        threads.read(false, &mut Vec::new());
+        threads.read(Nanos::from_secs(5), (false, false), &mut Vec::new());
         assert!(threads.ended.forced >= 1);
         let (wait, _, forced) = threads.totals();
         assert!(wait.measured().is_some() && forced >= count as u64);
+    }
+
+    #[test]
+    fn a_thread_is_read_less_often_the_longer_it_lives() {
+        let mut thread = Thread {
+            schedstat: ProcFile::new("/proc/self/schedstat".to_owned()),
+            first: Nanos::ZERO,
+            due: Nanos::ZERO,
+            slices: 0,
+            done: Done::default(),
+        };
+        let mut due_after = |ms: u64| {
+            let now = Nanos::from_secs(100) + Nanos::from_millis(ms);
+            thread.reads_at(now);
+            thread.due.since(now)
+        };
+        assert_eq!([0, 500, 2500].map(&mut due_after), [0, 100, 500].map(Nanos::from_millis));
+        assert_eq!(due_after(60_000), STALE);
     }
 
     #[test]

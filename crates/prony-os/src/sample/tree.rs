@@ -5,6 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::parse;
+use super::proc_file::{ProcFile, read_once};
 
 /// A process from which a part of the tree descends.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,7 @@ pub(crate) struct Arrivals {
 /// and these are looked at one by one, whoever's they are, unless they outnumber the tree.
 #[derive(Debug, Default)]
 pub(crate) struct Finder {
+    loadavg: Option<ProcFile>,
     last_pid: Option<u32>,
     /// Pids given out that were not to be seen yet: the kernel counts them before they appear.
     unseen: Vec<u32>,
@@ -98,7 +100,8 @@ pub(crate) struct Finder {
 impl Finder {
     /// Where to look for what came since the last call to a tree of about `size` threads.
     pub(crate) fn news(&mut self, size: usize) -> News {
-        let now = fs::read_to_string("/proc/loadavg").ok().and_then(|text| parse::last_pid(&text));
+        let loadavg = self.loadavg.get_or_insert_with(|| ProcFile::new("/proc/loadavg".to_owned()));
+        let now = loadavg.text(&mut Vec::new()).ok().and_then(|text| parse::last_pid(&text));
         let before = std::mem::replace(&mut self.last_pid, now);
         news(before, now, std::mem::take(&mut self.unseen), size)
     }
@@ -161,7 +164,7 @@ fn admit(roots: &[Root], known: &BTreeMap<u32, String>, mut tasks: Vec<(u32, par
 }
 
 fn ids(task: u32) -> Option<parse::Ids> {
-    parse::ids(&fs::read_to_string(format!("/proc/{task}/status")).ok()?)
+    parse::ids(&read_once(&format!("/proc/{task}/status")).ok()?)
 }
 
 /// The tree below `roots`, found by walking it.

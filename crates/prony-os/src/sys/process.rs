@@ -26,6 +26,8 @@ pub(crate) enum Step {
     Clone = 4,
     /// The child is prepared and waits to be released; in the place of an errno stands its process id.
     Ready = 5,
+    /// Entering its control groups failed.
+    Groups = 6,
 }
 
 impl Step {
@@ -37,6 +39,7 @@ impl Step {
             3 => Some(Self::Exec),
             4 => Some(Self::Clone),
             5 => Some(Self::Ready),
+            6 => Some(Self::Groups),
             _ => None,
         }
     }
@@ -233,6 +236,8 @@ pub(crate) fn forget_code(ranges: &[(usize, usize)]) {
 
 /// What a child does between its making and exec. Everything is built beforehand: the child allocates nothing.
 pub(crate) struct ChildPlan<'a> {
+    /// Files by which it moves itself into control groups.
+    pub(crate) entrances: &'a [&'a CStr],
     /// Programs to try, in order; each list ends with null.
     pub(crate) candidates: &'a [*const c_char],
     /// Arguments, the program's name first.
@@ -307,6 +312,9 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
         }
         libc::setpgid(0, 0);
         reset_signals(plan.signals);
+        if let Err(errno) = enter_groups(plan.entrances) {
+            fail(plan, Step::Groups, errno);
+        }
         if libc::chdir(plan.directory.as_ptr()) != 0 {
             fail(plan, Step::Directory, errno());
         }
@@ -322,6 +330,20 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
         plan.spawn.tell();
         fail(plan, Step::Exec, execute(plan, first))
     }
+}
+
+/// Moves this process, which has one thread, into control groups by writing to their files; or the errno. Calls nothing
+/// that a forked child may not call.
+pub(crate) fn enter_groups(entrances: &[&CStr]) -> Result<(), c_int> {
+    // SAFETY: plain system calls; the text is one of C's, and a number that is not open is refused.
+    let enter = |file: &&CStr| unsafe {
+        let file = libc::open(file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+        let entered = file >= 0 && libc::write(file, b"0".as_ptr().cast(), 1) == 1;
+        let refused = if entered { Ok(()) } else { Err(errno()) };
+        libc::close(file);
+        refused
+    };
+    entrances.iter().try_for_each(enter)
 }
 
 fn errno() -> c_int {

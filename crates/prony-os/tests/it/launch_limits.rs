@@ -137,7 +137,9 @@ fn a_small_fork_bomb_is_ended_without_any_group() {
     let group = Group::create(&Limits { pids: Some(24), ..Limits::default() }).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let held = launcher().start(subject("bomb", dir.path())).unwrap();
-    group.enter(held.pid()).unwrap();
+    for directory in group.directories() {
+        std::fs::write(directory.join("cgroup.procs"), held.pid().to_string()).unwrap();
+    }
     let mut running = held.release().unwrap();
     left(dir.path(), "full");
     running.kill_tree().unwrap();
