@@ -1,7 +1,7 @@
 //! Proof of honesty: how often verdicts are wrong, and how often right, over whole campaigns on recorded noise.
 //!
 //! `cargo run --release -p prony-bench-verdicts` prints the tables of `docs/verdicts.md`; a number after it sets the
-//! campaigns per cell. The tests run a reduced version. The campaigns themselves are `prony_stats::campaign`, which
+//! campaigns per cell. The tests run a reduced version. The campaigns themselves are `prony_stats::simulation`, which
 //! `prony calibrate` runs on noise of the user's machine.
 
 pub mod measure;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use prony_bench_verdicts::measure::{self, INSIDE, LASTING, Null, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
 use prony_bench_verdicts::record;
-use prony_stats::campaign::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
+use prony_stats::simulation::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
 use prony_stats::{InterimAnalyses, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];

@@ -1,9 +1,9 @@
 //! What is counted over many campaigns.
 
-use prony_stats::campaign::{
+use prony_stats::sign::{Bracket, SignTest};
+use prony_stats::simulation::{
     ALPHA, Arm, Campaigns, MARGIN, Noise, Rate, Rng, Setting, Simulation, draw, family, start,
 };
-use prony_stats::sign::{Bracket, SignTest};
 use prony_stats::{InterimAnalyses, MIN_BLOCKS, compare_family};
 
 use crate::noise::{centred, paired};

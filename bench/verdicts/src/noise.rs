@@ -1,6 +1,6 @@
 //! The recordings, and arms that are equal though bent.
 
-use prony_stats::campaign::{Arm, Noise};
+use prony_stats::simulation::{Arm, Noise};
 use serde::Deserialize;
 
 /// Pairs of runs nearer than this are taken as of one block when the median ratio is set to 1.

@@ -1,6 +1,6 @@
 //! Other ways to judge: what other tools do on sequential runs, and what was tried inside blocks.
 
-use prony_stats::campaign::Rng;
+use prony_stats::simulation::Rng;
 use prony_stats::special::{normal_cdf, t_two_sided};
 
 use crate::noise::median;

@@ -7,14 +7,15 @@
 
 mod check;
 mod combine;
+mod count_syncs;
 mod decode;
+mod derived;
 pub mod design;
 pub mod expr;
 mod factors;
 mod floor;
 pub mod format;
 mod grammar;
-mod join;
 pub mod left_out;
 mod node;
 mod outside;
@@ -27,7 +28,6 @@ mod sequence;
 mod shape;
 mod subject;
 mod substitute;
-mod syncs;
 mod validate;
 mod variant;
 

@@ -10,10 +10,10 @@ mod live;
 mod names;
 mod open;
 mod profiles;
-mod raw;
 mod read;
 mod run;
 mod schema;
+mod trial_parts;
 mod write;
 
 pub use error::Error;

@@ -4,7 +4,6 @@
 //! it and what was rejected is written down in `docs/verdicts.md`.
 
 pub mod binomial;
-pub mod campaign;
 pub mod compare;
 pub mod contrast;
 pub mod growth;
@@ -15,6 +14,7 @@ pub mod pace;
 pub mod power;
 pub mod series;
 pub mod sign;
+pub mod simulation;
 mod slopes;
 pub mod special;
 pub mod summary;

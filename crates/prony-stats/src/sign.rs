@@ -183,7 +183,7 @@ pub fn gap_needed(n: u32, alpha: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::binomial::fair_tail;
-    use super::super::campaign::Rng;
+    use super::super::simulation::Rng;
     use super::*;
     use crate::pace::Budget;
     use prony_model::units::Nanos;

@@ -2,7 +2,7 @@
 
 use prony_bench_verdicts::measure;
 use prony_bench_verdicts::noise::recorded;
-use prony_stats::campaign::{ALPHA, Arm, Rate, Rng, Setting, Simulation};
+use prony_stats::simulation::{ALPHA, Arm, Rate, Rng, Setting, Simulation};
 use prony_stats::{InterimAnalyses, binomial_interval};
 
 fn together(rates: &[Rate]) -> Rate {

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 
-use crate::guard::gather::arm;
+use crate::guard::findings::arm;
 use crate::guard::{Severity, variants};
 use prony_experiment::design::{Blocks, Experiment};
 use prony_model::metric::MetricName;

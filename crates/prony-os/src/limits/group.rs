@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, getpid, pidfd_open, pidf
 use serde::{Deserialize, Serialize};
 
 use super::figures::{Figures, Version};
-use super::files::{processes, subgroups, write};
+use super::group_files::{processes, subgroups, write};
 use super::hierarchy::Hierarchies;
 use super::{v1, v2};
 use crate::error::Error;

@@ -6,8 +6,8 @@
 
 mod capability;
 mod figures;
-mod files;
 mod group;
+mod group_files;
 mod hierarchy;
 mod oom;
 mod sweep;

@@ -13,8 +13,8 @@ use prony_model::units::Bytes;
 use rustix::event::{EventfdFlags, eventfd};
 
 use super::figures::Version;
-use super::files::{entry, number, table, why, write};
 use super::group::Group;
+use super::group_files::{entry, number, table, why, write};
 
 /// A count of the machine's kills that is not older need not be read anew: that takes 40 us.
 const FRESH: Duration = Duration::from_millis(100);

@@ -8,7 +8,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::units::{Bytes, Nanos};
 
 use super::figures::{Figures, Version};
-use super::files::{entry, number, sum_of_devices, table, write};
+use super::group_files::{entry, number, sum_of_devices, table, write};
 
 /// Controllers that limit or count, and the freezer, which holds a group still while it is killed.
 pub(super) const CONTROLLERS: [&str; 6] = ["memory", "cpu", "cpuacct", "pids", "freezer", "blkio"];

@@ -7,7 +7,7 @@ use std::path::Path;
 use prony_model::units::{Bytes, Nanos};
 
 use super::figures::{Figures, Version};
-use super::files::{entry, number, processes, sum_of_fields, table, write};
+use super::group_files::{entry, number, processes, sum_of_fields, table, write};
 use super::hierarchy::leaf_name;
 use super::v1::{PERIOD, quota};
 use crate::lock::Lock;

@@ -9,8 +9,8 @@ use prony_os::clock::monotonic;
 use prony_os::fixture::Step;
 use prony_os::launch::Scratch;
 use prony_stats::InterimAnalyses;
-use prony_stats::campaign::{ALPHA, Arm, Noise, Rate, Rng, Setting, Simulation};
 use prony_stats::power::POWER;
+use prony_stats::simulation::{ALPHA, Arm, Noise, Rate, Rng, Setting, Simulation};
 
 use super::Ran;
 use super::bench::{Bench, Observed};
@@ -114,7 +114,7 @@ fn all(rate: Rate) -> Reading<Rate> {
 
 #[cfg(test)]
 mod tests {
-    use prony_stats::campaign::{MARGIN, Rule};
+    use prony_stats::simulation::{MARGIN, Rule};
     use prony_stats::{Comparison, Family, Verdict, compare_family};
 
     use super::super::line::{Check, Judgement};

@@ -3,7 +3,7 @@
 use prony_model::reading::{Reading, Why};
 use prony_model::units;
 use prony_model::units::quantity;
-use prony_stats::campaign::Rate;
+use prony_stats::simulation::Rate;
 use serde_json::{Value, json};
 
 /// What a figure counts.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use prony_analysis::guard::{Finding, Severity, gather, run};
+use prony_analysis::guard::{Finding, Severity, findings, run};
 use prony_model::units::Nanos;
 
 use super::layout::varying;
@@ -91,7 +91,7 @@ pub(super) fn findings(data: &RunData) -> Vec<FindingLine> {
     }
     let primary = verdicts::declared(&data.experiment).into_iter().next();
     let done = data.head.status == RunStatus::Done;
-    let of_run = gather::of_run(&data.experiment, &data.trials, primary.as_ref(), done);
+    let of_run = findings::of_run(&data.experiment, &data.trials, primary.as_ref(), done);
     let mut lines: Vec<(Severity, FindingLine)> = gathered(&of_run);
     lines.extend(found.into_iter().map(|(f, n)| (f.severity, line(f, n, data.trials.len()))));
     lines.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));

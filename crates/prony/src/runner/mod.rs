@@ -2,7 +2,6 @@
 
 pub mod before_after;
 pub mod boundaries;
-pub mod course;
 pub mod figures;
 pub mod interrupt;
 pub mod lab;
@@ -13,6 +12,7 @@ pub mod record;
 pub mod recorder;
 mod reused;
 pub mod roles;
+pub mod run_time;
 pub mod terminal;
 pub mod trial;
 pub mod warned;
@@ -36,12 +36,12 @@ use prony_os::clock::monotonic;
 use crate::budget::Bought;
 use crate::error::Error;
 use crate::estimate;
-use course::Course;
 use interrupt::Interrupt;
 use lab::Lab;
 use observer::Observer;
 use prony_analysis::verdicts;
 use prony_results::{Database, RunId, RunStart, RunStatus};
+use run_time::RunTime;
 use warned::Warned;
 
 /// Trials that are shorter are kept several at once where care is light.
@@ -236,7 +236,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
     let mut summary = Summary::default();
     observer.event(&began(&campaign, lab.experiment));
     let looks = looks(lab.experiment);
-    let mut course = Course::new(lab.experiment, campaign.plan, campaign.began);
+    let mut course = RunTime::new(lab.experiment, campaign.plan, campaign.began);
     if !campaign.done.is_empty() {
         course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
     }
@@ -275,7 +275,7 @@ pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observe
 fn blocks(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
-    (looks, course): (&[u32], &mut Course),
+    (looks, course): (&[u32], &mut RunTime),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<(), Error> {
@@ -308,7 +308,7 @@ fn blocks(
 }
 
 /// Says what the budget buys when a block has shown what one takes.
-fn correct(experiment: &Experiment, course: &Course, observer: &mut dyn Observer) {
+fn correct(experiment: &Experiment, course: &RunTime, observer: &mut dyn Observer) {
     let measured = course.of_a_block().zip(course.blocks_in_budget(monotonic()));
     let bought = measured.and_then(|(block, blocks)| Bought::measured(experiment, block, blocks));
     if let Some(bought) = bought {
@@ -325,7 +325,7 @@ fn blocks_text(blocks: u32) -> String {
 fn one_block(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
-    (block, course): (&[PlannedTrial], &mut Course),
+    (block, course): (&[PlannedTrial], &mut RunTime),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
@@ -365,7 +365,7 @@ fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) ->
 fn one(
     campaign: &mut Campaign<'_>,
     lab: &Lab<'_>,
-    (trial, course): (&PlannedTrial, &mut Course),
+    (trial, course): (&PlannedTrial, &mut RunTime),
     summary: &mut Summary,
     observer: &mut dyn Observer,
 ) -> Result<bool, Error> {
@@ -405,7 +405,7 @@ fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
     }
 }
 
-fn ended(campaign: &Campaign<'_>, course: &Course, record: &TrialRecord, variant: String) -> Event {
+fn ended(campaign: &Campaign<'_>, course: &RunTime, record: &TrialRecord, variant: String) -> Event {
     Event::TrialEnded {
         trial: record.trial,
         variant,

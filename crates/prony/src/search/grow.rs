@@ -13,9 +13,9 @@ use serde_json::json;
 use super::base::one_level;
 use super::experiments::Experiments;
 use super::found::Grown;
+use super::grow_text;
 use super::prober::{Means, Prober};
 use super::source::{Source, others};
-use super::words;
 use crate::error::Error;
 use crate::runner::Summary;
 use prony_results::RunId;
@@ -85,7 +85,7 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
     }
     let run = prober.run();
-    let mut said = words::grown(&wanted.settings, &grown);
+    let mut said = grow_text::grown(&wanted.settings, &grown);
     if grown.len() == first.variants().len() {
         prober.note(&json!({ "said": said }))?;
     } else {
@@ -184,7 +184,7 @@ fn others_json(others: &[(String, String)]) -> serde_json::Value {
 fn same(experiment: &Experiment, wanted: &[(String, String)], name: &str) -> Result<usize, Error> {
     let found = experiment.variants().iter().position(|variant| others(experiment, variant, name) == wanted);
     found.ok_or_else(|| Error::Arguments {
-        message: format!("`[design]` leaves out {} at a value of `{name}`", words::levels(wanted)),
+        message: format!("`[design]` leaves out {} at a value of `{name}`", grow_text::levels(wanted)),
         hint: "a search needs every value: take the restriction out, or choose other levels by `--only`".to_owned(),
     })
 }

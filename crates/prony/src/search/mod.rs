@@ -5,12 +5,12 @@ mod base;
 mod experiments;
 pub mod found;
 pub mod grow;
+mod grow_text;
 pub mod kept;
 mod prober;
 mod source;
 pub mod tune;
-mod words;
-mod words_tune;
+mod tune_text;
 
 pub use experiments::Experiments;
 pub use prober::{Means, Prober};

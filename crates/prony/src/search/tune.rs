@@ -20,7 +20,7 @@ use super::found::{Confirmed, Setting, TuneWanted};
 use super::kept::{Holds, Kept};
 use super::prober::{Means, Prober};
 use super::source::Source;
-use super::words_tune as words;
+use super::tune_text;
 use crate::error::Error;
 use crate::runner::{self, Summary};
 use prony_analysis::verdicts::{self, Verdicts};
@@ -108,7 +108,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         }
         None => None,
     };
-    let told = words::Told { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() };
+    let told = tune_text::Told { wanted: &wanted, run, tune: &tune, settings: &settings, unread: unread.as_deref() };
     let said = told.tuned(found.as_ref(), confirmed.as_ref());
     if found.is_some() {
         let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);

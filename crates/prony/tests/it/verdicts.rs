@@ -272,7 +272,7 @@ fn a_baseline_that_does_not_run_is_not_called_undeclared() {
 
 #[test]
 fn comparisons_without_any_checked_answer_say_so() {
-    use prony_analysis::guard::gather::of_run;
+    use prony_analysis::guard::findings::of_run;
     let experiment = two_stores(6);
     let found = |fill: &dyn Fn(&mut TrialRecord)| {
         let data = data(&experiment, 6, |t| {

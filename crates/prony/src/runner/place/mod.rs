@@ -1,6 +1,6 @@
 //! Where a variant's program works: its copy, changed and built once, and warmed up.
 
-pub mod cache;
+pub mod build_cache;
 pub mod change;
 pub mod copy;
 pub mod dependency;
@@ -205,11 +205,11 @@ impl Place {
 
     /// Builds it, or takes what was built of the same before.
     fn build(&mut self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
-        let builds = cache::Builds::of_user().filter(|_| self.copy.is_some());
+        let builds = build_cache::Builds::of_user().filter(|_| self.copy.is_some());
         let (Some(builds), Some((top, inside))) = (builds, self.top()) else {
             return self.step(means, program, "build", line);
         };
-        let key = cache::key(program, &line.words(), &top, inside)?;
+        let key = build_cache::key(program, &line.words(), &top, inside)?;
         if builds.take(&key, &top)? {
             self.changed.push(format!("its build {key} was made before"));
             return Ok(());

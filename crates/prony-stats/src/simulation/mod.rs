@@ -3,12 +3,12 @@
 //! Runs that were recorded one after the other are cut into blocks whose order is drawn, as a campaign draws it. So
 //! between identical arms everything but the order is real, and an arm is made slower by exactly what is asked.
 
+mod error_rate;
 mod noise;
-mod rate;
 mod rng;
 
+pub use error_rate::{Campaigns, Rate};
 pub use noise::{Arm, Noise};
-pub use rate::{Campaigns, Rate};
 pub use rng::Rng;
 
 use super::compare::{Comparison, Family, compare_family, settled};
@@ -149,7 +149,7 @@ impl<'a> Simulation<'a> {
             setting.variants[0] = Arm::PLAIN.slower(effect);
             let elsewhere = if same { None } else { start(self.noise, &setting, self.blocks(), rng) };
             let found = self.run_from(elsewhere.unwrap_or(here), &setting, rng);
-            seen.count(found.first().is_some_and(rate::seen_slower));
+            seen.count(found.first().is_some_and(error_rate::seen_slower));
             effects.push(effect);
         }
         Detection { seen, effect: median(&effects) }

@@ -16,7 +16,7 @@ use prony_stats::pace::{Budget, Times};
 
 /// The course of a run. Times are of one monotonic clock, which the caller reads.
 #[derive(Clone, Debug)]
-pub struct Course {
+pub struct RunTime {
     /// When this session began.
     began: Nanos,
     /// What earlier sessions took.
@@ -39,7 +39,7 @@ pub struct Course {
     profiles: u32,
 }
 
-impl Course {
+impl RunTime {
     /// Of a run that begins, or goes on, at a time.
     pub fn new(experiment: &Experiment, plan: &[PlannedTrial], began: Nanos) -> Self {
         let (mut in_block, mut left) = (BTreeMap::new(), BTreeMap::new());
@@ -191,10 +191,10 @@ mod tests {
         experiment: &Experiment,
         took: impl Fn(&PlannedTrial) -> f64,
         once: impl Fn(&PlannedTrial) -> f64,
-        mut seen: impl FnMut(&Course, f64),
+        mut seen: impl FnMut(&RunTime, f64),
     ) -> (f64, u32) {
         let plan = plan(experiment);
-        let mut course = Course::new(experiment, &plan, at(1000.0));
+        let mut course = RunTime::new(experiment, &plan, at(1000.0));
         let (mut clock, mut done_once) = (1015.0, 0.0);
         course.is_set_up(at(clock));
         for block in plan.chunk_by(|a, b| a.block == b.block) {
@@ -266,7 +266,7 @@ mod tests {
     fn a_budget_counts_what_earlier_sessions_took() {
         let experiment = experiment("budget = \"100 s\"");
         let plan = plan(&experiment);
-        let mut course = Course::new(&experiment, &plan, at(5000.0));
+        let mut course = RunTime::new(&experiment, &plan, at(5000.0));
         let record = |trial: &PlannedTrial| {
             let once = if trial.position == 0 { at(20.0) } else { Nanos::ZERO };
             let spent = Some(Spent { time: at(10.0), once });
