@@ -179,10 +179,10 @@ mod tests {
     #[test]
     fn too_few_blocks_say_what_is_missing() {
         let few = |complete, planned, looks| too_few_blocks(complete, planned, &looks, 6, false);
-        assert!(few(3, 3, InterimAnalyses::new(1, 3)).unwrap().message.contains("takes at least 6"));
+        assert!(few(3, 3, InterimAnalyses::new(1, 3)).unwrap().message.contains("needs at least 6"));
         assert!(few(4, 30, InterimAnalyses::new(6, 30)).unwrap().message.contains("first verdict comes at 6"));
         assert_eq!(few(6, 30, InterimAnalyses::new(6, 30)), None);
-        assert!(few(1, 1, InterimAnalyses::new(1, 1)).unwrap().message.starts_with("1 block is planned and"));
+        assert!(few(1, 1, InterimAnalyses::new(1, 1)).unwrap().message.starts_with("1 block is planned, and"));
         assert!(few(1, 30, InterimAnalyses::new(6, 30)).unwrap().message.starts_with("1 block is complete and"));
     }
 

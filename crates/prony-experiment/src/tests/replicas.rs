@@ -89,7 +89,10 @@ fn what_cannot_be_started_is_named_all_at_once() {
         "{env}"
     );
     let words = of("count = 1, phase = \"queries\", command = [\"b\"], read = 'x'", queries);
-    assert!(words.contains("4:54 a shell takes one text") && words.contains("has no named group"), "{words}");
+    assert!(
+        words.contains("4:54 with `shell = true`, `command` is one string") && words.contains("has no named group"),
+        "{words}"
+    );
     assert!(of("phase = \"queries\"", queries).contains("`replicas` needs the key `count`"));
 }
 

@@ -763,7 +763,7 @@ fn a_held_process_that_is_killed_switches_no_limit_off() {
     assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
     assert!(guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
     let hold = &probe(&trial).holds[0];
-    assert!(hold.fault.as_ref().unwrap().contains("ended while it was held"), "{hold:?}");
+    assert!(hold.fault.as_ref().unwrap().contains("ended while prony had suspended it"), "{hold:?}");
 }
 
 /// A program held for ten minutes: the runner, and the program's own process.

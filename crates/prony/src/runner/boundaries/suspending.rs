@@ -606,7 +606,7 @@ mod tests {
         assert_eq!(scene.holds.running(Nanos::from_millis(70)), Nanos::from_millis(30));
         let hold = &scene.holds.all[0];
         assert_eq!(hold.until, Some(Nanos::from_millis(50)));
-        assert!(hold.fault.as_ref().unwrap().contains("while it was held"));
+        assert!(hold.fault.as_ref().unwrap().contains("while prony had suspended it"));
         scene.stands(2, wait(), false);
         scene.says(&crate::runner::boundaries::threads::tests::bye(7, 0, 60));
         assert!(!scene.holds.any(), "a worker that is ended says so");

@@ -413,7 +413,7 @@ mod tests {
         for name in ["heap.used.end", "heap.used.max", "heap.used.mean", "gc.count"] {
             let reading = of(&all, "", name);
             assert!(
-                matches!(&reading, Reading::Missing(Why::NotSupported(why)) if why.contains("200000 figures")),
+                matches!(&reading, Reading::Missing(Why::NotSupported(why)) if why.contains("200000 heap samples")),
                 "{name}: {reading:?}"
             );
         }

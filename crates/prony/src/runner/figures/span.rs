@@ -436,12 +436,12 @@ pub(in crate::runner) mod tests {
         assert_eq!(get(&between(&one, 1, 2, &[series(7, 200)]), "rss.peak"), mib(90), "one process, from its begin on");
         let child = [series(7, 200), series(9, 50)];
         let last = between(&one, 1, 2, &child);
-        assert!(why(&last, &["rss.peak"]).contains("those before the phase too"), "the child's was before");
+        assert!(why(&last, &["rss.peak"]).contains("also before the phase"), "the child's was before");
         assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
         let mut unseen = watched(edges(), vec![]);
         unseen.edges[2].totals.get_mut("").unwrap().child_faults = 40;
         let last = between(&unseen, 1, 2, &[series(7, 200)]);
-        assert!(why(&last, &["rss.peak"]).contains("no sample saw some of them"), "one came and went");
+        assert!(why(&last, &["rss.peak"]).contains("some ended unsampled"), "one came and went");
         assert_eq!(get(&between(&unseen, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "its own, read while it lived");
         let mut kept = watched(edges(), vec![]);
         kept.edges[1].processes[0].peak_reset = false;
