@@ -1,4 +1,4 @@
-//! The one direction between crates (DESIGN "The house"): who may use whom.
+//! The one direction between crates : who may use whom.
 
 use std::path::Path;
 
@@ -40,7 +40,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
             std::fs::read_to_string(&manifest).map_err(|e| format!("cannot read `{}`: {e}", manifest.display()))?;
         match ALLOWED.iter().find(|(crate_name, _)| *crate_name == name) {
             Some((_, allowed)) => faults.extend(faults_of(&name, allowed, &text)),
-            None => faults.push(format!("`{name}` has no place in the house; give it one in `xtask/src/layers.rs`")),
+            None => faults.push(format!("`{name}` has no layer; give it one in `xtask/src/layers.rs`")),
         }
     }
     Ok(faults)
