@@ -1,4 +1,4 @@
-//! The one direction between crates : who may use whom.
+//! The one direction between crates: who may use whom.
 
 use std::path::Path;
 
