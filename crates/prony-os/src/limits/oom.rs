@@ -5,7 +5,6 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use prony_model::reading::{Reading, Why};
 use prony_model::record::MemoryEvidence;
@@ -16,9 +15,6 @@ use super::figures::Version;
 use super::group::Group;
 use super::group_files::{entry, number, table, why, write};
 
-/// A count of the machine's kills that is not older need not be read anew: that takes 40 us.
-const FRESH: Duration = Duration::from_millis(100);
-
 /// A watch over a subject's memory, from before its start.
 #[derive(Debug)]
 pub(crate) struct OomWatch {
@@ -28,8 +24,7 @@ pub(crate) struct OomWatch {
     /// Whether the kernel ends the whole group by itself.
     together: bool,
     host: HostKills,
-    /// What it had counted, and when that was read.
-    host_before: (Instant, Reading<u64>),
+    host_before: Reading<u64>,
 }
 
 impl OomWatch {
@@ -44,15 +39,12 @@ impl OomWatch {
             None => {}
         }
         let host = HostKills::open();
-        Self { group: group.cloned(), event, together, host_before: host.now(), host }
+        Self { group: group.cloned(), event, together, host_before: host.read(), host }
     }
 
-    /// What the machine killed until now is no evidence for what follows, except in the last [`FRESH`]: the next subject waits
-    /// while the count is read.
+    /// What the machine killed until now is no evidence for what follows.
     pub(crate) fn begin_anew(&mut self) {
-        if self.host_before.0.elapsed() >= FRESH {
-            self.host_before = self.host.now();
-        }
+        self.host_before = self.host.read();
     }
 
     /// What to poll for something to read: memory runs out.
@@ -95,8 +87,8 @@ impl OomWatch {
             figures.map_or_else(|| (none(), Reading::Missing(Why::NotApplicable)), |f| (f.peak, f.limit_hits));
         let ours = oom_kills.measured().copied().unwrap_or(0);
         let elsewhere = if host {
-            let (at, now) = self.host.now();
-            let (_, before) = std::mem::replace(&mut self.host_before, (at, now.clone()));
+            let now = self.host.read();
+            let before = std::mem::replace(&mut self.host_before, now.clone());
             before.and(now, |before, now| now.saturating_sub(before)).map(|all| all.saturating_sub(ours))
         } else {
             Reading::Missing(Why::NotApplicable)
@@ -140,11 +132,6 @@ impl HostKills {
     fn open() -> Self {
         let path = Path::new("/proc/vmstat");
         Self(File::open(path).map_err(|error| why(path, &error)))
-    }
-
-    /// The same, and when it was read.
-    fn now(&self) -> (Instant, Reading<u64>) {
-        (Instant::now(), self.read())
     }
 
     /// All since the machine started, limits included.
@@ -219,18 +206,6 @@ mod tests {
         assert_eq!(host.read().measured().copied(), counted(&file));
         assert_eq!(host.read(), host.read(), "an open file is read anew");
         assert!(matches!(HostKills(Err(Why::NotApplicable)).read(), Reading::Missing(Why::NotApplicable)));
-    }
-
-    #[test]
-    fn the_machines_count_is_read_anew_when_it_is_old() {
-        let is_kept = |read_at: Instant| {
-            let mut watch = OomWatch::new(None);
-            watch.host_before = (read_at, Reading::Missing(Why::NotApplicable));
-            watch.begin_anew();
-            watch.host_before.1 == Reading::Missing(Why::NotApplicable)
-        };
-        assert!(!is_kept(Instant::now().checked_sub(FRESH).unwrap()));
-        assert!(is_kept(Instant::now() + Duration::from_secs(3600)), "no time has gone by");
     }
 
     #[test]
