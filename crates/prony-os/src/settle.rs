@@ -1,7 +1,7 @@
 //! When is it over? After its answer a store may still flush, merge and collect (METHOD 2.6).
 //!
-//! The decision is pure: looks go in, a finding comes out. Each sign of activity is judged apart. CPU time with the time for
-//! which threads waited for a processor (a process that is starved is not quiet), bytes written and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
+//! The decision is pure: looks go in, a finding comes out. Each sign of activity is judged apart. CPU time, bytes written
+//! and the size of the store are quiet when their change, averaged over the window, stays under the threshold; dirty and
 //! writeback pages are when they stay under it at every look.
 //!
 //! What processes do and what the kernel does for them afterwards are two figures. On Linux the flusher writes a page about
@@ -20,16 +20,13 @@ use prony_model::units::{Bytes, Nanos};
 use crate::cache;
 use crate::clock::{Clock, monotonic};
 use crate::sample::Sampler;
-use crate::sample::counters::Counters;
 
 /// How things stand at one look. Cumulative, but for the levels `store` and `unwritten`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Activity {
     /// CPU time of the tree.
     pub cpu: Reading<Nanos>,
-    /// Time for which its threads were on a processor or waited for one: what waits is not quiet, however little it gets.
-    pub runnable: Reading<Nanos>,
-    /// The same of each role in it.
+    /// CPU time of each role in it.
     pub roles: BTreeMap<String, Reading<Nanos>>,
     /// Bytes the tree handed to the block layer.
     pub written: Reading<Bytes>,
@@ -67,7 +64,7 @@ impl Probe for TreeProbe<'_> {
     fn look(&mut self) -> Activity {
         let mut totals = self.sampler.glance();
         let counters = totals.remove("").unwrap_or_default();
-        let roles = totals.into_iter().map(|(role, counters)| (role, runnable(&counters))).collect();
+        let roles = totals.into_iter().map(|(role, counters)| (role, counters.on_cpu)).collect();
         let began = monotonic();
         let none = || Reading::Missing(Why::NotApplicable);
         let (store, unwritten) = self.store.as_ref().map_or((none(), none()), |directory| {
@@ -80,15 +77,8 @@ impl Probe for TreeProbe<'_> {
         if self.store.is_some() {
             self.store_took += monotonic().since(began);
         }
-        let runnable = runnable(&counters);
-        Activity { cpu: counters.on_cpu, runnable, roles, written: counters.written, store, unwritten }
+        Activity { cpu: counters.on_cpu, roles, written: counters.written, store, unwritten }
     }
-}
-
-/// On a processor or waiting for one, where the kernel tells the latter.
-fn runnable(counters: &Counters) -> Reading<Nanos> {
-    let waited = counters.cpu_wait.measured().copied().unwrap_or_default();
-    counters.on_cpu.clone().map(|on_cpu| on_cpu + waited)
 }
 
 /// Watches until the tree is quiet, the cap is reached, or `stop` says to: then `None`.
@@ -124,25 +114,21 @@ pub struct Watch {
 struct LeftOut {
     time: Nanos,
     cpu: Reading<Nanos>,
-    runnable: Reading<Nanos>,
     roles: BTreeMap<String, Reading<Nanos>>,
     written: Reading<Bytes>,
 }
 
 impl LeftOut {
-    fn nothing() -> Self {
-        let none = || Reading::Measured(Nanos::ZERO);
-        let written = Reading::Measured(Bytes::from_bytes(0));
-        Self { time: Nanos::ZERO, cpu: none(), runnable: none(), roles: BTreeMap::new(), written }
+    const fn nothing() -> Self {
+        let (cpu, written) = (Reading::Measured(Nanos::ZERO), Reading::Measured(Bytes::from_bytes(0)));
+        Self { time: Nanos::ZERO, cpu, roles: BTreeMap::new(), written }
     }
 
     fn add(&mut self, from: &(Nanos, Activity), to: &(Nanos, Activity)) {
         let cpu = to.1.cpu.clone().and(from.1.cpu.clone(), Nanos::since);
         let written = to.1.written.clone().and(from.1.written.clone(), added);
         self.time += to.0.since(from.0);
-        let runnable = to.1.runnable.clone().and(from.1.runnable.clone(), Nanos::since);
         self.cpu = self.cpu.clone().and(cpu, |sum, cpu| sum + cpu);
-        self.runnable = self.runnable.clone().and(runnable, |sum, runnable| sum + runnable);
         for (role, cpu) in &to.1.roles {
             let before = from.1.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
             let used = cpu.clone().and(before, Nanos::since);
@@ -160,7 +146,6 @@ impl LeftOut {
         }
         Activity {
             cpu: look.cpu.and(self.cpu.clone(), Nanos::since),
-            runnable: look.runnable.and(self.runnable.clone(), Nanos::since),
             written: look.written.and(self.written.clone(), added),
             ..look
         }
@@ -290,7 +275,7 @@ impl Source<'_> {
             }
         }
         match self {
-            Self::Sign(Sign::Cpu) => why(&look.runnable),
+            Self::Sign(Sign::Cpu) => why(&look.cpu),
             Self::Sign(Sign::Written) => why(&look.written),
             Self::Sign(Sign::Disk) => why(&look.store),
             Self::Sign(Sign::Dirty) => why(&look.unwritten),
@@ -305,15 +290,15 @@ impl Source<'_> {
         let above = |amount: Reading<f64>, threshold: f64| {
             amount.measured().is_some_and(|amount| *amount > threshold * seconds)
         };
-        let time = |to: Reading<Nanos>, from: Reading<Nanos>| to.and(from, |to, from| to.since(from).as_secs_f64());
+        let cpu = |to: Reading<Nanos>, from: Reading<Nanos>| to.and(from, |to, from| to.since(from).as_secs_f64());
         let bytes = spec.bytes.as_bytes() as f64;
         let (from, to) = (&from.1, &to.1);
         match self {
-            Self::Sign(Sign::Cpu) => above(time(to.runnable.clone(), from.runnable.clone()), spec.cpu.get()),
+            Self::Sign(Sign::Cpu) => above(cpu(to.cpu.clone(), from.cpu.clone()), spec.cpu.get()),
             Self::Role(role) => {
                 // A role that comes later begins with nothing.
                 let of = |look: &Activity| look.roles.get(role).cloned().unwrap_or(Reading::Measured(Nanos::ZERO));
-                above(time(of(to), of(from)), spec.cpu.get())
+                above(cpu(of(to), of(from)), spec.cpu.get())
             }
             Self::Sign(Sign::Written) => {
                 let added = |to, from| added(to, from).as_bytes() as f64;
@@ -388,7 +373,6 @@ mod tests {
     fn idle() -> Activity {
         Activity {
             cpu: Reading::Measured(Nanos::ZERO),
-            runnable: Reading::Measured(Nanos::ZERO),
             roles: BTreeMap::new(),
             written: Reading::Measured(Bytes::default()),
             store: Reading::Measured(Bytes::from_mib(10)),
@@ -420,8 +404,7 @@ mod tests {
     }
 
     fn cpu(ms: u64) -> Activity {
-        let time = || Reading::Measured(Nanos::from_millis(ms));
-        Activity { cpu: time(), runnable: time(), ..idle() }
+        Activity { cpu: Reading::Measured(Nanos::from_millis(ms)), ..idle() }
     }
 
     #[track_caller]
@@ -509,23 +492,12 @@ mod tests {
     fn a_timer_that_ticks_while_the_kernel_is_waited_for_is_in_no_settle_time() {
         // 5 ms of work every second, of which each is 5 % of the look it falls in.
         let ticking = |ms: u64| Activity {
-            runnable: Reading::Measured(Nanos::from_millis(ms.min(800) + ms / 1000 * 5)),
+            cpu: Reading::Measured(Nanos::from_millis(ms.min(800) + ms / 1000 * 5)),
             ..flushed_later(ms)
         };
         near(&found(ticking), 1000);
         let without = found(|ms| Activity { unwritten: kb(0), ..ticking(ms) });
         assert_eq!(found(ticking).time, without.time, "it does not depend on the kernel");
-    }
-
-    #[test]
-    fn process_that_waits_for_a_processor_is_not_quiet() {
-        // A twentieth of what it needs, under the threshold by itself.
-        let starved = found(|ms| {
-            let used = Reading::Measured(Nanos::from_micros(ms.min(3000) * 10));
-            Activity { cpu: used, ..cpu(ms.min(3000)) }
-        });
-        near(&starved, 3000);
-        assert_eq!(starved.cpu, Reading::Measured(Nanos::from_millis(30)), "what it waited is no CPU time");
     }
 
     #[test]
@@ -557,7 +529,6 @@ mod tests {
         assert_eq!(partly.blind, ["bytes written: not permitted: `/proc/7/io`"]);
         let nothing = found(|_| Activity {
             cpu: Reading::Missing(missing()),
-            runnable: Reading::Missing(missing()),
             roles: BTreeMap::new(),
             written: Reading::Missing(missing()),
             store: Reading::Missing(missing()),

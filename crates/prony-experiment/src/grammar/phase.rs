@@ -234,7 +234,7 @@ pub(crate) static MIX: TableShape = TableShape {
 
 /// Signs of activity.
 static SIGNS: [(&str, &str); 4] = [
-    ("cpu", "CPU time of the process tree, and time for which it waited for a processor"),
+    ("cpu", "CPU time of the process tree"),
     ("written", "bytes that its processes wrote"),
     ("disk", "blocks allocated to the store"),
     ("dirty", "dirty and writeback pages of the store"),

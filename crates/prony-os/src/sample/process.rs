@@ -91,6 +91,8 @@ pub(crate) struct Process {
     file_and_shared: u64,
     /// When that was.
     status_at: Nanos,
+    /// Anonymous memory then.
+    status_anon: Bytes,
     /// When `statm` was last read.
     statm_at: Nanos,
     /// When the switches of its threads were last read.
@@ -114,6 +116,7 @@ impl Process {
             own_cpu: None,
             file_and_shared: 0,
             status_at: Nanos::ZERO,
+            status_anon: Bytes::default(),
             statm_at: Nanos::ZERO,
             switches_at: Nanos::ZERO,
         }
@@ -185,22 +188,22 @@ impl Process {
 
     /// Memory by `status`, or by `statm` at a fifth of the price. That separates anonymous memory from all other, exactly as
     /// `status` does, but not file pages from shared ones, and has no swap: it serves while file and shared pages together stay
-    /// the same: for [`UNCHANGED`] where all does, for [`STALE`] where anonymous memory grows, and not where it shrinks, as it
-    /// would by swapping.
+    /// the same: for [`UNCHANGED`] where all is as `status` last had it, for [`STALE`] where anonymous memory has grown, and not
+    /// where it shrinks, as it would by swapping.
     fn memory(&mut self, known: Option<Memory>, ask: Ask, buffer: &mut Vec<u8>) -> Option<Memory> {
         let pages = self.statm.text(buffer).ok().and_then(|text| parse::statm(&text)).unwrap_or_default();
         let anon = Bytes::from_bytes(pages.anon * rustix::param::page_size() as u64);
         self.statm_at = ask.at;
         let lasts = |known: &Memory| match anon.cmp(&known.anon) {
             Ordering::Less => Nanos::ZERO,
-            Ordering::Equal => UNCHANGED,
-            Ordering::Greater => STALE,
+            Ordering::Equal if anon == self.status_anon => UNCHANGED,
+            Ordering::Equal | Ordering::Greater => STALE,
         };
         let (same, age) = (pages.file_and_shared == self.file_and_shared, ask.at.since(self.status_at));
         if let Some(known) = known.filter(|known| !ask.all && same && age < lasts(known)) {
             return Some(Memory { anon, ..known });
         }
-        (self.file_and_shared, self.status_at) = (pages.file_and_shared, ask.at);
+        (self.file_and_shared, self.status_anon, self.status_at) = (pages.file_and_shared, anon, ask.at);
         self.status.text(buffer).ok().and_then(|text| parse::memory(&text))
     }
 

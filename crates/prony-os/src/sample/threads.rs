@@ -44,7 +44,7 @@ struct Thread {
 pub(super) const STALE: Nanos = Nanos::from_secs(1);
 
 /// A thread is read anew when this part of the time since it was first read has gone by, after [`STALE`] at the latest.
-const PART: u64 = 5;
+const PART: u64 = 20;
 
 /// The threads of a process. What an ended thread did since it was last read is lost.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ mod tests {
             thread.reads_at(now);
             thread.due.since(now)
         };
-        assert_eq!([0, 500, 2500].map(&mut due_after), [0, 100, 500].map(Nanos::from_millis));
+        assert_eq!([0, 2_000, 10_000].map(&mut due_after), [0, 100, 500].map(Nanos::from_millis));
         assert_eq!(due_after(60_000), STALE);
     }
 

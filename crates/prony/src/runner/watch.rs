@@ -69,6 +69,8 @@ pub struct Watched {
     pub replicas: Replicated,
     /// What a store's worker reported beside its phases; `None` of any other subject.
     pub worker: Option<worker::Report>,
+    /// When a store's trial was cut short while its worker was there, and the index of the edge then.
+    pub cut: Option<(Nanos, usize)>,
     /// What was found in phases that end when the tree is quiet, by the phase's index.
     pub settled: BTreeMap<usize, Settled>,
     /// How long looks at the program's data took that were taken for those.
@@ -76,6 +78,11 @@ pub struct Watched {
 }
 
 impl Watched {
+    /// When it was over, and the index of the edge then: when it was cut short, else when the main process ended.
+    pub fn over(&self) -> (Nanos, usize) {
+        self.cut.unwrap_or((self.ended.at, self.edges.len() - 1))
+    }
+
     /// When a hold ended: as the thread told, else when its thread or the program ended.
     pub fn hold_ended(&self, hold: &Hold) -> Nanos {
         let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
@@ -109,13 +116,16 @@ pub fn watch(
     let buffer = vec![0; 64 << 10];
     let mut turn = Turn { running, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
+    if stopped.and_then(Stopped::decided).is_some() {
+        turn.worker.iter_mut().for_each(Worker::leave);
+    }
     turn.rest(&mut seen);
     if matches!(stopped, None | Some(Stopped::Asked)) {
         turn.replicas.wind_up(&mut turn.buffer)?;
     }
     let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
     seen.finish(ended.at, replicas.ended);
-    let Observation { tracker, edges, begin, end, threads, holds, settling, looks, .. } = seen;
+    let Observation { tracker, edges, begin, end, threads, holds, settling, looks, cut, .. } = seen;
     let [stdout, stderr, _] = turn.streams;
     let output = [stdout.captured(), stderr.captured()];
     let (holds, settled) = (holds.all, settling.over);
@@ -134,6 +144,7 @@ pub fn watch(
         holds,
         replicas,
         worker: turn.worker.map(|worker| worker.report),
+        cut,
         settled,
         looks,
     };
@@ -169,6 +180,9 @@ impl Turn<'_> {
             if let Some(why) = self.must_end(seen, interrupt, grace) {
                 let stopped = if grace.is_some() { Stopped::Asked } else { why };
                 self.replicas.turn(seen, &mut self.buffer)?;
+                if self.worker.is_some() {
+                    seen.cut();
+                }
                 return Ok((self.running.kill_tree()?, Some(stopped)));
             }
             self.replicas.begin(seen)?;
@@ -196,15 +210,24 @@ impl Turn<'_> {
         if seen.threads.ambiguous().is_some() {
             return Some(Stopped::Asked);
         }
-        let overdue = self.worker.as_ref().and_then(Worker::until);
-        if overdue.is_some_and(|until| Instant::now() >= until) {
-            return Some(Stopped::Overdue);
+        let limits = self.limits(seen);
+        if self.ending().is_some() {
+            return (Instant::now() >= limits?).then_some(Stopped::Overdue);
         }
-        // Closing a store belongs to no phase, and to no limit but its own.
-        let trial = self.deadline.filter(|_| overdue.is_none());
-        let first = [seen.deadline(), trial, grace].into_iter().flatten().min()?;
+        let first = [limits, grace].into_iter().flatten().min()?;
         // A phase's deadline is now at the earliest.
         (Instant::now() >= first).then_some(Stopped::Deadline)
+    }
+
+    /// Until when a worker is to have ended.
+    fn ending(&self) -> Option<Instant> {
+        self.worker.as_ref().and_then(Worker::until)
+    }
+
+    /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault, belongs to
+    /// no phase and to no limit but its own.
+    fn limits(&self, seen: &Observation<'_>) -> Option<Instant> {
+        self.ending().or_else(|| [seen.deadline(), self.deadline].into_iter().flatten().min())
     }
 
     /// Waits for anything; returns an instant before which nothing of what is there now had come.
@@ -218,13 +241,13 @@ impl Turn<'_> {
         let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
         let before = self.noticed;
         let awake = self.reads.then(awake).flatten();
-        let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0));
+        let more = self.worker.as_ref().is_some_and(Worker::has_more);
+        let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0)) && !more;
         if !idle {
             self.noticed = monotonic();
             return before;
         }
-        let worker = self.worker.as_ref().and_then(Worker::until);
-        let first = [seen.deadline(), seen.next(), self.replicas.next(), worker, self.deadline, grace];
+        let first = [self.limits(seen), seen.next(), self.replicas.next(), grace];
         let first = first.into_iter().flatten().min();
         let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
         let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };

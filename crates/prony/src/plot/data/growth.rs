@@ -71,6 +71,10 @@ impl Line {
     pub fn of(series: &Series) -> Option<Self> {
         let Series { limit, reach, without, .. } = *series;
         let Fit { slope, interval, scale, last_slope, .. } = series.fit?;
+        // Levels close together have slopes so steep that the line at 1 is no number.
+        if !scale.is_normal() {
+            return None;
+        }
         Some(Self { slope, interval, scale, last: last_slope, trials: series.points.len(), without, limit, reach })
     }
 }

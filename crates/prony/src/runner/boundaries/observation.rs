@@ -55,6 +55,8 @@ pub struct Observation<'a> {
     pub looks: Nanos,
     /// When the program was released.
     pub released: Nanos,
+    /// When a trial whose worker leads no further was cut short, and the index of the edge then.
+    pub cut: Option<(Nanos, usize)>,
     /// The program is to be ended.
     pub stop: bool,
     /// The program was told to end itself.
@@ -92,6 +94,7 @@ impl<'a> Observation<'a> {
             settling: Settling::default(),
             looks: Nanos::ZERO,
             released: Nanos::ZERO,
+            cut: None,
             stop: false,
             told_to_stop: false,
             store: sampler.store(),
@@ -114,8 +117,11 @@ impl<'a> Observation<'a> {
     pub fn lead(&mut self, index: usize) {
         // Between the end of one phase and the begin of the next the worker waits: one snapshot serves both.
         let fresh = index > 0 && self.end[index - 1] == self.edges.len().checked_sub(1);
+        if !fresh {
+            self.edge();
+        }
         let change = self.tracker.lead(index, monotonic());
-        if fresh { self.note(&change) } else { self.apply(&change) }
+        self.note(&change);
     }
 
     /// A phase ended at an instant, with what the worker measured from inside.
@@ -129,6 +135,13 @@ impl<'a> Observation<'a> {
     pub fn progress(&mut self, index: usize, operations: u64, total: Option<u64>) {
         let phase = self.spec.phases[index].name.clone();
         self.observer.event(&Event::Progress { position: self.position, phase, operations, total });
+    }
+
+    /// What comes after this instant is no part of the trial, which is ended here: reads everything once more.
+    pub fn cut(&mut self) {
+        if self.cut.is_none() {
+            self.cut = Some((monotonic(), self.edge()));
+        }
     }
 
     /// What is watched for quiet.
@@ -172,7 +185,9 @@ impl<'a> Observation<'a> {
         for index in &change.began {
             let phase = &self.spec.phases[*index];
             self.begin[*index] = edge;
-            self.deadlines.begin(*index, phase.limit, self.holds.running(monotonic()));
+            // A phase that waits for quiet ends by itself, no later than its limit.
+            let limit = phase.limit.filter(|_| phase.action.settle().is_none());
+            self.deadlines.begin(*index, limit, self.holds.running(monotonic()));
             if let Some(settle) = phase.action.settle() {
                 let mut tree = self.tree();
                 self.settling.begin(*index, *settle, &mut tree);

@@ -77,10 +77,10 @@ impl Settling {
                 }
                 (false, false) if *next <= now => {
                     *next = now + watch.interval().to_duration();
-                    let began_looking = Instant::now();
+                    let (at, began_looking) = (monotonic(), Instant::now());
                     let look = probe.look();
                     *next += (began_looking.elapsed() * LOOKS_SHARE).saturating_sub(watch.interval().to_duration());
-                    if let Some(result) = watch.look(monotonic(), look) {
+                    if let Some(result) = watch.look(at, look) {
                         let paused = Suspensions::new(std::mem::take(paused));
                         self.over.insert(*phase, Settled { began: *began, result, paused });
                         over.push(*phase);
@@ -125,7 +125,7 @@ mod tests {
         fn look(&mut self) -> Activity {
             let nothing = || Reading::Measured(Bytes::default());
             let (cpu, roles) = (Reading::Measured(self.0), BTreeMap::new());
-            Activity { runnable: cpu.clone(), cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
+            Activity { cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
         }
     }
 

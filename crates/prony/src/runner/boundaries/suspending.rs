@@ -395,7 +395,7 @@ mod tests {
         fn look(&mut self) -> Activity {
             let nothing = || Reading::Measured(Bytes::default());
             let (cpu, roles) = (Reading::Measured(Nanos::ZERO), BTreeMap::new());
-            Activity { runnable: cpu.clone(), cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
+            Activity { cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
         }
     }
 

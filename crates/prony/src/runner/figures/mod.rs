@@ -87,8 +87,8 @@ impl Trial<'_> {
             return Observed::new(not_reached(spec), Reached::Nothing);
         };
         let (complete, last) = (tracked.is_complete(), watched.edges.len() - 1);
-        let until = watched.end[index].filter(|_| complete).unwrap_or(last);
-        let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.ended.at);
+        let until = watched.end[index].filter(|_| complete).unwrap_or(watched.over().1);
+        let ended = tracked.ended.filter(|_| complete).unwrap_or(watched.over().0);
         let hold = watched.holds.iter().rfind(|hold| hold.phase == index && hold.end == until && !hold.passed);
         let asked = functions::observed(spec).is_some_and(|observe| observe.holds() && observe.at_end.is_some());
         let unread = if asked && complete { uncollected(hold, ended.since(began)) } else { None };
@@ -227,9 +227,12 @@ impl Trial<'_> {
         match (spec.action.settle(), self.watched.settled.get(&index)) {
             (None, _) => {}
             (Some(_), Some(found)) => {
+                // The runner began the phase, and its watch with it.
+                let began = if tracked.led { found.began } else { began };
                 readings::settled(&found.result, |time| found.from_begin(time, began, self.held), &mut of_roles);
                 readings.extend(of_roles.remove("").unwrap_or_default());
             }
+            (Some(_), None) if tracked.led => {}
             (Some(settle), None) => {
                 let why = settling::ended_first(settle);
                 let metrics = [Metric::Time, Metric::SettleTime].into_iter().chain(Sign::ALL.map(Sign::metric));

@@ -340,10 +340,10 @@ fn largest_pss(edges: &[Snapshot], roles: &BTreeSet<String>, read: &LargestPss, 
     }
     match largest.sum {
         None => failed("no replica was alive at an edge of a phase or of another replica".to_owned()),
-        Some(Reading::Measured(sum)) if largest.replicas < begun => Reading::Missing(Why::DoesNotCount(format!(
+        Some(Reading::Measured(sum)) if largest.replicas < begun => failed(format!(
             "no reading found all {begun} replicas at once; the largest sum, of at most {} of them, was {sum}",
             largest.replicas
-        ))),
+        )),
         Some(sum) => sum.map(|pss| pss.as_bytes() as f64),
     }
 }

@@ -386,6 +386,7 @@ pub(in crate::runner) mod tests {
             settled: BTreeMap::new(),
             looks: Nanos::ZERO,
             worker: None,
+            cut: None,
             executable: None,
         }
     }

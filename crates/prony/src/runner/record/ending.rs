@@ -180,7 +180,7 @@ fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
     };
     let last = (0..phases.len()).filter(under_way).max_by_key(|index| watched.tracker.phases[*index].began);
     let began = last.and_then(|index| watched.tracker.phases[index].began).unwrap_or(watched.released);
-    (last.map(|index| phases[index].name.clone()), watched.ended.at.since(began))
+    (last.map(|index| phases[index].name.clone()), watched.over().0.since(began))
 }
 
 /// What the heap was when it was full.

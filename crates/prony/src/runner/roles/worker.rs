@@ -33,6 +33,9 @@ const CLOSING: Duration = Duration::from_secs(60);
 /// How long a worker that failed may take to end by itself, so that its own exit status is known.
 const FAILING: Duration = Duration::from_millis(500);
 
+/// Messages that are taken in one go: whatever a worker writes, limits and the user are looked at in between.
+const MESSAGES: usize = 256;
+
 /// Why a worker did not come to the end of its last phase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -68,8 +71,10 @@ pub struct Worker<'a> {
     plan: ToWorker,
     /// The phase that begins next.
     next: usize,
-    /// Its end of the socket is closed.
+    /// Nothing more is read of it: its end of the socket is closed, or what it wrote is a fault.
     closed: bool,
+    /// There may be more to read than was taken in one go.
+    more: bool,
     /// Until when it is to have ended.
     until: Option<Instant>,
     /// What is known of it.
@@ -103,7 +108,8 @@ impl<'a> Worker<'a> {
             throughput: lab.experiment.observe().throughput,
         };
         let channel = Channel::new(ours);
-        let worker = Self { spec, channel, plan, next: 0, closed: false, until: None, report: Report::default() };
+        let worker =
+            Self { spec, channel, plan, next: 0, closed: false, more: false, until: None, report: Report::default() };
         let (ends, probing) = (Ends::default(), Probing::default());
         let on_disk = OnDisk::at(directory);
         Ok(Launch { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
@@ -114,9 +120,19 @@ impl<'a> Worker<'a> {
         self.channel.send(&self.plan);
     }
 
-    /// What to wait for; nothing once its end of the socket is closed.
+    /// What to wait for; nothing once nothing more is read of it.
     pub fn source(&self) -> Option<BorrowedFd<'_>> {
         (!self.closed).then(|| self.channel.as_fd())
+    }
+
+    /// Whether there may be more to read at once.
+    pub const fn has_more(&self) -> bool {
+        self.more && !self.closed
+    }
+
+    /// Reads nothing more of it: the trial is over, and what it writes from here on is no part of it.
+    pub const fn leave(&mut self) {
+        self.closed = true;
     }
 
     /// Until when it is to have ended, where it is to end.
@@ -131,49 +147,70 @@ impl<'a> Worker<'a> {
 
     /// Takes what it has written, and leads it on.
     pub fn turn(&mut self, seen: &mut Observation<'_>) {
-        while !self.closed {
+        self.more = true;
+        for _ in 0..MESSAGES {
+            if self.closed {
+                break;
+            }
             match self.channel.receive() {
-                Received::Nothing => break,
-                Received::Closed => {
-                    self.closed = true;
-                    if !self.is_stopping() {
-                        self.fail(Fault::Gone);
-                    }
+                Received::Nothing => {
+                    self.more = false;
+                    break;
                 }
-                Received::Garbled(what) => self.fail(Fault::Garbled(what)),
+                Received::Closed if self.is_stopping() => self.leave(),
+                Received::Closed => self.fail(Fault::Gone),
+                Received::Garbled(what) => self.failed(Fault::Garbled(what), seen),
                 Received::Message(message) => self.heard(*message, seen),
             }
         }
         self.lead(seen);
     }
 
-    /// The first fault is the one that counts.
+    /// It has failed and may still be there: what it does from here on is no part of the phase.
+    fn failed(&mut self, fault: Fault, seen: &mut Observation<'_>) {
+        seen.cut();
+        self.fail(fault);
+    }
+
+    /// Nothing that follows the first fault counts.
     fn fail(&mut self, fault: Fault) {
-        self.report.fault.get_or_insert(fault);
+        self.leave();
+        self.report.fault = Some(fault);
         self.until.get_or_insert(Instant::now() + FAILING);
     }
 
     fn heard(&mut self, message: FromWorker, seen: &mut Observation<'_>) {
         let running = self.next.checked_sub(1).filter(|index| seen.tracker.phases[*index].is_open());
-        match (message, running) {
-            (FromWorker::Failed { failure, message, .. }, _) => self.fail(Fault::Failed { failure, message }),
-            (FromWorker::Ready { version: VERSION, effective, .. }, None) => self.report.effective = Some(effective),
-            (FromWorker::Ready { version, .. }, None) => self.fail(Fault::Garbled(format!(
-                "the worker speaks version {version} of the protocol, this prony {VERSION}"
-            ))),
-            (FromWorker::Progress { operations, .. }, Some(index)) => {
+        // A phase that waits for quiet ends without the worker.
+        let asked = running.filter(|index| self.spec.phases[*index].action.settle().is_none());
+        match message {
+            FromWorker::Failed { failure, message, .. } => self.failed(Fault::Failed { failure, message }, seen),
+            FromWorker::Ready { version: VERSION, effective, .. } if self.report.effective.is_none() => {
+                self.report.effective = Some(effective);
+            }
+            FromWorker::Ready { version, .. } if version != VERSION => {
+                let why = format!("the worker speaks version {version} of the protocol, this prony {VERSION}");
+                self.failed(Fault::Garbled(why), seen);
+            }
+            FromWorker::Progress { index, operations } if asked == Some(index) => {
                 seen.progress(index, operations, total_operations(self.spec, &self.spec.phases[index]));
             }
-            (FromWorker::Progress { .. }, None) => {}
-            (FromWorker::Began { at, .. }, Some(index)) => seen.tracker.phases[index].note_begin(at, Nanos::ZERO),
-            (FromWorker::Ended { at, report, .. }, Some(index)) => {
+            // One more of a phase that has ended.
+            FromWorker::Progress { .. } => {}
+            FromWorker::Began { index, at } if asked == Some(index) => {
+                seen.tracker.phases[index].note_begin(at, Nanos::ZERO);
+            }
+            FromWorker::Ended { index, at, report } if asked == Some(index) => {
                 if let Some(effective) = &report.effective {
                     self.report.effective = Some(Box::new(effective.clone()));
                 }
                 seen.reported(index, at, report);
             }
-            (other, Some(_)) => self.fail(Fault::Garbled(format!("the worker said {other:?} during a phase"))),
-            (other, None) => self.fail(Fault::Garbled(format!("the worker said {other:?} outside of a phase"))),
+            other => {
+                let phase = running
+                    .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
+                self.failed(Fault::Garbled(format!("the worker said {other:?} in {phase}")), seen);
+            }
         }
     }
 
@@ -227,7 +264,7 @@ impl Report {
             (None | Some(Fault::Gone), None) => match classified(None) {
                 // An exit with 0 before the last phase is no success.
                 (Outcome::Ok, mut shown) => {
-                    shown.push("the worker ended before its last phase".to_owned());
+                    shown.push("the worker ended before it was told to".to_owned());
                     (Outcome::Failed { code: Some(0) }, shown)
                 }
                 other => other,
@@ -283,7 +320,7 @@ mod tests {
     fn worker_that_exits_with_0_before_its_last_phase_failed() {
         let (exited, shown) = outcome(false, Status::Exited(0), None);
         assert_eq!(exited, Outcome::Failed { code: Some(0) });
-        assert!(shown.contains("before its last phase"), "{shown}");
+        assert!(shown.contains("before it was told to"), "{shown}");
         assert_eq!(outcome(false, Status::Exited(0), Some(Stopped::Deadline)).0, Outcome::TimedOut);
         assert_eq!(outcome(false, Status::Signalled(9), Some(Stopped::Interrupted)).0, Outcome::Interrupted);
     }
