@@ -10,12 +10,12 @@ use crate::subject::Subject;
 
 #[test]
 fn work_after_the_answer_is_found_and_its_end_too() {
-    // A subject that gets next to no CPU time for the whole of `quiet` is quiet by that measure: tried again on a busy machine.
+    // Tried again only where the machine gave the subject no CPU time for as long as `quiet`, or the watch looked late.
     let missed: Vec<String> = (0..5).map_while(|_| burst().err()).collect();
     assert!(missed.len() < 5, "{missed:?}");
 }
 
-/// Watches a burst of work; what was found, where that is not its end.
+/// Watches a burst of work, and checks what is found of it; what was found, where the machine was too busy for that.
 #[allow(clippy::unwrap_used)] // A part of the test.
 fn burst() -> Result<(), String> {
     let mut subject = Subject::start("answer-then-burst 700");
@@ -35,11 +35,13 @@ fn burst() -> Result<(), String> {
     let truth: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
     assert!(result.settled, "{result:?}");
     let quiet_at = began + *result.time.measured().unwrap();
-    // A look may come late on a busy machine.
-    let late = result.step.as_nanos() + 500_000_000;
-    if quiet_at.as_nanos().abs_diff(truth[0]) >= late {
-        return Err(format!("quiet at {quiet_at}, truth {said}, {result:?}"));
+    let found = format!("quiet at {quiet_at}, truth {said}, {result:?}");
+    let waited = truth[0].saturating_sub(began.as_nanos()).saturating_sub(truth[1]);
+    let starved = waited >= spec.quiet.as_nanos() * 9 / 10;
+    if starved || result.step >= Nanos::from_millis(400) {
+        return Err(found);
     }
+    assert!(quiet_at.as_nanos().abs_diff(truth[0]) < 500_000_000, "{found}");
     let cpu = result.cpu.measured().unwrap().as_nanos() as f64;
     // What it did between its answer and the first look is not in the watch.
     assert!(cpu > truth[1] as f64 * 0.5 && cpu < truth[1] as f64 * 1.05, "{cpu} of {said}");

@@ -70,6 +70,10 @@ fn hot_functions_of_node_are_found_with_their_shares_and_instants() {
         |name: &str| profile.samples.iter().filter(|sample| profile.function_of(sample.frame).name == name).count();
     let (three, one) = (count("three"), count("one"));
     assert!((one * 9 / 5..one * 5).contains(&three), "{three} and {one}");
+    // By time one may be ahead of the other where it waited for a processor; nothing else is.
+    let mut most: Vec<&str> = times.functions[..2].iter().map(|f| profile.functions[f.of].name.as_str()).collect();
+    most.sort_unstable();
+    assert_eq!(most, ["one", "three"]);
     assert_eq!(profile.packages[times.packages[0].of], "the program");
     let inside = profile.samples.iter().filter(|sample| begin <= sample.at && sample.at <= end).count();
     assert_eq!(inside, profile.samples.len(), "V8's clock is ours");
