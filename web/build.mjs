@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const assets = join(here, "../crates/prony/src/report/html/assets");
+const assets = join(here, "../crates/prony-report/src/html/assets");
 
 const shared = { bundle: true, minify: true, write: false, charset: "ascii", target: ["es2022"], logLevel: "warning" };
 const script = await build({

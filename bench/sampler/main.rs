@@ -3,7 +3,7 @@
 //! `cargo bench -p prony-os --bench sampler` starts 20 processes of 4 threads each (10 asleep, 10 that
 //! wake a hundred times a second), samples them for five seconds at 10 Hz and at 100 Hz, ten times in turn,
 //! and prints the median share with the smallest and largest. Each subject also holds 8 MiB, touched.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
+#![allow(clippy::print_stdout, clippy::print_stderr, clippy::disallowed_methods, reason = "a benchmark speaks")]
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};

@@ -2,10 +2,10 @@
 //!
 //! The checker once printed 848 MB for one file, and took 20 s for another.
 
-use prony::load;
 use prony_experiment::plan::{outline, plan, profiles};
 use prony_experiment::render;
 use prony_model::catalog::{Anywhere, Overrides};
+use prony_runner::load;
 
 /// Bytes of the longest report of faults: more than any 20 of them take.
 const LONGEST: usize = 128 << 10;

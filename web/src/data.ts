@@ -1,4 +1,4 @@
-// The page's data, as `crates/prony/src/report/html/payload.rs` writes it.
+// The page's data, as `crates/prony-report/src/html/payload.rs` writes it.
 
 export type Unit = "nanos" | "bytes" | "count" | "per_second" | "ratio";
 

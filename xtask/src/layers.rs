@@ -14,7 +14,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("prony-engines", &["prony-model", "prony-workload"]),
     ("prony-results", &["prony-experiment", "prony-model", "prony-os"]),
     (
-        "prony",
+        "prony-runner",
         &[
             "prony-analysis",
             "prony-engines",
@@ -22,6 +22,22 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "prony-model",
             "prony-os",
             "prony-results",
+            "prony-runtime",
+            "prony-stats",
+        ],
+    ),
+    ("prony-report", &["prony-analysis", "prony-experiment", "prony-model", "prony-results", "prony-stats"]),
+    (
+        "prony",
+        &[
+            "prony-analysis",
+            "prony-engines",
+            "prony-experiment",
+            "prony-model",
+            "prony-os",
+            "prony-report",
+            "prony-results",
+            "prony-runner",
             "prony-runtime",
             "prony-stats",
             "prony-workload",

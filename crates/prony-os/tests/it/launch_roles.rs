@@ -166,6 +166,7 @@ fn stubborn(dir: &Path) {
     sleep_as(dir, "stubborn");
 }
 
+#[expect(clippy::disallowed_methods, reason = "a subject that writes")]
 fn flood() {
     let mut out = std::io::stdout().lock();
     out.write_all(b"<begin>").unwrap();

@@ -91,6 +91,7 @@ impl Drop for Subject {
 }
 
 /// Says aloud that a test cannot run here; where everything is required, that is a failure.
+#[expect(clippy::disallowed_methods, reason = "text of a test")]
 pub(crate) fn skipped(what: &str, why: &dyn std::fmt::Display) {
     assert!(std::env::var_os("PRONY_REQUIRE_ALL").is_none(), "{what}: {why}");
     // Straight to the terminal: the harness swallows what a passing test prints.

@@ -16,10 +16,10 @@ use super::Ran;
 use super::bench::Bench;
 use super::line::{Line, Unit};
 use crate::error::Error;
-use crate::runner::interrupt::Interrupt;
-use crate::runner::lab::Lab;
-use crate::runner::observer::Log;
-use crate::runner::trial;
+use prony_runner::interrupt::Interrupt;
+use prony_runner::lab::Lab;
+use prony_runner::observer::Log;
+use prony_runner::trial;
 
 const FILE: &str = "weak_cache.toml";
 const CACHE: [(&str, &str); 2] =
@@ -78,7 +78,8 @@ fn used(bench: &Bench, directory: &Path, kind: &str, then: &str) -> Result<Readi
          at_end = {{ collect = true }}\n{then}\n"
     );
     let experiment = parse(&text, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));
-    let experiment = experiment.map_err(|problems| Error::Experiment { file: FILE.to_owned(), text, problems })?;
+    let experiment =
+        experiment.map_err(|problems| prony_runner::Error::Experiment { file: FILE.to_owned(), text, problems })?;
     let mut log = Log::default();
     let lab = Lab::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
     let plan = plan::plan(&experiment);

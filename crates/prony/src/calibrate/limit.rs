@@ -15,10 +15,10 @@ use super::Ran;
 use super::bench::Bench;
 use super::line::{Line, Unit};
 use crate::error::Error;
-use crate::runner::interrupt::Interrupt;
-use crate::runner::lab::Lab;
-use crate::runner::observer::Log;
-use crate::runner::trial;
+use prony_runner::interrupt::Interrupt;
+use prony_runner::lab::Lab;
+use prony_runner::observer::Log;
+use prony_runner::trial;
 
 const FILE: &str = "out_of_memory.toml";
 const TEXT: &str = include_str!("out_of_memory.toml");
@@ -35,8 +35,11 @@ pub(super) fn out_of_memory(bench: &Bench) -> Result<Ran, Error> {
         return Ok(Ran::NotRun(why));
     }
     let experiment = parse(TEXT, FILE).and_then(|raw| check(&raw, &Catalog, &Overrides::default()));
-    let experiment =
-        experiment.map_err(|problems| Error::Experiment { file: FILE.to_owned(), text: TEXT.to_owned(), problems })?;
+    let experiment = experiment.map_err(|problems| prony_runner::Error::Experiment {
+        file: FILE.to_owned(),
+        text: TEXT.to_owned(),
+        problems,
+    })?;
     let mut log = Log::default();
     let lab = Lab::new(&experiment, &bench.near, &[], Interrupt::default(), &mut log)?;
     let plan = plan::plan(&experiment);

@@ -11,7 +11,7 @@ use crate::calibrate::bench::Bench;
 use crate::calibrate::line::Judgement;
 use crate::calibrate::{Calibration, Fixture};
 use crate::error::Error;
-use crate::screen::shows_messages;
+use prony_report::screen::shows_messages;
 
 /// Which fixtures, and where.
 #[derive(Debug, clap::Args)]

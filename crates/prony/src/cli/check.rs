@@ -13,14 +13,14 @@ use prony_stats::blocks_before_any_verdict;
 use super::choice::DatabaseArg;
 use super::run::OverrideArguments;
 use super::{Answer, Output, table};
-use crate::budget::Bought;
 use crate::error::Error;
-use crate::estimate::{self, Estimate, span};
-use crate::load;
-use crate::runner::scratch;
-use crate::screen::one_line;
-use crate::surroundings::Here;
 use prony_analysis::verdicts::floor as floors;
+use prony_report::screen::one_line;
+use prony_runner::budget::Bought;
+use prony_runner::estimate::{self, Estimate, span};
+use prony_runner::load;
+use prony_runner::scratch;
+use prony_runner::surroundings::Here;
 
 /// Which file.
 #[derive(Debug, clap::Args)]

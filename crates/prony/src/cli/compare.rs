@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::choice::{DatabaseArg, RunChoice, known_metric};
 use super::{Answer, Output, table};
 use crate::error::Error;
-use crate::report::facts_lines;
-use crate::screen::one_line;
 use prony_analysis::verdicts::names;
 use prony_analysis::verdicts::observe::figure;
 use prony_analysis::verdicts::{self, Beside, Comparisons, Line, Pair};
+use prony_report::facts_lines;
+use prony_report::screen::one_line;
 use prony_results::{Database, RunData};
 
 /// Which runs, and in what.

@@ -13,7 +13,7 @@ use super::run::OverrideArguments;
 use super::{Answer, Output, say};
 use crate::data::{self, Form};
 use crate::error::Error;
-use crate::load;
+use prony_runner::load;
 
 /// What is written, and where to.
 #[derive(Debug, clap::Args)]

@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use super::{Answer, Output, table};
 use crate::error::Error;
-use crate::report::shown;
+use prony_report::shown;
 
 /// Where, and how.
 #[derive(Debug, clap::Args)]

@@ -3,7 +3,7 @@
 use super::Output;
 use super::choice::DatabaseArg;
 use crate::error::Error;
-use crate::report::when;
+use prony_report::when;
 use prony_results::{Database, RunHead, RunStatus};
 
 /// List the runs

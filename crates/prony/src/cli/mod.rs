@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
-use crate::screen::{self, Screen};
 pub use output::Output;
+use prony_report::screen::{self, Screen};
 
 pub mod calibrate;
 pub mod check;

@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use crate::error::Error;
-use crate::report::Report;
-use crate::report::render::Render;
-use crate::report::render::terminal::{Terminal, plain_table};
-use crate::screen::{Data, Screen};
+use prony_report::Report;
+use prony_report::render::Render;
+use prony_report::render::terminal::{Terminal, plain_table};
+use prony_report::screen::{Data, Screen};
 
 /// What a command prints to, and how.
 pub struct Output<'a> {

@@ -7,7 +7,7 @@ use prony_model::metric::MetricName;
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
-use crate::plot::{Figure, Options, draw, figures};
+use prony_report::plot::{Figure, Options, draw, figures};
 use prony_results::Database;
 
 /// Draw a figure of a run as an SVG picture

@@ -9,8 +9,8 @@ use prony_model::profile::ProfileFile;
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
-use crate::profiles::{VariantProfile, is_named, load};
-use crate::report::profile::text;
+use prony_report::profile::text;
+use prony_report::profiles::{VariantProfile, is_named, load};
 use prony_results::{Database, RunData};
 
 /// Show where the time of a profiled run goes

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
-use crate::profiles;
-use crate::report::export::document::document;
-use crate::report::export::{Csv, Json, Rows, groups, readings, series};
-use crate::report::profile::markdown;
-use crate::report::render::Render;
-use crate::report::render::markdown::Markdown;
-use crate::report::{Options, build, html};
+use prony_report::export::document::document;
+use prony_report::export::{Csv, Json, Rows, groups, readings, series};
+use prony_report::profile::markdown;
+use prony_report::profiles;
+use prony_report::render::Render;
+use prony_report::render::markdown::Markdown;
+use prony_report::{Options, build, html};
 use prony_results::{Database, RunData};
 
 /// Functions and packages of each profiled phase in a document.
@@ -98,7 +98,7 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
 fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn Write) -> Result<(), Error> {
     let options = Options { processes: args.processes, ..Options::default() };
     match (args.format(), args.what) {
-        (ReportFormat::Html, _) => html::write_loaded(database, data, &options, out),
+        (ReportFormat::Html, _) => Ok(html::write_loaded(database, data, &options, out)?),
         (ReportFormat::Markdown, _) => {
             let profiles = profiles::load(database, data, |_| true)?;
             let profiles: String = profiles.iter().map(|of| markdown(of, ROWS)).collect();
@@ -111,7 +111,7 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
         (ReportFormat::Json, What::Results | What::Everything) => {
             let profiles = profiles::load(database, data, |_| true)?;
             let whole = (args.what == What::Everything).then_some(database);
-            document(data, &build(data, &options), &profiles, whole, out)
+            Ok(document(data, &build(data, &options), &profiles, whole, out)?)
         }
         (ReportFormat::Csv, What::Everything) => Err(Error::Arguments {
             message: "everything of a run is one document and no rows".to_owned(),
@@ -123,9 +123,10 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
 }
 
 fn rows(what: What, database: &Database, data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {
-    match what {
+    let written = match what {
         What::Results | What::Everything => readings(data, rows),
         What::Samples => groups(database, data, rows),
         What::Series => series(database, data, rows),
-    }
+    };
+    Ok(written?)
 }

@@ -4,8 +4,8 @@ use std::io::{BufRead, Write};
 
 use super::choice::{DatabaseArg, RunChoice};
 use crate::error::Error;
-use crate::report::when;
-use crate::screen::{Screen, one_line};
+use prony_report::screen::{Screen, one_line};
+use prony_report::when;
 use prony_results::{Database, RunHead, RunId};
 
 /// Delete runs and everything they hold

@@ -17,20 +17,20 @@ use super::choice::{DatabaseArg, SharedArg};
 use super::show;
 use super::{Answer, Output};
 use crate::error::Error;
-use crate::load;
-use crate::report::render::Render;
-use crate::report::render::markdown::Markdown;
-use crate::report::{self, Options};
-use crate::runner::interrupt::Interrupt;
-use crate::runner::lab::Lab;
-use crate::runner::observer::{JsonLines, Observer};
-use crate::runner::terminal::{Manner, Terminal};
-use crate::runner::{self, Campaign, Summary};
-use crate::screen::{self, Data, Screen};
-use crate::surroundings::Here;
+use crate::progress::{Manner, Terminal};
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
+use prony_report::Options;
+use prony_report::render::Render;
+use prony_report::render::markdown::Markdown;
+use prony_report::screen::{self, Data, Screen};
 use prony_results::{Database, RunHead, RunId, RunStatus};
+use prony_runner::interrupt::Interrupt;
+use prony_runner::lab::Lab;
+use prony_runner::load;
+use prony_runner::observer::{JsonLines, Observer};
+use prony_runner::surroundings::Here;
+use prony_runner::{Campaign, Summary};
 
 /// What to run and how.
 #[derive(Debug, clap::Args)]
@@ -204,7 +204,7 @@ fn append_summary(arguments: &Arguments, run: RunId, gates: &[Verdicted], file: 
     let data = Database::open(&arguments.database.database)?.load_run(run)?;
     let mut text = Vec::new();
     let unwritten = |source| Error::Write { what: format!("`{}`", file.display()), source };
-    Markdown.render(&report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
+    Markdown.render(&prony_report::build(&data, &Options::default()), &mut text).map_err(unwritten)?;
     gates.iter().for_each(|gate| text.extend(format!("\n{gate}\n").bytes()));
     open_summary(file)?.write_all(&text).map_err(unwritten)
 }
@@ -227,11 +227,11 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
         return Err(Error::Arguments { message: "no experiment".to_owned(), hint: "name its file".to_owned() });
     };
     let path = &arguments.database.database;
-    let near = runner::scratch(arguments.scratch.as_deref(), path);
+    let near = prony_runner::scratch(arguments.scratch.as_deref(), path);
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
     gates_are_declared(arguments, &experiment)?;
-    runner::begin(&experiment, path, &near, interrupt, observer)
+    Ok(prony_runner::begin(&experiment, path, &near, interrupt, observer)?)
 }
 
 fn resume(
@@ -262,12 +262,12 @@ fn resume(
     };
     let plan = plan::plan(&experiment);
     let done = database.finished_positions(head.id)?;
-    database.reopen_run(head.id, runner::planned(&experiment, &plan, done.len()))?;
-    let near = runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
+    database.reopen_run(head.id, prony_runner::planned(&experiment, &plan, done.len()))?;
+    let near = prony_runner::scratch(arguments.scratch.as_deref().or(head.scratch.as_deref()), path);
     let began = monotonic();
     let lab = Lab::new(&experiment, &near, &[path], interrupt, observer)?;
     let campaign = Campaign::new(&mut database, head.id, &plan, done).since(began);
-    Ok((head.id, runner::run(campaign, &lab, observer)?))
+    Ok((head.id, prony_runner::run(campaign, &lab, observer)?))
 }
 
 /// The run that was asked for, or the latest that is not done; a search plans as it goes and resumes by itself.

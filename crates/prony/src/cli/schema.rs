@@ -2,7 +2,7 @@
 
 use super::{Answer, Output};
 use crate::error::Error;
-use crate::report::export::document;
+use prony_report::export::document;
 
 /// Nothing to say.
 #[derive(Debug, clap::Args)]

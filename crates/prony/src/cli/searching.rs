@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 use super::choice::{DatabaseArg, SharedArg};
 use super::run::{observer, variables};
 use crate::error::Error;
-use crate::runner::interrupt::Interrupt;
-use crate::runner::scratch;
 use crate::search::Means;
 use prony_results::{Database, RunId, RunStatus};
+use prony_runner::interrupt::Interrupt;
+use prony_runner::scratch;
 
 /// What every search takes.
 #[derive(Debug, clap::Args)]

@@ -5,7 +5,7 @@ use prony_model::metric::MetricName;
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice, known_metric};
 use crate::error::Error;
-use crate::report::{Options, build};
+use prony_report::{Options, build};
 use prony_results::{Database, RunId};
 
 /// Show a run's tables

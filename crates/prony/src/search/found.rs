@@ -11,9 +11,9 @@ use prony_model::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use super::kept::Kept;
-use crate::runner::Summary;
 use prony_analysis::verdicts::Verdicts;
 use prony_results::RunData;
+use prony_runner::Summary;
 
 /// How far one combination of the other factors went.
 #[derive(Clone, Debug, PartialEq)]

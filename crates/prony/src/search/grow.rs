@@ -17,8 +17,8 @@ use super::grow_text;
 use super::prober::{Means, Prober};
 use super::source::{Source, others};
 use crate::error::Error;
-use crate::runner::Summary;
 use prony_results::RunId;
+use prony_runner::Summary;
 
 /// What was asked: the first entry of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,9 +5,9 @@ use prony_model::metric::{Metric, MetricKey, Stat};
 use prony_model::record::TrialRecord;
 
 use super::found::Grown;
-use crate::report::render::terminal::{Terminal, plain_table};
-use crate::report::{bytes, ended, least_memory, time};
-use crate::screen::one_line;
+use prony_report::render::terminal::{Terminal, plain_table};
+use prony_report::screen::one_line;
+use prony_report::{bytes, ended, least_memory, time};
 
 /// `store=lmdb, documents=10`.
 pub(super) fn levels(levels: &[(String, String)]) -> String {

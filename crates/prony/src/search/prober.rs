@@ -17,12 +17,12 @@ use serde_json::Value;
 
 use super::experiments::Experiments;
 use crate::error::Error;
-use crate::runner::interrupt::Interrupt;
-use crate::runner::lab::Lab;
-use crate::runner::observer::Observer;
-use crate::runner::warned::Warned;
-use crate::runner::{Summary, elsewhere, trial, unix_ms, variant_text};
 use prony_results::{Database, RunId, RunStart, RunStatus};
+use prony_runner::interrupt::Interrupt;
+use prony_runner::lab::Lab;
+use prony_runner::observer::Observer;
+use prony_runner::warned::Warned;
+use prony_runner::{Summary, elsewhere, trial, unix_ms, variant_text};
 
 /// What every search needs beside its file.
 pub struct Means<'a> {
@@ -224,7 +224,7 @@ impl<'a> Prober<'a> {
             trial: planned,
             variant: text,
             took: record.took,
-            phases: crate::runner::phase_times(&record),
+            phases: prony_runner::phase_times(&record),
             ending: record.ending.clone(),
             done: self.position,
             trials: self.position,

@@ -10,7 +10,7 @@ use prony_model::catalog::Overrides;
 use serde_json::Value;
 
 use crate::error::Error;
-use crate::load;
+use prony_runner::load;
 
 /// A file and what the command line changes in it.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl Source {
     /// Where it cannot be read, or is no TOML.
     pub fn read(file: &Path, overrides: Overrides) -> Result<Self, Error> {
         let (text, name) = load::read(file)?;
-        let raw = prony_experiment::parse(&text, &name).map_err(|problems| Error::Experiment {
+        let raw = prony_experiment::parse(&text, &name).map_err(|problems| prony_runner::Error::Experiment {
             file: name,
             text,
             problems,
@@ -61,11 +61,12 @@ impl Source {
     pub fn at(&self, values: &[(String, String)]) -> Result<Experiment, Error> {
         let mut overrides = self.overrides.clone();
         overrides.set.extend(values.iter().map(|(name, value)| (name.clone(), vec![value.clone()])));
-        prony_experiment::check(&self.raw, &Catalog, &overrides).map_err(|problems| Error::Experiment {
+        let checked = prony_experiment::check(&self.raw, &Catalog, &overrides);
+        Ok(checked.map_err(|problems| prony_runner::Error::Experiment {
             file: self.raw.file().to_owned(),
             text: self.raw.text().to_owned(),
             problems,
-        })
+        })?)
     }
 
     /// Gives the range the unit of the file's values where it was written without one.

@@ -22,9 +22,9 @@ use super::prober::{Means, Prober};
 use super::source::Source;
 use super::tune_text;
 use crate::error::Error;
-use crate::runner::{self, Summary};
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::{Database, RunId};
+use prony_runner::Summary;
 
 /// What a search came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,10 +45,13 @@ impl Tuned {
     /// Whether each `cleanup` was done, of the search's run and of the confirmation's.
     ///
     /// # Errors
-    /// [`Error::CleanUp`].
+    /// [`prony_runner::Error::CleanUp`].
     pub fn cleaned(&self) -> Result<(), Error> {
         self.summary.cleaned()?;
-        self.confirmed.as_ref().map_or(Ok(()), |confirmed| confirmed.summary.cleaned())
+        if let Some(confirmed) = &self.confirmed {
+            confirmed.summary.cleaned()?;
+        }
+        Ok(())
     }
 
     /// Whether a setting came out that keeps the constraints and is not worse than the default.
@@ -191,7 +194,7 @@ fn within_budget(blocks: Blocks, trials_left: Option<u32>, arms: u32) -> (Blocks
 fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_>) -> Result<Confirmed, Error> {
     let Means { database, near, interrupt, observer, .. } = means;
     observer.event(&Event::Notice { text, hint: None });
-    let (run, summary) = runner::begin(duel, database, near, interrupt, observer)?;
+    let (run, summary) = prony_runner::begin(duel, database, near, interrupt, observer)?;
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
     let kept = Kept::of(&wanted.constraints, data.trials.iter().filter(|trial| trial.trial.variant == 1));

@@ -8,8 +8,8 @@ use prony_stats::summary::median;
 
 use super::found::{Confirmed, Setting, TuneWanted};
 use super::kept::{Bound, Holds, Kept};
-use crate::report::{bytes, time};
-use crate::screen::one_line;
+use prony_report::screen::one_line;
+use prony_report::{bytes, time};
 use prony_results::RunId;
 
 /// What is told of a search.

@@ -34,7 +34,7 @@ fn the_schema_is_the_checkers_own() {
 
 #[test]
 fn the_schema_of_results_is_that_of_the_types() {
-    same("docs/results.schema.json", &format!("{:#}\n", prony::report::export::document::schema()));
+    same("docs/results.schema.json", &format!("{:#}\n", prony_report::export::document::schema()));
 }
 
 /// The files of experiments: those at the top, and those of a folder for each larger one. What programs install lies

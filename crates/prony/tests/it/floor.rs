@@ -1,9 +1,5 @@
 //! What share of each variant's time lies above its floor: the figures, their gaps, and every medium.
 
-use prony::report::render::Render;
-use prony::report::render::markdown::Markdown;
-use prony::report::render::terminal::Terminal;
-use prony::report::{Options, Report, Table, build};
 use prony_analysis::verdicts::floor::{self, Above, NoShare};
 use prony_analysis::verdicts::{self, names};
 use prony_experiment::design::Experiment;
@@ -12,6 +8,10 @@ use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::record::{Answer, TrialRecord};
 use prony_model::spec::Durability;
 use prony_model::trial::Label;
+use prony_report::render::Render;
+use prony_report::render::markdown::Markdown;
+use prony_report::render::terminal::Terminal;
+use prony_report::{Options, Report, Table, build};
 use prony_results::RunData;
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ fn floors(data: &RunData) -> Vec<Table> {
 
 /// Labels and share of each row: `small/lmdb 75.0`.
 fn rows(table: &Table) -> Vec<String> {
-    let row = |row: &prony::report::Row| {
+    let row = |row: &prony_report::Row| {
         let labels: Vec<&str> = row.labels.iter().map(|label| label.text.as_str()).collect();
         format!("{} {}", labels.join("/"), row.cells[2].main)
     };
@@ -165,7 +165,7 @@ fn a_table_for_each_judged_time_has_a_row_for_each_variant_above_a_floor() {
     assert_eq!(time.title.as_deref(), Some("Above the floor: source.time"));
     assert_eq!(cpu.title.as_deref(), Some("Above the floor: source.cpu"));
     assert_eq!(time.labels, ["size", "subject"]);
-    let headings: Vec<String> = time.columns.iter().map(prony::report::Column::full).collect();
+    let headings: Vec<String> = time.columns.iter().map(prony_report::Column::full).collect();
     assert_eq!(headings, ["the variant, s", "the floor, s", "above the floor, %"]);
     let found = rows(&time);
     assert_eq!(found.len(), 4, "the floors themselves have no row: {found:?}");

@@ -1,9 +1,9 @@
 //! Experiment files with thousands of faults, given to the checker in process. The checker once printed 848 MB for one
 //! file, and took 20 s for another. Mutated files are given to it by the fuzz target in `fuzz/`.
 
-use prony::error::Error;
-use prony::load;
 use prony_model::catalog::{Anywhere, Overrides};
+use prony_runner::Error;
+use prony_runner::load;
 
 /// More than what any set of 20 problems takes.
 const MOST: usize = 128 << 10;

@@ -1,13 +1,13 @@
 //! Interactions of factors and growth: found where they are, and not where they are not.
 
-use prony::plot::data::growth::{self, Growth};
-use prony::report::{Options, build};
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::interactions::{self, Interactions};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::Reading;
 use prony_model::record::{Answer, TrialRecord};
+use prony_report::plot::data::growth::{self, Growth};
+use prony_report::{Options, build};
 use prony_results::RunData;
 use serde_json::json;
 
@@ -275,7 +275,7 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
         data.head.search = Some(by.to_owned());
         data
     };
-    let growth = |data: &RunData| prony::plot::data::growth::of(data, &"write.time".parse().unwrap(), 1);
+    let growth = |data: &RunData| prony_report::plot::data::growth::of(data, &"write.time".parse().unwrap(), 1);
     let remarks = |data: &RunData| {
         let report = build(data, &Options::default());
         report.remarks.iter().map(|remarks| (remarks.title, remarks.note.clone())).collect::<Vec<_>>()

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use prony::report::export::document::{document, schema};
-use prony::report::{Options, build};
 use prony_model::metric::{Metric, MetricKey};
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, Effective, MetricKeyText, TrialRecord};
 use prony_model::units::Nanos;
+use prony_report::export::document::{document, schema};
+use prony_report::{Options, build};
 use prony_results::{Database, RunData};
 use proptest::collection::{btree_map, vec};
 use proptest::option;

@@ -1,12 +1,12 @@
 //! Leave-one-out effects: what each change does where the others are there, in every medium.
 
-use prony::report::render::Render;
-use prony::report::render::markdown::Markdown;
-use prony::report::render::terminal::Terminal;
-use prony::report::{Options, Report, Row, Table, build};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::{OutOfMemory, Outcome};
 use prony_model::record::TrialRecord;
+use prony_report::render::Render;
+use prony_report::render::markdown::Markdown;
+use prony_report::render::terminal::Terminal;
+use prony_report::{Options, Report, Row, Table, build};
 use prony_results::RunData;
 use serde_json::{Value, json};
 

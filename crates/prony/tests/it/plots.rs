@@ -1,11 +1,11 @@
 //! The static pictures: what runs offer, and that nothing from outside is markup in them.
 
-use prony::error::Error;
-use prony::plot::data::{Source, latency, samples};
-use prony::plot::{Figure, Options, draw, figures};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::Outcome;
 use prony_model::record::{Groups, LatencyKind, TrialRecord};
+use prony_report::Error;
+use prony_report::plot::data::{Source, latency, samples};
+use prony_report::plot::{Figure, Options, draw, figures};
 
 use crate::compared::trials;
 use crate::pages;
@@ -102,6 +102,6 @@ fn a_figure_that_is_not_offered_is_refused_with_a_hint() {
     let (experiment, trials) = pages::alone();
     let (database, run) = pages::stored("plots-refused", &experiment, &trials);
     let error = draw(&database, run, Figure::Growth, &Options::default()).unwrap_err();
-    assert!(matches!(error, Error::Arguments { .. }) && error.hint().unwrap().contains("prony plot 1"));
+    assert!(matches!(error, Error::NoFigure { .. }) && error.hint().unwrap().contains("prony plot 1"));
     assert!("grwoth".parse::<Figure>().unwrap_err().contains("known: effects, growth"));
 }

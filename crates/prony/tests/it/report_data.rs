@@ -10,8 +10,8 @@ use prony::cli::report::{ReportArgs, report};
 use prony::cli::rm::{RmArgs, rm};
 use prony::cli::show::{ShowArgs, show};
 use prony::error::Error;
-use prony::screen::Screen;
 use prony_model::outcome::Outcome;
+use prony_report::screen::Screen;
 use prony_results::{Database, RunStatus};
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use prony::report::html;
 use prony_experiment::design::Experiment;
 use prony_model::record::TrialRecord;
+use prony_report::html;
 use prony_results::{Database, RunId};
 
 use crate::pages;
@@ -93,7 +93,7 @@ fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
 #[test]
 fn names_from_outside_are_inert() {
     let text = page("hostile", &pages::hostile());
-    let outside_script = text.replace(include_str!("../../src/report/html/assets/app.js"), "");
+    let outside_script = text.replace(include_str!("../../../prony-report/src/html/assets/app.js"), "");
     assert!(!outside_script.contains("<img") && !outside_script.contains("<!--"));
     assert!(!outside_script.contains("\u{202e}"));
     assert_eq!(outside_script.matches("<script").count(), 2, "the data's element and the script's own");
@@ -118,7 +118,7 @@ fn pages_of_runs_that_lack_things_are_sensible() {
 #[test]
 fn the_page_asks_for_nothing_from_elsewhere() {
     let text = page("requests", &pages::alone());
-    let outside_script = text.replace(include_str!("../../src/report/html/assets/app.js"), "");
+    let outside_script = text.replace(include_str!("../../../prony-report/src/html/assets/app.js"), "");
     for way in [" src=", "url(", "@import", "http:", "https:", "<link rel=\"style"] {
         assert!(!outside_script.contains(way), "`{way}`");
     }

@@ -1,12 +1,12 @@
 //! Profiles on the page: what the picture holds, what is left out, and that names do nothing.
 
-use prony::plot::{Figure, Options, draw, figures};
-use prony::report::build;
-use prony::report::export::document::document;
 use prony_model::profile::{Format, ProfileFile, ProfileRecord, Profiler};
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
+use prony_report::build;
+use prony_report::export::document::document;
+use prony_report::plot::{Figure, Options, draw, figures};
 use prony_results::{Database, RunId};
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ fn stored(name: &str) -> (Database, RunId, Vec<TrialRecord>) {
 fn the_page_has_the_functions_and_calls_of_each_profiled_phase() {
     let (database, run, trials) = stored("profile");
     let text = report_page::of_stored("profile", &database, run);
-    let outside_script = text.replace(include_str!("../../src/report/html/assets/app.js"), "");
+    let outside_script = text.replace(include_str!("../../../prony-report/src/html/assets/app.js"), "");
     assert!(!outside_script.contains("<img") && !outside_script.contains("\u{202e}"));
     let data = report_page::data(&text);
     assert_eq!(
@@ -124,7 +124,7 @@ fn the_page_has_the_functions_and_calls_of_each_profiled_phase() {
 fn the_json_document_has_functions_packages_and_what_profiling_cost() {
     let (database, run, trials) = stored("profile-json");
     let data = database.load_run(run).unwrap();
-    let profiles = prony::profiles::load(&database, &data, |_| true).unwrap();
+    let profiles = prony_report::profiles::load(&database, &data, |_| true).unwrap();
     let mut text = Vec::new();
     document(&data, &build(&data, &Default::default()), &profiles, None, &mut text).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();
@@ -172,7 +172,7 @@ fn what_profiling_cost_is_by_the_trials_that_have_the_figure() {
         |trial: &mut TrialRecord| trial.phases[0].readings.get_mut("").unwrap().remove(&key("cpu")).is_some();
     assert!(readings(trials.next().unwrap()));
     let whole = 2 + trials.count();
-    let of_variant = prony::profiles::load(&database, &data, |variant| variant.id == 0).unwrap();
+    let of_variant = prony_report::profiles::load(&database, &data, |variant| variant.id == 0).unwrap();
     let cost = |phase: usize| of_variant[0].phases[phase].overhead;
     assert_eq!((cost(0).trials, cost(0).cpu_trials), (whole - 1, whole - 2));
     assert!(
@@ -194,7 +194,7 @@ fn a_profile_that_is_missing_keeps_what_it_cost() {
     };
     database.append_profile(run, &refused, &[]).unwrap();
     let data = database.load_run(run).unwrap();
-    let profiles = prony::profiles::load(&database, &data, |_| true).unwrap();
+    let profiles = prony_report::profiles::load(&database, &data, |_| true).unwrap();
     let mut text = Vec::new();
     document(&data, &build(&data, &Default::default()), &profiles, None, &mut text).unwrap();
     let document: Value = serde_json::from_slice(&text).unwrap();

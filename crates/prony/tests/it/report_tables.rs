@@ -1,9 +1,5 @@
 //! Tables of made-up runs, as text. Look at a changed snapshot as a stranger would.
 
-use prony::report::render::Render;
-use prony::report::render::markdown::Markdown;
-use prony::report::render::terminal::Terminal;
-use prony::report::{Options, build};
 use prony_analysis::guard::{Finding, Severity};
 use prony_model::metric::MetricName;
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
@@ -11,6 +7,10 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{Answer, Completion, PhaseRecord, TrialRecord};
 use prony_model::spec::Durability;
 use prony_model::units::Nanos;
+use prony_report::render::Render;
+use prony_report::render::markdown::Markdown;
+use prony_report::render::terminal::Terminal;
+use prony_report::{Options, build};
 use prony_results::RunData;
 use serde_json::{Value, json};
 

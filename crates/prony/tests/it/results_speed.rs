@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use prony::report::render::Render;
-use prony::report::render::terminal::Terminal;
-use prony::report::{Options, build};
 use prony_model::trial::Label;
+use prony_report::render::Render;
+use prony_report::render::terminal::Terminal;
+use prony_report::{Options, build};
 use prony_results::Database;
 
 use crate::compared::against;

@@ -19,17 +19,16 @@ use super::choice::{DatabaseArg, RunChoice, SharedArg};
 use super::report::{ReportArgs, ReportFormat, What};
 use super::{Answer, Output};
 use crate::error::Error;
-use crate::load;
-use crate::paths::utf8;
-use crate::profiles;
-use crate::report;
-use crate::runner::observer::Observer;
-use crate::runner::terminal::{Manner, Terminal};
-use crate::runner::{self, interrupt::Interrupt};
-use crate::screen::{self, Screen, one_line};
+use crate::progress::{Manner, Terminal};
 use file::{Command, Typed};
 use prony_analysis::verdicts;
+use prony_report::profiles;
+use prony_report::screen::{self, Screen, one_line};
 use prony_results::{Database, RunData, RunId};
+use prony_runner::interrupt::Interrupt;
+use prony_runner::load;
+use prony_runner::observer::Observer;
+use prony_runner::paths::utf8;
 
 /// Functions and packages of a profile.
 const TOP: usize = 10;
@@ -159,7 +158,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     // Not where the commands run: they may look at what lies there.
     let near = std::env::temp_dir();
     let mut database = Database::create(&arguments.database.database)?;
-    let (id, summary) = runner::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
+    let (id, summary) = prony_runner::begin_in(&experiment, &mut database, &near, interrupt, &mut *observer)?;
     drop(observer);
     let data = database.load_run(id)?;
     output.print(&said(&database, &data, output.width)?)?;
@@ -230,7 +229,7 @@ fn typed(arguments: &Arguments) -> Result<Typed, Error> {
 /// Whatever folder the saved file lies in, it means this place.
 fn absolute(path: &Path) -> Result<String, Error> {
     let found = std::fs::canonicalize(path).map_err(|source| Error::ReadFile { path: path.to_owned(), source })?;
-    utf8(&found).map(str::to_owned)
+    Ok(utf8(&found)?.to_owned())
 }
 
 /// Each command's figures, then the verdicts.
@@ -251,7 +250,7 @@ fn said(database: &Database, data: &RunData, width: Option<usize>) -> Result<Str
         out += &format!("{}\n", one_line(&line.sentence));
     }
     for profile in profiles::load(database, data, |_| true)? {
-        out += &format!("\nprofile of {}", report::profile::text(&profile, |_| true, TOP));
+        out += &format!("\nprofile of {}", prony_report::profile::text(&profile, |_| true, TOP));
     }
     Ok(out)
 }

@@ -11,8 +11,8 @@ use prony_runtime::Role;
 use prony_stats::summary::{Summary, summary};
 
 use super::timeline::Course;
-use crate::report::ended;
-use crate::screen::one_line;
+use prony_report::ended;
+use prony_report::screen::one_line;
 
 /// Nanoseconds of CPU below which user and system are not told apart: by default the kernel divides the exact sum by what
 /// each tick of some milliseconds happened to find (`cputime_adjust` in kernel/sched/cputime.c).

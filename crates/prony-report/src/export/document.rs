@@ -1,0 +1,332 @@
+//! A run's results as one JSON document; its schema is [`SCHEMA`]. Names stay; new ones may be added.
+
+use std::io::{self, Write};
+
+use prony_model::reading::Reading;
+use prony_model::record::{Facts, MachineLimits};
+use prony_model::units::Unit;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde_json::Serializer;
+use serde_json::ser::Formatter;
+
+use super::floor::{FloorOut, floor};
+use super::judged::{
+    ComparisonOut, GrowthOut, InteractionOut, LeftOutOut, comparisons, growths, interactions, left_out,
+};
+use super::profiled::{ProfileOut, profiles};
+use super::records::{Reason, VariantOut, records};
+use crate::error::Error;
+use crate::model::{Cell, Figure, Report, Table};
+use crate::profiles::VariantProfile;
+use prony_analysis::verdicts;
+use prony_results::{Database, RunData, RunHead};
+
+/// What the document says it is.
+const FORMAT: &str = "prony-results/2";
+
+/// Arrays and objects that lie deeper stand on one line.
+const LINES: usize = 4;
+
+/// The results of a run, written by `prony report --format json`. Times are nanoseconds, sizes bytes; instants are
+/// CLOCK_MONOTONIC unless their name ends in `unix_ms`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "Results of a prony run")]
+struct Document<'a> {
+    /// What this document is.
+    #[schemars(extend("const" = FORMAT))]
+    format: &'static str,
+    /// The run.
+    run: Run<'a>,
+    /// What was varied.
+    factors: Vec<FactorOut<'a>>,
+    /// Why figures are missing or do not count: readings name these by number, from 0.
+    reasons: Vec<Reason>,
+    /// The combinations of levels, with their trials and readings.
+    variants: Vec<VariantOut<'a>>,
+    /// The tables of the report.
+    tables: Vec<TableOut<'a>>,
+    /// The verdicts as sentences.
+    verdicts: Vec<&'a str>,
+    /// The verdicts with their figures, in the same order.
+    comparisons: Vec<ComparisonOut<'a>>,
+    /// What each change does where the others are there.
+    leave_one_out: Vec<LeftOutOut<'a>>,
+    /// What lies above `[compare] floor`; null where the experiment names none.
+    floor: Option<FloorOut<'a>>,
+    /// Effects that depend on other factors, the strongest first.
+    interactions: Vec<InteractionOut>,
+    /// How figures grow with numeric factors.
+    growth: Vec<GrowthOut>,
+    /// Profiled trials.
+    profiles: Vec<ProfileOut<'a>>,
+}
+
+/// A run and what it was made of.
+#[derive(Serialize, JsonSchema)]
+struct Run<'a> {
+    /// Its number in its database.
+    id: i64,
+    /// The experiment's title.
+    title: &'a str,
+    /// Where it stands.
+    #[schemars(extend("enum" = ["unfinished", "done", "interrupted"]))]
+    status: &'static str,
+    /// The version of prony that began it.
+    version: &'a str,
+    /// When it began.
+    started_unix_ms: u64,
+    /// When it ended; null while unfinished.
+    ended_unix_ms: Option<u64>,
+    /// The seed of the plan.
+    seed: u64,
+    /// A digest of the checked experiment.
+    hash: &'a str,
+    /// Trials planned.
+    planned: u32,
+    /// Trials that have ended.
+    finished: u32,
+    /// Those of them that ended well.
+    ok: u32,
+    /// The text of the experiment.
+    experiment: &'a str,
+    /// The machine.
+    host: &'a Facts,
+    /// What the machine can do at most.
+    limits: &'a Reading<MachineLimits>,
+}
+
+/// What was varied.
+#[derive(Serialize, JsonSchema)]
+struct FactorOut<'a> {
+    /// Its name.
+    name: &'a str,
+    /// The labels of its levels.
+    levels: Vec<&'a str>,
+}
+
+/// A table as it is shown.
+#[derive(Serialize, JsonSchema)]
+struct TableOut<'a> {
+    /// Its title.
+    title: Option<&'a str>,
+    /// What its cells are.
+    caption: &'a str,
+    /// Headings of the labels of rows.
+    labels: &'a [String],
+    /// Headings of the cells.
+    columns: Vec<ColumnOut<'a>>,
+    /// Its rows.
+    rows: Vec<RowOut<'a>>,
+    /// Its notes.
+    notes: Vec<&'a str>,
+}
+
+/// The heading of a column of a table.
+#[derive(Serialize, JsonSchema)]
+struct ColumnOut<'a> {
+    /// Its name.
+    name: String,
+    /// The unit of its texts.
+    unit: &'a str,
+}
+
+/// A row of a table.
+#[derive(Serialize, JsonSchema)]
+struct RowOut<'a> {
+    /// What it is of.
+    labels: Vec<&'a str>,
+    /// A cell for each column.
+    cells: Vec<CellOut<'a>>,
+}
+
+/// A cell of a table.
+#[derive(Serialize, JsonSchema)]
+struct CellOut<'a> {
+    /// As it is shown.
+    text: String,
+    /// Whether it shows how trials ended.
+    outcome: bool,
+    /// The figures in it.
+    figures: Vec<FigureOut<'a>>,
+}
+
+/// A figure over the trials of a cell.
+#[derive(Serialize, JsonSchema)]
+struct FigureOut<'a> {
+    /// The statistic that the table shows.
+    value: Option<f64>,
+    /// The least of the trials.
+    low: Option<f64>,
+    /// The greatest of the trials.
+    high: Option<f64>,
+    /// The unit of the numbers.
+    unit: Option<Unit>,
+    /// Trials that have it.
+    trials: usize,
+    /// Trials that ended before they had it.
+    ended: usize,
+    /// Why it is missing.
+    missing: Option<&'a str>,
+}
+
+/// The JSON Schema of the document.
+pub fn schema() -> serde_json::Value {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Document<'_>>().into()
+}
+
+/// Writes a run with its tables and its profiles; with a database, the samples and histograms of its trials too.
+///
+/// # Errors
+/// [`Error::Write`], [`Error::Json`], also of what cannot be read from the database.
+pub fn document(
+    data: &RunData,
+    report: &Report,
+    profiled: &[VariantProfile],
+    whole: Option<&Database>,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let verdicts = verdicts::of(data);
+    let (variants, reasons) = records(data, whole);
+    let document = Document {
+        format: FORMAT,
+        run: run(data),
+        factors: factors(data),
+        reasons,
+        variants,
+        tables: report.tables.iter().map(table).collect(),
+        verdicts: report.verdicts.iter().map(|v| v.text.as_str()).collect(),
+        comparisons: comparisons(&verdicts),
+        leave_one_out: left_out(data, &verdicts),
+        floor: floor(data),
+        interactions: interactions(data, &verdicts),
+        growth: growths(data),
+        profiles: profiles(profiled),
+    };
+    document.serialize(&mut Serializer::with_formatter(&mut *out, Lines::default())).map_err(failed)?;
+    writeln!(out).and_then(|()| out.flush()).map_err(super::unwritten)
+}
+
+/// One line for each trial, column and row of a table: nothing is indented, so that a document of thousands of trials
+/// is no larger than it must be.
+#[derive(Default)]
+struct Lines {
+    depth: usize,
+}
+
+impl Lines {
+    fn open<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth += 1;
+        writer.write_all(bracket)
+    }
+
+    fn close<W: ?Sized + Write>(&mut self, writer: &mut W, bracket: &[u8]) -> io::Result<()> {
+        self.depth -= 1;
+        writer.write_all(bracket)
+    }
+
+    fn next<W: ?Sized + Write>(&self, writer: &mut W, first: bool) -> io::Result<()> {
+        let between: &[u8] = match (first, self.depth <= LINES) {
+            (true, true) => b"\n",
+            (true, false) => b"",
+            (false, true) => b",\n",
+            (false, false) => b",",
+        };
+        writer.write_all(between)
+    }
+}
+
+impl Formatter for Lines {
+    fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"[")
+    }
+
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.next(writer, first)
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.open(writer, b"{")
+    }
+
+    fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.close(writer, b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        self.next(writer, first)
+    }
+}
+
+fn failed(error: serde_json::Error) -> Error {
+    if error.is_io() { super::unwritten(error.into()) } else { Error::Json { what: "the results", source: error } }
+}
+
+fn run(data: &RunData) -> Run<'_> {
+    let head: &RunHead = &data.head;
+    Run {
+        id: head.id.0,
+        title: &head.title,
+        status: head.status.name(),
+        version: &head.version,
+        started_unix_ms: head.started_unix_ms,
+        ended_unix_ms: head.ended_unix_ms,
+        seed: head.seed,
+        hash: &head.hash,
+        planned: head.planned,
+        finished: head.finished,
+        ok: head.ok,
+        experiment: data.experiment.source(),
+        host: &head.host,
+        limits: &head.limits,
+    }
+}
+
+fn factors(data: &RunData) -> Vec<FactorOut<'_>> {
+    data.experiment
+        .factors()
+        .iter()
+        .map(|f| FactorOut { name: &f.name, levels: f.levels.iter().map(|l| l.label.as_str()).collect() })
+        .collect()
+}
+
+fn table(table: &Table) -> TableOut<'_> {
+    TableOut {
+        title: table.title.as_deref(),
+        caption: &table.caption,
+        labels: &table.labels,
+        columns: table.columns.iter().map(|c| ColumnOut { name: c.name(), unit: &c.unit }).collect(),
+        rows: table
+            .rows
+            .iter()
+            .map(|row| RowOut {
+                labels: row.labels.iter().map(|l| l.text.as_str()).collect(),
+                cells: row.cells.iter().map(cell).collect(),
+            })
+            .collect(),
+        notes: table.notes.iter().map(|n| n.text.as_str()).collect(),
+    }
+}
+
+fn cell(cell: &Cell) -> CellOut<'_> {
+    let texts = [&cell.main, &cell.spread, &cell.count];
+    let text = texts.iter().filter(|t| !t.is_empty()).map(|t| t.as_str()).collect::<Vec<_>>().join(" ");
+    CellOut { text, outcome: cell.outcome, figures: cell.figures.iter().map(figure).collect() }
+}
+
+fn figure(figure: &Figure) -> FigureOut<'_> {
+    FigureOut {
+        value: figure.value,
+        low: figure.low,
+        high: figure.high,
+        unit: figure.unit,
+        trials: figure.trials,
+        ended: figure.ended,
+        missing: figure.missing.as_deref(),
+    }
+}

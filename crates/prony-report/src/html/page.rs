@@ -1,0 +1,96 @@
+//! The page around its parts.
+
+use super::sections;
+use super::text::{html, json, sentence};
+use crate::model::Report;
+use prony_analysis::verdicts::Verdicts;
+use prony_results::RunData;
+
+const SCRIPT: &str = include_str!("assets/app.js");
+const STYLE: &str = include_str!("assets/app.css");
+/// SHA-256 of the script in base64, made with it: the policy lets this script run and no other.
+const SCRIPT_HASH: &str = include_str!("assets/app.js.sha256");
+
+/// What a page is made of.
+pub(super) struct Parts<'a> {
+    pub(super) data: &'a RunData,
+    pub(super) report: &'a Report,
+    pub(super) verdicts: &'a Verdicts,
+    /// The script's data.
+    pub(super) json: &'a str,
+}
+
+/// Sections whose figures the script draws: id, heading, and what it says until then.
+const FIGURES: [(&str, &str); 7] = [
+    ("effects", "Every trial"),
+    ("growth", "Growth"),
+    ("timeline", "Over time"),
+    ("throughput", "Throughput over time"),
+    ("latency", "Latency"),
+    ("samples", "Sampled operations"),
+    ("profiles", "Where the time goes"),
+];
+
+/// The whole page.
+pub(super) fn page(parts: &Parts<'_>) -> String {
+    let title = html(&parts.report.title);
+    let data = json(parts.json);
+    let body = body(parts);
+    let hash = SCRIPT_HASH.trim();
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'sha256-{hash}'; \
+         style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n\
+         <title>{title} - prony</title>\n<style>{STYLE}</style>\n</head>\n<body>\n{body}\n\
+         <script type=\"application/json\" id=\"data\">{data}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+}
+
+fn body(parts: &Parts<'_>) -> String {
+    let report = parts.report;
+    let preface: String = report.preface.iter().map(|line| format!("<p>{}</p>", sentence(line))).collect();
+    let figures: String = FIGURES
+        .iter()
+        .map(|(id, heading)| {
+            format!("<section id=\"{id}\" class=\"plot\" hidden><h2>{heading}</h2><div class=\"body\"></div></section>")
+        })
+        .collect();
+    format!(
+        "<a class=\"skip\" href=\"#verdicts\">Skip to the verdicts</a>\n\
+         <header><h1>{}</h1><button type=\"button\" id=\"theme\" hidden></button>\
+         <nav aria-label=\"Sections\" id=\"nav\"></nav></header>\n<main>\n\
+         <section id=\"verdicts\">{}<h2>What the comparison says</h2>{}{}{}{}<div class=\"preface\">{preface}</div></section>\n\
+         <noscript><p class=\"fine\">The figures need JavaScript; verdicts, findings and tables do not.</p></noscript>\n\
+         {figures}\n\
+         <section id=\"findings\"><h2>What the guards found</h2>{}</section>\n\
+         <section id=\"tables\"><h2>Tables</h2>{}</section>\n\
+         <section id=\"machine\"><h2>The machine</h2>{}</section>\n\
+         <section id=\"experiment\"><h2>The experiment</h2>{}<pre tabindex=\"0\"><code id=\"source\">{}</code></pre>\
+         </section>\n\
+         <section id=\"raw\"><h2>Raw data</h2><div class=\"body\"></div></section>\n</main>\n\
+         <footer><p>Made by prony {}. Nothing on this page was loaded from elsewhere.</p></footer>",
+        html(&report.title),
+        question(parts.data),
+        sections::verdicts(parts.verdicts),
+        sections::all_tables(&report.effects),
+        sections::all_tables(&report.floors),
+        sections::remarks(&report.remarks),
+        sections::findings(&report.findings),
+        sections::tables(report, parts.data.trials.len()),
+        sections::machine(&report.machine),
+        experiment_line(parts.data),
+        html(parts.data.experiment.source()),
+        html(&parts.data.head.version),
+    )
+}
+
+/// What the experiment asks, where it says so.
+fn question(data: &RunData) -> String {
+    data.experiment.question().map_or_else(String::new, |q| format!("<p class=\"question\">{}</p>", html(q)))
+}
+
+fn experiment_line(data: &RunData) -> String {
+    format!("<p class=\"fine\">Seed {}, digest <code>{}</code>.</p>", data.head.seed, html(&data.head.hash))
+}

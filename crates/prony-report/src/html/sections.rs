@@ -1,0 +1,249 @@
+//! The parts of the page that need no script: verdicts, findings, tables, machine.
+
+use std::fmt::Write as _;
+
+use super::text::{html, sentence};
+use crate::model::{Align, Cell, Column, FindingLine, Label, Remarks, Report, Table};
+use prony_analysis::verdicts::{Line, Verdicts, without};
+use prony_model::reading::Reading;
+use prony_stats::Verdict;
+
+/// Longer lists are folded: what claims something stands open, up to so many.
+const OPEN: usize = 10;
+
+/// The verdicts, each as a sentence with what stands behind it.
+pub(super) fn verdicts(verdicts: &Verdicts) -> String {
+    if let Some(silent) = verdicts.silent {
+        return format!("<p class=\"silent\">No verdict: {}.</p>", sentence(silent));
+    }
+    let (open, folded) = folded(verdicts);
+    let list = |lines: &[&Line]| lines.iter().map(|l| line(l)).collect::<String>();
+    let summary = if folded.is_empty() {
+        String::new()
+    } else {
+        let all: Vec<&Line> = verdicts.lines.iter().collect();
+        format!("<p>{}: {}.</p>", counted(all.len(), "comparison"), html(&tally(&all, verdicts.margin)))
+    };
+    let rest = if folded.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "<details class=\"more\"><summary>{} more: {}</summary><ul class=\"verdicts\">{}</ul></details>",
+            folded.len(),
+            html(&tally(&folded, verdicts.margin)),
+            list(&folded)
+        )
+    };
+    format!(
+        "{summary}<ul class=\"verdicts\">{}</ul>{rest}<p class=\"fine\">All verdicts hold together with probability {}; \
+         differences below {} count as none. Intervals are corrected for looks and for the {} here.</p>",
+        list(&open),
+        html(&percent(1.0 - verdicts.alpha)),
+        html(&percent(verdicts.margin)),
+        counted(verdicts.lines.len(), "comparison"),
+    )
+}
+
+/// The lines that stand open and those that are folded, each in their order.
+fn folded(verdicts: &Verdicts) -> (Vec<&Line>, Vec<&Line>) {
+    if verdicts.lines.len() <= OPEN {
+        return (verdicts.lines.iter().collect(), Vec::new());
+    }
+    let quiet = |line: &Line| {
+        matches!(line.comparison.verdict, Verdict::NoDifference | Verdict::CantTell { .. } | Verdict::NeitherFinishes)
+    };
+    let mut loud = verdicts.lines.iter().filter(|line| !quiet(line)).count().min(OPEN);
+    // Where nothing is claimed the first few stand open.
+    let mut any = if loud == 0 { OPEN } else { 0 };
+    verdicts.lines.iter().partition(|line| {
+        let left = if quiet(line) { &mut any } else { &mut loud };
+        let open = *left > 0;
+        *left -= usize::from(open);
+        open
+    })
+}
+
+/// `5 slower, 2 can't tell`, in the order in which they first come.
+fn tally(lines: &[&Line], margin: f64) -> String {
+    let mut kinds: Vec<(String, usize)> = Vec::new();
+    for line in lines {
+        let words = match &line.comparison.verdict {
+            Verdict::CantTell { .. } => "can't tell".to_owned(),
+            Verdict::Refused { .. } => "not compared".to_owned(),
+            verdict => verdict.words(line.pair.metric.key.metric, margin),
+        };
+        match kinds.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, n)) => *n += 1,
+            None => kinds.push((words, 1)),
+        }
+    }
+    kinds.iter().map(|(words, n)| format!("{n} {words}")).collect::<Vec<_>>().join("; ")
+}
+
+fn line(line: &Line) -> String {
+    let comparison = &line.comparison;
+    let mut details: Vec<String> = vec![format!("Method: {}.", comparison.method)];
+    if let Reading::Measured(aa) = &comparison.aa {
+        let high = aa.interval.high.map_or_else(|| "...".to_owned(), |h| format!("{h:.3}"));
+        details.push(format!(
+            "The baseline against itself (A/A): {:.3} times ({:.3} to {high}, 95 %, uncorrected).",
+            aa.ratio, aa.interval.low
+        ));
+    }
+    match &comparison.smallest_effect {
+        Reading::Measured(effect) => {
+            details.push(format!("The smallest effect it would have seen in 4 of 5 runs: {}.", percent(*effect)));
+        }
+        Reading::Missing(why) => details.push(format!("The smallest effect it would have seen: {why}.")),
+    }
+    if let Reading::Measured(p) = comparison.p_adjusted {
+        details.push(format!("Corrected p: {p:.2e}."));
+    }
+    details.extend(line.undisturbed.as_ref().map(|left| format!("{}.", without(left))));
+    details.extend(comparison.notes.iter().map(|note| format!("{note}.")));
+    let details: String = details.iter().map(|d| format!("<li>{}</li>", sentence(d))).collect();
+    let (class, mark) = mark(&comparison.verdict);
+    format!(
+        "<li class=\"{class}\"><span class=\"mark\" aria-hidden=\"true\">{mark}</span><div>{}.\
+         <details><summary>How this was judged</summary><ul>{details}</ul></details></div></li>",
+        sentence(&line.sentence)
+    )
+}
+
+/// A class and a mark: never by colour alone.
+const fn mark(verdict: &Verdict) -> (&'static str, &'static str) {
+    match verdict {
+        Verdict::Better | Verdict::FinishesMoreOften | Verdict::BaselineDoesNotFinish => ("better", "\u{25b2}"),
+        Verdict::Worse | Verdict::FinishesLessOften | Verdict::DoesNotFinish => ("worse", "\u{25bc}"),
+        Verdict::BetterUncertain => ("better", "\u{25b3}"),
+        Verdict::WorseUncertain => ("worse", "\u{25bd}"),
+        Verdict::NoDifference | Verdict::DiffersWithinMargin => ("same", "="),
+        Verdict::CantTell { .. } => ("unsure", "?"),
+        Verdict::NeitherFinishes | Verdict::Refused { .. } => ("refused", "\u{2715}"),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{} %", (share * 1e3).round() / 10.0)
+}
+
+fn counted(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// What is shown beside the verdicts and is none.
+pub(super) fn remarks(remarks: &[Remarks]) -> String {
+    let one = |r: &Remarks| {
+        let lines: String = r.lines.iter().map(|line| format!("<li>{}.</li>", sentence(line))).collect();
+        format!("<h3>{}</h3><ul class=\"remarks\">{lines}</ul><p class=\"fine\">{}.</p>", r.title, sentence(&r.note))
+    };
+    remarks.iter().map(one).collect()
+}
+
+/// What guards found.
+pub(super) fn findings(findings: &[FindingLine]) -> String {
+    if findings.is_empty() {
+        return "<p>No guard found anything.</p>".to_owned();
+    }
+    let one = |f: &FindingLine| {
+        format!(
+            "<li class=\"{0}\"><strong>{0}</strong> {1}<p class=\"hint\">{2}</p></li>",
+            html(f.severity),
+            sentence(&f.text),
+            sentence(&f.hint)
+        )
+    };
+    format!("<ul class=\"findings\">{}</ul>", findings.iter().map(one).collect::<String>())
+}
+
+/// The tables; the script adds sorting and copying.
+pub(super) fn tables(report: &Report, trials: usize) -> String {
+    if trials == 0 {
+        return "<p>No trial has ended, so there is nothing to tabulate.</p>".to_owned();
+    }
+    all_tables(&report.tables)
+}
+
+/// Tables, one below the other.
+pub(super) fn all_tables(tables: &[Table]) -> String {
+    tables.iter().map(table).collect()
+}
+
+fn table(table: &Table) -> String {
+    let title = table.title.as_deref().unwrap_or("Results");
+    let heads: String = table
+        .labels
+        .iter()
+        .map(|label| format!("<th scope=\"col\">{}</th>", html(label)))
+        .chain(table.columns.iter().map(heading))
+        .collect();
+    let mut rows = String::new();
+    for row in &table.rows {
+        let labels: String = row.labels.iter().map(label).collect();
+        let cells: String = row.cells.iter().zip(&table.columns).map(|(c, column)| cell(c, column.align)).collect();
+        // Writing to a string cannot fail.
+        let _ = write!(rows, "<tr>{labels}{cells}</tr>");
+    }
+    let notes: String = table
+        .notes
+        .iter()
+        .map(|note| format!("<p class=\"note\">{}{}</p>", marks(&[note.mark]), sentence(&note.text)))
+        .collect();
+    format!(
+        "<figure class=\"table\"><h3>{}</h3><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\">\
+         <table class=\"sortable\"><caption>{}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>\
+         </div>{notes}</figure>",
+        html(title),
+        html(title),
+        sentence(&table.caption),
+    )
+}
+
+fn heading(column: &Column) -> String {
+    let class = class(column.align).map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
+    format!("<th scope=\"col\"{class}>{}{}</th>", html(&column.full()), marks(&column.marks))
+}
+
+fn label(label: &Label) -> String {
+    format!("<th scope=\"row\">{}{}</th>", html(&label.text), marks(&label.marks))
+}
+
+/// Figures stand to the right, texts to the left.
+const fn class(align: Align) -> Option<&'static str> {
+    match align {
+        Align::Left => None,
+        Align::Right => Some("number"),
+    }
+}
+
+fn cell(cell: &Cell, align: Align) -> String {
+    let value = cell.figures.first().and_then(|f| f.value);
+    let sort = value.map(|v| format!(" data-value=\"{v}\"")).unwrap_or_default();
+    let class = if cell.outcome { Some("outcome") } else { class(align) };
+    let class = class.map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
+    let part = |class: &str, text: &str| match text {
+        "" => String::new(),
+        text => format!(" <span class=\"{class}\">{}</span>", html(text)),
+    };
+    format!(
+        "<td{class}{sort}>{}{}{}{}</td>",
+        html(&cell.main),
+        part("spread", &cell.spread),
+        part("count", &cell.count),
+        marks(&cell.marks)
+    )
+}
+
+fn marks(marks: &[usize]) -> String {
+    let marks: Vec<String> = marks.iter().filter(|m| **m > 0).map(usize::to_string).collect();
+    if marks.is_empty() { String::new() } else { format!("<sup>{}</sup>", marks.join(", ")) }
+}
+
+/// Facts about the machine.
+pub(super) fn machine(facts: &[(String, String)]) -> String {
+    if facts.is_empty() {
+        return "<p>Nothing is known of the machine.</p>".to_owned();
+    }
+    let fact = |(name, value): &(String, String)| format!("<div><dt>{}</dt><dd>{}</dd></div>", html(name), html(value));
+    format!("<dl class=\"facts\">{}</dl>", facts.iter().map(fact).collect::<String>())
+}

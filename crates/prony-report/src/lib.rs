@@ -1,0 +1,36 @@
+//! What to say about a run, independent of where it is printed.
+//!
+//! [`build`] makes a [`Report`] of a run's data; each file under `render` prints one in a format.
+
+mod build;
+mod cells;
+mod columns;
+pub mod error;
+mod escape;
+pub mod export;
+mod figure;
+mod floor;
+pub mod html;
+mod layout;
+mod left_out;
+mod machine;
+mod model;
+mod notes;
+pub mod plot;
+mod preface;
+mod processes;
+pub mod profile;
+pub mod profiles;
+mod remarks;
+pub mod render;
+mod scale;
+pub mod screen;
+mod settled;
+mod words;
+
+pub use build::{Options, build};
+pub use error::Error;
+pub use figure::least_memory;
+pub use machine::facts_lines;
+pub use model::{Align, Cell, Column, Figure, FindingLine, Label, Note, Remarks, Report, Row, Table, Topic, Verdict};
+pub use words::{bytes, ended, instant as when, shown, time};

@@ -1,0 +1,43 @@
+//! What is done around each trial so that it finds the machine at rest, and what the machine was like.
+
+use prony_model::program::Care;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Canary, Machine, Moment, Quiesced};
+use prony_model::units::Nanos;
+use prony_os::clock::SystemClock;
+use prony_os::host::{moment, quiesce};
+
+use crate::lab::Lab;
+
+/// Others may write to the disk without end: so long a trial waits for quiet.
+const QUIET_CAP: Nanos = Nanos::from_secs(10);
+
+/// Why nothing is known of the machine with light care.
+const LIGHT: &str = "canaries, quiet and the machine's state: the experiment asks for light care";
+
+/// What was done and seen before a trial.
+#[derive(Debug)]
+pub struct BeforeAfter(Option<(Quiesced, Moment, Canary)>);
+
+impl BeforeAfter {
+    /// Brings the disk to rest and looks at the machine, where the experiment asks for full care.
+    pub fn before(lab: &Lab<'_>) -> Self {
+        if lab.experiment.observe().care == Care::Light {
+            return Self(None);
+        }
+        let quiet = quiesce(&lab.near, QUIET_CAP, &SystemClock);
+        let canary = lab.canary_before();
+        Self(Some((quiet, moment(None), canary)))
+    }
+
+    /// The machine before and after the trial, which has just ended.
+    pub fn after(self, lab: &Lab<'_>) -> Reading<Machine> {
+        match self.0 {
+            None => Reading::Missing(Why::NotSupported(LIGHT.to_owned())),
+            Some((quiet, before, canary)) => {
+                let after = (moment(None), lab.canary_after());
+                Reading::Measured(Machine::between(quiet, (before, canary), after))
+            }
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! What was seen of a program so far: its phases, the edges at which they began and ended, and what its probes said.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use prony_model::event::Event;
+use prony_model::program::ObserveSpec;
+use prony_model::protocol::PhaseReport;
+use prony_model::spec::TrialSpec;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::sample::{Sampler, Snapshot};
+use prony_os::settle::TreeProbe;
+use prony_runtime::{Because, Line, ProbeEvent, ProbeLine, Source, parse};
+
+use crate::boundaries::functions::{Functions, Part, observed};
+use crate::boundaries::limits::Deadlines;
+use crate::boundaries::marks::{self, Known, Mark};
+use crate::boundaries::settling::Settling;
+use crate::boundaries::suspending::{Asked, Holds};
+use crate::boundaries::threads::Threads;
+use crate::boundaries::tracked::{Called, Happened};
+use crate::boundaries::tracker::{Change, Tracker};
+use crate::observer::Observer;
+
+/// Edges at the ends of a function that is called often take at most this part of the time.
+const EDGES_SHARE: u64 = 20;
+
+/// A program that ends at the end of a call is asked by a signal where it has not done so after this time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What was seen of a program so far.
+pub struct Observation<'a> {
+    spec: &'a TrialSpec,
+    /// What observes the program.
+    pub sampler: &'a Sampler,
+    observer: &'a mut dyn Observer,
+    position: u32,
+    /// Its phases.
+    pub tracker: Tracker,
+    /// Every edge, in order.
+    pub edges: Vec<Snapshot>,
+    /// Index of the edge at which each phase began.
+    pub begin: Vec<Option<usize>>,
+    /// Index of the edge at which each phase ended.
+    pub end: Vec<Option<usize>>,
+    /// What its probes said.
+    pub threads: Threads,
+    /// Threads that are held.
+    pub holds: Holds,
+    /// Phases that end when the tree is quiet.
+    pub settling: Settling,
+    /// How long their looks at the program's data took while it ran.
+    pub looks: Nanos,
+    /// When the program was released.
+    pub released: Nanos,
+    /// When a trial whose worker leads no further was cut short, and the index of the edge then.
+    pub cut: Option<(Nanos, usize)>,
+    /// The program is to be ended.
+    pub stop: bool,
+    /// The program was told to end itself.
+    pub told_to_stop: bool,
+    /// Where the program keeps its data, where that is declared and read.
+    store: Option<PathBuf>,
+    functions: Functions,
+    deadlines: Deadlines,
+    /// Ends of invocations at which a hold will follow: phase, instant, edge.
+    returned: BTreeMap<Source, (usize, Nanos, usize)>,
+    stop_at: Option<Instant>,
+}
+
+impl<'a> Observation<'a> {
+    /// The program is held and has done nothing.
+    pub fn new(
+        spec: &'a TrialSpec,
+        sampler: &'a Sampler,
+        hold: PathBuf,
+        position: u32,
+        observer: &'a mut dyn Observer,
+    ) -> Self {
+        let phases = spec.phases.len();
+        Self {
+            spec,
+            sampler,
+            observer,
+            position,
+            tracker: Tracker::new(&spec.phases),
+            edges: vec![sampler.edge()],
+            begin: vec![None; phases],
+            end: vec![None; phases],
+            threads: Threads::default(),
+            holds: Holds::new(hold),
+            settling: Settling::default(),
+            looks: Nanos::ZERO,
+            released: Nanos::ZERO,
+            cut: None,
+            stop: false,
+            told_to_stop: false,
+            store: sampler.store(),
+            functions: Functions::of(&spec.phases),
+            deadlines: Deadlines::new(phases),
+            returned: BTreeMap::new(),
+            stop_at: None,
+        }
+    }
+
+    fn apply(&mut self, change: &Change) {
+        self.stop |= change.stop;
+        if !change.is_none() {
+            self.edge();
+            self.note(change);
+        }
+    }
+
+    /// The runner begins a phase: everything is read before it is told.
+    pub fn lead(&mut self, index: usize) {
+        // Between the end of one phase and the begin of the next the worker waits: one snapshot serves both.
+        let fresh = index > 0 && self.end[index - 1] == self.edges.len().checked_sub(1);
+        if !fresh {
+            self.edge();
+        }
+        let change = self.tracker.lead(index, monotonic());
+        self.note(&change);
+    }
+
+    /// A phase ended at an instant, with what the worker measured from inside.
+    pub fn reported(&mut self, index: usize, at: Nanos, report: Box<PhaseReport>) {
+        self.tracker.phases[index].report = Some(report);
+        let change = self.tracker.ended(index, at);
+        self.apply(&change);
+    }
+
+    /// So many operations of a phase are done.
+    pub fn progress(&mut self, index: usize, operations: u64, total: Option<u64>) {
+        let phase = self.spec.phases[index].name.clone();
+        self.observer.event(&Event::Progress { position: self.position, phase, operations, total });
+    }
+
+    /// What comes after this instant is no part of the trial, which is ended here: reads everything once more.
+    pub fn cut(&mut self) {
+        if self.cut.is_none() {
+            self.cut = Some((monotonic(), self.edge()));
+        }
+    }
+
+    /// What is watched for quiet.
+    fn tree(&self) -> TreeProbe<'a> {
+        TreeProbe::new(self.sampler, self.store.clone())
+    }
+
+    /// Reads everything now; the index of the edge.
+    fn edge(&mut self) -> usize {
+        self.edges.push(self.sampler.edge());
+        self.edges.len() - 1
+    }
+
+    /// Whether another edge now would take too much of the time.
+    fn is_dear(&self) -> bool {
+        let last = self.edges.last();
+        last.is_some_and(|edge| monotonic().since(edge.at).as_nanos() < EDGES_SHARE * edge.took.as_nanos())
+    }
+
+    /// Reads everything now, for a replica, unless that would take too much of the time; the index of the edge.
+    pub fn look_unless_dear(&mut self) -> Option<usize> {
+        (!self.is_dear()).then(|| self.edge())
+    }
+
+    /// The last replica ended at an instant; the index of the edge that follows.
+    pub fn replicas_ended(&mut self, at: Nanos) -> usize {
+        let edges = self.edges.len();
+        let change = self.tracker.happened(Happened::ReplicasEnded, at, Nanos::ZERO);
+        self.apply(&change);
+        if self.edges.len() > edges { edges } else { self.edge() }
+    }
+
+    /// Notes that phases began or ended at the last edge.
+    pub fn note(&mut self, change: &Change) {
+        let edge = self.edges.len().checked_sub(1);
+        for index in &change.ended {
+            self.end[*index] = edge;
+            self.deadlines.end(*index);
+            self.say_ended(*index);
+        }
+        for index in &change.began {
+            let phase = &self.spec.phases[*index];
+            self.begin[*index] = edge;
+            // A phase that waits for quiet ends by itself, no later than its limit.
+            let limit = phase.limit.filter(|_| phase.action.settle().is_none());
+            self.deadlines.begin(*index, limit, self.holds.running(monotonic()));
+            if let Some(settle) = phase.action.settle() {
+                let mut tree = self.tree();
+                self.settling.begin(*index, *settle, &mut tree);
+                self.looks += tree.store_took;
+            }
+            self.observer.event(&Event::PhaseBegan { position: self.position, phase: phase.name.clone() });
+        }
+    }
+
+    fn say_ended(&mut self, index: usize) {
+        let tracked = &self.tracker.phases[index];
+        let took = || tracked.ended.unwrap_or_default().since(tracked.began.unwrap_or_default());
+        let time = tracked.report.as_ref().map_or_else(took, |report| report.time);
+        let phase = self.spec.phases[index].name.clone();
+        self.observer.event(&Event::PhaseEnded { position: self.position, phase, time });
+    }
+
+    /// A line of output that was not there at `earliest`, and had been read at an instant.
+    pub fn line(&mut self, text: &str, earliest: Nanos, at: Nanos) {
+        let change = self.tracker.happened(Happened::Line(text), at, at.since(earliest));
+        self.apply(&change);
+    }
+
+    /// A line of the channel of marks that was not there at `earliest`, and had been `read` at an instant.
+    pub fn mark(&mut self, text: &str, earliest: Nanos, read: Nanos) {
+        if let Some(line) = probed(text) {
+            return self.probe(&line, monotonic());
+        }
+        let Some(mark) = Mark::parse(text) else { return self.tracker.stranger(text) };
+        let begun = self.tracker.not_before(&mark);
+        let (at, lag, strange) = marks::made(mark.at, Known { released: self.released, begun, earliest, read });
+        if let Some(why) = strange {
+            self.tracker.stranger(&format!("{text} (its `at` is {why})"));
+        }
+        let change = self.tracker.happened(Happened::Mark(&mark), at, lag);
+        self.apply(&change);
+    }
+
+    fn probe(&mut self, line: &ProbeLine, now: Nanos) {
+        self.threads.take(line);
+        match &line.event {
+            ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line, now),
+            ProbeEvent::Calls(tallied) => self.called(&tallied.call, line, now),
+            ProbeEvent::Held { hold, later: true, .. } => self.held_again(*hold, line),
+            ProbeEvent::Held { call, hold, .. } => self.held(call, *hold, line),
+            _ => self.heard(line),
+        }
+    }
+
+    fn called(&mut self, id: &str, line: &ProbeLine, now: Nanos) {
+        let Some((index, part)) = self.functions.find(id) else { return };
+        if part != Part::Whole {
+            let change = self.tracker.invoked(index, part, line);
+            self.apply(&change);
+            if change.ended.contains(&index) {
+                self.returns(index, line);
+            }
+            return;
+        }
+        match self.tracker.phases[index].called(line) {
+            Called::First => {
+                self.edge();
+                self.note(&Change { began: vec![index], ..Change::default() });
+            }
+            Called::Again => self.deadlines.go_on(index, self.holds.running(now)),
+            Called::Ended => self.ended(index, line, now),
+            Called::Nothing => {}
+        }
+    }
+
+    /// No invocation is under way any more, for now.
+    fn ended(&mut self, index: usize, line: &ProbeLine, now: Nanos) {
+        self.deadlines.pause(index, self.holds.running(now));
+        if self.holds_after(index, line) || self.end[index].is_none() || !self.is_dear() {
+            let first = self.end[index].is_none();
+            self.end[index] = Some(self.edge());
+            if first {
+                let mut change = Change { ended: vec![index], ..Change::default() };
+                self.tracker.follow(&mut change);
+                self.note(&Change { ended: Vec::new(), ..change });
+            }
+        }
+        self.returns(index, line);
+    }
+
+    /// Whether the program comes to stand after this line.
+    fn holds_after(&self, index: usize, line: &ProbeLine) -> bool {
+        let holds = observed(&self.spec.phases[index]).is_some_and(ObserveSpec::holds);
+        holds && matches!(line.event, ProbeEvent::End { .. })
+    }
+
+    /// An invocation that ends a phase has returned, and the program may be held there, or end.
+    fn returns(&mut self, index: usize, line: &ProbeLine) {
+        if let (true, Some(edge)) = (self.holds_after(index, line), self.end[index]) {
+            self.returned.insert(line.source, (index, line.at, edge));
+        }
+        if observed(&self.spec.phases[index]).is_some_and(|observe| observe.stop) {
+            self.stop_at = Some(Instant::now() + PATIENCE);
+        }
+    }
+
+    /// A thread stands still at the end of a call.
+    fn held(&mut self, id: &str, number: u64, line: &ProbeLine) {
+        let Some((phase, part)) = self.functions.find(id) else { return };
+        let known = self.returned.remove(&line.source).filter(|(of, ..)| *of == phase);
+        if part == Part::End && known.is_none() {
+            let (last, again) = (self.edges.len() - 1, !self.tracker.phases[phase].is_complete());
+            return self.holds.pass(line, number, phase, last, again);
+        }
+        let (_, ended, edge) = known.unwrap_or_else(|| (phase, line.at, self.edge()));
+        let observe = observed(&self.spec.phases[phase]);
+        let plan = observe.and_then(|observe| observe.at_end.clone()).unwrap_or_default();
+        let stop = observe.is_some_and(|observe| observe.stop);
+        self.stop_at = None;
+        let asked = Asked { phase, ended, edge, plan, stop };
+        self.holds.begin(line, number, asked, &mut self.tree());
+    }
+
+    /// A thread stands still where its event loop turns after such an end.
+    fn held_again(&mut self, number: u64, line: &ProbeLine) {
+        let edge = self.edge();
+        self.holds.again(line, number, edge, &mut self.tree());
+    }
+
+    fn heard(&mut self, line: &ProbeLine) {
+        let mut tree = self.tree();
+        let (sampler, edges) = (self.sampler, &mut self.edges);
+        let mut edge = || {
+            edges.push(sampler.edge());
+            edges.len() - 1
+        };
+        self.holds.heard(line, &mut tree, &mut edge);
+        if matches!(line.event, ProbeEvent::Resumed { because: Because::Stop }) {
+            (self.told_to_stop, self.stop_at) = (true, Some(Instant::now() + PATIENCE));
+        }
+    }
+
+    /// Does what is due by now.
+    pub fn due(&mut self) {
+        self.holds.due(&mut self.tree());
+        self.holds.bury(&runs, monotonic());
+        let (mut tree, held) = (self.tree(), self.holds.any());
+        let settled = self.settling.due(held, &mut tree);
+        // What is read of a program that does not run disturbs nothing.
+        self.looks += if held { Nanos::ZERO } else { tree.store_took };
+        for index in settled {
+            let change = self.tracker.ended(index, monotonic());
+            self.apply(&change);
+        }
+        self.stop |= self.stop_at.is_some_and(|at| Instant::now() >= at);
+    }
+
+    /// When something will be due.
+    pub fn next(&self) -> Option<Instant> {
+        let of_others = self.stop_at.filter(|_| !self.stop);
+        self.holds.next().into_iter().chain(self.settling.next()).chain(of_others).min()
+    }
+
+    /// When the first phase must be over; none while the program is held, which is in no phase's time.
+    pub fn deadline(&self) -> Option<Instant> {
+        if self.holds.any() {
+            return None;
+        }
+        let left = self.deadlines.first()?.since(self.holds.running(monotonic()));
+        Some(Instant::now() + left.to_duration())
+    }
+
+    /// The program has ended; `replicas` is when the last of its replicas did, where all of them ended by themselves. What
+    /// ends with them has the trial's last edge, as what ends with the program has.
+    pub fn finish(&mut self, at: Nanos, replicas: Option<Nanos>) {
+        let change = self.tracker.finish(at, replicas);
+        self.edge();
+        self.note(&change);
+        for index in 0..self.tracker.phases.len() {
+            let tracked = &self.tracker.phases[index];
+            if tracked.calls.is_some() && tracked.is_complete() {
+                self.say_ended(index);
+            }
+        }
+    }
+}
+
+/// Whether a process is there and has not ended.
+fn runs(pid: u32) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
+    let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.trim_start().chars().next());
+    !matches!(state, Some('Z' | 'X') | None)
+}
+
+/// A line of a probe.
+pub fn probed(text: &str) -> Option<ProbeLine> {
+    match text.contains("\"probe\":").then(|| parse(text)) {
+        Some(Ok(Line::Probe(line))) => Some(line),
+        _ => None,
+    }
+}

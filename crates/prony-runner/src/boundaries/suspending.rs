@@ -1,0 +1,626 @@
+//! Threads that are held at the end of a call: what they are told, and when.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use prony_model::program::{AtEndSpec, Weak};
+use prony_model::record::probe::SuspensionReport;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::settle::{Probe, SettleResult, Watch};
+use prony_runtime::{Because, HoldCommand, Holder, Occasion, ProbeEvent, ProbeLine, Source};
+
+use crate::boundaries::suspensions::Suspensions;
+
+/// A function that is called more often is not held at its later ends.
+pub const MOST_HOLDS: usize = 100;
+
+/// Why memory of a phase was not read where a call that ends another phase returned before the collection.
+const OVERTAKEN: &str = "a call that ends another phase returned in the same turn of the event loop, and only after the last \
+                         such call is memory read";
+
+/// One hold of one thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hold {
+    /// Index of the phase.
+    pub phase: usize,
+    /// Who was held.
+    pub source: Source,
+    /// When the invocation ended: from here no time counts.
+    pub from: Nanos,
+    /// When it stood still.
+    pub stood: Nanos,
+    /// When its memory was read.
+    pub read: Option<Nanos>,
+    /// When it went on; `None` where it never did.
+    pub until: Option<Nanos>,
+    /// Index of the edge at the invocation's end.
+    pub end: usize,
+    /// Index of the edge at its begin: that at the invocation's end, but for one that comes later.
+    pub edge: usize,
+    /// Index of the edge after what was asked for.
+    pub rest: Option<usize>,
+    /// It ends no phase, and was let go at once: its function ends a phase elsewhere.
+    pub passed: bool,
+    /// The thread went on to be collected at the next turn of its event loop.
+    pub put_off: bool,
+    /// How long it had gone on by then, where this is that turn.
+    pub late: Option<Nanos>,
+    /// What the forced collection took.
+    collected: Option<Nanos>,
+    settled: Option<SettleResult>,
+    because: Option<Because>,
+    fault: Option<String>,
+}
+
+impl Hold {
+    /// It begins.
+    pub(crate) const fn new(phase: usize, source: Source, from: Nanos, stood: Nanos, edge: usize) -> Self {
+        Self {
+            phase,
+            source,
+            from,
+            stood,
+            read: None,
+            until: None,
+            end: edge,
+            edge,
+            rest: None,
+            passed: false,
+            put_off: false,
+            late: None,
+            collected: None,
+            settled: None,
+            because: None,
+            fault: None,
+        }
+    }
+
+    /// What the forced collection took, where one was asked for.
+    pub const fn collected(&self) -> Option<Nanos> {
+        self.collected
+    }
+
+    /// A forced collection, made up.
+    #[cfg(test)]
+    pub(crate) const fn collect_for_test(&mut self, took: Nanos) {
+        self.collected = Some(took);
+    }
+
+    /// Why its memory was not read; `None` where it was.
+    pub fn unread(&self) -> Option<String> {
+        let ended = || self.because.map_or("the program ended before", Because::text).to_owned();
+        self.read.is_none().then(|| self.fault.clone().unwrap_or_else(ended))
+    }
+
+    /// For the record.
+    pub fn report(&self, phase: &str) -> SuspensionReport {
+        SuspensionReport {
+            phase: phase.to_owned(),
+            pid: self.source.pid,
+            thread: self.source.thread,
+            from: self.from,
+            held: self.until.map(|until| until.since(self.from)),
+            late: self.late,
+            collected: self.collected,
+            settled: self.settled.clone(),
+            passed: self.passed,
+            went_on: self.because,
+            fault: self.fault.clone(),
+        }
+    }
+}
+
+/// What a held thread is waiting for.
+enum Stage {
+    Collecting,
+    Waiting(Instant),
+    Settling(Box<Watch>, Instant),
+    Reading,
+    Leaving,
+}
+
+struct Active {
+    index: usize,
+    holder: Holder,
+    plan: AtEndSpec,
+    stop: bool,
+    stage: Stage,
+    /// Its process was gone when it was looked for last.
+    gone: bool,
+}
+
+/// All holds of a trial.
+pub struct Holds {
+    dir: PathBuf,
+    active: BTreeMap<Source, Active>,
+    /// Holds after which a collection is still to come, by their index, and what is to be done then.
+    put_off: BTreeMap<Source, (usize, AtEndSpec, bool)>,
+    /// Those that were and are.
+    pub all: Vec<Hold>,
+    /// The times of those that were.
+    over: Suspensions,
+}
+
+/// What is to be done at the end of an invocation.
+pub struct Asked {
+    /// Index of the phase.
+    pub phase: usize,
+    /// When the invocation ended.
+    pub ended: Nanos,
+    /// Index of the edge there.
+    pub edge: usize,
+    /// What the experiment asks for.
+    pub plan: AtEndSpec,
+    /// Whether the program ends here.
+    pub stop: bool,
+}
+
+impl Holds {
+    /// Threads wait in `dir`.
+    pub fn new(dir: PathBuf) -> Self {
+        let (active, put_off) = (BTreeMap::new(), BTreeMap::new());
+        Self { dir, active, put_off, all: Vec::new(), over: Suspensions::default() }
+    }
+
+    /// An instant by a clock that stands still while any thread is held, as far as holds are known by then.
+    pub fn running(&self, at: Nanos) -> Nanos {
+        let since = self.active.values().map(|active| self.all[active.index].from).min();
+        self.over.running(since.map_or(at, |since| since.min(at)))
+    }
+
+    /// Some hold has ended.
+    fn count(&mut self) {
+        let over = self.all.iter().filter_map(|hold| Some((hold.from, hold.until?)));
+        self.over = Suspensions::new(over.collect());
+    }
+
+    /// Whether any thread is held.
+    pub fn any(&self) -> bool {
+        !self.active.is_empty()
+    }
+
+    /// When something is due.
+    pub fn next(&self) -> Option<Instant> {
+        let due = |active: &Active| match &active.stage {
+            Stage::Waiting(until) => Some(*until),
+            Stage::Settling(_, next) => Some(*next),
+            _ => None,
+        };
+        self.active.values().filter_map(due).min()
+    }
+
+    /// A thread stands still: it is answered, and told the first thing.
+    pub fn begin(&mut self, line: &ProbeLine, number: u64, asked: Asked, probe: &mut impl Probe) {
+        let Asked { phase, ended, edge, plan, stop } = asked;
+        let hold = Hold::new(phase, line.source, ended, line.at, edge);
+        if self.answer(number, hold, plan, stop) {
+            self.collect(line.source, probe);
+        }
+    }
+
+    /// A thread stands still at the turn of its event loop to which a collection was put off; `edge` was read just now.
+    /// What it did since the invocation's end belongs to no hold.
+    pub fn again(&mut self, line: &ProbeLine, number: u64, edge: usize, probe: &mut impl Probe) {
+        let Some((before, plan, stop)) = self.put_off.remove(&line.source) else { return };
+        let before = &mut self.all[before];
+        before.fault = None;
+        let late = line.at.since(before.until.unwrap_or(before.from));
+        let hold = Hold::new(before.phase, line.source, line.at, before.stood, edge);
+        let hold = Hold { end: before.end, late: Some(late), ..hold };
+        if self.answer(number, hold, AtEndSpec { weak: Weak::Clear, ..plan }, stop) {
+            self.collect(line.source, probe);
+        }
+    }
+
+    /// A thread stands still at the end of an invocation that ends no phase: it is let go at once, and held there
+    /// `again` or not. `edge` is the last one.
+    pub fn pass(&mut self, line: &ProbeLine, number: u64, phase: usize, edge: usize, again: bool) {
+        let hold = Hold::new(phase, line.source, line.at, line.at, edge);
+        if self.answer(number, Hold { rest: Some(edge), passed: true, ..hold }, AtEndSpec::default(), false) {
+            self.tell(line.source, if again { HoldCommand::Go } else { HoldCommand::Release });
+        }
+    }
+
+    /// Answers a thread that stands still; whether that could be done.
+    fn answer(&mut self, number: u64, mut hold: Hold, plan: AtEndSpec, stop: bool) -> bool {
+        let (source, index) = (hold.source, self.all.len());
+        let answered = match Holder::answer(&self.dir, source, number) {
+            Ok(holder) => {
+                self.active.insert(source, Active { index, holder, plan, stop, stage: Stage::Leaving, gone: false });
+                true
+            }
+            // It goes on by itself ten seconds later, and says so.
+            Err(error) => {
+                hold.fault = Some(error.to_string());
+                false
+            }
+        };
+        self.all.push(hold);
+        answered
+    }
+
+    fn collect(&mut self, source: Source, probe: &mut impl Probe) {
+        let Some(active) = self.active.get_mut(&source) else { return };
+        if !active.plan.collect {
+            return self.wait(source, probe);
+        }
+        active.stage = Stage::Collecting;
+        let now = active.plan.weak == Weak::Clear;
+        self.tell(source, if now { HoldCommand::Collect } else { HoldCommand::CollectLater });
+    }
+
+    /// A thread goes on to the next turn of its event loop.
+    fn put_off(&mut self, source: Source, plan: AtEndSpec, stop: bool) {
+        let Some(index) = self.all.iter().rposition(|hold| hold.source == source) else { return };
+        let hold = &mut self.all[index];
+        (hold.put_off, hold.rest) = (true, Some(hold.edge));
+        hold.fault = Some("the program ended before its event loop turned, and nothing was collected".to_owned());
+        if let Some((before, ..)) = self.put_off.insert(source, (index, plan, stop)) {
+            // Of invocations that end within one turn only the last one's memory is read.
+            let another = self.all[before].phase != self.all[index].phase;
+            self.all[before].fault = another.then(|| OVERTAKEN.to_owned());
+        }
+    }
+
+    fn wait(&mut self, source: Source, probe: &mut impl Probe) {
+        let Some(active) = self.active.get_mut(&source) else { return };
+        if let Some(settle) = active.plan.settle {
+            let watch = Watch::begin(settle, monotonic(), probe.look());
+            let next = Instant::now() + watch.interval().to_duration();
+            active.stage = Stage::Settling(Box::new(watch), next);
+        } else if let Some(wait) = active.plan.wait {
+            active.stage = Stage::Waiting(Instant::now() + wait.to_duration());
+        } else {
+            self.read(source);
+        }
+    }
+
+    fn read(&mut self, source: Source) {
+        if let Some(active) = self.active.get_mut(&source) {
+            active.stage = Stage::Reading;
+        }
+        self.tell(source, HoldCommand::Read);
+    }
+
+    /// Does what is due.
+    pub fn due(&mut self, probe: &mut impl Probe) {
+        let now = Instant::now();
+        let mut over = Vec::new();
+        for (source, active) in &mut self.active {
+            match &mut active.stage {
+                Stage::Waiting(until) if *until <= now => over.push(*source),
+                Stage::Settling(watch, next) if *next <= now => {
+                    *next = now + watch.interval().to_duration();
+                    if let Some(result) = watch.look(monotonic(), probe.look()) {
+                        self.all[active.index].settled = Some(result);
+                        over.push(*source);
+                    }
+                }
+                _ => {}
+            }
+        }
+        over.into_iter().for_each(|source| self.read(source));
+    }
+
+    /// Ends the holds of processes that are gone, by whether a process runs. What one said before its end is read first:
+    /// it must be gone twice.
+    pub fn bury(&mut self, runs: &dyn Fn(u32) -> bool, now: Nanos) {
+        let mut gone = Vec::new();
+        for (source, active) in &mut self.active {
+            let before = std::mem::replace(&mut active.gone, !runs(source.pid));
+            gone.extend((before && active.gone).then_some(*source));
+        }
+        gone.into_iter().for_each(|source| self.ended(source, now));
+    }
+
+    /// A thread that was held has ended.
+    fn ended(&mut self, source: Source, at: Nanos) {
+        let Some(active) = self.active.remove(&source) else { return };
+        let hold = &mut self.all[active.index];
+        hold.until = Some(at);
+        hold.fault = Some("the process or thread ended while prony had suspended it".to_owned());
+        self.count();
+    }
+
+    /// Hears what a held thread says. `edge` reads memory, and is asked when the thread has read its heap.
+    pub fn heard(&mut self, line: &ProbeLine, probe: &mut impl Probe, edge: &mut dyn FnMut() -> usize) {
+        if let ProbeEvent::Resumed { because } = line.event {
+            let active = self.active.remove(&line.source);
+            let last = self.all.iter_mut().rev().find(|hold| hold.source == line.source && hold.until.is_none());
+            if let Some(hold) = last {
+                (hold.until, hold.because) = (Some(line.at), Some(because));
+                self.count();
+            }
+            if let (Because::Later, Some(active)) = (because, active) {
+                self.put_off(line.source, active.plan, active.stop);
+            }
+            return;
+        }
+        if matches!(line.event, ProbeEvent::Bye {}) {
+            self.ended(line.source, line.at);
+            return;
+        }
+        let Some(active) = self.active.get_mut(&line.source) else { return };
+        let hold = &mut self.all[active.index];
+        match (&active.stage, &line.event) {
+            (Stage::Collecting, ProbeEvent::Collected { took, .. }) => {
+                hold.collected = Some(*took);
+                self.wait(line.source, probe);
+            }
+            (Stage::Reading, ProbeEvent::Heap { why: Occasion::Read, .. }) => {
+                (hold.read, hold.rest) = (Some(line.at), Some(edge()));
+                active.stage = Stage::Leaving;
+                let phase = hold.phase;
+                let held = self.all.iter().filter(|hold| hold.phase == phase && !hold.passed && !hold.put_off).count();
+                let command = match active.stop {
+                    true => HoldCommand::Stop,
+                    false if held < MOST_HOLDS => HoldCommand::Go,
+                    false => HoldCommand::Release,
+                };
+                self.tell(line.source, command);
+            }
+            _ => {}
+        }
+    }
+
+    fn tell(&mut self, source: Source, command: HoldCommand) {
+        let Some(active) = self.active.get_mut(&source) else { return };
+        if let Err(error) = active.holder.tell(command) {
+            self.all[active.index].fault = Some(error.to_string());
+            // Let go, it goes on by itself and says so.
+            self.active.remove(&source);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::io::Read;
+
+    use prony_model::reading::Reading;
+    use prony_model::spec::SettleSpec;
+    use prony_model::units::{Bytes, Fraction};
+    use prony_os::settle::Activity;
+
+    use super::*;
+    use crate::boundaries::threads::tests::{heap, line};
+
+    /// A tree at rest.
+    struct Idle;
+
+    impl Probe for Idle {
+        fn look(&mut self) -> Activity {
+            let nothing = || Reading::Measured(Bytes::default());
+            let (cpu, roles) = (Reading::Measured(Nanos::ZERO), BTreeMap::new());
+            Activity { cpu, roles, written: nothing(), store: nothing(), unwritten: nothing() }
+        }
+    }
+
+    struct Scene {
+        dir: tempfile::TempDir,
+        holds: Holds,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let holds = Holds::new(dir.path().to_path_buf());
+            Self { dir, holds }
+        }
+
+        /// A thread comes to stand, for the `number`-th time.
+        fn stands(&mut self, number: u64, plan: AtEndSpec, stop: bool) {
+            self.stands_in(0, number, plan, stop);
+        }
+
+        fn stands_in(&mut self, phase: usize, number: u64, plan: AtEndSpec, stop: bool) {
+            let held =
+                line(7, 0, 11, &format!(r#""probe":"held","call":"p","n":1,"hold":{number},"heap":{{"used":9}}"#));
+            let asked = Asked { phase, ended: Nanos::from_millis(10), edge: 3, plan, stop };
+            self.holds.begin(&held, number, asked, &mut Idle);
+        }
+
+        /// What it has been told since.
+        fn told(&self, number: u64) -> String {
+            let mut buffer = [0; 100];
+            let n = File::open(self.dir.path().join(format!("7-0-{number}"))).unwrap().read(&mut buffer).unwrap();
+            String::from_utf8_lossy(&buffer[..n]).into_owned()
+        }
+
+        fn says(&mut self, line: &ProbeLine) {
+            self.holds.heard(line, &mut Idle, &mut || 4);
+        }
+    }
+
+    fn resumed(because: &str) -> ProbeLine {
+        line(7, 0, 40, &format!(r#""probe":"resumed","because":"{because}""#))
+    }
+
+    #[test]
+    fn one_thing_after_the_other_and_then_it_goes_on() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { collect: true, ..AtEndSpec::default() }, false);
+        assert!(scene.holds.any());
+        assert_eq!(scene.told(1), "collect later\n", "the runtime may collect at once");
+        scene.says(&heap(7, 0, 12, "read", 5));
+        scene.says(&line(7, 0, 15, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        assert_eq!(scene.told(1), "read\n", "what was not asked for yet moved nothing");
+        scene.says(&heap(7, 0, 20, "read", 5));
+        assert_eq!(scene.told(1), "go\n");
+        scene.says(&resumed("go"));
+        let hold = &scene.holds.all[0];
+        assert_eq!((hold.edge, hold.rest, hold.read), (3, Some(4), Some(Nanos::from_millis(20))));
+        assert_eq!((hold.from, hold.until), (Nanos::from_millis(10), Some(Nanos::from_millis(40))));
+        assert!(!scene.holds.any());
+        let report = hold.report("p");
+        assert_eq!((report.held, report.collected), (Some(Nanos::from_millis(30)), Some(Nanos::from_nanos(5))));
+        assert!(!report.by_itself());
+    }
+
+    #[test]
+    fn a_collection_that_is_put_off_comes_at_the_next_turn() {
+        let mut scene = Scene::new();
+        let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
+        for number in [1, 2] {
+            scene.stands(number, plan.clone(), false);
+            scene.says(&resumed("later"));
+            assert!(!scene.holds.any() && scene.holds.all[number as usize - 1].put_off);
+        }
+        let faults: Vec<bool> = scene.holds.all.iter().map(|hold| hold.fault.is_some()).collect();
+        assert_eq!(faults, [false, true], "only the last one's memory is to be read, and is not yet");
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        assert_eq!(scene.told(3), "collect\n");
+        scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        scene.says(&heap(7, 0, 70, "read", 5));
+        assert_eq!(scene.told(3), "read\ngo\n");
+        let [_, first, second] = scene.holds.all.as_slice() else { panic!("{:?}", scene.holds.all) };
+        assert_eq!((first.fault.as_deref(), first.rest), (None, Some(3)));
+        assert_eq!(
+            (second.from, second.stood, second.late),
+            (Nanos::from_millis(60), first.stood, Some(Nanos::from_millis(20)))
+        );
+        assert_eq!((second.end, second.edge, second.rest), (3, 9, Some(4)));
+    }
+
+    #[test]
+    fn phase_whose_collection_another_one_replaced_has_its_own_reason() {
+        let mut scene = Scene::new();
+        let plan = AtEndSpec { collect: true, ..AtEndSpec::default() };
+        for (number, phase) in [(1, 0), (2, 1)] {
+            scene.stands_in(phase, number, plan.clone(), false);
+            scene.says(&resumed("later"));
+        }
+        let unread = |scene: &Scene, at: usize| scene.holds.all[at].unread().unwrap();
+        assert!(unread(&scene, 0).contains("same turn of the event loop"), "{}", unread(&scene, 0));
+        assert!(unread(&scene, 1).contains("ended before its event loop turned"), "{}", unread(&scene, 1));
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        assert!(unread(&scene, 0).contains("same turn of the event loop"), "it was not read since");
+    }
+
+    #[test]
+    fn collection_of_a_phase_that_ends_the_program_comes_when_the_file_says() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, true);
+        assert_eq!(scene.told(1), "collect\n");
+        scene.says(&resumed("gone"));
+        scene.stands(2, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
+        assert_eq!(scene.told(2), "collect later\n");
+        scene.says(&resumed("later"));
+        let held = line(7, 0, 60, r#""probe":"held","call":"p","n":1,"hold":3,"later":true,"heap":{"used":9}"#);
+        scene.holds.again(&held, 3, 9, &mut Idle);
+        scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
+        scene.says(&heap(7, 0, 70, "read", 5));
+        assert_eq!(scene.told(3), "collect\nread\nstop\n");
+    }
+
+    #[test]
+    fn a_wait_and_a_settling_end_in_a_reading() {
+        let mut scene = Scene::new();
+        scene.stands(1, AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() }, false);
+        assert!(scene.holds.next().is_some_and(|at| at > Instant::now()));
+        scene.holds.due(&mut Idle);
+        scene.says(&resumed("gone"));
+        assert!(scene.holds.all[0].report("p").by_itself());
+        let quiet = Nanos::from_nanos(1);
+        let settle = SettleSpec { quiet, cpu: Fraction::default(), bytes: Bytes::default(), ..SettleSpec::default() };
+        scene.stands(2, AtEndSpec { settle: Some(settle), ..AtEndSpec::default() }, true);
+        while scene.holds.all[1].settled.is_none() {
+            let next = scene.holds.next().unwrap();
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            scene.holds.due(&mut Idle);
+        }
+        assert_eq!(scene.told(2), "read\n");
+        scene.says(&heap(7, 0, 30, "read", 5));
+        assert_eq!(scene.told(2), "stop\n", "the phase ends the program");
+    }
+
+    #[test]
+    fn after_many_holds_it_is_not_held_any_more() {
+        let mut scene = Scene::new();
+        for number in 1..=MOST_HOLDS as u64 {
+            scene.stands(number, AtEndSpec::default(), false);
+            scene.says(&heap(7, 0, 20, "read", 5));
+            let last = if number < MOST_HOLDS as u64 { "go" } else { "release" };
+            assert_eq!(scene.told(number), format!("read\n{last}\n"));
+            scene.says(&resumed(last));
+        }
+        assert_eq!(scene.holds.all.len(), MOST_HOLDS);
+    }
+
+    /// A thread of process 7 that stands from `from` on.
+    fn stands_too(scene: &mut Scene, thread: u32, from: u64) {
+        let held = line(7, thread, from, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let wait = AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
+        let asked = Asked { phase: 0, ended: Nanos::from_millis(from), edge: 3, plan: wait, stop: false };
+        scene.holds.begin(&held, 1, asked, &mut Idle);
+    }
+
+    #[test]
+    fn two_threads_at_once_stop_the_clock_once() {
+        let ms = Nanos::from_millis;
+        let mut scene = Scene::new();
+        let goes =
+            |scene: &mut Scene, thread, at| scene.says(&line(7, thread, at, r#""probe":"resumed","because":"go""#));
+        stands_too(&mut scene, 1, 100);
+        stands_too(&mut scene, 2, 150);
+        assert_eq!([50, 120, 500].map(|at| scene.holds.running(ms(at))), [50, 100, 100].map(ms));
+        goes(&mut scene, 1, 200);
+        assert!(scene.holds.any());
+        assert_eq!(scene.holds.running(ms(220)), ms(100), "the other one stands");
+        goes(&mut scene, 2, 300);
+        assert_eq!(scene.holds.running(ms(400)), ms(200), "200 ms were stood in all, not 100 and 150");
+        stands_too(&mut scene, 1, 500);
+        assert_eq!(scene.holds.running(ms(900)), ms(300));
+    }
+
+    #[test]
+    fn one_that_ends_no_phase_is_let_go() {
+        let mut scene = Scene::new();
+        for (number, again, told) in [(1, true, "go\n"), (2, false, "release\n")] {
+            let held = line(7, 0, 11, r#""probe":"held","call":"p/end","n":1,"hold":1,"heap":{"used":9}"#);
+            scene.holds.pass(&held, number, 0, 3, again);
+            assert_eq!(scene.told(number), told);
+            scene.says(&resumed(told.trim()));
+        }
+        let hold = &scene.holds.all[0];
+        assert_eq!((hold.from, hold.until, hold.rest), (Nanos::from_millis(11), Some(Nanos::from_millis(40)), Some(3)));
+        assert!(!scene.holds.any() && hold.passed);
+    }
+
+    #[test]
+    fn one_that_is_killed_holds_nobody_up() {
+        let wait = || AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
+        let mut scene = Scene::new();
+        scene.stands(1, wait(), false);
+        scene.holds.bury(&|pid| pid == 7, Nanos::from_millis(20));
+        scene.holds.bury(&|_| false, Nanos::from_millis(40));
+        assert!(scene.holds.any(), "its last words may be on their way");
+        assert_eq!(scene.holds.running(Nanos::from_millis(45)), Nanos::from_millis(10));
+        scene.holds.bury(&|_| false, Nanos::from_millis(50));
+        assert!(!scene.holds.any() && scene.holds.next().is_none(), "limits count again");
+        assert_eq!(scene.holds.running(Nanos::from_millis(70)), Nanos::from_millis(30));
+        let hold = &scene.holds.all[0];
+        assert_eq!(hold.until, Some(Nanos::from_millis(50)));
+        assert!(hold.fault.as_ref().unwrap().contains("while prony had suspended it"));
+        scene.stands(2, wait(), false);
+        scene.says(&crate::boundaries::threads::tests::bye(7, 0, 60));
+        assert!(!scene.holds.any(), "a worker that is ended says so");
+        assert_eq!(scene.holds.all[1].until, Some(Nanos::from_millis(60)));
+    }
+
+    #[test]
+    fn one_that_cannot_be_answered_goes_on_by_itself() {
+        let mut scene = Scene::new();
+        scene.holds = Holds::new("/nowhere".into());
+        scene.stands(1, AtEndSpec::default(), false);
+        assert!(!scene.holds.any() && scene.holds.next().is_none());
+        scene.says(&resumed("unanswered"));
+        let report = scene.holds.all[0].report("p");
+        assert!(report.by_itself() && report.fault.as_ref().unwrap().contains("/nowhere"), "{report:?}");
+    }
+}

@@ -1,0 +1,391 @@
+//! What the probes of a program said, by process and thread. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_experiment::left_out::LEFT_OUT;
+use prony_model::record::probe::{ProbeCost, ProbeReport, ThreadReport};
+use prony_model::units::Nanos;
+use prony_runtime::{Because, GcFigures, HeapFigures, Hello, Occasion, ProbeEvent, ProbeLine, Role, Roles, Source};
+
+/// Figures of heaps that are kept of a trial; later ones are counted.
+pub const MOST_SAMPLES: usize = 200_000;
+
+/// Collections that are kept of a trial, each with its instant.
+pub const MOST_COLLECTIONS: usize = 1_000_000;
+
+/// Figures of a heap at an instant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sample {
+    /// When they were taken.
+    pub at: Nanos,
+    /// The figures.
+    pub heap: HeapFigures,
+    /// Whether the thread was held then, past the end of its call.
+    pub held: bool,
+}
+
+/// A process of the runtime, or a thread with a heap of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Process and thread.
+    pub source: Source,
+    /// Its part in the program.
+    pub role: Role,
+    hello: Hello,
+    /// When it said hello.
+    pub began: Nanos,
+    /// When it ended, as far as that is known.
+    pub ended: Nanos,
+    /// Its heap, in time order.
+    pub samples: Vec<Sample>,
+    /// The counts at the end of each collection, in time order.
+    pub collections: Vec<GcFigures>,
+    /// Longest delays of its event loop, each with when it was told.
+    pub delays: Vec<(Nanos, Nanos)>,
+    /// When it told figures for the first time that were not kept, for there were [`MOST_SAMPLES`] of the trial.
+    pub cut: Option<Nanos>,
+    cost: Option<ProbeCost>,
+    bye: Option<Nanos>,
+    /// It read its heap for the last time and reported its end itself: nothing of it came after that. A parent or the runner
+    /// may say the end of one that was ended, whose last figures are older.
+    pub orderly: bool,
+    last: Nanos,
+    /// Whether it is held, and whether its next delay is that of a hold.
+    held: bool,
+    was_held: bool,
+}
+
+/// Everything that probes said of threads.
+#[derive(Clone, Debug, Default)]
+pub struct Threads {
+    list: Vec<Thread>,
+    current: BTreeMap<Source, usize>,
+    roles: Roles,
+    kept: usize,
+    collections: usize,
+    dropped: u64,
+    /// Why a function cannot be timed, by the name under which it is told of.
+    pub unfound: BTreeMap<String, String>,
+    /// The files in which functions were found, by the names under which they are told of. Of several nobody knows which
+    /// is meant.
+    pub found: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Threads {
+    /// All of them, in the order of their hellos.
+    pub fn all(&self) -> &[Thread] {
+        &self.list
+    }
+
+    /// Takes a line.
+    pub fn take(&mut self, line: &ProbeLine) {
+        match &line.event {
+            ProbeEvent::Hello(hello) => return self.hello(line, hello),
+            ProbeEvent::Found { call, file } => {
+                self.found.entry(call.clone()).or_default().insert(file.clone());
+            }
+            ProbeEvent::NotFound { call, file, why } => {
+                self.unfound.insert(call.clone(), format!("`{file}` was loaded: {why}"));
+            }
+            _ => {}
+        }
+        let Some(index) = self.current.get(&line.source) else { return };
+        let thread = &mut self.list[*index];
+        thread.last = thread.last.max(line.at);
+        if let ProbeEvent::Gc { points } = &line.event {
+            let kept = points.iter().take(MOST_COLLECTIONS - self.collections);
+            self.collections += kept.len();
+            return thread.collections.extend(kept);
+        }
+        let Some(heap) = thread.take(line) else { return };
+        if self.kept == MOST_SAMPLES {
+            self.dropped += 1;
+            thread.cut.get_or_insert(line.at);
+            return;
+        }
+        self.kept += 1;
+        thread.samples.push(Sample { at: line.at, heap: heap.clone(), held: thread.held && !line.is_held() });
+    }
+
+    fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
+        for call in &hello.unsupported {
+            self.unfound.insert(call.call.clone(), call.why.clone());
+        }
+        if let Some(before) = self.current.get(&line.source) {
+            // The process executed another program.
+            self.list[*before].bye.get_or_insert(line.at);
+        }
+        self.current.insert(line.source, self.list.len());
+        self.list.push(Thread {
+            source: line.source,
+            role: self.roles.of(line.source, hello),
+            hello: hello.clone(),
+            began: line.at,
+            ended: line.at,
+            samples: Vec::new(),
+            collections: Vec::new(),
+            delays: Vec::new(),
+            cut: None,
+            cost: None,
+            bye: None,
+            orderly: false,
+            last: line.at,
+            held: false,
+            was_held: false,
+        });
+    }
+
+    /// The program has ended: `seen` is when each process was last seen alive.
+    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], seen: &BTreeMap<u32, Nanos>) {
+        for death in deaths {
+            let thread = self.current.get(&death.source).map(|index| &mut self.list[*index]);
+            if let (Some(thread), ProbeEvent::Dying { heap, .. }) = (thread, &death.event) {
+                thread.bye = Some(death.at.max(thread.last));
+                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), held: false });
+            }
+        }
+        let main = |thread: &Thread| thread.role == Role::Main;
+        for thread in &mut self.list {
+            let alive = if main(thread) { Some(at) } else { seen.get(&thread.source.pid).copied() };
+            thread.ended = thread.bye.unwrap_or_else(|| alive.unwrap_or(thread.last).max(thread.last));
+        }
+        // A worker goes with its process, though it may find no time to say so.
+        let ends: BTreeMap<u32, Nanos> = self
+            .list
+            .iter()
+            .filter(|thread| thread.source.thread == 0)
+            .map(|thread| (thread.source.pid, thread.ended))
+            .collect();
+        for thread in self.list.iter_mut().filter(|thread| thread.bye.is_none() && thread.source.thread != 0) {
+            thread.ended = ends.get(&thread.source.pid).copied().unwrap_or(thread.ended);
+        }
+    }
+
+    /// Takes in what the probes of another copy of the program said, whose processes are children here. To be called
+    /// when both are finished.
+    pub fn join(&mut self, other: &Self) {
+        let role = |role| if role == Role::Main { Role::Child } else { role };
+        self.list.extend(other.list.iter().map(|thread| Thread { role: role(thread.role), ..thread.clone() }));
+        self.dropped += other.dropped;
+    }
+
+    /// A function that was found in several files, by the name under which it is told of, and the files.
+    pub fn ambiguous(&self) -> Option<(&str, &BTreeSet<String>)> {
+        let several = self.found.iter().find(|(_, files)| files.len() > 1);
+        several.map(|(call, files)| (call.as_str(), files))
+    }
+
+    /// When the main process ended.
+    pub fn end_of_main(&self) -> Option<Nanos> {
+        self.list.iter().filter(|thread| thread.role == Role::Main).map(|thread| thread.ended).max()
+    }
+
+    /// What the probes said of themselves, for the record. A script stands with its arguments on the command line, and is in
+    /// it only where `commands` are recorded.
+    pub fn report(&self, commands: bool) -> ProbeReport {
+        let costs = || self.list.iter().filter_map(|thread| thread.cost);
+        ProbeReport {
+            threads: self.list.iter().map(|thread| thread.report(commands)).collect(),
+            cost: costs().fold(Nanos::ZERO, |sum, cost| sum + cost.time),
+            lines_lost: costs().map(|cost| cost.lost).fold(0, u64::saturating_add),
+            samples_dropped: self.dropped,
+            ..ProbeReport::default()
+        }
+    }
+}
+
+/// Whether figures were taken at a hold's begin, which is the end of the call and not past it.
+trait IsHeld {
+    fn is_held(&self) -> bool;
+}
+
+impl IsHeld for ProbeLine {
+    fn is_held(&self) -> bool {
+        matches!(self.event, ProbeEvent::Held { .. })
+    }
+}
+
+impl Thread {
+    /// Notes what a line says; the figures of the heap in it, where it has any.
+    fn take<'l>(&mut self, line: &'l ProbeLine) -> Option<&'l HeapFigures> {
+        match &line.event {
+            ProbeEvent::Heap { why, heap, loop_delay_max } => {
+                self.orderly |= *why == Occasion::Exit;
+                // The first delay after a hold is that of the hold.
+                let of_a_hold = self.was_held && *why == Occasion::Sample;
+                self.delays.extend(loop_delay_max.filter(|_| !of_a_hold).map(|delay| (line.at, delay)));
+                self.was_held &= !of_a_hold;
+                return Some(heap);
+            }
+            ProbeEvent::Held { heap, .. } => {
+                (self.held, self.was_held) = (true, true);
+                return Some(heap);
+            }
+            ProbeEvent::Collected { heap, .. } => return Some(heap),
+            ProbeEvent::Resumed { because } => {
+                self.held = false;
+                self.orderly |= *because == Because::Stop;
+            }
+            ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
+                self.cost = Some(ProbeCost { time: *time, heap: *heap, blocks: *blocks, lines: *lines, lost: *lost });
+            }
+            // Its parent says it again.
+            ProbeEvent::Bye {} => drop(self.bye.get_or_insert(line.at)),
+            _ => {}
+        }
+        None
+    }
+
+    fn report(&self, commands: bool) -> ThreadReport {
+        let last = self.samples.last().map(|sample| &sample.heap);
+        ThreadReport {
+            pid: self.source.pid,
+            thread: self.source.thread,
+            role: self.role,
+            parent: self.hello.parent,
+            runtime: self.hello.runtime.clone(),
+            version: self.hello.version.clone(),
+            script: if commands { self.hello.script.clone() } else { LEFT_OUT.to_owned() },
+            began: self.began,
+            ended: self.ended,
+            said_bye: self.bye.is_some(),
+            samples: self.samples.len() as u64,
+            last_heap_used: last.and_then(|heap| heap.used.measured().copied()),
+            heap_limit: last.and_then(|heap| heap.limit.measured().copied()),
+            probe: self.cost,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use prony_model::units::Bytes;
+    use prony_runtime::{Line, parse};
+
+    use super::*;
+
+    /// Lines of probes, `at` in milliseconds, as the rest of a JSON object.
+    pub(crate) fn line(pid: u32, thread: u32, at: u64, rest: &str) -> ProbeLine {
+        let text = format!(r#"{{"at":{},"pid":{pid},"thread":{thread},{rest}}}"#, at * 1_000_000);
+        match parse(&text) {
+            Ok(Line::Probe(line)) => line,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    pub(crate) fn hello(pid: u32, thread: u32, at: u64) -> ProbeLine {
+        let rest = r#""probe":"hello","parent":1,"runtime":"node","version":"20.1.0","script":"a.js","unsupported":[]"#;
+        line(pid, thread, at, rest)
+    }
+
+    pub(crate) fn heap(pid: u32, thread: u32, at: u64, why: &str, used: u64) -> ProbeLine {
+        line(pid, thread, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":{used},"total":{}}}"#, 2 * used))
+    }
+
+    /// Those of which no more figures are kept.
+    pub(crate) fn full(lines: &[ProbeLine]) -> Threads {
+        let mut threads = threads(lines);
+        threads.kept = MOST_SAMPLES;
+        threads
+    }
+
+    pub(crate) fn bye(pid: u32, thread: u32, at: u64) -> ProbeLine {
+        line(pid, thread, at, r#""probe":"bye""#)
+    }
+
+    pub(crate) fn threads(lines: &[ProbeLine]) -> Threads {
+        let mut threads = Threads::default();
+        lines.iter().for_each(|line| threads.take(line));
+        threads
+    }
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    #[test]
+    fn each_thread_has_its_role_and_its_end() {
+        let mut threads = threads(&[hello(1, 0, 0), hello(1, 2, 10), hello(5, 0, 20), hello(6, 0, 30), bye(6, 0, 40)]);
+        threads.finish(ms(100), &[], &BTreeMap::from([(5, ms(60))]));
+        let ends: Vec<(Role, Nanos)> = threads.all().iter().map(|thread| (thread.role, thread.ended)).collect();
+        let expected = [(Role::Main, 100), (Role::Worker, 100), (Role::Child, 60), (Role::Child, 40)];
+        assert_eq!(ends, expected.map(|(role, at)| (role, ms(at))));
+        assert_eq!(threads.end_of_main(), Some(ms(100)));
+    }
+
+    #[test]
+    fn a_process_that_executes_another_program_is_another() {
+        let threads =
+            threads(&[hello(1, 0, 0), heap(1, 0, 1, "start", 5), hello(1, 0, 50), heap(1, 0, 51, "start", 7)]);
+        assert_eq!(threads.all().iter().map(|thread| thread.samples.len()).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(threads.all()[0].bye, Some(ms(50)));
+    }
+
+    #[test]
+    fn what_is_not_kept_is_counted_and_dated() {
+        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 0)]);
+        threads.kept = MOST_SAMPLES - 1;
+        [heap(1, 0, 1, "sample", 5), heap(1, 0, 2, "sample", 9), heap(1, 0, 3, "sample", 9)]
+            .iter()
+            .for_each(|line| threads.take(line));
+        let kept: Vec<(usize, Option<Nanos>)> =
+            threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
+        assert_eq!(kept, [(1, Some(ms(2))), (0, None)]);
+        assert_eq!(threads.report(true).samples_dropped, 2);
+    }
+
+    #[test]
+    fn what_is_said_while_held_is_marked() {
+        let held = line(1, 0, 20, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
+        let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
+        let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);
+        let lines = [hello(1, 0, 0), held, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
+        let threads = threads(&lines);
+        let thread = &threads.all()[0];
+        assert_eq!(thread.samples.iter().map(|s| s.held).collect::<Vec<_>>(), [false, true, true, false, false]);
+        assert_eq!(thread.delays, [(ms(130), Nanos::from_nanos(7))], "the first delay was that of the hold");
+    }
+
+    #[test]
+    fn a_death_is_the_last_sample_and_costs_are_summed() {
+        let cost = |pid, time: u64| {
+            let rest = format!(r#""probe":"cost","time":{time},"heap":100,"lines":3,"lost":1"#);
+            line(pid, 0, 5, &rest)
+        };
+        let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 1), cost(1, 40), cost(2, 2), cost(1, 50)]);
+        let ProbeEvent::Heap { heap, .. } = heap(1, 0, 90, "read", 77).event else { unreachable!() };
+        let event = ProbeEvent::Dying { heap, what: "heap".into() };
+        let death = ProbeLine { at: ms(90), source: Source { pid: 1, thread: 0 }, event };
+        threads.finish(ms(95), &[death], &BTreeMap::new());
+        assert_eq!((threads.all()[0].ended, threads.all()[0].samples.len()), (ms(90), 1));
+        let report = threads.report(true);
+        assert_eq!((report.cost, report.lines_lost), (Nanos::from_nanos(52), 2));
+        assert_eq!(report.threads[0].last_heap_used, Some(Bytes::from_bytes(77)));
+    }
+
+    #[test]
+    fn a_function_of_two_files_in_any_process_is_ambiguous() {
+        let found = |pid, file| line(pid, 0, 1, &format!(r#""probe":"found","call":"p","file":"{file}""#));
+        assert_eq!(threads(&[found(1, "/a.js"), found(1, "/a.js"), found(2, "/a.js")]).ambiguous(), None);
+        let threads = threads(&[found(1, "/a.js"), found(2, "/b.js")]);
+        let (call, files) = threads.ambiguous().unwrap();
+        assert_eq!((call, files.len()), ("p", 2));
+    }
+
+    #[test]
+    fn functions_that_cannot_be_timed_say_why() {
+        let unsupported = line(
+            1,
+            0,
+            0,
+            r#""probe":"hello","parent":1,"runtime":"node","version":"14","script":"","unsupported":[{"call":"p","why":"too old"}]"#,
+        );
+        let missed = line(1, 0, 1, r#""probe":"not_found","call":"q","file":"/a.js","why":"no such export""#);
+        let found = line(1, 0, 1, r#""probe":"found","call":"r","file":"/b.js""#);
+        let threads = threads(&[unsupported, missed, found]);
+        assert_eq!(threads.unfound["p"], "too old");
+        assert_eq!(threads.unfound["q"], "`/a.js` was loaded: no such export");
+        assert_eq!(threads.found["r"].iter().collect::<Vec<_>>(), ["/b.js"]);
+    }
+}

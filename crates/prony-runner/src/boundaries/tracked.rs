@@ -1,0 +1,301 @@
+//! One phase of a program, as far as it has come. Pure: instants come from outside.
+
+use std::collections::BTreeMap;
+
+use prony_model::metric::MetricKey;
+use prony_model::program::{DIGEST_GROUP, ObserveSpec, Trigger, group_meaning};
+use prony_model::protocol::PhaseReport;
+use prony_model::spec::PhaseSpec;
+use prony_model::units::Nanos;
+use prony_runtime::{ProbeEvent, ProbeLine};
+use regex::Regex;
+
+use crate::boundaries::calls::Calls;
+use crate::boundaries::marks::{Boundary, Mark};
+
+/// Something that a program did.
+#[derive(Clone, Copy, Debug)]
+pub enum Happened<'a> {
+    /// It wrote a line.
+    Line(&'a str),
+    /// It made a mark.
+    Mark(&'a Mark),
+    /// The last of its replicas ended.
+    ReplicasEnded,
+}
+
+/// One phase, as far as it has come.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    /// What begins it; `None` is the program's own begin.
+    pub(super) begin: Option<Event>,
+    /// What ends it; `None` is the program's own end.
+    pub(super) end: Option<Event>,
+    /// What is read of its lines.
+    pub(super) read: Option<Regex>,
+    /// The program ends with it.
+    pub(super) stop: bool,
+    holds: bool,
+    /// A mark or a call begins or ends it, which come by another way than lines.
+    pub(super) marked: bool,
+    /// A line matched its `read` and that of another phase, so that its lines told nothing.
+    pub ambiguous: bool,
+    /// When it began.
+    pub began: Option<Nanos>,
+    /// When it ended.
+    pub ended: Option<Nanos>,
+    /// What its lines told.
+    pub told: BTreeMap<MetricKey, f64>,
+    /// The digest of its answer that its lines told.
+    pub digest: Option<String>,
+    /// How much earlier than noted its begin or its end may have been, at most.
+    pub lag: Nanos,
+    /// Whether the runner begins it and the worker, or quiet, ends it: both know the instants.
+    pub led: bool,
+    /// What the worker measured of it from inside, once it has ended.
+    pub report: Option<Box<PhaseReport>>,
+    /// The invocations that it consists of, where it is a function; begin and end are those of the first and the last.
+    pub calls: Option<Calls>,
+    /// What is known of the function that ends it, where one does.
+    pub ending: Ending,
+    /// When it may have begun at the earliest: a line is older than its reading.
+    pub(super) not_before: Nanos,
+}
+
+/// What is known of the function of which one invocation is to end a phase.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// It was called.
+    pub called: bool,
+    /// Invocations of it ended before the phase began.
+    pub early: bool,
+    /// Some of its invocations were counted and not told one by one.
+    pub counted: bool,
+}
+
+/// What begins or ends a phase.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A line that matches.
+    Line(Regex),
+    /// A mark of this name.
+    Mark(String),
+    /// The end of another phase, by its index.
+    After(usize),
+    /// The end of the last replica.
+    Replicas,
+    /// What a probe, a watch or a worker tells: no line or mark can be it.
+    Told,
+}
+
+impl Event {
+    fn of(trigger: &Trigger, specs: &[PhaseSpec]) -> Self {
+        match trigger {
+            Trigger::Line(pattern) => compiled(pattern).map_or_else(|| Self::Mark(String::new()), Self::Line),
+            Trigger::Mark(name) => Self::Mark(name.clone()),
+            // The checker has found it before.
+            Trigger::After(name) => specs.iter().position(|spec| spec.name == *name).map_or(Self::Told, Self::After),
+            Trigger::Replicas => Self::Replicas,
+            Trigger::Call(_) | Trigger::Invocation(_) | Trigger::Settle(_) => Self::Told,
+        }
+    }
+
+    /// Whether this is it, for a begin or for an end.
+    pub(super) fn is(&self, happened: Happened<'_>, edge: Boundary) -> bool {
+        match (self, happened) {
+            (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
+            (Self::Mark(name), Happened::Mark(mark)) => mark.edge == edge && mark.name == *name,
+            (Self::Replicas, Happened::ReplicasEnded) => true,
+            _ => false,
+        }
+    }
+}
+
+/// The checker has compiled every pattern before.
+fn compiled(pattern: &str) -> Option<Regex> {
+    Regex::new(pattern).ok()
+}
+
+impl Tracked {
+    /// It has not begun; `specs` are all phases.
+    pub(super) fn new(observe: &ObserveSpec, specs: &[PhaseSpec]) -> Self {
+        let event = |trigger: &Option<Trigger>| trigger.as_ref().map(|trigger| Event::of(trigger, specs));
+        Self {
+            begin: event(&observe.begin),
+            end: event(&observe.end),
+            read: observe.read.as_deref().and_then(compiled),
+            stop: observe.stop,
+            holds: observe.holds(),
+            marked: observe.is_marked(),
+            ambiguous: false,
+            began: None,
+            ended: None,
+            told: BTreeMap::new(),
+            digest: None,
+            lag: Nanos::ZERO,
+            led: false,
+            report: None,
+            calls: observe.call().map(|_| Calls::default()),
+            ending: Ending::default(),
+            not_before: Nanos::ZERO,
+        }
+    }
+
+    /// A phase that the runner leads; it has not begun.
+    pub(super) fn led() -> Self {
+        let told = Some(Event::Told);
+        Self { led: true, begin: told.clone(), end: told, ..Self::new(&ObserveSpec::WHOLE, &[]) }
+    }
+
+    /// It begins at an instant that may be `lag` earlier.
+    pub fn note_begin(&mut self, at: Nanos, lag: Nanos) {
+        (self.began, self.not_before) = (Some(at), at.since(lag));
+        self.lag = self.lag.max(lag);
+    }
+
+    /// It ends at an instant that may be `lag` earlier; where its begin was noticed later than that, with it.
+    pub(super) fn note_end(&mut self, at: Nanos, lag: Nanos) {
+        (self.ended, self.lag) = (self.began.max(Some(at)), self.lag.max(lag));
+    }
+
+    /// Hears of the function that ends it; whether this invocation does.
+    pub(super) fn returned(&mut self, line: &ProbeLine) -> bool {
+        match line.event {
+            ProbeEvent::Begin { .. } => self.ending.called = true,
+            ProbeEvent::Calls(_) => self.ending.counted = true,
+            ProbeEvent::End { open, .. } => {
+                let inside = self.is_open() && line.at >= self.not_before;
+                self.ending.early |= self.ended.is_none() && !inside;
+                // A thread is held where no invocation of the function is under way in it any more.
+                return inside && (open == 0 || !self.holds);
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// Whether a line that was not there before an instant, and is read now, may have been written inside it. What ends a
+    /// phase by another way than lines may be read before the last of its lines.
+    pub(super) fn may_hold(&self, earliest: Nanos) -> bool {
+        let ended = self.ended.filter(|_| !matches!(self.end, Some(Event::Line(_))));
+        self.is_open() || ended.is_some_and(|ended| earliest <= ended)
+    }
+
+    /// Whether its `read` matches a line.
+    pub(super) fn understands(&self, line: &str) -> bool {
+        self.read.as_ref().is_some_and(|read| read.is_match(line))
+    }
+
+    /// A line matched its `read` and that of another phase: nobody knows whose it is.
+    pub(super) fn confuse(&mut self) {
+        self.ambiguous = true;
+        self.told.clear();
+        self.digest = None;
+    }
+
+    /// The figures that its `read` names.
+    pub fn figures_of_lines(&self) -> impl Iterator<Item = MetricKey> {
+        let names = self.read.iter().flat_map(|read| read.capture_names().flatten());
+        names.filter_map(|name| group_meaning(name).map(|meaning| meaning.key))
+    }
+
+    /// Whether it is under way.
+    pub fn is_open(&self) -> bool {
+        match &self.calls {
+            Some(calls) => calls.is_open(),
+            None => self.began.is_some() && self.ended.is_none(),
+        }
+    }
+
+    /// Whether it was under way at an instant, for all that is known: its end may be earlier than noted.
+    pub fn was_open(&self, at: Nanos) -> bool {
+        match &self.calls {
+            Some(calls) => calls.was_open(at),
+            None => {
+                let ended = self.ended.is_some_and(|ended| ended.since(self.lag) <= at);
+                self.began.is_some_and(|began| began < at) && !ended
+            }
+        }
+    }
+
+    /// Whether it began and ended.
+    pub fn is_complete(&self) -> bool {
+        self.ended.is_some() && !self.is_open()
+    }
+
+    /// Hears of an invocation of its function.
+    pub fn called(&mut self, line: &ProbeLine) -> Called {
+        let Some(calls) = &mut self.calls else { return Called::Nothing };
+        match &line.event {
+            ProbeEvent::Begin { open, .. } => {
+                let (first, idle) = (self.began.is_none(), !calls.is_open());
+                calls.begin(line.source, line.at, *open);
+                if first {
+                    self.began = Some(line.at);
+                    Called::First
+                } else if idle {
+                    Called::Again
+                } else {
+                    Called::Nothing
+                }
+            }
+            ProbeEvent::End { open, ok, took, .. } => {
+                calls.end(line.source, line.at, *open, *ok, *took);
+                self.ended = self.ended.max(Some(line.at));
+                if calls.is_open() { Called::Nothing } else { Called::Ended }
+            }
+            ProbeEvent::Calls(_) => {
+                // Such a line comes at an end, or later: not more than since the line before it.
+                self.lag = self.lag.max(calls.counted(line));
+                self.ended = self.ended.max(Some(line.at));
+                if calls.is_open() { Called::Nothing } else { Called::Ended }
+            }
+            _ => Called::Nothing,
+        }
+    }
+
+    /// Whether the program's own end is its end.
+    pub const fn ends_with_program(&self) -> bool {
+        self.end.is_none()
+    }
+
+    /// Whether its end is that of the subject, so that nothing but how the trial ends tells whether it was reached: of the
+    /// program, of its replicas, or of all calls of a function, after which another might have come.
+    pub const fn ends_with_subject(&self) -> bool {
+        self.calls.is_some() || matches!(self.end, None | Some(Event::Replicas))
+    }
+
+    /// Whether lines were to be read and none of them matched.
+    pub fn heard_nothing(&self) -> bool {
+        self.read.is_some() && self.told.is_empty() && self.digest.is_none() && !self.ambiguous
+    }
+
+    /// Reads a line.
+    pub(super) fn listen(&mut self, line: &str) {
+        let Some(read) = self.read.as_ref().filter(|_| !self.ambiguous) else { return };
+        let Some(captures) = read.captures(line) else { return };
+        for name in read.capture_names().flatten() {
+            let Some(text) = captures.name(name).map(|text| text.as_str()) else { continue };
+            if name == DIGEST_GROUP {
+                self.digest = Some(text.to_owned());
+            }
+            let number = text.replace([',', '_'], "").parse::<f64>().ok();
+            if let (Some(number), Some(meaning)) = (number, group_meaning(name)) {
+                self.told.insert(meaning.key, number * meaning.scale);
+            }
+        }
+    }
+}
+
+/// What an invocation changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Called {
+    /// The phase has begun.
+    First,
+    /// One is under way again.
+    Again,
+    /// None is under way any more.
+    Ended,
+    /// Nothing.
+    Nothing,
+}

@@ -1,0 +1,184 @@
+//! What can go wrong while a run is prepared and its trials run; every variant names its noun and keeps its source.
+
+use std::io;
+use std::path::PathBuf;
+
+use prony_experiment::{Problem, render};
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The results database.
+    #[error(transparent)]
+    Results(#[from] prony_results::Error),
+    /// Output could not be written.
+    #[error("cannot write {what}")]
+    Write {
+        /// What was being written: `the tables`, a file's name ...
+        what: String,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An experiment file cannot be read.
+    #[error("cannot read `{}`", .path.display())]
+    ReadFile {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// An experiment file has faults.
+    #[error("`{file}` has {} problem{}; nothing was run", .problems.len(), if .problems.len() == 1 { "" } else { "s" })]
+    Experiment {
+        /// The file, as named.
+        file: String,
+        /// Its text.
+        text: String,
+        /// All of them.
+        problems: Vec<Problem>,
+    },
+    /// The operating system refused what every trial needs.
+    #[error(transparent)]
+    Os(#[from] prony_os::Error),
+    /// A probe inside a runtime could not be prepared.
+    #[error(transparent)]
+    Runtime(#[from] prony_runtime::Error),
+    /// What a trial needs could not be made: a socket, a thread, a signal handler.
+    #[error("cannot {doing}")]
+    Setup {
+        /// What was attempted.
+        doing: &'static str,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Something that a program needs beside its trials did not work.
+    #[error("{step} of program `{program}` failed: {message}")]
+    Step {
+        /// The program's name.
+        program: String,
+        /// `build`, `prepare`, `cleanup`, `change`.
+        step: &'static str,
+        /// What happened.
+        message: String,
+    },
+    /// A symbolic link leads out of a directory that is to be copied: what writes through it in the copy would change
+    /// what is the user's.
+    #[error("`{}` leads out of the directory `{}`, to `{}`{}", .link.display(), .directory.display(), .to.display(), others(*.more))]
+    LinkOut {
+        /// The link.
+        link: PathBuf,
+        /// The directory.
+        directory: PathBuf,
+        /// What it leads to.
+        to: PathBuf,
+        /// How many more links lead out.
+        more: usize,
+    },
+    /// A function to be timed is in several files.
+    #[error("the call `{call}` of phase `{phase}` fits {} files: {}", .names.len(), listed(.names))]
+    AmbiguousCall {
+        /// The phase.
+        phase: String,
+        /// The call, as written.
+        call: String,
+        /// Each of those that it fits, so as to name it alone where that can be.
+        names: Vec<String>,
+        /// What to do.
+        hint: String,
+    },
+    /// A program's directory could not be copied.
+    #[error("cannot copy `{}`", .path.display())]
+    Copy {
+        /// The file or directory at fault.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// All trials are done and kept, and what was to be done after the last was not.
+    #[error("{message}; the trials are done and kept")]
+    CleanUp {
+        /// Which step of which program failed, and how.
+        message: String,
+    },
+    /// What was asked cannot be done on this machine or with this file.
+    #[error("{message}")]
+    Refused {
+        /// What cannot be done.
+        message: String,
+        /// What to do.
+        hint: String,
+    },
+}
+
+impl Error {
+    /// What to do about it, where there is something to do.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Results(error) => error.hint(),
+            Self::LinkOut { directory, to, .. } if directory.starts_with(to) => Some(
+                "it leads to what holds the directory itself, which cannot be copied in its place: remove it"
+                    .to_owned(),
+            ),
+            Self::LinkOut { .. } => Some(
+                "`links = \"copy\"` in the program's table copies what such links lead to, `links = \"keep\"` keeps them; or \
+                 replace the link"
+                    .to_owned(),
+            ),
+            Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
+            Self::Os(prony_os::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The whole message: excerpts of a file with faults, cause chain, hint; ends with a newline.
+    pub fn text(&self) -> String {
+        self.excerpts() + &message(self, self.hint())
+    }
+
+    fn excerpts(&self) -> String {
+        let Self::Experiment { file, text: source, problems } = self else { return String::new() };
+        let mut text: String =
+            problems.iter().take(SHOWN).map(|problem| format!("{}\n", render(problem, file, source))).collect();
+        if problems.len() > SHOWN {
+            text += &format!("and {} more problems\n\n", problems.len() - SHOWN);
+        }
+        text
+    }
+}
+
+/// An error with its causes, in one line, and what to do in a second; ends with a newline.
+pub fn message(error: &dyn std::error::Error, hint: Option<String>) -> String {
+    let mut text = format!("error: {error}");
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text += &format!(": {error}");
+        cause = error.source();
+    }
+    text.push('\n');
+    if let Some(hint) = hint {
+        text += &format!("hint: {hint}\n");
+    }
+    text
+}
+
+fn others(more: usize) -> String {
+    if more == 0 { String::new() } else { format!("; {more} more lead out, too") }
+}
+
+/// Problems of a file that are shown: who has mended these will see the others.
+const SHOWN: usize = 20;
+
+/// Names that are listed; of more it is said how many.
+const MOST_NAMES: usize = 20;
+
+/// The first names of a list, and how many more there are.
+pub(crate) fn listed(names: &[String]) -> String {
+    let first: Vec<String> = names.iter().take(MOST_NAMES).map(|name| format!("`{name}`")).collect();
+    match names.len().saturating_sub(MOST_NAMES) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+const GO_ON: &str = "finished trials are kept: `prony run --resume` goes on";

@@ -1,0 +1,557 @@
+//! Figures of runtimes' heaps over a phase, from what probes said. Pure.
+//!
+//! A heap is read about ten times a second where the program lets its runtime, and at the edges of calls. Where it was
+//! not read near an instant, its figure there is missing: an old one would pass for a new one.
+
+use std::collections::BTreeMap;
+
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::MetricKeyText;
+use prony_model::units::{Bytes, Nanos};
+use prony_runtime::{GcFigures, HeapFigures, Role};
+
+use crate::boundaries::suspensions::Suspensions;
+use crate::boundaries::threads::{MOST_SAMPLES, Thread, Threads};
+use crate::figures::readings::{Readings, set};
+
+/// A figure that was taken so long before an instant still holds there; or a tenth of the phase, where that is longer.
+const FRESH: Nanos = Nanos::from_millis(250);
+
+/// How far a reading may lie from an instant of a phase of this length and still be that of the instant.
+pub fn fresh(phase: Nanos) -> Nanos {
+    FRESH.max(Nanos::from_nanos(phase.as_nanos() / 10))
+}
+
+/// Collections that end within such a time may be told as one.
+const JOINED: Nanos = Nanos::from_millis(1);
+
+/// A gauge in figures of a heap.
+type Gauge = fn(&HeapFigures) -> Reading<f64>;
+
+/// Gauges of a heap.
+const GAUGES: [(Metric, Gauge); 5] = [
+    (Metric::HeapUsed, |heap| bytes(&heap.used)),
+    (Metric::HeapTotal, |heap| bytes(&heap.total)),
+    (Metric::External, |heap| bytes(&heap.external)),
+    (Metric::ArrayBuffers, |heap| bytes(&heap.array_buffers)),
+    (Metric::HeapBlocks, |heap| heap.blocks.clone().map(|count| count as f64)),
+];
+
+/// Amounts of a runtime.
+const AMOUNTS: [Metric; 4] = [Metric::GcTime, Metric::GcCount, Metric::GcFull, Metric::LoopDelay];
+
+fn bytes(reading: &Reading<Bytes>) -> Reading<f64> {
+    reading.clone().map(|bytes| bytes.as_bytes() as f64)
+}
+
+/// The part of a trial that figures are wanted of.
+#[derive(Clone, Copy, Debug)]
+pub struct Span<'a> {
+    /// Its begin.
+    pub begin: Nanos,
+    /// Its end.
+    pub end: Nanos,
+    /// Where the program was held at the end: when it came to stand, and when its memory was read after that.
+    pub rest: Option<(Nanos, Nanos)>,
+    /// When the program was held.
+    pub held: &'a Suspensions,
+}
+
+/// Figures of all threads under `""`, and of each role where there are several threads. `silent` is the reason where no
+/// probe said a word.
+pub fn readings(threads: &Threads, span: Span<'_>, silent: &Why) -> BTreeMap<String, Readings> {
+    let all: Vec<&Thread> = threads.all().iter().collect();
+    if all.is_empty() {
+        return BTreeMap::from([(String::new(), missing(silent))]);
+    }
+    // A phase that was seen to end later ended with the program, as far as its runtime is concerned.
+    let end = threads.end_of_main().map_or(span.end, |end| end.min(span.end));
+    let span = Span { end, ..span };
+    let mut found = BTreeMap::from([(String::new(), of(&all, span))]);
+    if all.len() > 1 {
+        for role in Role::ALL {
+            let part: Vec<&Thread> = all.iter().copied().filter(|thread| thread.role == role).collect();
+            if part.iter().any(|thread| thread.began <= span.end && thread.ended >= span.begin) {
+                found.insert(role.name().to_owned(), of(&part, span));
+            }
+        }
+    }
+    found
+}
+
+/// The longest time of a span in which the main thread's heap was not read, holds apart.
+/// `None` where no probe spoke.
+pub fn longest_gap(threads: &Threads, begin: Nanos, end: Nanos, held: &Suspensions) -> Option<Nanos> {
+    let main: Vec<&Thread> = threads.all().iter().filter(|thread| thread.role == Role::Main).collect();
+    let end = end.min(threads.end_of_main()?);
+    let inside = |at: &Nanos| begin <= *at && *at <= end;
+    let read = main.iter().flat_map(|thread| &thread.samples).map(|sample| sample.at).filter(inside);
+    let mut instants: Vec<Nanos> = read.chain([begin, end]).map(|at| held.running(at)).collect();
+    instants.sort_unstable();
+    instants.windows(2).map(|pair| pair[1].since(pair[0])).max()
+}
+
+/// Every figure missing for one reason.
+fn missing(why: &Why) -> Readings {
+    let gauges = GAUGES[..3].iter().map(|(metric, _)| MetricKey::gauge(*metric, Stat::End));
+    let amounts = AMOUNTS.iter().map(|metric| MetricKey::amount(*metric));
+    gauges.chain(amounts).map(|key| (MetricKeyText(key), Reading::Missing(why.clone()))).collect()
+}
+
+fn of(threads: &[&Thread], span: Span<'_>) -> Readings {
+    let mut readings = Readings::new();
+    for (metric, gauge) in GAUGES {
+        gauges(threads, span, metric, gauge, &mut readings);
+    }
+    collections(threads, span, &mut readings);
+    set(&mut readings, Metric::LoopDelay, loop_delay(threads, span));
+    readings
+}
+
+impl Span<'_> {
+    fn fresh(&self) -> Nanos {
+        fresh(self.end.since(self.begin))
+    }
+}
+
+fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, readings: &mut Readings) {
+    let mut put = |stat, reading| drop(readings.insert(MetricKeyText(MetricKey::gauge(metric, stat)), reading));
+    let last = span.rest.map_or(span.end, |(_, after)| after);
+    put(Stat::End, sum_at(threads, gauge, last, span.fresh()));
+    if let Some((before, _)) = span.rest {
+        put(Stat::Before, sum_at(threads, gauge, before, span.fresh()));
+    }
+    let until = span.rest.map_or(span.end, |(before, _)| before);
+    let full = full(threads, span.begin, until);
+    let course = match &full {
+        Some(_) => Vec::new(),
+        None => within(&course(threads, gauge), span.begin, until, span.fresh()),
+    };
+    let nothing = || match unknown(threads, gauge).or_else(|| full.clone()) {
+        Some(why) => Reading::Missing(why),
+        None => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
+    };
+    let of = |value: Option<f64>| value.map_or_else(nothing, Reading::Measured);
+    let values = || course.iter().map(|(_, value)| *value);
+    put(Stat::Max, of(values().max_by(f64::total_cmp)));
+    put(Stat::Min, of(values().min_by(f64::total_cmp)));
+    put(Stat::Mean, of(mean(&course, span.held)));
+    let no_peak = "a runtime keeps no peak of its heap; `max` is the largest sample";
+    put(Stat::Peak, Reading::Missing(Why::NotSupported(no_peak.to_owned())));
+}
+
+/// Why figures between two instants were told and are not there.
+fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
+    let cut = |thread: &&&Thread| thread.ended >= begin && thread.cut.is_some_and(|cut| cut <= end);
+    threads.iter().find(cut).map(|_| not_kept())
+}
+
+fn not_kept() -> Why {
+    Why::NotSupported(format!(
+        "a trial stores {MOST_SAMPLES} heap samples at most; later ones are counted and not stored"
+    ))
+}
+
+/// Why no thread at all has a figure; `None` where one has, or none was ever asked.
+fn unknown(threads: &[&Thread], gauge: Gauge) -> Option<Why> {
+    let mut why = None;
+    for sample in threads.iter().flat_map(|thread| &thread.samples) {
+        match gauge(&sample.heap) {
+            Reading::Measured(_) => return None,
+            Reading::Missing(reason) => why = why.or(Some(reason)),
+        }
+    }
+    why
+}
+
+/// The sum over the threads that live at an instant, each as it was read last.
+fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading<f64> {
+    if let Some(why) = unknown(threads, gauge) {
+        return Reading::Missing(why);
+    }
+    let mut sum = None;
+    for thread in threads.iter().filter(|thread| thread.began <= at && at <= thread.ended) {
+        let earlier = thread.samples.iter().rev().filter(|sample| sample.at <= at);
+        let read = earlier.filter_map(|sample| Some((sample.at, *gauge(&sample.heap).measured()?))).next();
+        match read {
+            Some((then, value)) if at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
+            Some((then, _)) => return Reading::Missing(stale(thread, at.since(then), at)),
+            None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_kept()),
+            None => {}
+        }
+    }
+    let nobody = || Reading::Missing(Why::Failed("no probed process was alive at the phase's end".to_owned()));
+    sum.map_or_else(nobody, Reading::Measured)
+}
+
+fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
+    if thread.cut.is_some_and(|cut| cut <= at) {
+        return not_kept();
+    }
+    let who = match thread.role {
+        Role::Main => String::new(),
+        Role::Child => format!(" of process {}", thread.source.pid),
+        Role::Worker => format!(" of worker thread {}", thread.source.thread),
+    };
+    Why::Failed(format!("the heap{who} was last read {age} before: the program gave its runtime no occasion since"))
+}
+
+/// The sum over threads after each change of it, while there are any.
+fn course(threads: &[&Thread], gauge: Gauge) -> Vec<(Nanos, f64)> {
+    let mut changes: Vec<(Nanos, usize, Option<f64>)> = Vec::new();
+    for (index, thread) in threads.iter().enumerate() {
+        let read = thread.samples.iter().filter(|sample| !sample.held);
+        changes.extend(read.filter_map(|sample| Some((sample.at, index, Some(*gauge(&sample.heap).measured()?)))));
+        changes.push((Nanos::from_nanos(thread.ended.as_nanos().saturating_add(1)), index, None));
+    }
+    changes.sort_by_key(|change| change.0);
+    let (mut values, mut alive, mut sum) = (vec![None; threads.len()], 0, 0.0);
+    let step = |(at, index, value): (Nanos, usize, Option<f64>)| {
+        let before = std::mem::replace(&mut values[index], value);
+        sum += value.unwrap_or(0.0) - before.unwrap_or(0.0);
+        alive = alive + usize::from(value.is_some()) - usize::from(before.is_some());
+        (alive > 0).then_some((at, sum))
+    };
+    changes.into_iter().filter_map(step).collect()
+}
+
+/// The part of a course between two instants, with what held at the first.
+fn within(course: &[(Nanos, f64)], begin: Nanos, end: Nanos, fresh: Nanos) -> Vec<(Nanos, f64)> {
+    let first = course.partition_point(|(at, _)| *at < begin);
+    let until = course.partition_point(|(at, _)| *at <= end);
+    let before = course[..first].last().filter(|(at, _)| begin.since(*at) <= fresh);
+    before.map(|(_, value)| (begin, *value)).into_iter().chain(course[first..until].iter().copied()).collect()
+}
+
+/// Mean over time, changing evenly between samples; the time in which the program was held does not count.
+fn mean(course: &[(Nanos, f64)], held: &Suspensions) -> Option<f64> {
+    let at = |point: &(Nanos, f64)| held.running(point.0).as_nanos() as f64;
+    let (first, last) = (course.first()?, course.last()?);
+    let length = at(last) - at(first);
+    if length <= 0.0 {
+        return Some(last.1);
+    }
+    let area: f64 = course.windows(2).map(|pair| (at(&pair[1]) - at(&pair[0])) * (pair[0].1 + pair[1].1) / 2.0).sum();
+    Some(area / length)
+}
+
+/// Collections between begin and end, without those while the program was held: some of them were forced there.
+fn collections(threads: &[&Thread], span: Span<'_>, readings: &mut Readings) {
+    let sum = collected(threads, span);
+    let of = |part: fn(&GcFigures) -> u64| sum.clone().map(|gc| part(&gc) as f64);
+    set(readings, Metric::GcTime, of(|gc| gc.time.as_nanos()));
+    set(readings, Metric::GcCount, of(|gc| gc.count));
+    set(readings, Metric::GcFull, of(|gc| gc.major));
+}
+
+fn collected(threads: &[&Thread], span: Span<'_>) -> Reading<GcFigures> {
+    let there = threads.iter().filter(|thread| thread.began <= span.end && thread.ended >= span.begin);
+    let parts = there.flat_map(|thread| {
+        let collections = Collections::of(thread);
+        let held = span.held.outside(span.begin.max(thread.began), span.end.min(thread.ended));
+        held.into_iter().map(move |(from, to)| collections.at(to).and(collections.at(from), since)).collect::<Vec<_>>()
+    });
+    let none = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: span.end };
+    parts.fold(Reading::Measured(none), |sum, part| {
+        sum.and(part, |sum, gc| GcFigures {
+            count: sum.count + gc.count,
+            major: sum.major + gc.major,
+            time: sum.time + gc.time,
+            until: sum.until,
+        })
+    })
+}
+
+fn since(end: GcFigures, begin: GcFigures) -> GcFigures {
+    GcFigures {
+        count: end.count.saturating_sub(begin.count),
+        major: end.major.saturating_sub(begin.major),
+        time: end.time.since(begin.time),
+        until: end.until,
+    }
+}
+
+/// What is known of a thread's collections: the counts at the end of each, and totals that it told beside its heap.
+struct Collections<'t> {
+    thread: &'t Thread,
+    /// In time order; whether no collection lies between one and the one before it but the one that it tells of.
+    counts: Vec<(GcFigures, bool)>,
+}
+
+impl<'t> Collections<'t> {
+    fn of(thread: &'t Thread) -> Self {
+        let totals = thread.samples.iter().filter_map(|sample| Some((*sample.heap.gc.measured()?, false)));
+        let mut counts: Vec<_> = thread.collections.iter().map(|gc| (*gc, true)).chain(totals).collect();
+        counts.sort_by_key(|(gc, single)| (gc.until, gc.count, !single));
+        Self { thread, counts }
+    }
+
+    /// The counts at an instant; a collection belongs to where it ends.
+    fn at(&self, at: Nanos) -> Reading<GcFigures> {
+        let next = self.counts.partition_point(|(gc, _)| gc.until <= at);
+        let none = GcFigures { count: 0, major: 0, time: Nanos::ZERO, until: self.thread.began };
+        let before = next.checked_sub(1).map_or(none, |last| self.counts[last].0);
+        let Some((after, single)) = self.counts.get(next) else { return self.last(before, at) };
+        let between = after.count.saturating_sub(before.count);
+        let apart = after.until.since(before.until);
+        if between <= u64::from(*single) || apart <= JOINED || before.until == at {
+            return Reading::Measured(before);
+        }
+        let why = format!("when {between} collections within {apart} were is not known: the event loop did not turn");
+        Reading::Missing(Why::Failed(why))
+    }
+
+    /// The counts after the last that were told: those, where the thread told them at its end. One that was ended may have
+    /// collected since.
+    fn last(&self, last: GcFigures, at: Nanos) -> Reading<GcFigures> {
+        let told = !self.counts.is_empty();
+        let late = at.since(last.until);
+        if told && (late == Nanos::ZERO || (self.thread.orderly && late <= FRESH)) {
+            return Reading::Measured(last);
+        }
+        if self.thread.cut.is_some_and(|cut| cut <= at) {
+            return Reading::Missing(not_kept());
+        }
+        if told {
+            let since = if self.thread.orderly {
+                "the program gave its runtime no occasion since"
+            } else {
+                "its process or thread was ended, and did not report its end"
+            };
+            return Reading::Missing(Why::Failed(format!("collections are known up to {late} before: {since}")));
+        }
+        let reason = self.thread.samples.iter().rev().find_map(|sample| match &sample.heap.gc {
+            Reading::Missing(why) => Some(why.clone()),
+            Reading::Measured(_) => None,
+        });
+        Reading::Missing(reason.unwrap_or_else(|| Why::Failed("the heap was never read".to_owned())))
+    }
+}
+
+fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
+    let told = threads.iter().flat_map(|thread| &thread.delays);
+    let inside = told.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
+    let none = "the runtime told no delay of an event loop in the phase; Node 11.10 and later do";
+    inside
+        .max_by(f64::total_cmp)
+        .map_or_else(|| Reading::Missing(Why::NotSupported(none.to_owned())), Reading::Measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::boundaries::threads::tests::{bye, full, heap, hello, line, threads};
+
+    fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    fn finished(lines: &[prony_runtime::ProbeLine], at: u64) -> Threads {
+        let mut threads = threads(lines);
+        threads.finish(ms(at), &[], &BTreeMap::new());
+        threads
+    }
+
+    fn read(threads: &Threads, begin: u64, end: u64, rest: Option<(u64, u64)>) -> BTreeMap<String, Readings> {
+        let held = Suspensions::new(rest.map(|(from, to)| (ms(from), ms(to))).into_iter().collect());
+        let rest = rest.map(|(from, to)| (ms(from), ms(to)));
+        readings(threads, Span { begin: ms(begin), end: ms(end), rest, held: &held }, &Why::NotApplicable)
+    }
+
+    fn of(all: &BTreeMap<String, Readings>, instance: &str, name: &str) -> Reading<f64> {
+        all[instance][&MetricKeyText(name.parse().unwrap())].clone()
+    }
+
+    fn number(all: &BTreeMap<String, Readings>, instance: &str, name: &str) -> f64 {
+        *of(all, instance, name).measured().unwrap_or_else(|| panic!("{:?}", of(all, instance, name)))
+    }
+
+    #[test]
+    fn nothing_said_is_missing_for_its_reason() {
+        let all = read(&Threads::default(), 0, 10, None);
+        assert_eq!(of(&all, "", "heap.used.end"), Reading::Missing(Why::NotApplicable));
+        assert_eq!(of(&all, "", "gc.time"), Reading::Missing(Why::NotApplicable));
+    }
+
+    #[test]
+    fn a_heap_is_followed_through_the_phase() {
+        let beats = (1..=9).map(|n| heap(1, 0, n * 100, "sample", n * 10));
+        let lines: Vec<_> =
+            [hello(1, 0, 0)].into_iter().chain(beats).chain([heap(1, 0, 950, "exit", 7), bye(1, 0, 951)]).collect();
+        let threads = finished(&lines, 990);
+        let all = read(&threads, 250, 650, None);
+        let values = ["end", "max", "min"].map(|stat| number(&all, "", &format!("heap.used.{stat}")));
+        assert_eq!(values, [60.0, 60.0, 20.0], "what held at the begin counts too");
+        let mean = number(&all, "", "heap.used.mean");
+        assert!((mean - (50.0 * 25.0 + 300.0 * 45.0) / 350.0).abs() < 1e-9, "{mean}");
+        assert_eq!(number(&all, "", "heap.total.end"), 120.0);
+        assert!(matches!(of(&all, "", "heap.used.peak"), Reading::Missing(Why::NotSupported(_))));
+        assert!(
+            matches!(of(&all, "", "heap.blocks.end"), Reading::Missing(Why::NotSupported(why)) if why.contains("blocks"))
+        );
+        let whole = read(&threads, 0, 2_000, None);
+        assert_eq!((number(&whole, "", "heap.used.end"), number(&whole, "", "heap.used.min")), (7.0, 7.0));
+        assert_eq!(whole.len(), 1, "one thread has no part");
+    }
+
+    #[test]
+    fn an_old_figure_does_not_pass_for_a_new_one() {
+        let threads = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9), heap(1, 0, 3_000, "sample", 90)], 4_000);
+        let all = read(&threads, 1_000, 2_000, None);
+        let Reading::Missing(Why::Failed(why)) = of(&all, "", "heap.used.end") else { panic!("{all:?}") };
+        assert!(why.contains("1.995 s before") || why.contains("2.0"), "{why}");
+        assert_eq!(of(&all, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
+    }
+
+    #[test]
+    fn figures_that_were_told_and_not_kept_are_not_the_programs_fault() {
+        let mut threads = full(&[hello(1, 0, 0)]);
+        [gc(1_000, 3, 1_000), gc(2_000, 4, 2_000)].iter().for_each(|line| threads.take(line));
+        threads.finish(ms(3_000), &[], &BTreeMap::new());
+        let all = read(&threads, 500, 2_500, None);
+        for name in ["heap.used.end", "heap.used.max", "heap.used.mean", "gc.count"] {
+            let reading = of(&all, "", name);
+            assert!(
+                matches!(&reading, Reading::Missing(Why::NotSupported(why)) if why.contains("200000 heap samples")),
+                "{name}: {reading:?}"
+            );
+        }
+        let before = read(&threads, 0, 900, None);
+        assert_eq!(of(&before, "", "heap.used.max"), Reading::Missing(Why::TooFew { have: 0, need: 1 }));
+    }
+
+    #[test]
+    fn the_longest_time_without_a_reading_is_known() {
+        let lines = [hello(1, 0, 0), heap(1, 0, 100, "sample", 9), heap(1, 0, 1_400, "sample", 9), bye(1, 0, 1_500)];
+        let threads = finished(&lines, 1_600);
+        let held = Suspensions::new(vec![(ms(500), ms(600))]);
+        assert_eq!(longest_gap(&threads, ms(50), ms(1_600), &held), Some(ms(1_200)), "it was held meanwhile");
+        assert_eq!(longest_gap(&threads, ms(200), ms(300), &held), Some(ms(100)));
+        assert_eq!(longest_gap(&Threads::default(), ms(0), ms(1), &held), None);
+    }
+
+    #[test]
+    fn heaps_add_up_and_each_role_stands_alone() {
+        let lines = [
+            hello(1, 0, 0),
+            heap(1, 0, 100, "sample", 50),
+            hello(1, 3, 110),
+            heap(1, 3, 120, "start", 7),
+            hello(8, 0, 130),
+            heap(8, 0, 140, "start", 5),
+            heap(1, 0, 200, "sample", 60),
+            bye(8, 0, 205),
+            heap(1, 3, 210, "sample", 8),
+        ];
+        let all = read(&finished(&lines, 300), 90, 230, None);
+        let end = |instance| number(&all, instance, "heap.used.end");
+        assert_eq!((end(""), end("main"), end("worker")), (68.0, 60.0, 8.0), "the child has ended");
+        assert!(matches!(of(&all, "child", "heap.used.end"), Reading::Missing(Why::Failed(_))));
+        assert_eq!(number(&all, "child", "heap.used.max"), 5.0);
+        assert_eq!(number(&all, "", "heap.used.max"), 72.0);
+    }
+
+    #[test]
+    fn before_and_after_what_was_asked_for_at_the_end() {
+        let held = line(1, 0, 101, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":90,"total":99}"#);
+        let collected = line(1, 0, 150, r#""probe":"collected","took":5,"heap":{"used":20,"total":98}"#);
+        let lines = [hello(1, 0, 0), heap(1, 0, 50, "sample", 10), held, collected, heap(1, 0, 300, "read", 21)];
+        let all = read(&finished(&lines, 400), 40, 100, Some((101, 300)));
+        let values = ["before", "end", "max"].map(|stat| number(&all, "", &format!("heap.used.{stat}")));
+        assert_eq!(values, [90.0, 21.0, 90.0]);
+    }
+
+    /// The counts beside a heap that was read at `at`.
+    fn gc(at: u64, count: u64, until: u64) -> prony_runtime::ProbeLine {
+        said(at, "sample", count, until)
+    }
+
+    fn said(at: u64, why: &str, count: u64, until: u64) -> prony_runtime::ProbeLine {
+        let gc =
+            format!(r#""gc_count":{count},"gc_time":{},"gc_major":1,"gc_until":{}"#, count * 1_000, until * 1_000_000);
+        line(1, 0, at, &format!(r#""probe":"heap","why":"{why}","heap":{{"used":1,{gc}}},"loop_delay_max":{count}"#))
+    }
+
+    /// Collections that ended at these instants, numbered from `first`, told at `at`.
+    fn ends(at: u64, first: u64, ends: &[u64]) -> prony_runtime::ProbeLine {
+        let point = |(n, end): (u64, &u64)| format!("[{},{n},1,{}]", end * 1_000_000, n * 1_000);
+        let points: Vec<String> = (first..).zip(ends).map(point).collect();
+        line(1, 0, at, &format!(r#""probe":"gc","points":[{}]"#, points.join(",")))
+    }
+
+    fn missing(all: &BTreeMap<String, Readings>) -> String {
+        match of(all, "", "gc.count") {
+            Reading::Missing(why) => why.to_string(),
+            Reading::Measured(count) => panic!("{count}"),
+        }
+    }
+
+    /// They were those told within 250 ms of a boundary: a twentieth too many or too few, and none where the program idled.
+    #[test]
+    fn collections_are_counted_by_the_instant_at_which_each_ended() {
+        let lines = [
+            hello(1, 0, 0),
+            gc(1, 0, 1),
+            ends(900, 1, &[100, 209, 211, 300, 895]),
+            gc(900, 5, 900),
+            gc(3_000, 5, 3_000),
+            ends(3_900, 6, &[3_100]),
+            said(3_901, "exit", 6, 3_901),
+            bye(1, 0, 3_902),
+        ];
+        let threads = finished(&lines, 4_000);
+        let count = |begin, end| number(&read(&threads, begin, end, None), "", "gc.count");
+        assert_eq!(
+            [(0, 4_000), (210, 300), (210, 299), (301, 894), (896, 3_050), (2_000, 3_100)].map(|(b, e)| count(b, e)),
+            [6.0, 2.0, 1.0, 0.0, 0.0, 1.0]
+        );
+        let all = read(&threads, 210, 990, None);
+        assert_eq!((number(&all, "", "gc.time"), number(&all, "", "gc.full")), (3_000.0, 0.0));
+        assert_eq!(number(&read(&threads, 0, 4_000, None), "", "loop.delay"), 6.0);
+    }
+
+    #[test]
+    fn collections_without_instants_are_known_only_where_there_were_none() {
+        let threads = finished(&[hello(1, 0, 0), gc(100, 2, 100), gc(200, 5, 200), gc(1_000, 5, 1_000)], 1_300);
+        assert_eq!(number(&read(&threads, 100, 200, None), "", "gc.count"), 3.0);
+        assert_eq!(number(&read(&threads, 250, 990, None), "", "gc.count"), 0.0, "however long nothing was told");
+        let unclear = missing(&read(&threads, 150, 990, None));
+        assert!(unclear.contains("3 collections within 100") && unclear.contains("did not turn"), "{unclear}");
+        let late = missing(&read(&threads, 100, 1_290, None));
+        assert!(late.contains("known up to 290"), "{late}");
+        let untold = finished(&[hello(1, 0, 0), heap(1, 0, 5, "start", 9)], 90);
+        assert!(missing(&read(&untold, 0, 50, None)).contains("no collection was told of yet"));
+    }
+
+    #[test]
+    fn collections_of_a_thread_that_was_ended_are_not_known_up_to_its_end() {
+        let said_so = [said(950, "exit", 2, 950), bye(1, 0, 951)];
+        let ended = |last: &[prony_runtime::ProbeLine]| {
+            let lines = [hello(1, 0, 0), gc(900, 2, 900)];
+            read(&finished(&[&lines[..], last].concat(), 1_000), 0, 1_000, None)
+        };
+        assert_eq!(number(&ended(&said_so), "", "gc.count"), 2.0);
+        // Killed, and terminated by its parent, which says the end for it.
+        for last in [&[][..], &[bye(1, 0, 1_000)]] {
+            let why = missing(&ended(last));
+            assert!(why.contains("known up to 100") && why.contains("did not report its end"), "{why}");
+        }
+        let killed = finished(&[hello(1, 0, 0), gc(900, 2, 900)], 1_000);
+        assert_eq!(number(&read(&killed, 0, 900, None), "", "gc.count"), 2.0, "up to its last figures they are");
+    }
+
+    #[test]
+    fn collections_while_the_program_was_held_are_left_out() {
+        let lines = [hello(1, 0, 0), ends(300, 1, &[100, 125, 126, 200]), gc(300, 4, 300)];
+        let threads = finished(&lines, 310);
+        let held = Suspensions::new(vec![(ms(120), ms(130))]);
+        let span = Span { begin: ms(0), end: ms(240), rest: None, held: &held };
+        let all = readings(&threads, span, &Why::NotApplicable);
+        assert_eq!(
+            (number(&all, "", "gc.count"), number(&all, "", "gc.time")),
+            (2.0, 2_000.0),
+            "one before and one after"
+        );
+    }
+}

@@ -1,0 +1,230 @@
+//! What a worker measured of a phase from inside, as figures and remarks. Pure.
+
+use prony_analysis::guard::{self, Finding, Severity};
+use prony_model::latency::Recorder;
+use prony_model::metric::{Metric, MetricKey};
+use prony_model::protocol::PhaseReport;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{LatencyKind, PhaseRecord, TrialRecord};
+use prony_model::spec::PhaseSpec;
+use prony_model::units::{Bytes, Nanos};
+
+use crate::figures::readings::{Readings, set};
+use crate::lab::Lab;
+use crate::roles::worker;
+use crate::watch::Watched;
+
+/// What the worker notes of a phase beside its figures, as findings.
+pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
+    let inexact = report.verified.as_ref().filter(|checked| checked.one_of_several + checked.may_be_absent > 0);
+    let checked = inexact.map(|checked| {
+        format!(
+            "{} records were checked exactly, {} against several versions that may be there, {} may rightly be absent",
+            checked.exact, checked.one_of_several, checked.may_be_absent
+        )
+    });
+    let finding = |message: String| Finding {
+        guard: "note_of_the_worker".to_owned(),
+        severity: Severity::Note,
+        phase: Some(phase.to_owned()),
+        message,
+        hint: "nothing to do; know it when reading the figures".to_owned(),
+        data: serde_json::Value::Null,
+    };
+    report.notes.iter().cloned().chain(checked).map(finding).collect()
+}
+
+/// What is to be said of a store's trial beside what guards find: notes of the worker, a disk that is nearly full, and work
+/// at the close that belongs to no phase.
+pub fn remarks(lab: &Lab<'_>, record: &TrialRecord, watched: &Watched, worker: &worker::Report) -> Vec<Finding> {
+    let reports = record.phases.iter().zip(&watched.tracker.phases);
+    let notes = reports.filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
+    let closing = worker.told_to_stop.map(|told| watched.ended.at.since(told));
+    let closing = closing.and_then(|closing| close_without_phase(record, closing));
+    notes.flatten().chain(nearly_full(lab, record)).chain(closing).collect()
+}
+
+/// Work at the close of a trial that went well and has no phase for it.
+fn close_without_phase(record: &TrialRecord, closing: Nanos) -> Option<Finding> {
+    let closed = record.phases.last().is_some_and(|phase| phase.action == "close");
+    let wall = |phase: &PhaseRecord| Some(phase.end?.since(phase.begin?).as_nanos());
+    let phases = record.phases.iter().filter(|phase| phase.timed).filter_map(wall).sum();
+    let well = record.ending.outcome.is_ok() && !closed;
+    // Ending a process takes some milliseconds, whatever it holds.
+    let long = closing >= Nanos::from_millis(100);
+    (well && long).then(|| guard::trial::untimed_close(closing, Nanos::from_nanos(phases)))?
+}
+
+/// Whether the next trial's store may not fit.
+fn nearly_full(lab: &Lab<'_>, record: &TrialRecord) -> Option<Finding> {
+    let stat = rustix::fs::statvfs(&lab.near).ok()?;
+    let bytes = |blocks: u64| Bytes::from_bytes(blocks.saturating_mul(stat.f_frsize));
+    let of = |phase: &PhaseRecord| phase.reading(MetricKey::amount(Metric::Disk))?.measured().copied();
+    let store = record.phases.iter().filter_map(of).fold(0.0, f64::max);
+    guard::trial::disk_nearly_full(bytes(stat.f_bavail), bytes(stat.f_blocks), Bytes::from_bytes(store as u64))
+}
+
+/// Figures that the worker measured from inside.
+pub fn inside(spec: &PhaseSpec, report: &PhaseReport, readings: &mut Readings) {
+    if let Some(resident) = &report.resident {
+        set(readings, Metric::Cached, resident.clone());
+    }
+    set(readings, Metric::Time, measured(report.time.as_nanos()));
+    set(readings, Metric::Gap, measured(report.gap.as_nanos()));
+    set(readings, Metric::GapCpu, measured(report.gap_cpu.as_nanos()));
+    if spec.action.ops().is_none() {
+        return;
+    }
+    for (metric, count) in [
+        (Metric::Operations, Some(report.operations)),
+        (Metric::Errors, Some(report.errors)),
+        (Metric::Transactions, Some(report.transactions)),
+        (Metric::Rows, report.rows),
+        (Metric::Misses, report.misses),
+        (Metric::Distinct, report.distinct),
+        (Metric::UserBytes, Some(report.user_bytes)),
+        (Metric::Lag, report.lag.map(Nanos::as_nanos)),
+    ] {
+        if let Some(count) = count {
+            set(readings, metric, measured(count));
+        }
+    }
+    if report.lag.is_some() {
+        set(readings, Metric::Skipped, measured(report.skipped));
+    }
+    set(readings, Metric::Rate, rate(report));
+    latencies(report, readings);
+}
+
+fn rate(report: &PhaseReport) -> Reading<f64> {
+    if report.time == Nanos::ZERO {
+        return Reading::Missing(Why::Failed("the clock did not advance".to_owned()));
+    }
+    Reading::Measured(report.operations as f64 / report.time.as_secs_f64())
+}
+
+/// Percentiles over all operations; in an open loop of the intended latency (METHOD 2.3).
+fn latencies(report: &PhaseReport, readings: &mut Readings) {
+    let open = report.histograms.iter().any(|h| h.kind == LatencyKind::Intended);
+    let kind = if open { LatencyKind::Intended } else { LatencyKind::Service };
+    let mut all = Recorder::new();
+    let mut kinds = 0;
+    for histogram in report.histograms.iter().filter(|h| h.kind == kind) {
+        match Recorder::from_record(histogram) {
+            Ok(recorder) => all.merge(&recorder),
+            Err(error) => {
+                let why = Why::Failed(format!("the histogram of `{}`: {error}", histogram.operation));
+                all.metrics().iter().for_each(|(metric, _)| set(readings, *metric, Reading::Missing(why.clone())));
+                return;
+            }
+        }
+        kinds += 1;
+    }
+    let nothing = Reading::Missing(Why::NotApplicable);
+    for (metric, reading) in all.metrics() {
+        set(readings, metric, if kinds > 0 { reading } else { nothing.clone() });
+    }
+}
+
+fn measured(n: u64) -> Reading<f64> {
+    Reading::Measured(n as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_analysis::conclude::{Observed, Reached};
+    use prony_model::protocol::Verified;
+    use prony_model::record::PhaseRecord;
+    use prony_model::spec::{Action, Amount, Grouping, Ops, Order, Sampling};
+
+    use super::*;
+    use crate::boundaries::tracker::Tracker;
+    use crate::figures;
+    use crate::figures::span::tests::{edge, ms, watched};
+
+    fn spec() -> PhaseSpec {
+        let ops = Ops {
+            amount: Amount::Records,
+            transaction: Grouping::Each,
+            order: Order::Record,
+            threads: 1,
+            pause: None,
+            rate: None,
+            sample: Sampling::Every,
+            touch: true,
+        };
+        PhaseSpec { name: "write".to_owned(), timed: true, action: Action::Put(ops), limit: None }
+    }
+
+    /// A phase from 10 s to 13 s, as a trial saw it; its worker ended before it did where there is no report.
+    fn observed(report: Option<PhaseReport>) -> Observed {
+        let edges = vec![edge(0, 0, &[7]), edge(9_999, 10, &[7]), edge(13_001, 50, &[7]), edge(13_100, 0, &[])];
+        let mut watched = watched(edges, vec![]);
+        watched.tracker = Tracker::new(&[spec()]);
+        watched.tracker.lead(0, ms(10_000));
+        watched.begin = vec![Some(1)];
+        watched.end = vec![None];
+        watched.ended.at = ms(13_000);
+        if let Some(report) = report {
+            watched.tracker.ended(0, ms(13_000));
+            watched.tracker.phases[0].report = Some(Box::new(report));
+            watched.end = vec![Some(2)];
+        }
+        figures::observed(&[spec()], &watched, &[], &Why::NotApplicable).remove(0)
+    }
+
+    fn of(record: &PhaseRecord, metric: Metric) -> Option<Reading<f64>> {
+        record.reading(MetricKey::amount(metric)).cloned()
+    }
+
+    fn report(operations: u64, latencies: &[u64]) -> PhaseReport {
+        let mut recorder = Recorder::new();
+        latencies.iter().for_each(|n| recorder.record(Nanos::from_nanos(*n)));
+        PhaseReport {
+            time: Nanos::from_secs(2),
+            gap: Nanos::from_secs(1),
+            operations,
+            histograms: vec![recorder.to_record("put", LatencyKind::Service).unwrap()],
+            ..PhaseReport::default()
+        }
+    }
+
+    #[test]
+    fn figures_from_inside_and_from_the_clock_stand_together() {
+        let Observed { phase: record, reached, .. } = observed(Some(report(1000, &[500; 1000])));
+        assert_eq!(reached, Reached::OwnEnd);
+        assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));
+        assert_eq!(of(&record, Metric::Time), Some(Reading::Measured(2e9)));
+        assert_eq!(of(&record, Metric::Rate), Some(Reading::Measured(500.0)));
+        assert_eq!(of(&record, Metric::Cpu), Some(Reading::Measured(40e6)), "between the snapshots around the phase");
+        let p50 = of(&record, Metric::LatencyP50).unwrap();
+        assert!(p50.measured().is_some_and(|p50| (499.0..=501.0).contains(p50)), "{p50:?}");
+        assert!(matches!(of(&record, Metric::LatencyP999), Some(Reading::Missing(Why::TooFew { .. }))));
+        assert_eq!(of(&record, Metric::Rows), None, "a phase that reads nothing has no rows, not none of them");
+        assert_eq!(of(&record, Metric::Lag), None, "both the runner and the worker know when it began and ended");
+    }
+
+    #[test]
+    fn phase_without_a_report_has_its_wall_time_and_no_time() {
+        let Observed { phase: record, reached, .. } = observed(None);
+        assert_eq!(reached, Reached::Begin);
+        assert_eq!(of(&record, Metric::Wall), Some(Reading::Measured(3e9)));
+        assert_eq!((of(&record, Metric::Time), of(&record, Metric::Rate)), (None, None));
+    }
+
+    #[test]
+    fn rate_over_no_time_is_missing() {
+        let record = observed(Some(PhaseReport { time: Nanos::ZERO, ..report(5, &[1]) })).phase;
+        assert!(matches!(of(&record, Metric::Rate), Some(Reading::Missing(Why::Failed(_)))));
+    }
+
+    #[test]
+    fn notes_of_a_worker_become_findings() {
+        let mut told = report(5, &[1]);
+        told.notes = vec!["groups were thinned".to_owned()];
+        told.verified = Some(Verified { exact: 3, ..Verified::default() });
+        assert_eq!(notes("write", &told).len(), 1, "an exact check needs no words");
+        told.verified = Some(Verified { exact: 3, one_of_several: 2, ..Verified::default() });
+        assert_eq!(notes("write", &told).len(), 2);
+    }
+}

@@ -1,0 +1,552 @@
+//! Figures of the operating system between two edges of a trial of a program. Pure.
+
+use std::collections::BTreeMap;
+
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{MetricKeyText, ProcessSeries};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::Usage;
+use prony_os::sample::counters::Counters;
+use prony_os::sample::snapshot::ProcessSnapshot;
+use prony_os::sample::{Processes, Snapshot, phase_readings};
+
+use crate::boundaries::suspending::Hold;
+use crate::boundaries::suspensions::Suspensions;
+use crate::figures::readings::{Readings, set};
+use crate::watch::Watched;
+
+/// From one edge to another.
+pub struct Span<'a> {
+    /// Everything that was seen.
+    pub watched: &'a Watched,
+    /// When the program was held.
+    pub held: &'a Suspensions,
+    /// Index of the first edge.
+    pub first: usize,
+    /// Index of the last edge.
+    pub until: usize,
+    /// The hold at its end.
+    pub rest: Option<&'a Hold>,
+    /// It ends with the program.
+    pub to_the_end: bool,
+    /// It begins with the program.
+    pub from_the_start: bool,
+}
+
+/// What a process counts, by what is read of it while it lives.
+const COUNTED: [Metric; 10] = [
+    Metric::CpuUser,
+    Metric::CpuSystem,
+    Metric::OnCpu,
+    Metric::CpuWait,
+    Metric::Read,
+    Metric::Written,
+    Metric::MajorFaults,
+    Metric::MinorFaults,
+    Metric::SwitchesVoluntary,
+    Metric::SwitchesForced,
+];
+
+/// Everything that adds up over a phase, apart from times.
+pub fn amounts() -> impl Iterator<Item = Metric> {
+    [Metric::Cpu].into_iter().chain(COUNTED).chain(Metric::SYNCS)
+}
+
+/// Takes figures away, where there are any.
+pub fn take_away(readings: &mut Readings, metrics: impl IntoIterator<Item = Metric>, why: &Why) {
+    for metric in metrics {
+        let reading = readings.get_mut(&MetricKeyText(MetricKey::amount(metric)));
+        if let Some(reading) = reading.filter(|reading| reading.measured().is_some()) {
+            *reading = Reading::Missing(why.clone());
+        }
+    }
+}
+
+impl Span<'_> {
+    /// What the operating system told.
+    pub fn readings(&self, series: &[ProcessSeries]) -> Readings {
+        let (mut begin, mut end) = (self.watched.edges[self.first].clone(), self.watched.edges[self.until].clone());
+        self.inner_holds().iter().for_each(|(from, to)| begin.credit(from, to));
+        if self.from_the_start {
+            // What was held is a copy of its supervisor: no memory of the program's.
+            begin.processes.clear();
+            begin.at = self.watched.executed.max(begin.at);
+        }
+        let stood = self.held.between(begin.at, end.at);
+        (begin.at, end.at) = (self.held.running(begin.at), self.held.running(end.at));
+        let mut readings = phase_readings(&begin, &end, series, "");
+        if stood > Nanos::ZERO {
+            let why =
+                Why::NotSupported("the program was held inside the phase, and the machine's waits went on".into());
+            take_away(&mut readings, [Metric::PressureCpu, Metric::PressureIo, Metric::PressureMemory], &why);
+        }
+        self.at_rest(&mut readings);
+        match self.gone() {
+            Some(why) => self.without_counters(&mut readings, &why),
+            None if self.to_the_end => self.to_the_very_end(&mut readings),
+            None => {}
+        }
+        let peak = self.peak(&begin, end.at, series);
+        readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak);
+        readings
+    }
+
+    /// The edges of holds inside the span, those that overlap as one: what was used between them is prony's.
+    fn inner_holds(&self) -> Vec<(&Snapshot, &Snapshot)> {
+        let inside = |hold: &Hold| Some((hold.edge.max(self.first), hold.rest?.min(self.until)));
+        let mut holds: Vec<_> = self.watched.holds.iter().filter_map(inside).filter(|(from, to)| from < to).collect();
+        holds.sort_unstable();
+        let mut merged: Vec<(usize, usize)> = Vec::new();
+        for (from, to) in holds {
+            match merged.last_mut() {
+                Some(last) if from <= last.1 => last.1 = last.1.max(to),
+                _ => merged.push((from, to)),
+            }
+        }
+        merged.into_iter().map(|(from, to)| (&self.watched.edges[from], &self.watched.edges[to])).collect()
+    }
+
+    /// Why counters are not those of the span's edges: nothing was left of the program to read them from.
+    fn gone(&self) -> Option<Why> {
+        let empty = |edge: usize| self.watched.edges[edge].processes.is_empty();
+        let which = match (!self.from_the_start && empty(self.first), !self.to_the_end && empty(self.until)) {
+            (false, false) => return None,
+            (true, _) => "begin",
+            (false, true) => "end",
+        };
+        let text = format!("the program had ended when its counters were to be read at the phase's {which}");
+        Some(Why::Failed(text))
+    }
+
+    /// A group counts on when its processes are gone; everything else went with them.
+    fn without_counters(&self, readings: &mut Readings, why: &Why) {
+        take_away(readings, COUNTED.into_iter().filter(|metric| !(self.grouped() && of_group(*metric))), why);
+        if !self.grouped() {
+            take_away(readings, [Metric::Cpu], why);
+        }
+    }
+
+    /// Whether a control group counted CPU time at both edges.
+    fn grouped(&self) -> bool {
+        [self.first, self.until].iter().all(|edge| self.watched.edges[*edge].group.measured().is_some())
+    }
+
+    /// Whether a figure counts all processes of the trial already, replicas among them.
+    pub fn is_of_all(&self, metric: Metric) -> bool {
+        let parts = !self.to_the_end || self.watched.ended.cpu.measured().is_none();
+        self.grouped() && (metric == Metric::Cpu || (parts && of_group(metric)))
+    }
+
+    /// Memory at the end is that after what `at_end` asks for, of the process that was held; of others it is what they had
+    /// at the end itself, for what they took meanwhile is nobody's of the phase. That before it is kept beside it.
+    fn at_rest(&self, readings: &mut Readings) {
+        let Some(rest) = self.after_hold() else { return };
+        let before: Vec<_> = readings
+            .iter()
+            .filter(|(key, _)| key.0.stat == Some(Stat::End))
+            .map(|(key, reading)| (MetricKeyText(MetricKey::gauge(key.0.metric, Stat::Before)), reading.clone()))
+            .collect();
+        readings.extend(before);
+        let after = phase_readings(&self.watched.edges[self.until], &rest, &[], "");
+        readings.extend(after.into_iter().filter(|(key, _)| key.0.stat == Some(Stat::End)));
+    }
+
+    /// The edge after what `at_end` asks for, with the process that was held as it was then and the others as at the phase's end.
+    fn after_hold(&self) -> Option<Snapshot> {
+        let (hold, rest) = self.rest.and_then(|hold| Some((hold, hold.rest?)))?;
+        let mut rest = self.watched.edges[rest].clone();
+        let was_held = |process: &ProcessSnapshot| process.pid == hold.source.pid;
+        rest.processes.retain(was_held);
+        let end = &self.watched.edges[self.until];
+        rest.processes.extend(end.processes.iter().filter(|process| !was_held(process)).cloned());
+        Some(rest)
+    }
+
+    /// Figures of each process, of which the whole tree used `cpu`.
+    pub fn processes(&self, series: &[ProcessSeries], cpu: &Reading<f64>) -> BTreeMap<String, Readings> {
+        let (begin, end) = (&self.watched.edges[self.first], &self.watched.edges[self.until]);
+        let rest = self.after_hold();
+        let at_rest = &rest.as_ref().unwrap_or(end).processes;
+        // What was held before the program was executed is a copy of its supervisor: no memory of the program's.
+        let from = if self.from_the_start { self.watched.executed.max(begin.at) } else { begin.at };
+        let between = (self.held.running(from), self.held.running(end.at));
+        let left_out = &self.inner_holds();
+        Processes { begin, end, between, at_rest, left_out, series, cpu }.readings()
+    }
+
+    /// Samples miss what a process did between the last one and its end; what the kernel told when it was reaped does
+    /// not.
+    fn to_the_very_end(&self, readings: &mut Readings) {
+        let before = self.before();
+        let both = self.watched.ended.usage.clone().and(before.clone(), |all, before| (all, before));
+        let count = |of: fn(&Usage) -> u64, at_begin: fn(&Before) -> u64| {
+            both.clone().map(|(all, before)| of(&all).saturating_sub(at_begin(&before)) as f64)
+        };
+        let moved = |of: fn(&Usage) -> Bytes, at_begin: fn(Before) -> Reading<Bytes>| match both.clone() {
+            Reading::Measured((all, before)) => {
+                at_begin(before).map(|before| (bytes(of(&all)) - bytes(before)).max(0.0))
+            }
+            Reading::Missing(why) => Reading::Missing(why),
+        };
+        let amounts = [
+            (Metric::MinorFaults, count(|all| all.minor_faults, |before| before.minor_faults)),
+            (Metric::MajorFaults, count(|all| all.major_faults, |before| before.major_faults)),
+            (Metric::SwitchesVoluntary, count(|all| all.switches_voluntary, |before| before.switches_voluntary)),
+            (Metric::SwitchesForced, count(|all| all.switches_forced, |before| before.switches_forced)),
+            (Metric::Read, moved(|all| all.read, |before| before.read)),
+            (Metric::Written, moved(|all| all.written, |before| before.written)),
+        ];
+        amounts.into_iter().for_each(|(metric, reading)| set(readings, metric, reading));
+        let gone = "processes took their last figures with them when they ended; `cpu` has all of it";
+        for metric in [Metric::OnCpu, Metric::CpuWait] {
+            set(readings, metric, Reading::Missing(Why::NotSupported(gone.to_owned())));
+        }
+        self.cpu(before, readings);
+    }
+
+    /// A group's total holds children that nobody waited for; its parts are counted in ticks, those of `wait4` are not.
+    /// Where neither is there, samples know less than was used.
+    fn cpu(&self, before: Reading<Before>, readings: &mut Readings) {
+        let (grouped, all) = (self.grouped(), self.watched.ended.cpu.clone());
+        if grouped && all.measured().is_none() {
+            return;
+        }
+        let used = all.and(before, |all, Before { cpu: (user, system), .. }| {
+            [nanos(all.user.since(user)), nanos(all.system.since(system))]
+        });
+        set(readings, Metric::CpuUser, used.clone().map(|[user, _]| user));
+        set(readings, Metric::CpuSystem, used.clone().map(|[_, system]| system));
+        if !grouped {
+            set(readings, Metric::Cpu, used.map(|[user, system]| user + system));
+        }
+    }
+
+    /// What the tree had used at the phase's begin, what it did before its program was executed included. Missing where
+    /// nothing of it was counted at an edge, as where only its replicas were.
+    fn before(&self) -> Reading<Before> {
+        let first = self.watched.edges[0].processes.first().map(|process| process.sample);
+        let held = first.unwrap_or_default();
+        let uncounted =
+            || Reading::Missing(Why::Failed("nothing of the program was counted at the phase's begin".into()));
+        let total = |edge: &Snapshot| edge.totals.get("").cloned().map_or_else(uncounted, Reading::Measured);
+        let between = |from: &Snapshot, to: &Snapshot| total(to).and(total(from), |to, from| to.since(&from));
+        let used = match self.first {
+            0 => Reading::Measured(Counters::default()),
+            first => between(&self.watched.edges[0], &self.watched.edges[first]),
+        };
+        let used = self
+            .inner_holds()
+            .into_iter()
+            .fold(used, |sum, (from, to)| sum.and(between(from, to), |sum, held| sum.plus(&held)));
+        // Where nobody looked at the held process, it had done no more than wait.
+        let moved = |held: Option<Bytes>, used: &Reading<Bytes>| match (held, first) {
+            (None, Some(_)) => Reading::Missing(Why::Failed("what it had moved before it began was not read".into())),
+            (held, _) => used.clone().map(|used| held.unwrap_or_default() + used),
+        };
+        used.map(|used| Before {
+            minor_faults: held.minor_faults + used.minor_faults,
+            major_faults: held.major_faults + used.major_faults,
+            switches_voluntary: held.switches_voluntary + used.switches_voluntary,
+            switches_forced: held.switches_forced + used.switches_forced,
+            read: moved(held.read, &used.read),
+            written: moved(held.written, &used.written),
+            cpu: (held.cpu_user + used.cpu_user, held.cpu_system + used.cpu_system),
+        })
+    }
+}
+
+pub(super) fn bytes(amount: Bytes) -> f64 {
+    amount.as_bytes() as f64
+}
+
+fn nanos(time: Nanos) -> f64 {
+    time.as_nanos() as f64
+}
+
+/// Whether a control group counts it.
+const fn of_group(metric: Metric) -> bool {
+    matches!(metric, Metric::CpuUser | Metric::CpuSystem)
+}
+
+/// Counters at the begin of a phase.
+#[derive(Clone)]
+struct Before {
+    minor_faults: u64,
+    major_faults: u64,
+    switches_voluntary: u64,
+    switches_forced: u64,
+    read: Reading<Bytes>,
+    written: Reading<Bytes>,
+    cpu: (Nanos, Nanos),
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeMap;
+
+    use prony_model::record::Pressure;
+    use prony_model::record::ProcessSample;
+    use prony_os::launch::{Captured, CpuTime, End, Status};
+    use prony_os::limits::MemoryEvidence;
+    use prony_os::sample::parse::GroupCpu;
+    use prony_runtime::Source;
+
+    use crate::boundaries::threads::Threads;
+    use crate::boundaries::tracker::Tracker;
+    use crate::roles::replicas::Replicated;
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    pub(crate) fn ms(n: u64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    /// An edge at which the tree had used `cpu` milliseconds, and as many bytes and faults.
+    pub(crate) fn edge(at: u64, cpu: u64, pids: &[u32]) -> Snapshot {
+        let process = |pid: &u32| ProcessSnapshot {
+            pid: *pid,
+            role: "program".into(),
+            sample: ProcessSample {
+                at: ms(at),
+                on_cpu: Some(ms(cpu)),
+                read: Some(Bytes::default()),
+                written: Some(Bytes::default()),
+                ..ProcessSample::default()
+            },
+            pss: Reading::Missing(Why::NotApplicable),
+            peak: Bytes::from_mib(3),
+            peak_reset: true,
+        };
+        let counters = Counters {
+            cpu_user: ms(cpu),
+            on_cpu: Reading::Measured(ms(cpu)),
+            written: Reading::Measured(Bytes::from_bytes(cpu)),
+            minor_faults: cpu,
+            ..Counters::default()
+        };
+        let waited = || Reading::Measured(ms(at / 4));
+        Snapshot {
+            at: ms(at),
+            took: Nanos::ZERO,
+            store_took: Nanos::ZERO,
+            processes: pids.iter().map(process).collect(),
+            totals: BTreeMap::from([(String::new(), counters)]),
+            group: Reading::Missing(Why::NotApplicable),
+            syncs: BTreeMap::new(),
+            pressure: Pressure { cpu: waited(), io: waited(), memory: waited() },
+            device: Reading::Missing(Why::NotApplicable),
+            disk: Reading::Missing(Why::NotApplicable),
+            cached: Reading::Missing(Why::NotApplicable),
+        }
+    }
+
+    /// A program of which these edges were taken, and which used 1,000 of everything in all.
+    pub(crate) fn watched(edges: Vec<Snapshot>, holds: Vec<Hold>) -> Watched {
+        let usage = Usage {
+            minor_faults: 1_000,
+            written: Bytes::from_bytes(1_000),
+            peak: Bytes::from_mib(90),
+            ..Usage::default()
+        };
+        let memory = MemoryEvidence {
+            limit: None,
+            peak: Reading::Missing(Why::NotApplicable),
+            oom_kills: Reading::Measured(0),
+            forks_refused: Reading::Measured(0),
+            limit_reached: Reading::Measured(false),
+            host_oom_kills: Reading::Measured(0),
+        };
+        let ended = End {
+            status: Status::Exited(0),
+            at: edges[edges.len() - 1].at,
+            killed: None,
+            cpu: Reading::Measured(CpuTime { user: ms(1_000), system: Nanos::ZERO }),
+            usage: Reading::Measured(usage),
+            leftover: 0,
+            memory,
+            stdout: None,
+            stderr: None,
+            lost: None,
+        };
+        Watched {
+            tracker: Tracker::new(&[]),
+            begin: vec![],
+            end: vec![],
+            released: edges[0].at,
+            executed: edges[0].at,
+            edges,
+            ended,
+            stopped: None,
+            output: [Captured::default(), Captured::default()],
+            threads: Threads::default(),
+            holds,
+            replicas: Replicated::default(),
+            settled: BTreeMap::new(),
+            looks: Nanos::ZERO,
+            worker: None,
+            cut: None,
+            executable: None,
+        }
+    }
+
+    /// A hold of one thread from one edge to another, where its memory was read.
+    pub(crate) fn hold(pid: u32, thread: u32, edges: (usize, usize), at: (u64, u64)) -> Hold {
+        let source = Source { pid, thread };
+        let mut hold = Hold::new(0, source, ms(at.0), ms(at.0), edges.0);
+        (hold.rest, hold.read, hold.until) = (Some(edges.1), Some(ms(at.1)), Some(ms(at.1)));
+        hold
+    }
+
+    /// The figures from one edge to another.
+    fn between(watched: &Watched, first: usize, until: usize, series: &[ProcessSeries]) -> Readings {
+        let held = Suspensions::new(watched.holds.iter().map(|hold| (hold.from, watched.hold_ended(hold))).collect());
+        let last = watched.edges.len() - 1;
+        let (to_the_end, from_the_start) = (until == last, first == 0);
+        Span { watched, held: &held, first, until, rest: None, to_the_end, from_the_start }.readings(series)
+    }
+
+    fn get(readings: &Readings, name: &str) -> Reading<f64> {
+        readings[&MetricKeyText(name.parse().unwrap())].clone()
+    }
+
+    /// Why each of these is missing, all alike.
+    #[track_caller]
+    fn why(readings: &Readings, names: &[&str]) -> String {
+        let reasons: BTreeSet<String> = (names.iter())
+            .map(|name| match get(readings, name) {
+                Reading::Missing(why) => why.to_string(),
+                Reading::Measured(value) => panic!("{name} is {value}"),
+            })
+            .collect();
+        assert_eq!(reasons.len(), 1, "{reasons:?}");
+        reasons.into_iter().next().unwrap()
+    }
+
+    fn series(pid: u32, at: u64) -> ProcessSeries {
+        let samples = vec![ProcessSample { at: ms(at), ..ProcessSample::default() }];
+        ProcessSeries { pid, role: "program".into(), command: "c".into(), samples }
+    }
+
+    #[test]
+    fn a_peak_of_another_process_is_not_the_last_phases() {
+        let edges = || vec![edge(0, 0, &[7]), edge(100, 50, &[7]), edge(300, 60, &[])];
+        let one = watched(edges(), vec![]);
+        let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+        assert_eq!(get(&between(&one, 1, 2, &[series(7, 200)]), "rss.peak"), mib(90), "one process, from its begin on");
+        let child = [series(7, 200), series(9, 50)];
+        let last = between(&one, 1, 2, &child);
+        assert!(why(&last, &["rss.peak"]).contains("also before the phase"), "the child's was before");
+        assert_eq!(get(&between(&one, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "as an edge read it");
+        let mut unseen = watched(edges(), vec![]);
+        unseen.edges[2].totals.get_mut("").unwrap().child_faults = 40;
+        let last = between(&unseen, 1, 2, &[series(7, 200)]);
+        assert!(why(&last, &["rss.peak"]).contains("some ended unsampled"), "one came and went");
+        assert_eq!(get(&between(&unseen, 0, 1, &[series(7, 50)]), "rss.peak"), mib(3), "its own, read while it lived");
+        let mut kept = watched(edges(), vec![]);
+        kept.edges[1].processes[0].peak_reset = false;
+        assert!(why(&between(&kept, 1, 2, &[]), &["rss.peak"]).contains("clear_refs"));
+    }
+
+    #[test]
+    fn holds_that_overlap_are_taken_away_once() {
+        let edges = (0..=6).map(|n| edge(n * 100, n * 10, &[7])).chain([edge(700, 70, &[])]).collect();
+        let holds = vec![hold(7, 2, (2, 4), (200, 400)), hold(7, 1, (1, 3), (100, 300))];
+        let all = watched(edges, holds);
+        let readings = between(&all, 0, 6, &[]);
+        assert_eq!(get(&readings, "cpu"), Reading::Measured(30e6), "all but what was used from edge 1 to edge 4");
+        assert_eq!(get(&readings, "written"), Reading::Measured(30.0));
+        let to_the_end = between(&all, 0, 7, &[]);
+        assert_eq!(get(&to_the_end, "cpu"), Reading::Measured(970e6));
+        assert_eq!(get(&to_the_end, "faults.minor"), Reading::Measured(970.0));
+        let part = between(&all, 3, 6, &[]);
+        assert_eq!(get(&part, "written"), Reading::Measured(20.0), "of a hold under way at its begin, the rest");
+    }
+
+    #[test]
+    fn memory_after_a_hold_is_that_of_the_process_that_was_held() {
+        let mut edges = vec![edge(0, 0, &[7, 8]), edge(100, 10, &[7, 8]), edge(900, 20, &[7, 8, 9]), edge(950, 0, &[])];
+        for (edge, sizes) in edges.iter_mut().zip([[10, 10, 0], [80, 30, 0], [50, 200, 70]]) {
+            for (process, mib) in edge.processes.iter_mut().zip(sizes) {
+                process.sample.anon = Bytes::from_mib(mib);
+                process.pss = Reading::Measured(Bytes::from_mib(mib));
+            }
+        }
+        let all = watched(edges, vec![hold(7, 0, (1, 2), (100, 900))]);
+        let held = Suspensions::new(vec![(ms(100), ms(900))]);
+        let rest = Some(&all.holds[0]);
+        let span =
+            Span { watched: &all, held: &held, first: 0, until: 1, rest, to_the_end: false, from_the_start: true };
+        let readings = span.readings(&[]);
+        let mib = |n: u64| Reading::Measured(bytes(Bytes::from_mib(n)));
+        assert_eq!(get(&readings, "anon.before"), mib(110));
+        let names = ["anon.end", "rss.end", "pss.end"];
+        assert_eq!(
+            names.map(|name| get(&readings, name)),
+            [80, 80, 80].map(mib),
+            "the child's growth is after the end"
+        );
+        assert_eq!(get(&readings, "processes.end"), Reading::Measured(2.0), "and so is a new one");
+    }
+
+    #[test]
+    fn the_machines_waits_do_not_stand_still() {
+        let edges = vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(200, 20, &[7]), edge(400, 40, &[7])];
+        let held = watched(edges, vec![hold(7, 0, (1, 2), (100, 200))]);
+        let names = ["pressure.cpu", "pressure.io", "pressure.memory"];
+        assert!(why(&between(&held, 0, 3, &[]), &names).contains("held inside the phase"));
+        assert_eq!(get(&between(&held, 2, 3, &[]), "pressure.cpu"), Reading::Measured(0.25));
+    }
+
+    #[test]
+    fn counters_of_a_program_that_is_gone_are_not_zero() {
+        let lost = ["cpu", "cpu.user", "cpu.on", "cpu.wait", "read", "written", "faults.minor", "switches.voluntary"];
+        // Its own mark ends the phase, and nothing is left when it is read.
+        let edges = || vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(200, 0, &[]), edge(210, 0, &[])];
+        let marked = between(&watched(edges(), vec![]), 1, 2, &[]);
+        assert!(why(&marked, &lost).contains("had ended when its counters were to be read at the phase's end"));
+        assert!(why(&between(&watched(edges(), vec![]), 2, 3, &[]), &lost).contains("at the phase's begin"));
+        let whole = between(&watched(edges(), vec![]), 0, 3, &[]);
+        assert_eq!(get(&whole, "faults.minor"), Reading::Measured(1_000.0), "the kernel told it at the end");
+        // A control group counts on.
+        let mut grouped = watched(edges(), vec![]);
+        for edge in &mut grouped.edges {
+            let total = Nanos::from_nanos(edge.at.as_nanos() / 2);
+            edge.group = Reading::Measured(GroupCpu { total, user: total, system: Nanos::ZERO });
+        }
+        let readings = between(&grouped, 1, 2, &[]);
+        assert_eq!([get(&readings, "cpu"), get(&readings, "cpu.user")], [50e6, 50e6].map(Reading::Measured));
+        assert!(why(&readings, &lost[2..]).contains("had ended"));
+    }
+
+    #[test]
+    fn what_was_not_read_at_the_begin_is_no_zero() {
+        let edges = || vec![edge(0, 0, &[7]), edge(100, 400, &[7]), edge(200, 0, &[])];
+        let mut hidden = watched(edges(), vec![]);
+        assert_eq!(get(&between(&hidden, 1, 2, &[]), "written"), Reading::Measured(600.0));
+        let refused = Reading::Missing(Why::NotPermitted("`/proc/7/io`".into()));
+        hidden.edges[1].totals.get_mut("").unwrap().written = refused.clone();
+        let readings = between(&hidden, 1, 2, &[]);
+        assert_eq!(get(&readings, "written"), refused.map(|bytes: Bytes| bytes.as_bytes() as f64));
+        assert_eq!(get(&readings, "faults.minor"), Reading::Measured(600.0));
+        let mut first = watched(edges(), vec![]);
+        first.edges[0].processes[0].sample.written = None;
+        assert!(why(&between(&first, 0, 2, &[]), &["written"]).contains("before it began"));
+        let mut uncounted = watched(edges(), vec![]);
+        uncounted.edges[1].totals.remove("");
+        let missing = ["faults.minor", "switches.forced", "written", "cpu", "cpu.user"];
+        assert!(why(&between(&uncounted, 1, 2, &[]), &missing).contains("nothing of the program was counted"));
+        assert_eq!(
+            get(&between(&uncounted, 0, 2, &[]), "cpu"),
+            Reading::Measured(1e9),
+            "of the whole nothing is needed"
+        );
+        first.edges[0].processes.clear();
+        assert_eq!(
+            get(&between(&first, 0, 2, &[]), "written"),
+            Reading::Measured(1_000.0),
+            "light care looks at nothing"
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Which phases were under way while `at_end` of another one suspended the program. Pure.
+//!
+//! Neither counting that time nor leaving it out makes figures of such a phase that could be compared with those of a run
+//! without the suspension: collections, caches and background work go another way after it. So it has none.
+
+use prony_model::reading::Why;
+use prony_model::spec::PhaseSpec;
+
+use crate::boundaries::functions::observed;
+use crate::watch::Watched;
+
+/// The first phase whose `at_end` suspended the program while the phase at an index was under way.
+pub fn inside<'p>(phases: &'p [PhaseSpec], watched: &Watched, index: usize) -> Option<&'p str> {
+    let tracked = &watched.tracker.phases[index];
+    let others = watched.holds.iter().filter(|hold| hold.phase != index && !hold.passed);
+    // One that comes at a later turn of the event loop follows one at the phase's end.
+    let mut at_ends = others.filter(|hold| hold.late.is_none());
+    let hold = at_ends.find(|hold| suspends(&phases[hold.phase]) && tracked.was_open(hold.from))?;
+    Some(&phases[hold.phase].name)
+}
+
+fn suspends(phase: &PhaseSpec) -> bool {
+    observed(phase).is_some_and(|observe| observe.at_end.is_some())
+}
+
+/// Why a phase has no figures.
+pub fn why(by: &str) -> Why {
+    Why::NotSupported(format!("`at_end` of phase `{by}` suspended the program while this phase was under way"))
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
+    use prony_model::spec::Action;
+    use prony_model::units::Nanos;
+
+    use super::*;
+    use crate::boundaries::marks::Mark;
+    use crate::boundaries::threads::tests::line;
+    use crate::boundaries::tracked::Happened;
+    use crate::boundaries::tracker::Tracker;
+    use crate::figures::span::tests::{edge, hold, ms, watched};
+
+    fn phase(name: &str, trigger: Trigger, at_end: Option<AtEndSpec>) -> PhaseSpec {
+        let (begin, end) = (Some(trigger.clone()), Some(trigger));
+        let observe = ObserveSpec { begin, end, at_end, ..ObserveSpec::WHOLE };
+        PhaseSpec { name: name.into(), timed: true, action: Action::Observe(observe), limit: None }
+    }
+
+    /// `a` suspends the program at 100 ms, or only ends it; `b` is between marks, `c` a function.
+    fn phases(at_end: Option<AtEndSpec>) -> [PhaseSpec; 3] {
+        let call = |name: &str| Trigger::Call(name.into());
+        [phase("a", call("f"), at_end), phase("b", Trigger::Mark("b".into()), None), phase("c", call("g"), None)]
+    }
+
+    /// The phase that suspended `b` and the one that suspended `c`, where these were between such instants; the end of `b`
+    /// may be `lag` earlier.
+    fn by(phases: &[PhaseSpec], b: (u64, u64), lag: u64, c: &[(u64, u64)]) -> [Option<String>; 2] {
+        let mut tracker = Tracker::new(phases);
+        for (text, at, lag) in [("b begin", b.0, 0), ("b end", b.1, lag)] {
+            tracker.happened(Happened::Mark(&Mark::parse(text).unwrap()), ms(at), ms(lag));
+        }
+        for (n, (begin, end)) in c.iter().enumerate() {
+            let call = |event: &str, more: &str| format!(r#""probe":"{event}","call":"c","n":{n},"open":0{more}"#);
+            tracker.phases[2].called(&line(7, 0, *begin, &call("begin", "")));
+            tracker.phases[2].called(&line(7, 0, *end, &call("end", r#","ok":true,"took":5"#)));
+        }
+        let mut all = watched(vec![edge(0, 0, &[7]), edge(900, 0, &[])], vec![hold(7, 0, (0, 1), (100, 300))]);
+        all.tracker = tracker;
+        [1, 2].map(|index| inside(phases, &all, index).map(str::to_owned))
+    }
+
+    #[test]
+    fn a_phase_is_suspended_where_it_was_under_way() {
+        let (phases, a) = (phases(Some(AtEndSpec::default())), || Some("a".to_owned()));
+        assert_eq!(by(&phases, (50, 400), 0, &[(60, 350)]), [a(), a()]);
+        assert_eq!(by(&phases, (50, 90), 0, &[(60, 100), (310, 400)]), [None, None], "between two calls");
+        assert_eq!(by(&phases, (100, 400), 0, &[(300, 400)]), [None, None], "it begins where `a` ends, or later");
+        assert_eq!(by(&phases, (50, 105), 10, &[]), [None, None], "its end may have been before");
+    }
+
+    #[test]
+    fn reading_memory_before_the_program_is_stopped_suspends_no_phase() {
+        assert_eq!(by(&phases(None), (50, 400), 0, &[(60, 350)]), [None, None]);
+    }
+
+    #[test]
+    fn a_suspension_at_a_later_turn_or_let_go_at_once_counts_for_no_other_phase() {
+        let phases = phases(Some(AtEndSpec::default()));
+        let mut tracker = Tracker::new(&phases);
+        tracker.happened(Happened::Mark(&Mark::parse("b begin").unwrap()), ms(50), Nanos::ZERO);
+        let of = |change: fn(&mut crate::boundaries::suspending::Hold)| {
+            let mut one = hold(7, 0, (0, 1), (100, 300));
+            change(&mut one);
+            let mut all = watched(vec![edge(0, 0, &[7]), edge(900, 0, &[])], vec![one]);
+            all.tracker = tracker.clone();
+            inside(&phases, &all, 1).is_some()
+        };
+        assert!(of(|_| {}));
+        assert!(!of(|hold| hold.passed = true) && !of(|hold| hold.late = Some(ms(5))));
+    }
+}

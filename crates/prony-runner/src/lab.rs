@@ -1,0 +1,222 @@
+//! What every trial of a run shares: the launcher, the tracepoints kept open, where scratch goes.
+
+use std::cell::{OnceCell, RefCell};
+use std::path::{Path, PathBuf};
+
+use prony_experiment::design::{Experiment, Variant};
+use prony_model::event::Event;
+use prony_model::program::{Care, CopyOf, ProgramSpec};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Canary, Facts, MachineLimits};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::clock::monotonic;
+use prony_os::host::{Canaries, facts, machine_limits, moment, warm_memory};
+use prony_os::launch::{Launcher, Scratch, Swept};
+use prony_os::limits::{self, Ability, Limit};
+use prony_os::runs::{self, Announced};
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::observer::Observer;
+use crate::paths::for_scratch;
+use crate::place::startable::startable;
+use crate::place::{Means, Places};
+use crate::reused::{Environments, Tracing};
+
+/// Touched before the first block: pages that the machine has never handed out can be several times slower.
+const WARM: Bytes = Bytes::from_mib(1024);
+
+/// What every trial of a run shares.
+pub struct Lab<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// Starts supervisors.
+    pub launcher: Launcher,
+    /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
+    pub tracepoints: Tracing,
+    /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
+    /// holds them too, is to be the last, so that nobody waits for their closing.
+    pub stages: Environments,
+    /// Small fixed pieces of work beside each trial; their memory is touched when they are first wanted.
+    canaries: OnceCell<Canaries>,
+    /// What they took last, and when.
+    sung: RefCell<Option<(Nanos, Canary)>>,
+    /// Where scratch directories are made: on the file system of the results.
+    pub near: PathBuf,
+    /// Whether the user asked to stop.
+    pub interrupt: Interrupt,
+    /// What reading the clock costs.
+    pub clock_cost: Nanos,
+    /// Where programs work, by variant.
+    pub places: Places,
+    /// Facts about the machine.
+    pub host: Facts,
+    /// What the machine can do at most; missing with light care.
+    pub limits: Reading<MachineLimits>,
+    /// For other runs on this machine to see; `None` where they share no directory.
+    pub announced: Option<Announced>,
+}
+
+impl<'a> Lab<'a> {
+    /// Reads the state of the machine, removes what killed runs left, and warms memory. `near` is where scratch goes; `own` are files of
+    /// prony's own, such as the database, which no copy of a program's directory takes along.
+    ///
+    /// # Errors
+    /// Where the experiment has limits that cannot be enforced here, or directories that cannot be copied.
+    pub fn new(
+        experiment: &'a Experiment,
+        near: &Path,
+        own: &[&Path],
+        interrupt: Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        for_scratch(near)?;
+        enforceable(experiment)?;
+        startable(experiment)?;
+        let places = Places::of_experiment(experiment, own)?;
+        sweep(near, observer)?;
+        let launcher = Launcher::this_program(["supervise"]);
+        let (stages, tracepoints) = (Environments::default(), Tracing::of(experiment));
+        if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
+            stages.begin(near, &launcher, &tracepoints);
+        }
+        // Before the machine's limits are measured: that disturbs others most.
+        let announced = runs::directory().map(|directory| Announced::new(&directory)).transpose();
+        let announced = announced.unwrap_or_else(|error| {
+            let text = format!("cannot tell whether other runs of prony are under way: {error}");
+            let hint = Some("set `PRONY_RUNS` to a directory that all users of this machine can write".to_owned());
+            observer.event(&Event::Notice { text, hint });
+            None
+        });
+        let mut probing = |what: &str| observer.event(&Event::HostProbe { what: what.to_owned() });
+        probing("facts");
+        let host = facts(near);
+        let light = experiment.observe().care == Care::Light;
+        let (clock_cost, limits) = if light {
+            (Nanos::ZERO, Reading::Missing(Why::NotSupported("the experiment asks for light care".to_owned())))
+        } else {
+            probing("disk and memory");
+            let limits = machine_limits(near);
+            probing("touching memory");
+            let available = moment(None).available;
+            let half = available.measured().map_or(WARM, |bytes| Bytes::from_bytes(bytes.as_bytes() / 2));
+            warm_memory(half.min(WARM));
+            (limits.clock_cost, Reading::Measured(limits))
+        };
+        Ok(Self {
+            experiment,
+            launcher,
+            stages,
+            tracepoints,
+            canaries: OnceCell::new(),
+            sung: RefCell::new(None),
+            near: near.to_path_buf(),
+            interrupt,
+            places,
+            clock_cost,
+            host,
+            limits,
+            announced,
+        })
+    }
+
+    /// The same laboratory with an experiment that has grown by variants; known ones keep their places.
+    ///
+    /// # Errors
+    /// Where new variants have limits that cannot be enforced here.
+    pub fn with<'b>(self, experiment: &'b Experiment) -> Result<Lab<'b>, Error>
+    where
+        'a: 'b,
+    {
+        enforceable(experiment)?;
+        Ok(Lab { experiment, ..self })
+    }
+
+    /// The canaries before a trial: those after the trial before, where that is less than a second ago.
+    pub fn canary_before(&self) -> Canary {
+        let recent = |(at, _): &(Nanos, Canary)| monotonic().since(*at) < Nanos::from_secs(1);
+        let last = self.sung.borrow().clone().filter(recent);
+        last.map_or_else(|| self.canary_after(), |(_, canary)| canary)
+    }
+
+    /// The canaries now.
+    pub fn canary_after(&self) -> Canary {
+        let canary = self.canaries.get_or_init(Canaries::default).sing(&self.near);
+        *self.sung.borrow_mut() = Some((monotonic(), canary.clone()));
+        canary
+    }
+}
+
+impl Lab<'_> {
+    /// What launching a program needs.
+    pub fn means(&self) -> Means<'_> {
+        Means { launcher: &self.launcher, near: &self.near, interrupt: &self.interrupt }
+    }
+}
+
+/// Whether any variant starts replicas. Their trials stand on what is their own alone, and with them those of all other
+/// variants: what observes them must not differ from arm to arm.
+pub fn starts_replicas(experiment: &Experiment) -> bool {
+    let mut programs = experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
+    programs.any(|program| program.replicas.is_some())
+}
+
+/// Whether a variant's trials take over what the one before left, as far as can be said beforehand.
+fn stands(experiment: &Experiment, variant: &Variant) -> bool {
+    let itself = |program: &ProgramSpec| program.directory.is_some() && program.copy != CopyOf::Trial;
+    experiment.observe().care == Care::Light
+        && !starts_replicas(experiment)
+        && variant.spec.subject.program().is_some_and(itself)
+        && !Limit::ALL.into_iter().any(|limit| limit.is_in(&variant.spec.limits))
+}
+
+/// Limits that are asked for and cannot be enforced refuse the run before it begins: never silently ignored. Others are
+/// not tried: making groups takes longer than many a trial.
+fn enforceable(experiment: &Experiment) -> Result<(), Error> {
+    let wanted = |limit: &Limit| experiment.variants().iter().any(|variant| limit.is_in(&variant.spec.limits));
+    for limit in Limit::ALL.into_iter().filter(wanted) {
+        if let Ability::Missing { why } = limit.ability() {
+            let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
+            return Err(Error::Refused { message, hint: why });
+        }
+    }
+    Ok(())
+}
+
+fn sweep(near: &Path, observer: &mut dyn Observer) -> Result<(), Error> {
+    let groups = limits::sweep()?;
+    let Swept { removed: folders, left } = Scratch::sweep(near)?;
+    for error in left {
+        observer.event(&Event::Notice { text: error.to_string(), hint: None });
+    }
+    if groups.len() + folders.len() > 0 {
+        let text = format!(
+            "removed what killed runs had left: {} control groups, {} scratch directories",
+            groups.len(),
+            folders.len()
+        );
+        observer.event(&Event::Notice { text, hint: None });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_variant_with_replicas_keeps_all_from_taking_over() {
+        let stand = |counts: &str| {
+            let text = format!(
+                "[factors]\nn = [{counts}]\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"true\"\ndirectory = \".\"\n\
+                 copy = \"none\"\nreplicas = {{ count = \"{{n}}\", phase = \"run\" }}\n"
+            );
+            let experiment =
+                crate::load::text(text, "x.toml", &Default::default(), &prony_model::catalog::Anywhere).unwrap();
+            let each = experiment.variants().iter().map(|variant| stands(&experiment, variant));
+            (starts_replicas(&experiment), each.collect::<Vec<_>>())
+        };
+        assert_eq!(stand("0, 2"), (true, vec![false, false]));
+        assert_eq!(stand("0"), (false, vec![true]));
+    }
+}

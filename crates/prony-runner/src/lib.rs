@@ -1,0 +1,29 @@
+//! One way to run a trial, whatever its subject; blocks, stopping, resume. Emits events; prints nothing.
+
+pub mod before_after;
+pub mod boundaries;
+pub mod budget;
+pub mod error;
+pub mod estimate;
+pub mod figures;
+pub mod interrupt;
+pub mod lab;
+pub mod load;
+pub mod observer;
+pub mod paths;
+pub mod place;
+pub mod record;
+pub mod recorder;
+mod reused;
+pub mod roles;
+mod run;
+pub mod run_time;
+pub mod surroundings;
+pub mod trial;
+pub mod warned;
+pub mod watch;
+
+pub use error::Error;
+pub use run::{
+    Campaign, Summary, begin, begin_in, elsewhere, phase_times, planned, run, scratch, unix_ms, variant_text,
+};

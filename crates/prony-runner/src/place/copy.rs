@@ -1,0 +1,118 @@
+//! Copies of a program's directory, so that the user's own is never touched.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::{OpenOptionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use prony_model::program::OutwardLinks;
+use rustix::fs::{SeekFrom, ioctl_ficlone, seek};
+use rustix::io::Errno;
+
+use crate::error::Error;
+use crate::place::links::{Plan, Rules};
+
+/// How much of a file is copied before progress is told.
+const PIECE: u64 = 32 << 20;
+
+/// Told how many bytes of how many are copied; an error ends the copy.
+pub type Progress<'a> = dyn FnMut(u64, u64) -> Result<(), Error> + 'a;
+
+/// Copies a directory with everything below it, links to places inside it as links to the copy, without regard to links
+/// that lead out: for what is a copy already.
+///
+/// # Errors
+/// [`Error::Copy`] with the path at fault.
+pub fn copy_tree(original: &Path, copy: &Path) -> Result<(), Error> {
+    let original = &fs::canonicalize(original).map_err(fault(original))?;
+    // Listed before anything is written, as the copy may lie below the original.
+    copy_plan(
+        original,
+        &Plan::of(original, &Rules { outward: OutwardLinks::Keep, ..Rules::default() })?,
+        copy,
+        &mut |_, _| Ok(()),
+    )
+}
+
+/// Makes a planned copy: files with their modes, holes as holes, sharing their blocks with the original where the file
+/// system can. Sockets, FIFOs, devices, and what is prony's own are left out.
+///
+/// # Errors
+/// [`Error::Copy`] with the path at fault; whatever `progress` ends it with.
+pub fn copy_plan(original: &Path, plan: &Plan, copy: &Path, progress: &mut Progress<'_>) -> Result<(), Error> {
+    let (mut done, total) = (0, plan.bytes());
+    fs::create_dir(copy).map_err(fault(copy))?;
+    for entry in &plan.entries {
+        let (from, to) = (&entry.from, copy.join(&entry.to));
+        if let Some(target) = &entry.target {
+            symlink(target, &to).map_err(fault(&to))?;
+        } else if entry.about.is_dir() {
+            // Kept writable, so that it can be filled and removed.
+            fs::create_dir(&to).map_err(fault(&to))?;
+        } else {
+            let ours = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&to).map_err(fault(&to))?;
+            let file = File::open(from).map_err(fault(from))?;
+            if ioctl_ficlone(&ours, &file).is_err() {
+                content(&file, &ours, from, &mut |bytes| progress(done + bytes, total))?;
+            }
+            ours.set_permissions(entry.about.permissions()).map_err(fault(&to))?;
+            done += entry.about.len();
+            progress(done, total)?;
+        }
+    }
+    let mode = fs::metadata(original).map_err(fault(original))?.permissions();
+    fs::set_permissions(copy, mode).map_err(fault(copy))
+}
+
+fn fault(path: &Path) -> impl FnOnce(io::Error) -> Error {
+    let path = path.to_path_buf();
+    move |source| Error::Copy { path, source }
+}
+
+/// Copies the data of a file, and leaves its holes out.
+fn content(
+    from: &File,
+    mut to: &File,
+    path: &Path,
+    told: &mut dyn FnMut(u64) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let length = from.metadata().map_err(fault(path))?.len();
+    let mut at = 0;
+    while let Some((begin, end)) = data(from, at, length) {
+        for mut side in [from, to] {
+            side.seek(io::SeekFrom::Start(begin)).map_err(fault(path))?;
+        }
+        at = begin;
+        while at < end {
+            let copied = io::copy(&mut from.take(PIECE.min(end - at)), &mut to).map_err(fault(path))?;
+            at += copied;
+            told(at)?;
+            if copied == 0 {
+                // Somebody has cut it meanwhile.
+                return Ok(());
+            }
+        }
+    }
+    to.set_len(length).map_err(fault(path))
+}
+
+/// The next piece of data from a place on; `None` where only a hole is left. Where the file system knows no holes, all
+/// is data.
+fn data(file: &File, at: u64, length: u64) -> Option<(u64, u64)> {
+    let begin = match seek(file, SeekFrom::Data(at)) {
+        Err(Errno::NXIO) => return None,
+        begin => begin.unwrap_or(at),
+    };
+    let end = seek(file, SeekFrom::Hole(begin)).unwrap_or(length).min(length);
+    (begin < end).then_some((begin, end))
+}
+
+/// The first link in a copy that leads out of it, which something has made there.
+///
+/// # Errors
+/// [`Error::Copy`] where the copy cannot be read.
+pub fn outward_link(copy: &Path) -> Result<Option<PathBuf>, Error> {
+    let copy = fs::canonicalize(copy).map_err(fault(copy))?;
+    let rules = Rules::default();
+    Ok(Plan::of(&copy, &rules)?.outward.into_iter().next().map(|(link, _)| link))
+}

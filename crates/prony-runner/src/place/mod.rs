@@ -1,0 +1,336 @@
+//! Where a variant's program works: its copy, changed and built once, and warmed up.
+
+pub mod build_cache;
+pub mod change;
+pub mod copy;
+pub mod dependency;
+pub mod links;
+pub mod named;
+pub mod revision;
+pub mod setting;
+pub mod sources;
+pub mod startable;
+#[cfg(test)]
+mod tests;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use prony_analysis::guard::Finding;
+use prony_experiment::design::Experiment;
+use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
+use prony_model::record::effective::Source;
+use prony_model::spec::{Limits, TrialSpec};
+use prony_model::units::Nanos;
+use prony_os::launch::{LaunchSpec, Launcher, Scratch, Status};
+use prony_os::limits::Group;
+
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::observer::Observer;
+use crate::paths::utf8;
+use copy::{copy_plan, copy_tree};
+use links::Manifest;
+use setting::Setting;
+use sources::{Copying, Sources};
+
+/// How often a wait looks whether the user asked to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The places of a run's variants, made when they are first needed and removed with this.
+#[derive(Debug, Default)]
+pub struct Places {
+    made: RefCell<BTreeMap<usize, Rc<Place>>>,
+    sources: Sources,
+    /// What making them took.
+    took: Cell<Duration>,
+}
+
+/// The name of a copy in the scratch that holds it.
+const COPY: &str = "copy";
+
+/// A variant's place.
+#[derive(Debug)]
+pub struct Place {
+    /// Holds the copy; `None` where the program works in the directory itself. Of a revision it is a copy of the whole
+    /// repository: what is in the program's directory may link to what lies beside that.
+    copy: Option<Scratch>,
+    /// The directory, or the copy of it; `None` for an empty one a trial.
+    directory: Option<PathBuf>,
+    /// What the changes did, for the record.
+    pub changed: Vec<String>,
+    /// What it is a copy of, for the record; `None` where it is none.
+    pub source: Option<Source>,
+}
+
+/// What every launch needs.
+#[derive(Clone, Copy)]
+pub struct Means<'a> {
+    /// Starts supervisors.
+    pub launcher: &'a Launcher,
+    /// Where scratch goes.
+    pub near: &'a Path,
+    /// Whether the user asked to stop.
+    pub interrupt: &'a Interrupt,
+}
+
+impl Places {
+    /// Of an experiment; `own` are files of prony's own, which no copy takes along.
+    ///
+    /// # Errors
+    /// Where a directory cannot be copied, so that nothing is begun.
+    pub fn of_experiment(experiment: &Experiment, own: &[&Path]) -> Result<Self, Error> {
+        let sources = Sources::new(own);
+        for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+            sources.survey(program)?;
+        }
+        Ok(Self { sources, ..Self::default() })
+    }
+
+    /// What is to be said of a trial where the directory of its program has changed since the run began.
+    pub fn source_changed(&self, program: &ProgramSpec, care: Care) -> Option<Finding> {
+        self.sources.changed(program, care)
+    }
+
+    /// The variant's place; made, changed, built and warmed up when it is first asked for.
+    ///
+    /// # Errors
+    /// Where the directory cannot be copied, a change does not apply, or the build fails.
+    pub fn of(
+        &self,
+        means: Means<'_>,
+        variant: usize,
+        spec: &TrialSpec,
+        program: &ProgramSpec,
+        observer: &mut dyn Observer,
+    ) -> Result<Rc<Place>, Error> {
+        if let Some(place) = self.made.borrow().get(&variant) {
+            return Ok(Rc::clone(place));
+        }
+        let began = Instant::now();
+        let mut place = Place::make(means, program, &self.sources, observer)?;
+        if let Some(build) = &program.build {
+            place.build(means, program, build)?;
+        }
+        if let Some(directory) = &place.directory {
+            named::unambiguous(program, &spec.phases, directory)?;
+        }
+        let place = Rc::new(place);
+        for _ in 0..program.warmup {
+            place.warm_up(means, program, &spec.limits)?;
+        }
+        self.made.borrow_mut().insert(variant, Rc::clone(&place));
+        self.took.set(self.took.get() + began.elapsed());
+        Ok(place)
+    }
+
+    /// What making all places so far took: copies, changes, builds and warm-up runs, which no later trial repeats.
+    pub fn made_in(&self) -> Nanos {
+        Nanos::from_nanos(u64::try_from(self.took.get().as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Does every variant's `cleanup`, whatever comes of the others.
+    ///
+    /// # Errors
+    /// The first that fails.
+    pub fn clean_up<'s>(
+        &self,
+        means: Means<'_>,
+        program_of: impl Fn(usize) -> Option<&'s ProgramSpec>,
+    ) -> Result<(), Error> {
+        let mut done = Ok(());
+        for (variant, place) in self.made.take() {
+            if let Some((program, cleanup)) =
+                program_of(variant).and_then(|program| Some((program, program.cleanup.as_ref()?)))
+            {
+                done = done.and(place.step(means, program, "cleanup", cleanup));
+            }
+        }
+        done
+    }
+}
+
+impl Place {
+    fn make(
+        means: Means<'_>,
+        program: &ProgramSpec,
+        sources: &Sources,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
+        let in_place = |directory| Self { copy: None, directory, changed: Vec::new(), source: None };
+        let Some(directory) = &program.directory else { return Ok(in_place(None)) };
+        let original = sources::canonical(directory)?;
+        utf8(&original)?;
+        if program.copy == CopyOf::None {
+            return Ok(in_place(Some(original)));
+        }
+        let scratch = Scratch::create(means.near)?;
+        let top = scratch.path().join(COPY);
+        let failed = |step, message| Error::Step { program: program.name.clone(), step, message };
+        let mut copying = Copying::new(directory, observer);
+        let mut progress = |done, total| {
+            copying.tell(done, total);
+            if means.interrupt.asked() { Err(failed("copy", "it was interrupted".to_owned())) } else { Ok(()) }
+        };
+        let (copy, mut changed, mut source) =
+            (top.clone(), Vec::new(), Source { directory: original.clone(), state: None });
+        let copy = if let Some(Change::Revision { of }) = program.changes.first() {
+            let clone = scratch.path().join("clone");
+            let out = revision::check_out(&original, of, &clone).map_err(|message| failed("change", message))?;
+            let plan = sources.plan(&clone, program, Some(out.top))?.allowed(&clone)?;
+            copy_plan(&clone, &plan, &top, &mut progress)?;
+            std::fs::remove_dir_all(&clone).map_err(|source| Error::Copy { path: clone, source })?;
+            changed.push(out.said);
+            copy.join(out.inside)
+        } else {
+            let plan = sources.plan(&original, program, None)?.allowed(&original)?;
+            source.state = Some(Manifest::of(&plan).digest());
+            copy_plan(&original, &plan, &top, &mut progress)?;
+            copy
+        };
+        let run = |words: &[String]| tool(means, program, scratch.path(), &copy, words);
+        changed.extend(change::apply(program, &top, &copy, &run)?);
+        Ok(Self { copy: Some(scratch), directory: Some(copy), changed, source: Some(source) })
+    }
+
+    /// The top of the copy, and the program's directory from there.
+    fn top(&self) -> Option<(PathBuf, &Path)> {
+        let top = self.copy.as_ref()?.path().join(COPY);
+        let inside = self.directory.as_ref()?.strip_prefix(&top).ok()?;
+        Some((top, inside))
+    }
+
+    /// Builds it, or takes what was built of the same before.
+    fn build(&mut self, means: Means<'_>, program: &ProgramSpec, line: &CommandLine) -> Result<(), Error> {
+        let builds = build_cache::Builds::of_user().filter(|_| self.copy.is_some());
+        let (Some(builds), Some((top, inside))) = (builds, self.top()) else {
+            return self.step(means, program, "build", line);
+        };
+        let key = build_cache::key(program, &line.words(), &top, inside)?;
+        if builds.take(&key, &top)? {
+            self.changed.push(format!("its build {key} was made before"));
+            return Ok(());
+        }
+        self.step(means, program, "build", line)?;
+        builds.put(&key, &top);
+        Ok(())
+    }
+
+    /// Whether trials work in the place itself, and make nothing of it in their scratch.
+    pub fn is_itself(&self, program: &ProgramSpec) -> bool {
+        self.directory.is_some() && (program.copy != CopyOf::Trial || self.copy.is_none())
+    }
+
+    /// Where a trial with this scratch works.
+    ///
+    /// # Errors
+    /// Where its own copy cannot be made.
+    pub fn directory(&self, program: &ProgramSpec, scratch: &Path) -> Result<PathBuf, Error> {
+        let own = scratch.join("work");
+        match (&self.directory, self.top()) {
+            (Some(_), Some((top, inside))) if program.copy == CopyOf::Trial => {
+                copy_tree(&top, &own)?;
+                return Ok(own.join(inside));
+            }
+            (Some(directory), _) => return Ok(directory.clone()),
+            (None, _) => {
+                std::fs::create_dir(&own).map_err(|source| Error::Setup { doing: "make a directory", source })?;
+            }
+        }
+        Ok(own)
+    }
+
+    /// Does something beside the trials in the variant's place; its output is shown where it fails.
+    ///
+    /// # Errors
+    /// Where it fails or the user interrupts it.
+    fn step(
+        &self,
+        means: Means<'_>,
+        program: &ProgramSpec,
+        what: &'static str,
+        line: &CommandLine,
+    ) -> Result<(), Error> {
+        let scratch = Scratch::create(means.near)?;
+        let own = || self.directory(program, scratch.path());
+        let directory = self.directory.clone().map_or_else(own, Ok)?;
+        let setting = Setting::new(program, scratch.path(), directory);
+        step(means, &setting, what, line)
+    }
+
+    /// One run whose figures are thrown away, and its failure with them: the first trial will show it.
+    fn warm_up(&self, means: Means<'_>, program: &ProgramSpec, limits: &Limits) -> Result<(), Error> {
+        let scratch = Scratch::create(means.near)?;
+        let directory = self.directory(program, scratch.path())?;
+        let setting = Setting::new(program, scratch.path(), directory);
+        if let Some(prepare) = &program.prepare {
+            step(means, &setting, "prepare", prepare)?;
+        }
+        let mut spec = setting.beside(&program.command.words())?;
+        (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
+        let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
+        launch(means, spec, deadline).map(drop)
+    }
+}
+
+/// Runs a tool in a copy; what it printed, or what failed.
+fn tool(
+    means: Means<'_>,
+    program: &ProgramSpec,
+    scratch: &Path,
+    copy: &Path,
+    words: &[String],
+) -> Result<String, String> {
+    let setting = Setting::new(program, scratch, copy.to_path_buf());
+    let ran = setting.beside(words).and_then(|mut spec| {
+        // The place outlives it.
+        spec.scratch.clear();
+        launch(means, spec, None)
+    });
+    let line = words.join(" ");
+    match ran.map_err(|error| error.text().trim().to_owned())? {
+        Some((Status::Exited(0), said)) => Ok(said.trim_start_matches(": ").to_owned()),
+        Some((status, said)) => Err(format!("`{line}` ended with {status:?}{said}")),
+        None => Err(format!("`{line}` was interrupted")),
+    }
+}
+
+/// Does something beside the trials; what it printed is in the error where it fails.
+///
+/// # Errors
+/// Where it fails, cannot be started, or the user interrupts it.
+pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &CommandLine) -> Result<(), Error> {
+    let mut spec = setting.beside(&line.words())?;
+    // What comes after it works in the same scratch, which its supervisor would take along.
+    spec.scratch.clear();
+    let failed = |message: String| Error::Step { program: setting.program.name.clone(), step: what, message };
+    match launch(means, spec, None)? {
+        Some((Status::Exited(0), _)) => Ok(()),
+        Some((Status::Exited(code), said)) => Err(failed(format!("exit code {code}{said}"))),
+        Some((Status::Signalled(signal), said)) => Err(failed(format!("signal {signal}{said}"))),
+        None => Err(failed("it was interrupted".to_owned())),
+    }
+}
+
+/// Runs it to its end; `None` where it was ended for the deadline or the user.
+fn launch(means: Means<'_>, spec: LaunchSpec, deadline: Option<Instant>) -> Result<Option<(Status, String)>, Error> {
+    let mut running = means.launcher.start(spec)?.release()?;
+    let end = loop {
+        if let Some(end) = running.wait(Some(LOOK))? {
+            break Some(end);
+        }
+        if means.interrupt.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            running.kill_tree()?;
+            break None;
+        }
+    };
+    running.finish()?;
+    Ok(end.map(|end| {
+        let said = [end.stderr, end.stdout].into_iter().flatten().map(|captured| captured.text());
+        let said: String = said.collect::<Vec<_>>().join("").trim().chars().take(2000).collect();
+        (end.status, if said.is_empty() { said } else { format!(": {said}") })
+    }))
+}

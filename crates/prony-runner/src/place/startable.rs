@@ -1,0 +1,79 @@
+//! Whether programs can be found before anything runs: a wrong name is a mistake, and no result.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use prony_experiment::design::Experiment;
+use prony_model::program::{DIR, ProgramSpec, TMP};
+
+use crate::error::Error;
+
+/// Where programs are looked for without a `PATH`.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Searches for the command of each program that no step before its trials could still make.
+///
+/// # Errors
+/// [`Error::Refused`] with the first that is not there.
+pub fn startable(experiment: &Experiment) -> Result<(), Error> {
+    let mut seen = BTreeSet::new();
+    for program in experiment.variants().iter().filter_map(|variant| variant.spec.subject.program()) {
+        if seen.insert((program.command.words().into_iter().next(), program.env.get("PATH"), &program.directory))
+            && let Some((message, hint)) = lacking(program)
+        {
+            return Err(Error::Refused { message, hint });
+        }
+    }
+    Ok(())
+}
+
+/// What is said where a program's command is not there, and a hint; `None` where it is, or may still be brought.
+pub fn lacking(program: &ProgramSpec) -> Option<(String, String)> {
+    let known = |word: &String| ![DIR, TMP].iter().any(|hole| word.contains(hole));
+    let command = program.command.words().into_iter().next().filter(known)?;
+    let hint = if is_brought(program) { None } else { missing(program, &command) };
+    hint.map(|hint| (format!("cannot find the command `{command}`"), hint))
+}
+
+/// Whether its build, its preparation or its changes may make what it runs.
+const fn is_brought(program: &ProgramSpec) -> bool {
+    program.build.is_some() || program.prepare.is_some() || !program.changes.is_empty()
+}
+
+/// What to do where the command is not there.
+fn missing(program: &ProgramSpec, command: &str) -> Option<String> {
+    let directory = program.directory.as_deref().map(Path::new);
+    if command.contains('/') {
+        let path = directory.unwrap_or(Path::new("/nowhere")).join(command);
+        return (!is_program(&path)).then(|| of_path(&path));
+    }
+    let path = program.env.get("PATH").map(OsString::from).or_else(|| std::env::var_os("PATH"));
+    let path = path.unwrap_or_else(|| DEFAULT_PATH.into());
+    let entry = |entry: PathBuf| directory.map_or_else(|| entry.clone(), |directory| directory.join(&entry));
+    if std::env::split_paths(&path).any(|dir| is_program(&entry(dir).join(command))) {
+        return None;
+    }
+    let here = directory.map(|directory| directory.join(command)).filter(|path| path.is_file());
+    Some(hint(command, here.is_some()))
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+}
+
+fn of_path(path: &Path) -> String {
+    if path.is_file() {
+        return format!("`{0}` may not be executed: `chmod +x {0}`", path.display());
+    }
+    format!("there is no file `{}`", path.display())
+}
+
+fn hint(command: &str, here: bool) -> String {
+    if here {
+        format!("write `./{command}` for the file in its directory")
+    } else {
+        "it is in no directory of PATH; shell builtins need `shell = true` (`prony exec --shell`)".into()
+    }
+}

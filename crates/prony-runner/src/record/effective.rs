@@ -1,0 +1,50 @@
+//! What ran, for the record: a program with what it left behind. Pure.
+
+use prony_model::record::EffectiveProgram;
+use prony_model::spec::TrialSpec;
+
+use crate::record::{probes, replicas};
+use crate::roles::probe::Probing;
+use crate::roles::{Prepared, data};
+use crate::watch::Watched;
+
+/// A program with what was seen of it. Command lines stand there only where `commands` are recorded.
+pub fn of_program(
+    program: Prepared<'_>,
+    spec: &TrialSpec,
+    watched: &Watched,
+    probing: &Probing,
+    commands: bool,
+) -> EffectiveProgram {
+    let Prepared { setting, mut effective } = program;
+    let executable = watched.executable.as_ref().filter(|_| commands);
+    effective.executable = executable.map(|path| path.to_string_lossy().into_owned());
+    describe(&mut effective, spec, watched, probing);
+    effective.replicas = replicas::report(&setting, &watched.replicas, commands);
+    effective
+}
+
+/// Adds what else was seen of the program, and what it left behind.
+fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+    let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
+    let unheard = spec.phases.iter().zip(&watched.tracker.phases);
+    let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
+        // Replicas without a pattern of their own may be those who tell it.
+        let theirs = watched.replicas.phase == *index && replicas.is_some_and(|replicas| replicas.read.is_none());
+        let heard = theirs && watched.replicas.all.iter().any(|ran| !ran.lines.heard_nothing());
+        phase.ended.is_some() && phase.heard_nothing() && !heard
+    });
+    let unheard = unheard.map(|(_, phase)| phase);
+    effective.heard_nothing = unheard.map(|(phase, _)| phase.name.clone()).collect();
+    let ambiguous = spec.phases.iter().zip(&watched.tracker.phases).filter(|(_, phase)| phase.ambiguous);
+    effective.read_by_several = ambiguous.map(|(phase, _)| phase.name.clone()).collect();
+    effective.status = Some(watched.ended.status);
+    effective.output = (&watched.output).into();
+    effective.left_behind = watched.ended.leftover;
+    effective.strange_marks.clone_from(&watched.tracker.strange);
+    effective.strange_marks_in_all = watched.tracker.strangers;
+    effective.calls = probes::calls(&spec.phases, watched, &probing.silent());
+    if let Some(store) = &mut effective.store {
+        data::describe(store, &watched.edges, watched.looks);
+    }
+}

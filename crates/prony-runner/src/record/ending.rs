@@ -1,0 +1,239 @@
+//! How a trial ended, and in which phase. Pure.
+
+use prony_model::outcome::{Ending, OutOfMemory, Outcome};
+use prony_model::reading::Reading;
+use prony_model::spec::{PhaseSpec, Subject, TrialSpec};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::classify::{Evidence, classify};
+use prony_os::launch::{Captured, Finished};
+use prony_runtime::{ProbeEvent, ProbeLine, Role};
+
+use crate::boundaries::limits::Stopped;
+use crate::boundaries::tracked::Tracked;
+use crate::place::setting::why_not_executed;
+use crate::roles::replicas::{Ran, ReplicaEnd};
+use crate::watch::Watched;
+
+/// Lines of messages that stand as evidence.
+const LAST_LINES: usize = 3;
+
+/// A program that could not be executed, named only where `commands` are recorded.
+pub fn not_begun(error: &prony_os::Error, commands: bool) -> Ending {
+    let evidence = vec![why_not_executed(error, commands)];
+    Ending { outcome: Outcome::Failed { code: None }, phase: None, after: Nanos::ZERO, evidence }
+}
+
+/// The outcome and what shows it: the program's, or that of the first of its replicas that failed.
+pub fn judge(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[ProbeLine]) -> Ending {
+    let phases = &spec.phases;
+    let own = own(spec, watched, finished, deaths);
+    let success = success(&spec.subject);
+    // Whatever ended all of them at once goes before what became of each.
+    let of_all = matches!(own.outcome, Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut);
+    let first = watched.replicas.all.iter().filter_map(|ran| failure(success, ran)).min_by_key(|failure| failure.at);
+    let began = watched.tracker.phases.get(watched.replicas.phase).and_then(|phase| phase.began);
+    let place = |at: Nanos| {
+        let name = phases.get(watched.replicas.phase).map(|phase| phase.name.clone());
+        (name, at.since(began.unwrap_or(at)))
+    };
+    match first {
+        Some(first) if !of_all && (own.outcome.is_ok() || first.at <= watched.ended.at) => {
+            let ((phase, after), mut evidence) = (place(first.at), first.shown);
+            evidence.extend(finished.problems.iter().cloned());
+            Ending { outcome: first.outcome, phase, after, evidence }
+        }
+        _ if own.outcome.is_ok() => own,
+        first => {
+            // What ended all of them may have ended replicas first, and a phase with them.
+            let (phase, after) = match (&own.phase, &first) {
+                (None, Some(first)) => place(first.at),
+                _ => (own.phase, own.after),
+            };
+            let mut evidence = own.evidence;
+            evidence.extend(first.into_iter().flat_map(|failure| failure.shown));
+            evidence.extend(still_there(&watched.replicas.all));
+            Ending { outcome: own.outcome, phase, after, evidence }
+        }
+    }
+}
+
+/// How a replica failed.
+struct Failure {
+    outcome: Outcome,
+    at: Nanos,
+    shown: Vec<String>,
+}
+
+/// How a replica failed by itself, if it did.
+fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
+    let who = ran.role();
+    let end = match &ran.fate {
+        ReplicaEnd::Ended(end) => end,
+        ReplicaEnd::CutOff(_) => return None,
+        ReplicaEnd::NotBegun(why) => {
+            let shown = vec![format!("`{who}`: {why}")];
+            return Some(Failure { outcome: Outcome::Failed { code: None }, at: ran.released, shown });
+        }
+    };
+    let messages = ran.output.iter().rev().map(Captured::text).collect::<Vec<_>>().join("\n");
+    let (outcome, mut shown) = classify(&Evidence { messages, ..Evidence::of(end, None) });
+    let outcome =
+        if matches!(outcome, Outcome::OutOfMemory { .. }) { outcome } else { allowed(outcome, success, &mut shown) };
+    if outcome.is_ok() {
+        return None;
+    }
+    shown.extend(last_lines(&ran.output));
+    let shown = shown.into_iter().map(|text| format!("`{who}`: {text}")).collect();
+    Some(Failure { outcome, at: end.at, shown })
+}
+
+/// Replicas that were under way when everything ended.
+fn still_there(all: &[Ran]) -> Option<String> {
+    let under_way = all.iter().filter(|ran| matches!(ran.fate, ReplicaEnd::CutOff(_)));
+    let names: Vec<String> = under_way.map(|ran| format!("`{}`", ran.role())).collect();
+    (!names.is_empty()).then(|| format!("under way then: {}", names.join(", ")))
+}
+
+/// How the main role ended.
+fn own(spec: &TrialSpec, watched: &Watched, finished: &Finished, deaths: &[ProbeLine]) -> Ending {
+    let (outcome, mut shown) = match &watched.worker {
+        Some(worker) => worker.outcome(&watched.ended, watched.stopped),
+        None => of_program(success(&spec.subject), watched, deaths),
+    };
+    if outcome.is_ok() {
+        return saturated(&spec.phases, watched).unwrap_or_else(|| Ending {
+            outcome,
+            phase: None,
+            after: Nanos::ZERO,
+            evidence: finished.problems.clone(),
+        });
+    }
+    shown.extend(last_lines(&watched.output));
+    // What memory had come to: the lower bound that an out-of-memory cell shows.
+    let memory = &watched.ended.memory;
+    shown.extend(memory.limit.map(|limit| format!("memory limit of the tree: {limit}")));
+    if let Reading::Measured(peak) = &memory.peak {
+        shown.push(format!("peak of the control group, page cache included: {peak}"));
+    }
+    shown.extend(finished.problems.iter().cloned());
+    let (phase, after) = place(&spec.phases, watched);
+    Ending { outcome, phase, after, evidence: shown }
+}
+
+/// The outcome of a program, and what shows it.
+fn of_program(success: &[i32], watched: &Watched, deaths: &[ProbeLine]) -> (Outcome, Vec<String>) {
+    // Where its output is not kept, the runtime's own report still says why it died.
+    let reported = deaths.iter().filter_map(|death| match &death.event {
+        ProbeEvent::Dying { what, .. } => Some(what.clone()),
+        _ => None,
+    });
+    let texts: Vec<String> = watched.output.iter().rev().map(Captured::text).chain(reported).collect();
+    let by_us = watched.stopped.and_then(Stopped::decided);
+    let evidence = Evidence { messages: texts.join("\n"), ..Evidence::of(&watched.ended, by_us) };
+    let (outcome, mut shown) = classify(&evidence);
+    let outcome = match outcome {
+        Outcome::OutOfMemory { .. } | Outcome::Interrupted | Outcome::TimedOut => outcome,
+        _ if watched.stopped == Some(Stopped::Asked) => Outcome::Ok,
+        outcome => allowed(outcome, success, &mut shown),
+    };
+    if outcome == (Outcome::OutOfMemory { by: OutOfMemory::Runtime }) {
+        shown.extend(deaths.iter().filter_map(|death| heap_at_death(death, watched)));
+    }
+    (outcome, shown)
+}
+
+/// A trial that ended well, in the first phase of which the asked rate was not sustained.
+fn saturated(phases: &[PhaseSpec], watched: &Watched) -> Option<Ending> {
+    let saturated = |tracked: &Tracked| tracked.report.as_ref().is_some_and(|report| report.saturated);
+    let (phase, tracked) = phases.iter().zip(&watched.tracker.phases).find(|(_, tracked)| saturated(tracked))?;
+    Some(Ending {
+        outcome: Outcome::Saturated,
+        phase: Some(phase.name.clone()),
+        after: tracked.ended?.since(tracked.began?),
+        evidence: vec!["the asked rate was not sustained".to_owned()],
+    })
+}
+
+/// Exit codes that are no failure; none are told for a store, whose worker exits with 0.
+fn success(subject: &Subject) -> &[i32] {
+    subject.program().map_or(&[0], |program| &program.success)
+}
+
+/// An exit code is a failure unless the program's own list allows it; no list allows all.
+fn allowed(outcome: Outcome, success: &[i32], shown: &mut Vec<String>) -> Outcome {
+    match outcome {
+        Outcome::Failed { code: Some(code) } if success.is_empty() || success.contains(&code) => Outcome::Ok,
+        Outcome::Ok if !success.is_empty() && !success.contains(&0) => {
+            shown.push("exit code 0 is not in `success`".to_owned());
+            Outcome::Failed { code: Some(0) }
+        }
+        other => other,
+    }
+}
+
+/// The phase that was under way, the one that began last where there are several, and for how long.
+fn place(phases: &[PhaseSpec], watched: &Watched) -> (Option<String>, Nanos) {
+    // Phases that end with the program were under way too, though they count as ended.
+    let under_way = |index: &usize| {
+        let tracked = &watched.tracker.phases[*index];
+        tracked.began.is_some() && (tracked.is_open() || tracked.ends_with_program())
+    };
+    let last = (0..phases.len()).filter(under_way).max_by_key(|index| watched.tracker.phases[*index].began);
+    let began = last.and_then(|index| watched.tracker.phases[index].began).unwrap_or(watched.released);
+    (last.map(|index| phases[index].name.clone()), watched.over().0.since(began))
+}
+
+/// What the heap was when it was full.
+fn heap_at_death(death: &ProbeLine, watched: &Watched) -> Option<String> {
+    let ProbeEvent::Dying { heap, .. } = &death.event else { return None };
+    let named = |name: &str, reading: &Reading<Bytes>| Some(format!("{name} {}", reading.measured()?));
+    let figures = [
+        named("used", &heap.used),
+        named("total", &heap.total),
+        named("limit", &heap.limit),
+        named("external", &heap.external),
+    ];
+    let role = watched.threads.all().iter().rev().find(|thread| thread.source == death.source).map(|found| found.role);
+    let who = match role {
+        Some(Role::Main) | None => String::new(),
+        Some(role) => format!(" of the {} process {}", role.name(), death.source.pid),
+    };
+    let after = death.at.since(watched.released);
+    let figures = figures.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    Some(format!("the heap{who} when it was full, {after} after the begin: {figures}"))
+}
+
+fn last_lines(output: &[Captured; 2]) -> Option<String> {
+    let text = output.iter().rev().map(Captured::text).find(|text| !text.trim().is_empty())?;
+    Some(format!("its last words: `{}`", last_words(&text)))
+}
+
+/// The last lines of a text. Runtimes end a message with where it happened, so that the last line before them which
+/// names an error stands first, where none of them does.
+fn last_words(text: &str) -> String {
+    let names_error = |line: &&str| line.to_ascii_lowercase().contains("error");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let (earlier, last) = lines.split_at(lines.len().saturating_sub(LAST_LINES));
+    let error = if last.iter().any(names_error) { None } else { earlier.iter().copied().rfind(names_error) };
+    let cut = |line: &str| line.trim().chars().take(200).collect::<String>();
+    error.into_iter().chain(last.iter().copied()).map(cut).collect::<Vec<_>>().join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_words_hold_the_error_that_they_follow() {
+        let trace = "loading\n\nError: Cannot find module 'lmdb'\nRequire stack:\n- nodes.js\n- main.js\n- index.js\n";
+        assert_eq!(last_words(trace), "Error: Cannot find module 'lmdb' | - nodes.js | - main.js | - index.js");
+        assert_eq!(last_words("error: first\na\nb\nlast error\n"), "a | b | last error");
+        assert_eq!(last_words("one\ntwo\n"), "one | two");
+    }
+
+    #[test]
+    fn last_words_are_bounded() {
+        let long = format!("{}\na\nb\nc", "an error ".repeat(1000));
+        assert!(last_words(&long).len() < 250);
+    }
+}

@@ -1,0 +1,103 @@
+//! What probes told beside figures, for the record. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use prony_model::reading::Why;
+use prony_model::record::ProbeReport;
+use prony_model::record::effective::Call;
+use prony_model::record::probe::HeapDeath;
+use prony_model::spec::PhaseSpec;
+use prony_runtime::{DETAIL, ProbeEvent, ProbeLine};
+
+use crate::boundaries::functions::{self, Part};
+use crate::boundaries::tracked::Ending;
+use crate::figures::heaps::longest_gap;
+use crate::figures::held_times;
+use crate::figures::suspended;
+use crate::roles::probe::Probing;
+use crate::watch::Watched;
+
+/// Each phase that is a function, or begins or ends with one: which one, where it was found, and why it was never called,
+/// where it was not. Of two functions it is the one that the phase waited for last.
+pub fn calls(phases: &[PhaseSpec], watched: &Watched, silent: &Why) -> BTreeMap<String, Call> {
+    let mut all = BTreeMap::new();
+    for (phase, tracked) in phases.iter().zip(&watched.tracker.phases) {
+        let mut parts = functions::parts(phase);
+        parts.retain(|(part, _)| *part != Part::End || tracked.began.is_some());
+        let Some((part, call)) = parts.pop() else { continue };
+        let id = functions::id(&phase.name, part);
+        let happened = if part == Part::End { tracked.ending.called } else { tracked.began.is_some() };
+        let never = (!happened).then(|| never(&id, watched, silent));
+        let missed = (part == Part::End && tracked.ended.is_none()).then(|| missed(call, tracked.ending)).flatten();
+        let file = watched.threads.found.get(&id).and_then(BTreeSet::first).cloned();
+        all.insert(phase.name.clone(), Call { call: call.to_owned(), file, never, missed });
+    }
+    all
+}
+
+/// Why no invocation of a function that was called ended its phase.
+fn missed(call: &str, ending: Ending) -> Option<String> {
+    if ending.counted {
+        return Some(format!(
+            "after {DETAIL} calls of `{call}` in one thread the rest are only counted, and no single one can end a phase"
+        ));
+    }
+    ending.early.then(|| format!("every call of `{call}` that ended had done so before the phase began"))
+}
+
+fn never(id: &str, watched: &Watched, silent: &Why) -> String {
+    let threads = &watched.threads;
+    if threads.all().is_empty() {
+        return silent.to_string();
+    }
+    match (threads.found.get(id), threads.unfound.get(id)) {
+        (Some(files), _) => {
+            format!("it was found in `{}` and nothing called it", files.first().map_or("", String::as_str))
+        }
+        (None, Some(why)) => why.clone(),
+        (None, None) => "no module of this name was loaded".to_owned(),
+    }
+}
+
+/// Threads, costs, holds and deaths; `None` where no probe was to be loaded. Threads name their scripts only where
+/// `commands` are recorded.
+pub fn probe(
+    phases: &[PhaseSpec],
+    watched: &Watched,
+    probing: &Probing,
+    deaths: &[ProbeLine],
+    commands: bool,
+) -> Option<ProbeReport> {
+    if !probing.is_there() {
+        return None;
+    }
+    let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
+    let suspended = |index| Some((name(index).to_owned(), suspended::inside(phases, watched, index)?.to_owned()));
+    let held = held_times(watched);
+    let tracked = phases.iter().zip(&watched.tracker.phases);
+    let unread = tracked.filter_map(|(phase, tracked)| {
+        let end = tracked.ended.filter(|_| tracked.is_complete()).unwrap_or(watched.ended.at);
+        Some((phase.name.clone(), longest_gap(&watched.threads, tracked.began?, end, &held)?))
+    });
+    Some(ProbeReport {
+        holds: watched.holds.iter().map(|hold| hold.report(name(hold.phase))).collect(),
+        suspended_inside: (0..phases.len()).filter_map(suspended).collect(),
+        unread: unread.collect(),
+        deaths: deaths.iter().filter_map(death).collect(),
+        ..watched.threads.report(commands)
+    })
+}
+
+fn death(line: &ProbeLine) -> Option<HeapDeath> {
+    let ProbeEvent::Dying { heap, what } = &line.event else { return None };
+    Some(HeapDeath {
+        pid: line.source.pid,
+        thread: line.source.thread,
+        at: line.at,
+        what: what.clone(),
+        used: heap.used.clone(),
+        total: heap.total.clone(),
+        limit: heap.limit.clone(),
+        external: heap.external.clone(),
+    })
+}

@@ -1,0 +1,54 @@
+//! Replicas in the record: what each was given, how it ended, what it wrote. Pure.
+
+use prony_model::record::effective::{self, MemoryRead, Replica, Replicas};
+use prony_model::units::Nanos;
+
+use crate::place::setting::Setting;
+use crate::roles::replicas::{Ran, ReplicaEnd, Replicated};
+
+/// All that is known beside figures; `None` where the program has no replicas. Command lines and values of variables are
+/// in it only where `commands` are recorded.
+pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) -> Option<Replicas> {
+    let program = setting.program;
+    let spec = program.replicas.as_ref()?;
+    let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
+    let one = |ran: &Ran| {
+        let own = program.replica(spec, ran.number);
+        let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));
+        let (fate, why) = match &ran.fate {
+            ReplicaEnd::NotBegun(why) => (effective::ReplicaEnd::NotBegun, Some(why.clone())),
+            ReplicaEnd::Ended(_) => (effective::ReplicaEnd::Ended, None),
+            ReplicaEnd::CutOff(_) => (effective::ReplicaEnd::CutOff, None),
+        };
+        let end = ran.end();
+        Replica {
+            command: setting.recorded_words(&own.command, commands),
+            env: own_env.map(variable).collect(),
+            instance: own.name,
+            pid: end.map(|_| ran.pid),
+            fate,
+            why,
+            status: end.map(|end| end.status),
+            released: ran.released,
+            ended: end.map(|end| end.at),
+            left_behind: end.map(|end| end.leftover),
+            heard_nothing: ran.lines.heard_nothing(),
+            digest: ran.lines.digest.clone(),
+            marks: ran.marks,
+            output: (&ran.output).into(),
+        }
+    };
+    Some(Replicas {
+        count: spec.count,
+        phase: spec.phase.clone(),
+        released_within: released_within(&replicated.all),
+        memory_read: MemoryRead { times: replicated.memory.count, took: replicated.memory.took },
+        copies: replicated.all.iter().map(one).collect(),
+    })
+}
+
+/// From the first release to the last.
+fn released_within(all: &[Ran]) -> Option<Nanos> {
+    let released = || all.iter().map(|ran| ran.released);
+    Some(released().max()?.since(released().min()?))
+}

@@ -1,0 +1,275 @@
+//! What a trial of a program stands on: scratch, supervisor, control group, counters.
+//!
+//! With full care all of it is made for the trial and removed with it. With light care, and without limits that need a
+//! group of the trial's own, a trial takes over what the one before left, once its tree was seen to be gone: making
+//! and removing these things takes many times as long as a short program runs.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::time::Duration;
+
+use prony_model::program::Care;
+use prony_model::reading::{Reading, Why};
+use prony_model::record::ProcessSample;
+use prony_model::spec::{Limits, TrialSpec};
+use prony_model::units::Nanos;
+use prony_os::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
+use prony_os::limits::Group;
+use prony_os::sample::counters::Counters;
+use prony_os::sample::snapshot::ProcessSnapshot;
+use prony_os::sample::{Root, Sampler, Settings, Snapshot};
+
+use crate::error::Error;
+use crate::lab::{Lab, starts_replicas};
+use crate::place::setting::Ends;
+use crate::reused::{Common, ReusedEnvironment, counting};
+use crate::roles::data::OnDisk;
+
+/// How long after its program's begin a lean trial's first sample is taken: what ends sooner is left alone.
+const FIRST: Nanos = Nanos::from_millis(2);
+
+/// What one trial stands on.
+pub struct Environment {
+    scratch: Scratch,
+    /// The supervisor that it takes over, until the program is held.
+    kept: Option<Kept>,
+    common: Option<Common>,
+    /// The program's control group, where it is the trial's own.
+    group: Option<Group>,
+    /// The program's process, where it is held.
+    held: Option<u32>,
+}
+
+impl Environment {
+    /// Takes over what is there, or makes it. What is not `reusable` has its own: a profiled trial, as a profiler is attached to
+    /// what is held, a store, and a program whose directory is made for the trial. So has one with replicas, whose group a
+    /// supervisor that is kept would take for its own remains; and where any variant has some, each has its own, so that all
+    /// are observed alike.
+    ///
+    /// # Errors
+    /// Where the machine refuses it.
+    pub fn set(lab: &Lab<'_>, spec: &TrialSpec, reusable: bool) -> Result<Self, Error> {
+        let light = lab.experiment.observe().care == Care::Light && !starts_replicas(lab.experiment);
+        if !reusable || !light || is_confined(&spec.limits) {
+            let scratch = Scratch::create(&lab.near)?;
+            return Ok(Self { scratch, kept: None, common: None, group: None, held: None });
+        }
+        let ReusedEnvironment { kept, common, scratch } =
+            lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
+        Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None, held: None })
+    }
+
+    /// The trial's scratch directory.
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// The control group of what is held, where it is the trial's own.
+    pub const fn group(&self) -> Option<&Group> {
+        self.group.as_ref()
+    }
+
+    /// The process that is held; `None` where it is made when it is let go.
+    pub const fn held(&self) -> Option<u32> {
+        self.held
+    }
+
+    /// Attaches everything that observes a role's processes: to the first of them, suspended before its first instruction, or
+    /// to where it will be made.
+    ///
+    /// # Errors
+    /// Where it cannot be prepared, or the machine refuses what observes it.
+    pub fn hold(
+        &mut self,
+        lab: &Lab<'_>,
+        spec: &TrialSpec,
+        role: &str,
+        OnDisk { store, device }: OnDisk,
+        mut launch: LaunchSpec,
+    ) -> Result<(Release, Sampler), Error> {
+        let settings = Settings { hertz: lab.experiment.observe().hertz, store, device, ..Settings::default() };
+        let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
+            let group = Group::create(&spec.limits)?;
+            let settings = Settings { group: counting(&group), ..settings };
+            self.group = Some(group.clone());
+            launch.group = Some(group);
+            let held = lab.launcher.start(launch)?;
+            self.held = Some(held.pid());
+            let root = Root::subject(held.pid(), role);
+            let failed = |source| Error::Setup { doing: "start the sampler", source };
+            let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
+            sampler.count_syncs(role, lab.tracepoints.follow(held.pid()));
+            let release = |_: &Sampler, _: &Ends, edge: &mut Snapshot| {
+                let running = held.release()?;
+                tell_held(edge, &running);
+                Ok(running)
+            };
+            return Ok((Box::new(release), sampler));
+        };
+        let (group, group_files) = (common.counting.clone(), common.files.clone());
+        let stranger = Some(common.stranger);
+        let settings = Settings { group, group_files, stranger, first: FIRST, lean: true, ..settings };
+        let sampler = Sampler::idle(Vec::new(), settings);
+        sampler.count_syncs(role, common.syncs.clone());
+        let (role, samplers) = (role.to_owned(), lab.stages.samplers()?);
+        let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Snapshot| {
+            let mut running = kept.launch(launch, &ends.open().collect::<Vec<_>>())?;
+            // What has ended already is not looked at: its number may be another's by now.
+            if running.wait(Some(Duration::ZERO))?.is_none() {
+                sampler.watch(Root::subject(running.pid(), role));
+                samplers.begin(sampler, running.released());
+            }
+            tell_held(edge, &running);
+            tell_preparation(edge, &running);
+            Ok(running)
+        };
+        Ok((Box::new(release), sampler))
+    }
+
+    /// Ends what is left of the tree. What is clean then is left for the next trial, the rest is removed.
+    ///
+    /// # Errors
+    /// Where the supervisor is gone, or the scratch directory cannot be removed.
+    pub fn clear(self, lab: &Lab<'_>, running: Running) -> Result<Finished, Error> {
+        let Some(common) = self.common else {
+            let finished = running.finish()?;
+            self.scratch.remove()?;
+            return Ok(finished);
+        };
+        let (finished, kept) = running.next()?;
+        match kept {
+            Some(kept) if empty(self.scratch.path()).is_ok() => {
+                *lab.stages.left.borrow_mut() = Some(ReusedEnvironment { kept, common, scratch: self.scratch });
+            }
+            kept => {
+                drop(kept);
+                self.scratch.remove()?;
+            }
+        }
+        Ok(finished)
+    }
+}
+
+/// Whether limits need a group of the trial's own.
+const fn is_confined(limits: &Limits) -> bool {
+    limits.memory.is_some() || limits.cpus.is_some() || limits.pids.is_some()
+}
+
+/// Removes all that a trial left in its scratch directory but the FIFO for marks, which nobody has open, and the
+/// directory for temporary files. A program may have put anything in their places: what is reached by a link is not
+/// ours, and is never touched.
+fn empty(scratch: &Path) -> io::Result<()> {
+    if !fs::symlink_metadata(scratch)?.is_dir() {
+        return Err(io::ErrorKind::NotADirectory.into());
+    }
+    for entry in fs::read_dir(scratch)? {
+        let path = entry?.path();
+        let kind = fs::symlink_metadata(&path)?.file_type();
+        if path.ends_with("tmp") && kind.is_dir() {
+            for entry in fs::read_dir(&path)? {
+                remove(&entry?.path())?;
+            }
+        } else if !(path.ends_with("marks") && kind.is_fifo()) {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
+}
+
+/// Lets the program begin, whose streams have these ends, and corrects the edge before that by what its process told.
+pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Snapshot) -> Result<Running, prony_os::Error>>;
+
+/// A program that was made after the edge has its preparation in the group's count.
+fn tell_preparation(edge: &mut Snapshot, running: &Running) {
+    if let (Reading::Measured(group), Some((cpu, _))) = (&mut edge.group, running.before()) {
+        group.total += cpu.user + cpu.system;
+    }
+}
+
+/// Puts into the edge at which a program was held what its process told when it began to execute: figures up to the
+/// last instruction before, instead of those seen some time earlier.
+fn tell_held(edge: &mut Snapshot, running: &Running) {
+    let Some((cpu, usage)) = running.before() else { return };
+    let sample = ProcessSample {
+        at: edge.at,
+        cpu_user: cpu.user,
+        cpu_system: cpu.system,
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        switches_voluntary: usage.switches_voluntary,
+        switches_forced: usage.switches_forced,
+        read: Some(usage.read),
+        written: Some(usage.written),
+        ..ProcessSample::default()
+    };
+    let before = edge.totals.get("").cloned().unwrap_or_default();
+    let total = Counters {
+        cpu_user: cpu.user,
+        cpu_system: cpu.system,
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        switches_voluntary: usage.switches_voluntary,
+        switches_forced: usage.switches_forced,
+        read: Reading::Measured(usage.read),
+        written: Reading::Measured(usage.written),
+        ..before
+    };
+    edge.totals.insert(String::new(), total);
+    let pss = Reading::Missing(Why::NotApplicable);
+    let process =
+        ProcessSnapshot { pid: running.pid(), role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };
+    edge.processes = vec![process];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_trial_left_is_gone_before_the_next() {
+        let top = tempfile::tempdir().unwrap();
+        fs::create_dir_all(top.path().join("tmp/deep/er")).unwrap();
+        fs::write(top.path().join("tmp/deep/er/file"), "x").unwrap();
+        fs::write(top.path().join("input"), "x").unwrap();
+        let mode = rustix::fs::Mode::RUSR;
+        rustix::fs::mknodat(rustix::fs::CWD, top.path().join("marks"), rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        std::os::unix::fs::symlink("/nowhere", top.path().join("tmp/link")).unwrap();
+        empty(top.path()).unwrap();
+        let mut left: Vec<_> = fs::read_dir(top.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["marks", "tmp"]);
+        assert_eq!(fs::read_dir(top.path().join("tmp")).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_program_put_in_the_place_of_ours_goes_and_what_it_points_to_stays() {
+        let (top, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(elsewhere.path().join("precious"), "x").unwrap();
+        let link = |name: &Path| std::os::unix::fs::symlink(elsewhere.path(), name).unwrap();
+        let precious = || fs::read(elsewhere.path().join("precious")).is_ok();
+        link(&top.path().join("tmp"));
+        fs::write(top.path().join("marks"), "no FIFO").unwrap();
+        empty(top.path()).unwrap();
+        assert!(precious());
+        assert_eq!(fs::read_dir(top.path()).unwrap().count(), 0, "the next trial makes them anew");
+        link(&top.path().join("marks"));
+        fs::write(top.path().join("tmp"), "no directory").unwrap();
+        empty(top.path()).unwrap();
+        assert!(precious() && fs::read_dir(top.path()).unwrap().count() == 0);
+        link(&top.path().join("scratch"));
+        empty(&top.path().join("scratch")).unwrap_err();
+        assert!(precious());
+    }
+
+    #[test]
+    fn limits_of_the_group_need_one_and_times_do_not() {
+        assert!(!is_confined(&Limits { trial: Some(Nanos::from_millis(1)), ..Limits::default() }));
+        assert!(is_confined(&Limits { pids: Some(3), ..Limits::default() }));
+    }
+}

@@ -1,0 +1,138 @@
+//! The roles of a trial: a store's worker, a program, its replicas; how each is launched and what it stands on.
+
+pub mod data;
+pub mod environment;
+pub mod probe;
+pub mod replicas;
+pub mod worker;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use prony_model::program::{CommandLine, ProgramSpec};
+use prony_model::record::EffectiveProgram;
+use prony_model::spec::{PhaseSpec, TrialSpec};
+use prony_os::launch::LaunchSpec;
+use prony_os::sample::Sampler;
+
+use crate::boundaries::functions;
+use crate::boundaries::threads::Threads;
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::place::setting::{Ends, Setting};
+use crate::place::{self, Place, named};
+use crate::recorder::Recorder;
+use data::OnDisk;
+use environment::Environment;
+use probe::Probing;
+use replicas::run::{Ground, Replicas};
+use worker::Worker;
+
+/// How the main role of a trial is launched and observed.
+pub struct Launch<'a> {
+    /// The role of its processes.
+    pub role: &'a str,
+    /// What is executed, where, and with what.
+    pub launch: LaunchSpec,
+    /// The runner's ends of its streams.
+    pub ends: Ends,
+    /// What is read of its data.
+    pub on_disk: OnDisk,
+    /// The probe of its runtime.
+    pub probing: Probing,
+    /// The worker that the runner leads, where it is one.
+    pub worker: Option<Worker<'a>>,
+}
+
+/// A program in its place, ready to be launched.
+pub struct Prepared<'a> {
+    /// Its directory, input and environment.
+    pub setting: Setting<'a>,
+    /// What is recorded of it.
+    pub effective: EffectiveProgram,
+}
+
+impl<'a> Prepared<'a> {
+    /// Makes what it works in for this trial, and runs its `prepare`.
+    ///
+    /// # Errors
+    /// Where its copy cannot be made, or `prepare` fails.
+    pub fn new(lab: &Lab<'_>, program: &'a ProgramSpec, place: &Place, scratch: &'a Path) -> Result<Self, Error> {
+        let directory = place.directory(program, scratch)?;
+        let setting = Setting::new(program, scratch, directory);
+        if let Some(prepare) = &program.prepare {
+            place::step(lab.means(), &setting, "prepare", prepare)?;
+        }
+        let effective = declared(&setting, place, lab.experiment.records_commands());
+        Ok(Self { setting, effective })
+    }
+
+    /// Its launch.
+    ///
+    /// # Errors
+    /// Where a pipe, a terminal or a file that it needs cannot be made or opened.
+    pub fn launch(&self, lab: &Lab<'_>, spec: &TrialSpec, recorder: Option<&Recorder>) -> Result<Launch<'_>, Error> {
+        let program = self.setting.program;
+        let (mut launch, ends) = self.setting.launch()?;
+        if let Some(recorder) = recorder {
+            recorder.environment(&mut launch.env)?;
+        }
+        let probing = probe::install(&mut launch, program, &spec.phases, self.setting.scratch)?;
+        let on_disk = OnDisk::of(&self.setting, lab.experiment.observe().care);
+        Ok(Launch { role: &program.name, launch, ends, on_disk, probing, worker: None })
+    }
+
+    /// Its replicas, suspended.
+    ///
+    /// # Errors
+    /// Where one cannot be prepared, or the machine refuses what observes it.
+    pub fn replicas(
+        &self,
+        lab: &Lab<'_>,
+        spec: &TrialSpec,
+        environment: &Environment,
+        sampler: &Sampler,
+        recorder: Option<&Recorder>,
+    ) -> Result<Replicas, Error> {
+        let ground = Ground { lab, setting: &self.setting, group: environment.group(), sampler, recorder };
+        Replicas::hold(&ground, &spec.phases)
+    }
+
+    /// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.
+    ///
+    /// # Errors
+    /// Where there is such a call.
+    pub fn unambiguous(&self, phases: &[PhaseSpec], threads: &Threads) -> Result<(), Error> {
+        let Some((id, files)) = threads.ambiguous() else { return Ok(()) };
+        let all = phases.iter().flat_map(|phase| functions::parts(phase).into_iter().map(move |part| (phase, part)));
+        let called = all.into_iter().find(|(phase, (part, _))| functions::id(&phase.name, *part) == id);
+        let (phase, call) = called.map_or((id, ""), |(phase, (_, call))| (phase.name.as_str(), call));
+        let files: BTreeSet<PathBuf> = files.iter().map(PathBuf::from).collect();
+        Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory))
+    }
+
+    /// Finds where its data lie, while the trial's scratch is there.
+    pub fn find_data(&mut self, lab: &Lab<'_>) {
+        self.effective.store = data::place(&self.setting, lab.experiment.observe().care);
+    }
+}
+
+/// What was asked to run; command lines and values of variables only where `commands` are recorded.
+fn declared(setting: &Setting<'_>, place: &Place, commands: bool) -> EffectiveProgram {
+    let program = setting.program;
+    let variable = |(name, value): (&String, &String)| (name.clone(), setting.recorded(value, commands));
+    EffectiveProgram {
+        program: program.name.clone(),
+        command: setting.recorded_words(&program.command, commands),
+        shell: matches!(program.command, CommandLine::Shell { .. }),
+        directory: setting.directory.clone(),
+        copy: program.copy,
+        changes: place.changed.clone(),
+        source: place.source.clone(),
+        env: program.env.iter().map(variable).collect(),
+        inherit: program.inherit.clone(),
+        runtime: program.runtime,
+        pty: program.pty,
+        ..EffectiveProgram::default()
+    }
+}

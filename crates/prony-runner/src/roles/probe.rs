@@ -1,0 +1,163 @@
+//! The probe of a program's runtime: how it gets into the program, and why it may be silent.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use prony_model::program::ProgramSpec;
+use prony_model::reading::Why;
+use prony_model::spec::PhaseSpec;
+use prony_os::launch::LaunchSpec;
+use prony_runtime::{CallSpec, DETAIL, MARKS, Prepared, ProbeLine, ProbeSpec, Runtime, prepare, unprobed};
+
+use crate::boundaries::functions;
+use crate::error::Error;
+
+/// What was put into a program's environment.
+#[derive(Clone, Debug, Default)]
+pub struct Probing {
+    prepared: Option<Prepared>,
+    /// Where held threads wait.
+    pub hold: PathBuf,
+    /// Why no probe will speak, as far as that is known beforehand.
+    unprobed: Option<Why>,
+}
+
+/// Makes the launch load the probe of the program's runtime. Everything it needs lies in the trial's scratch.
+///
+/// # Errors
+/// Where the probe's files cannot be written, or a path cannot be told to the runtime.
+pub fn install(
+    launch: &mut LaunchSpec,
+    program: &ProgramSpec,
+    phases: &[PhaseSpec],
+    scratch: &Path,
+) -> Result<Probing, Error> {
+    let hold = scratch.join("hold");
+    let Some(runtime) = program.runtime else {
+        let why = Why::NotSupported("the program names no `runtime`".to_owned());
+        return Ok(Probing { unprobed: Some(why), ..Probing::default() });
+    };
+    let mut env: BTreeMap<OsString, OsString> = std::mem::take(&mut launch.env).into_iter().collect();
+    let marks = env.get(OsStr::new(MARKS)).map_or_else(|| scratch.join("marks"), PathBuf::from);
+    // The last one is the outermost around a function: where a thread is held, all else that ends there has ended.
+    let mut calls: Vec<CallSpec> = phases.iter().flat_map(functions::specs).collect();
+    calls.sort_by_key(|call| call.hold_at_end);
+    let spec = ProbeSpec {
+        calls: &calls,
+        dir: &scratch.join("probe"),
+        marks: &marks,
+        hold: &hold,
+        directory: &launch.directory,
+        detail: DETAIL,
+    };
+    let prepared = prepare(runtime, &spec, &mut env)?;
+    launch.env = env.into_iter().collect();
+    let why = is_the_runtime(runtime, &launch.command).then(|| unprobed(runtime, &launch.args)).flatten();
+    Ok(Probing { prepared: Some(prepared), hold, unprobed: why.map(Why::NotSupported) })
+}
+
+/// Whether the command is the runtime itself, so that what follows are the runtime's arguments.
+fn is_the_runtime(runtime: Runtime, command: &OsStr) -> bool {
+    let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
+    match runtime {
+        Runtime::Node => name == "node",
+        Runtime::Python => name.starts_with("python"),
+    }
+}
+
+impl Probing {
+    /// Why a program in which no probe said a word has no figures of its heap.
+    pub fn silent(&self) -> Why {
+        let silent = "no probe said hello: the program is not of its `runtime`, is older than Node 8.10 or CPython 3.9, or had \
+                      ended before";
+        self.unprobed.clone().unwrap_or_else(|| Why::Failed(silent.to_owned()))
+    }
+
+    /// Whether a probe was to be loaded.
+    pub const fn is_there(&self) -> bool {
+        self.prepared.is_some()
+    }
+
+    /// Processes that died by their heap's own limit. To be asked when the program has ended, before its scratch goes.
+    ///
+    /// # Errors
+    /// Where what they left cannot be read.
+    pub fn deaths(&self) -> Result<Vec<ProbeLine>, Error> {
+        Ok(self.prepared.as_ref().map_or_else(|| Ok(Vec::new()), Prepared::deaths)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::program::{AtEndSpec, ObserveSpec, Trigger};
+    use prony_model::program::{CommandLine, CopyOf, InputSpec, OutputTo, OutwardLinks};
+    use prony_model::spec::Action;
+
+    use super::*;
+
+    fn program(runtime: Option<Runtime>) -> ProgramSpec {
+        ProgramSpec {
+            name: "x".into(),
+            command: CommandLine::Words(vec!["x".into()]),
+            directory: None,
+            copy: CopyOf::None,
+            links: OutwardLinks::Refuse,
+            store: None,
+            env: BTreeMap::new(),
+            inherit: Vec::new(),
+            input: InputSpec::Null,
+            output: OutputTo::Null,
+            pty: false,
+            runtime,
+            success: Vec::new(),
+            build: None,
+            prepare: None,
+            cleanup: None,
+            warmup: 0,
+            changes: Vec::new(),
+            replicas: None,
+        }
+    }
+
+    fn launch(words: &[&str]) -> LaunchSpec {
+        let mut spec = LaunchSpec::new(words[0], "/");
+        spec.args = words[1..].iter().map(OsString::from).collect();
+        spec.env = vec![(MARKS.into(), "/m".into()), ("NODE_OPTIONS".into(), "--own".into())];
+        spec
+    }
+
+    fn why(runtime: Option<Runtime>, words: &[&str]) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        install(&mut launch(words), &program(runtime), &[], dir.path()).unwrap().silent().to_string()
+    }
+
+    #[test]
+    fn what_cannot_speak_says_why() {
+        use Runtime::{Node, Python};
+        assert!(why(None, &["x"]).contains("names no `runtime`"));
+        assert!(why(Some(Python), &["/usr/bin/python3.11", "-I", "a.py"]).contains("`-I`"));
+        assert!(why(Some(Node), &["node", "--permission", "a.js"]).contains("`--permission`"));
+        assert!(why(Some(Node), &["./build.sh", "--permission"]).contains("said hello"), "arguments of something else");
+    }
+
+    #[test]
+    fn the_launch_gets_the_probe_and_keeps_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spec = launch(&["node", "a.js"]);
+        let trigger = Some(Trigger::Call("a.js#f".into()));
+        let observe = ObserveSpec {
+            begin: trigger.clone(),
+            end: trigger,
+            at_end: Some(AtEndSpec::default()),
+            ..ObserveSpec::WHOLE
+        };
+        let phase = PhaseSpec { name: "p q".into(), timed: true, action: Action::Observe(observe), limit: None };
+        let probing = install(&mut spec, &program(Some(Runtime::Node)), &[phase], dir.path()).unwrap();
+        let options = spec.env.iter().find(|(name, _)| name == "NODE_OPTIONS").unwrap().1.to_str().unwrap();
+        assert!(options.starts_with("--own --require "), "{options}");
+        assert_eq!(probing.deaths().unwrap(), []);
+        let none = install(&mut launch(&["x"]), &program(None), &[], dir.path()).unwrap();
+        assert!(!none.is_there() && none.deaths().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,154 @@
+//! When the memory of replicas is read because they told something: as often as takes a small part of their time. Pure.
+
+use std::collections::BTreeSet;
+
+use prony_model::reading::Reading;
+use prony_model::units::{Bytes, Nanos};
+use prony_os::sample::Snapshot;
+use prony_os::sample::snapshot::ProcessSnapshot;
+
+/// Readings take this part of the time since the first release, one in so many, and one look more.
+const SHARE: u64 = 20;
+
+/// What was read of replicas while they worked, edges apart, and what it took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryReadings {
+    /// When the first replica was released.
+    since: Nanos,
+    /// How many there were.
+    pub count: u64,
+    /// How long all of them took.
+    pub took: Nanos,
+    /// The most CPU time that one replica has taken in any of them.
+    each: Nanos,
+    /// CPU time of all of them: what they take from others, however busy the machine is.
+    cpu: Nanos,
+    /// What the proportional set sizes read in them add up to.
+    pub pss: LargestPss,
+}
+
+/// The largest sum of proportional set sizes that was read of replicas in one go.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LargestPss {
+    /// Of all replicas or of some: of all it was no less. Missing where one could not be read; `None` where no replica was
+    /// alive in any reading.
+    pub sum: Option<Reading<Bytes>>,
+    /// The most replicas that were alive in one reading.
+    pub replicas: usize,
+}
+
+impl LargestPss {
+    /// Adds what was read of these processes in one go; those that had ended by then count for nothing.
+    pub fn add<'a>(&mut self, processes: impl Iterator<Item = &'a ProcessSnapshot>) {
+        let alive: Vec<&ProcessSnapshot> = processes.filter(|process| !process.had_ended()).collect();
+        let roles: BTreeSet<&str> = alive.iter().map(|process| process.role.as_str()).collect();
+        let sum = alive.iter().map(|process| process.pss.clone()).reduce(|sum, one| sum.and(one, |sum, one| sum + one));
+        // What is not known may be the larger one.
+        self.sum = self.sum.take().into_iter().chain(sum).reduce(|one, other| one.and(other, Bytes::max));
+        self.replicas = self.replicas.max(roles.len());
+    }
+}
+
+impl MemoryReadings {
+    /// None yet, of replicas the first of which was released then.
+    pub fn since(released: Nanos) -> Self {
+        Self { since: released, ..Self::default() }
+    }
+
+    /// When the next one may be taken: those before it are a small part of the time by then.
+    pub fn due(&self) -> Nanos {
+        self.after(self.cpu)
+    }
+
+    /// When so many replicas may be read, by what one has taken; nobody knows that before the first reading.
+    pub fn all_due(&self, replicas: usize) -> Option<Nanos> {
+        let each = u64::try_from(replicas).unwrap_or(u64::MAX).saturating_mul(self.each.as_nanos());
+        (self.count > 0).then(|| self.after(self.cpu + Nanos::from_nanos(each)))
+    }
+
+    fn after(&self, took: Nanos) -> Nanos {
+        self.since + Nanos::from_nanos(took.as_nanos().saturating_mul(SHARE))
+    }
+
+    /// One was taken of so many replicas, with so much CPU time.
+    pub fn note(&mut self, edge: &Snapshot, cpu: Nanos, replicas: usize) {
+        self.count += 1;
+        self.took += edge.took;
+        self.cpu += cpu;
+        let each = cpu.as_nanos() / u64::try_from(replicas.max(1)).unwrap_or(u64::MAX);
+        self.each = self.each.max(Nanos::from_nanos(each));
+        self.pss.add(edge.processes.iter());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prony_model::reading::Why;
+
+    use super::*;
+    use crate::figures::span::tests::{edge, ms};
+
+    /// A look that took so many milliseconds, at processes with so many bytes of PSS.
+    fn look(took: u64, pss: &[Option<u64>]) -> Snapshot {
+        let pids: Vec<u32> = (1..).take(pss.len()).collect();
+        let mut edge = edge(0, 0, &pids);
+        edge.took = ms(took);
+        for (process, pss) in edge.processes.iter_mut().zip(pss) {
+            let gone = || Reading::Missing(ProcessSnapshot::ended());
+            process.role = format!("replica.{}", process.pid);
+            process.pss = pss.map_or_else(gone, |pss| Reading::Measured(Bytes::from_bytes(pss)));
+        }
+        edge
+    }
+
+    #[test]
+    fn looks_are_a_twentieth_of_the_time_and_one() {
+        let mut looks = MemoryReadings::since(ms(1_000));
+        assert_eq!(looks.due(), ms(1_000), "the first one at once");
+        looks.note(&look(900, &[Some(5)]), ms(10), 1);
+        assert_eq!(looks.due(), ms(1_200));
+        let mut now = ms(1_000);
+        for _ in 0..50 {
+            now = looks.due().max(now);
+            looks.note(&look(3, &[Some(5)]), ms(3), 1);
+        }
+        let past = now.since(ms(1_000)).as_nanos() / SHARE;
+        assert!(looks.cpu.as_nanos() <= past + ms(3).as_nanos(), "{} of {now}", looks.cpu);
+        assert_eq!(looks.count, 51);
+    }
+
+    #[test]
+    fn all_are_read_where_there_is_time_for_it() {
+        let mut looks = MemoryReadings::since(ms(0));
+        assert_eq!(looks.all_due(1), None, "nobody knows what it takes");
+        looks.note(&look(4, &[Some(5), Some(5)]), ms(4), 2);
+        assert_eq!(looks.all_due(3), Some(ms(200)), "20 times 4 and 3 times 2");
+    }
+
+    #[test]
+    fn the_largest_sum_is_that_of_one_instant_and_no_less_than_a_part_of_it() {
+        let mut looks = MemoryReadings::since(ms(0));
+        let mut pss = |each: &[Option<u64>]| {
+            looks.note(&look(1, each), ms(1), each.len());
+            let sum = looks.pss.sum.as_ref().map(|pss| pss.measured().unwrap().as_bytes());
+            (sum, looks.pss.replicas)
+        };
+        assert_eq!([pss(&[]), pss(&[None])], [(None, 0), (None, 0)]);
+        assert_eq!(pss(&[Some(400)]), (Some(400), 1));
+        assert_eq!(pss(&[Some(300), Some(200)]), (Some(500), 2));
+        assert_eq!(pss(&[Some(600), None]), (Some(600), 2), "one that had gone meanwhile had no less than nothing");
+        assert_eq!(pss(&[Some(900)]), (Some(900), 2), "one of several");
+    }
+
+    #[test]
+    fn pss_that_cannot_be_read_is_no_zero_in_a_sum() {
+        let refused = Reading::Missing(Why::NotPermitted("`smaps_rollup`".into()));
+        let mut unread = look(1, &[Some(600), Some(300)]);
+        unread.processes[1].pss = refused.clone();
+        let mut looks = MemoryReadings::since(ms(0));
+        for edge in [&look(1, &[Some(500)]), &unread, &look(1, &[Some(900)])] {
+            looks.note(edge, ms(1), 1);
+        }
+        assert_eq!(looks.pss.sum, Some(refused), "it may have been the largest");
+    }
+}

@@ -1,0 +1,154 @@
+//! Replicas of a program: further copies of it that start together when one of its phases begins.
+
+pub mod memory;
+pub mod run;
+
+use prony_model::program::replica_instance;
+use prony_model::reading::{Reading, Why};
+use prony_model::units::{Bytes, Nanos};
+use prony_os::launch::{Captured, CpuTime, End, Finished, Usage};
+use prony_os::sample::Snapshot;
+use prony_os::sample::counters::Counters;
+use prony_runtime::ProbeLine;
+
+use crate::boundaries::threads::Threads;
+use crate::boundaries::tracked::Tracked;
+use memory::MemoryReadings;
+
+/// All replicas of a trial, as they were seen; nothing where there are none, or where their phase never began.
+#[derive(Debug, Default)]
+pub struct Replicated {
+    /// Index of the phase with which they started.
+    pub phase: usize,
+    /// Each of them, in their order.
+    pub all: Vec<Ran>,
+    /// What ending what was left of them took.
+    pub finished: Finished,
+    /// When the last of them ended, where all of them did by themselves and it was not told while the program ran.
+    pub ended: Option<Nanos>,
+    /// How often and how long their memory was read because they told something.
+    pub memory: MemoryReadings,
+}
+
+/// One replica, as it was seen.
+#[derive(Debug)]
+pub struct Ran {
+    /// Its number, from 1 on.
+    pub number: u32,
+    /// Its process; 0 where it could not be executed.
+    pub pid: u32,
+    /// When it began to execute its program, told by itself.
+    pub released: Nanos,
+    /// What the kernel had counted of its process then.
+    pub before: Option<(CpuTime, Usage)>,
+    /// What became of it.
+    pub fate: ReplicaEnd,
+    /// Index of the last edge before its begin.
+    pub first: usize,
+    /// Index of the first edge after its end; `None` is the trial's last one.
+    pub until: Option<usize>,
+    /// Its memory, read when it had told something.
+    pub told: Option<Snapshot>,
+    /// It told something after that.
+    pub unread: bool,
+    /// What its lines told.
+    pub lines: Tracked,
+    /// Marks that it made, which are nobody's.
+    pub marks: u64,
+    /// What its probes said.
+    pub threads: Threads,
+    /// Why they said nothing, where they did not.
+    pub silent: Why,
+    /// Processes of it that died by their heap's own limit.
+    pub deaths: Vec<ProbeLine>,
+    /// Standard output and error.
+    pub output: [Captured; 2],
+}
+
+/// What became of a replica.
+#[derive(Debug)]
+pub enum ReplicaEnd {
+    /// It could not be executed, and why.
+    NotBegun(String),
+    /// It ended by itself.
+    Ended(Box<End>),
+    /// It was ended when the program ended.
+    CutOff(Box<End>),
+}
+
+/// Why one that was ended while it was held has no time and used nothing of its own.
+pub const NEVER_BEGAN: &str = "it was ended before it began";
+
+/// Why what only samples tell of ended processes is missing.
+pub const GONE: &str = "processes took their last figures with them when they ended; `cpu` has all of it";
+
+/// When the last of those that were executed ended, where all of them ended by themselves.
+pub fn last_end<'f>(fates: impl IntoIterator<Item = &'f ReplicaEnd>) -> Option<Nanos> {
+    let mut last = None;
+    for fate in fates {
+        match fate {
+            ReplicaEnd::NotBegun(_) => {}
+            ReplicaEnd::Ended(end) => last = last.max(Some(end.at)),
+            ReplicaEnd::CutOff(_) => return None,
+        }
+    }
+    last
+}
+
+impl Ran {
+    /// The instance under which its figures stand, which is its role in samples.
+    pub fn role(&self) -> String {
+        replica_instance(self.number)
+    }
+
+    /// Its end, where it had begun.
+    pub fn end(&self) -> Option<&End> {
+        match &self.fate {
+            ReplicaEnd::NotBegun(_) => None,
+            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
+        }
+    }
+
+    /// Everything that it used, up to its very end.
+    pub fn spent(&self) -> Reading<Counters> {
+        let Some(end) = self.end() else { return Reading::Missing(Why::NotReached) };
+        let Some((cpu, usage)) = self.before else { return Reading::Missing(Why::Failed(NEVER_BEGAN.to_owned())) };
+        let more = |all: Bytes, before: Bytes| {
+            Reading::Measured(Bytes::from_bytes(all.as_bytes().saturating_sub(before.as_bytes())))
+        };
+        let gone = || Reading::Missing(Why::NotSupported(GONE.to_owned()));
+        end.cpu.clone().and(end.usage.clone(), |spent, all| Counters {
+            cpu_user: spent.user.since(cpu.user),
+            cpu_system: spent.system.since(cpu.system),
+            on_cpu: gone(),
+            cpu_wait: gone(),
+            read: more(all.read, usage.read),
+            written: more(all.written, usage.written),
+            minor_faults: all.minor_faults.saturating_sub(usage.minor_faults),
+            major_faults: all.major_faults.saturating_sub(usage.major_faults),
+            switches_voluntary: all.switches_voluntary.saturating_sub(usage.switches_voluntary),
+            switches_forced: all.switches_forced.saturating_sub(usage.switches_forced),
+            // The kernel's sum holds them, and does not tell them apart.
+            child_faults: 0,
+        })
+    }
+
+    /// What it used between two edges; `None` where it did not run there.
+    pub fn between(&self, edges: &[Snapshot], first: usize, until: usize) -> Option<Reading<Counters>> {
+        let ended = self.end()?.at;
+        if self.released >= edges[until].at || ended <= edges[first].at {
+            return None;
+        }
+        let unseen = || {
+            Reading::Missing(Why::Failed(format!(
+                "`{}` was not running at the phase's begin or end, where counters are read",
+                self.role()
+            )))
+        };
+        let seen = |edge: usize| edges[edge].totals.get(&self.role()).cloned().map_or_else(unseen, Reading::Measured);
+        let began_inside = self.released >= edges[first].at;
+        let before = if began_inside { Reading::Measured(Counters::default()) } else { seen(first) };
+        let after = if ended <= edges[until].at { self.spent() } else { seen(until) };
+        Some(after.and(before, |all, before| all.since(&before)))
+    }
+}

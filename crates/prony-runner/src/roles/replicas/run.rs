@@ -1,0 +1,432 @@
+//! Replicas under way: held from the trial's begin, released together when their phase begins, read along, and ended
+//! with the program.
+
+use std::fs::{self, File};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
+
+use prony_model::program::{ObserveSpec, ReplicasSpec, replica_instance};
+use prony_model::spec::{Action, PhaseSpec};
+use prony_model::units::Nanos;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::clock::{monotonic, thread_cpu};
+use prony_os::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
+use prony_os::limits::Group;
+use prony_os::sample::{Root, Sampler, Snapshot};
+use regex::Regex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::Signal;
+
+use crate::boundaries::functions::observed;
+use crate::boundaries::observation::{Observation, probed};
+use crate::boundaries::stream::{Stream, Taken};
+use crate::boundaries::threads::Threads;
+use crate::boundaries::tracked::Happened;
+use crate::boundaries::tracker::Tracker;
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::place::setting::{Ends, Setting, why_not_executed};
+use crate::recorder::Recorder;
+use crate::roles::probe::{self, Probing};
+use crate::roles::replicas::memory::MemoryReadings;
+use crate::roles::replicas::{Ran, ReplicaEnd, Replicated, last_end};
+
+/// Turns in which output that is left over is taken after an end; a daemon may write without end.
+const LAST_TURNS: usize = 256;
+
+/// How long replicas that end in the same moment as the program may take to be gone: a runtime's teardown takes some tens
+/// of milliseconds.
+const WINDING_UP: Duration = Duration::from_millis(100);
+
+/// What replicas stand on: all that the program itself has.
+pub struct Ground<'a> {
+    /// What all trials share.
+    pub lab: &'a Lab<'a>,
+    /// What the program is given.
+    pub setting: &'a Setting<'a>,
+    /// The program's control group.
+    pub group: Option<&'a Group>,
+    /// What observes the program.
+    pub sampler: &'a Sampler,
+    /// Where the trial is profiled.
+    pub recorder: Option<&'a Recorder>,
+}
+
+/// The replicas of a trial; there may be none.
+#[derive(Default)]
+pub struct Replicas {
+    /// Index of the phase with which they start.
+    phase: usize,
+    held: Vec<(Held, Replica)>,
+    /// Those that were released.
+    begun: Vec<Replica>,
+    /// All of them have ended, which was told.
+    over: bool,
+    memory: MemoryReadings,
+    /// Whether something was told since the memory of all was read in one go.
+    sum_unread: bool,
+}
+
+/// One of them.
+struct Replica {
+    number: u32,
+    /// Whether its command may be recorded.
+    commands: bool,
+    running: Option<Running>,
+    fate: Option<ReplicaEnd>,
+    streams: [Stream; 3],
+    read: Option<Regex>,
+    lines: Tracker,
+    threads: Threads,
+    probing: Probing,
+    released: Nanos,
+    /// Indices of edges: the last before its begin and the first after its end.
+    first: usize,
+    until: Option<usize>,
+    /// Its memory, read when it had told something.
+    told: Option<Snapshot>,
+    /// It has told something since.
+    unread: bool,
+}
+
+impl Replicas {
+    /// Has all replicas of a program made and held, in its group.
+    ///
+    /// # Errors
+    /// Where one cannot be prepared.
+    pub fn hold(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
+        let Some(spec) = &ground.setting.program.replicas else { return Ok(Self::default()) };
+        // The checker has found it among them.
+        let phase = phases.iter().position(|phase| phase.name == spec.phase).unwrap_or_default();
+        let of_phase = || phases.get(phase).and_then(observed).and_then(|observe| observe.read.clone());
+        let read = spec.read.clone().or_else(of_phase);
+        let held = (1..=spec.count).map(|number| hold(ground, spec, read.as_deref(), number));
+        Ok(Self { phase, held: held.collect::<Result<_, _>>()?, ..Self::default() })
+    }
+
+    /// The processes that are held.
+    pub fn pids(&self) -> impl Iterator<Item = u32> {
+        self.held.iter().map(|(held, _)| held.pid())
+    }
+
+    /// What to wait for.
+    pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.begun.iter().filter(|replica| replica.fate.is_none()).flat_map(|replica| {
+            let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
+            replica.running.iter().map(Running::as_fd).chain(streams)
+        })
+    }
+
+    /// Releases them where their phase has begun.
+    ///
+    /// # Errors
+    /// Where a supervisor is gone or cannot be understood; a replica that cannot be executed is a result.
+    pub fn begin(&mut self, seen: &Observation<'_>) -> Result<(), Error> {
+        if self.held.is_empty() || seen.tracker.phases[self.phase].began.is_none() {
+            return Ok(());
+        }
+        let (held, replicas): (Vec<Held>, Vec<Replica>) = std::mem::take(&mut self.held).into_iter().unzip();
+        for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
+            self.begun.push(replica.begin(running, seen)?);
+        }
+        self.memory =
+            MemoryReadings::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Polls all of them once: what they said, and which of them have ended.
+    ///
+    /// # Errors
+    /// As [`Replicas::begin`].
+    pub fn turn(&mut self, seen: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
+        self.begin(seen)?;
+        if self.over || self.begun.is_empty() {
+            return Ok(());
+        }
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
+            // The end first, so that all of the output is there when it is found.
+            let ended = replica.look()?;
+            replica.take(ended, buffer);
+        }
+        self.read_memory(seen.sampler);
+        self.note_ends(seen);
+        Ok(())
+    }
+
+    /// When memory that is waited for may be read.
+    pub fn next(&self) -> Option<Instant> {
+        let due = self.memory_due()?;
+        Some(Instant::now() + due.since(monotonic()).to_duration())
+    }
+
+    /// When the next reading of memory may be taken, where one is waited for: of those that have told something, and once
+    /// more of all where something was told since all were read in one go.
+    fn memory_due(&self) -> Option<Nanos> {
+        if self.begun.iter().any(Replica::is_unread) {
+            return Some(self.memory.due());
+        }
+        let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
+        (self.sum_unread && under_way > 0).then(|| self.memory.all_due(under_way)).flatten()
+    }
+
+    /// Reads the memory of those that have told something, as soon as that takes a small part of the time; and of all that
+    /// are under way, where there is time for that too, so that their sum is known.
+    fn read_memory(&mut self, sampler: &Sampler) {
+        let now = monotonic();
+        self.sum_unread |= self.begun.iter().any(Replica::is_unread);
+        if self.memory_due().is_none_or(|due| due > now) {
+            return;
+        }
+        let under_way = self.begun.iter().filter(|replica| replica.is_under_way()).count();
+        let whole = self.memory.all_due(under_way).is_some_and(|due| due <= now);
+        let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
+        let roles: Vec<String> = read.map(Replica::role).collect();
+        let before = thread_cpu();
+        let edge = sampler.look(&roles);
+        self.memory.note(&edge, thread_cpu().since(before), roles.len());
+        self.sum_unread &= roles.len() < under_way;
+        for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
+            (replica.told, replica.unread) = (Some(edge.clone()), false);
+        }
+    }
+
+    /// Takes an edge where any has ended, and tells the end of the last.
+    fn note_ends(&mut self, seen: &mut Observation<'_>) {
+        let ended = |replica: &&Replica| replica.fate.is_some();
+        let edge = if self.begun.iter().all(|replica| replica.fate.is_some()) {
+            self.over = true;
+            let ends = self.begun.iter().filter_map(|replica| replica.end()).map(|end| end.at);
+            seen.replicas_ended(ends.max().unwrap_or_else(monotonic))
+        } else if self.begun.iter().filter(ended).any(|replica| replica.until.is_none()) {
+            match seen.look_unless_dear() {
+                Some(edge) => edge,
+                None => return,
+            }
+        } else {
+            return;
+        };
+        for replica in self.begun.iter_mut().filter(|replica| replica.fate.is_some()) {
+            replica.until.get_or_insert(edge);
+        }
+    }
+
+    /// The program has ended by itself: those that are ending too are given a moment, so that what ended beside it is not
+    /// cut off.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood.
+    pub fn wind_up(&mut self, buffer: &mut [u8]) -> Result<(), Error> {
+        let until = Instant::now() + WINDING_UP;
+        loop {
+            for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
+                let ended = replica.look()?;
+                replica.take(ended, buffer);
+            }
+            let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
+            let left = until.saturating_duration_since(Instant::now());
+            if sources.is_empty() || left.is_zero() {
+                return Ok(());
+            }
+            let mut fds: Vec<PollFd<'_>> =
+                sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+            let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+            // A signal or an error shows in the next turn.
+            let _ = poll(&mut fds, Some(&time));
+        }
+    }
+
+    /// The program has ended: those that still run are ended too, and what is left of each.
+    ///
+    /// # Errors
+    /// Where a supervisor cannot be understood, or what a runtime left cannot be read.
+    pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
+        let mut replicated = Replicated { phase: self.phase, memory: self.memory, ..Replicated::default() };
+        let mut begun = self.begun;
+        for replica in begun.iter_mut().filter(|replica| replica.fate.is_none()) {
+            replica.cut_off()?;
+            replica.take(true, buffer);
+        }
+        let fates = begun.iter().filter_map(|replica| replica.fate.as_ref());
+        replicated.ended = last_end(fates).filter(|_| !self.over);
+        for mut replica in begun {
+            if let Some(running) = replica.running.take() {
+                let (before, pid) = (running.before().copied(), running.pid());
+                let Finished { killed, problems } = running.finish()?;
+                replicated.finished.killed += killed;
+                let named = problems.into_iter().map(|problem| format!("`{}`: {problem}", replica.role()));
+                replicated.finished.problems.extend(named);
+                replicated.all.extend(replica.ran(pid, before)?);
+            } else {
+                replicated.all.extend(replica.ran(0, None)?);
+            }
+        }
+        Ok(replicated)
+    }
+}
+
+/// Has one made and held.
+fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u32) -> Result<(Held, Replica), Error> {
+    let (lab, outer) = (ground.lab, ground.setting);
+    let program = outer.program.replica(spec, number);
+    let scratch = outer.scratch.join(&program.name);
+    fs::create_dir(&scratch).map_err(|source| Error::Setup { doing: "make a replica's directory", source })?;
+    // The program and its replicas find each other's temporary files, as processes that know one another expect.
+    let setting = Setting { tmp: outer.tmp.clone(), ..Setting::new(&program, &scratch, outer.directory.clone()) };
+    let (mut launch, Ends { stdout, stderr, marks }) = setting.launch()?;
+    // The program's supervisor removes what all of them lie in, and the group.
+    launch.scratch.clear();
+    launch.beside = ground.group.cloned();
+    if let Some(recorder) = ground.recorder {
+        recorder.environment(&mut launch.env)?;
+    }
+    let probing = probe::install(&mut launch, &program, &[], &scratch)?;
+    let held = lab.launcher.start(launch)?;
+    ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+    let listens = read.is_some();
+    let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
+    let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
+    let phase = PhaseSpec { name: program.name.clone(), timed: true, action: Action::Observe(observe), limit: None };
+    let replica = Replica {
+        number,
+        commands: lab.experiment.records_commands(),
+        running: None,
+        fate: None,
+        streams,
+        // The checker has compiled it before.
+        read: read.and_then(|pattern| Regex::new(pattern).ok()),
+        lines: Tracker::new(&[phase]),
+        threads: Threads::default(),
+        probing,
+        released: Nanos::ZERO,
+        first: 0,
+        until: None,
+        told: None,
+        unread: false,
+    };
+    Ok((held, replica))
+}
+
+impl Replica {
+    fn role(&self) -> String {
+        replica_instance(self.number)
+    }
+
+    const fn is_under_way(&self) -> bool {
+        self.fate.is_none()
+    }
+
+    /// Whether its memory is to be read: it has told something, and lives.
+    const fn is_unread(&self) -> bool {
+        self.is_under_way() && self.unread
+    }
+
+    /// Its end, where it had begun and is known.
+    fn end(&self) -> Option<&End> {
+        match self.fate.as_ref()? {
+            ReplicaEnd::NotBegun(_) => None,
+            ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
+        }
+    }
+
+    fn begin(mut self, running: Result<Running, prony_os::Error>, seen: &Observation<'_>) -> Result<Self, Error> {
+        self.first = seen.edges.len().saturating_sub(1);
+        match running {
+            Ok(mut running) => {
+                self.released = running.released();
+                // Not before it is its own program: what was held is a copy of its supervisor's. Nor after its end, as one
+                // that was killed while it was held: its number may be another's by now.
+                if running.wait(Some(Duration::ZERO))?.is_none() {
+                    seen.sampler.watch(Root::subject(running.pid(), self.role()));
+                }
+                self.running = Some(running);
+            }
+            Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
+                self.released = monotonic();
+                self.fate = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.lines.start(self.released);
+        Ok(self)
+    }
+
+    /// Whether it has ended by now.
+    fn look(&mut self) -> Result<bool, Error> {
+        let Some(running) = &mut self.running else { return Ok(true) };
+        let end = running.wait(Some(Duration::ZERO))?;
+        self.fate = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
+        Ok(self.fate.is_some())
+    }
+
+    /// Reads its streams once: whether a line told something, and whether there may be more.
+    fn read(&mut self, buffer: &mut [u8]) -> (bool, bool) {
+        let Self { streams: [stdout, stderr, marks], lines, threads, read, .. } = self;
+        // Its marks are of no phase: those of the program alone are.
+        let mark = &mut |text: &str, _| match probed(text) {
+            Some(line) => threads.take(&line),
+            None => lines.stranger(text),
+        };
+        let mut more = marks.take(buffer, mark) == Taken::More;
+        let mut told = false;
+        for stream in [stdout, stderr] {
+            let line = &mut |text: &str, at| {
+                told |= read.as_ref().is_some_and(|read| read.is_match(text));
+                lines.happened(Happened::Line(text), at, Nanos::ZERO);
+            };
+            more |= stream.take(buffer, line) == Taken::More;
+        }
+        (told, more)
+    }
+
+    /// Takes what it has written, all that is left over where it has `ended`.
+    fn take(&mut self, ended: bool, buffer: &mut [u8]) {
+        self.unread |= if ended { self.rest(buffer) } else { self.read(buffer).0 };
+    }
+
+    /// Takes what is left over after its end.
+    fn rest(&mut self, buffer: &mut [u8]) -> bool {
+        let mut told = false;
+        for _ in 0..LAST_TURNS {
+            let (said, more) = self.read(buffer);
+            told |= said;
+            if !more {
+                break;
+            }
+        }
+        told
+    }
+
+    /// Ends it, unless it has ended by itself since anyone looked.
+    fn cut_off(&mut self) -> Result<(), Error> {
+        let Some(running) = &mut self.running else { return Ok(()) };
+        let end = Box::new(running.kill_tree()?);
+        let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
+        self.fate = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
+        Ok(())
+    }
+
+    /// What was seen of it; `before` is what its process had used before its program was executed.
+    fn ran(self, pid: u32, before: Option<(CpuTime, Usage)>) -> Result<Option<Ran>, Error> {
+        let deaths = self.probing.deaths()?;
+        let [stdout, stderr, _] = self.streams;
+        let marks = self.lines.strangers;
+        let (Some(fate), Some(lines)) = (self.fate, self.lines.phases.into_iter().next()) else { return Ok(None) };
+        Ok(Some(Ran {
+            number: self.number,
+            pid,
+            released: self.released,
+            before,
+            fate,
+            first: self.first,
+            until: self.until,
+            told: self.told,
+            unread: self.unread,
+            lines,
+            marks,
+            threads: self.threads,
+            silent: self.probing.silent(),
+            deaths,
+            output: [stdout.captured(), stderr.captured()],
+        }))
+    }
+}

@@ -1,0 +1,477 @@
+//! The engine worker of a store, as a source of boundaries: the runner leads it, one phase at a time.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use prony_model::outcome::{OutOfMemory, Outcome};
+use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
+use prony_model::reading::Reading;
+use prony_model::record::EffectiveStore;
+use prony_model::spec::{Amount, PhaseSpec, TrialSpec};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+use prony_os::launch::classify::{EndedByUs, Evidence, classify};
+use prony_os::launch::{End, Input, LaunchSpec};
+
+use crate::boundaries::channel::{Channel, Received};
+use crate::boundaries::limits::Stopped;
+use crate::boundaries::observation::Observation;
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::place::setting::Ends;
+use crate::roles::Launch;
+use crate::roles::data::OnDisk;
+use crate::roles::probe::Probing;
+
+/// How long a worker may take to close its store and end, where no `close` phase limits it.
+const CLOSING: Duration = Duration::from_secs(60);
+
+/// How long a worker that failed may take to end by itself, so that its own exit status is known.
+const FAILING: Duration = Duration::from_millis(500);
+
+/// Messages that are taken in one go: whatever a worker writes, limits and the user are looked at in between.
+const MESSAGES: usize = 256;
+
+/// Why a worker did not come to the end of its last phase.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Its end of the socket is closed.
+    Gone,
+    /// It reported what failed.
+    Failed {
+        /// What kind of failure.
+        failure: Failure,
+        /// Its message.
+        message: String,
+    },
+    /// What it wrote is not of the protocol.
+    Garbled(String),
+}
+
+/// What is known of a worker beside its phases.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Engine, version and settings as it reported them; `None` before it did.
+    pub effective: Option<Box<EffectiveStore>>,
+    /// Why it did not complete its phases.
+    pub fault: Option<Fault>,
+    /// When it was told to close the store and end: all phases were complete.
+    pub told_to_stop: Option<Nanos>,
+}
+
+/// A worker under way.
+pub struct Worker<'a> {
+    spec: &'a TrialSpec,
+    channel: Channel,
+    /// What it is to host.
+    plan: ToWorker,
+    /// The phase that begins next.
+    next: usize,
+    /// Nothing more is read of it: its end of the socket is closed, or what it wrote is a fault.
+    closed: bool,
+    /// There may be more to read than was taken in one go.
+    more: bool,
+    /// Until when it is to have ended.
+    until: Option<Instant>,
+    /// What is known of it.
+    pub report: Report,
+}
+
+impl<'a> Worker<'a> {
+    /// The launch of a worker whose store goes into `directory`, and the runner's end of its socket.
+    ///
+    /// # Errors
+    /// Where no socket can be made.
+    pub fn prepare(
+        lab: &Lab<'_>,
+        trial: &PlannedTrial,
+        spec: &'a TrialSpec,
+        directory: &Path,
+    ) -> Result<Launch<'a>, Error> {
+        let failed = |source| Error::Setup { doing: "make a socket", source };
+        let (ours, theirs) = UnixStream::pair().map_err(failed)?;
+        // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
+        let mut launch = LaunchSpec::new("/proc/self/exe", directory);
+        launch.args = vec!["worker".into()];
+        // The socket is its standard input: a descriptor that safe code can take over.
+        launch.stdin = Input::File(File::from(OwnedFd::from(theirs)));
+        launch.scratch = vec![directory.to_path_buf()];
+        let plan = ToWorker::Plan {
+            version: VERSION,
+            spec: Box::new(spec.clone()),
+            seed: trial.seed,
+            dir: directory.to_string_lossy().into_owned(),
+            throughput: lab.experiment.observe().throughput,
+        };
+        let channel = Channel::new(ours);
+        let worker =
+            Self { spec, channel, plan, next: 0, closed: false, more: false, until: None, report: Report::default() };
+        let (ends, probing) = (Ends::default(), Probing::default());
+        let on_disk = OnDisk::at(directory);
+        Ok(Launch { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
+    }
+
+    /// Tells it what to host: it opens its store from here on.
+    pub fn plan(&mut self) {
+        self.channel.send(&self.plan);
+    }
+
+    /// What to wait for; nothing once nothing more is read of it.
+    pub fn source(&self) -> Option<BorrowedFd<'_>> {
+        (!self.closed).then(|| self.channel.as_fd())
+    }
+
+    /// Whether there may be more to read at once.
+    pub const fn has_more(&self) -> bool {
+        self.more && !self.closed
+    }
+
+    /// Reads nothing more of it: the trial is over, and what it writes from here on is no part of it.
+    pub const fn leave(&mut self) {
+        self.closed = true;
+    }
+
+    /// Until when it is to have ended, where it is to end.
+    pub const fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// Whether it was told to close its store and end.
+    pub const fn is_stopping(&self) -> bool {
+        self.report.told_to_stop.is_some()
+    }
+
+    /// Takes what it has written, and leads it on.
+    pub fn turn(&mut self, seen: &mut Observation<'_>) {
+        self.more = true;
+        for _ in 0..MESSAGES {
+            if self.closed {
+                break;
+            }
+            match self.channel.receive() {
+                Received::Nothing => {
+                    self.more = false;
+                    break;
+                }
+                Received::Closed if self.is_stopping() => self.leave(),
+                Received::Closed => self.fail(Fault::Gone),
+                Received::Garbled(what) => self.failed(Fault::Garbled(what), seen),
+                Received::Message(message) => self.heard(*message, seen),
+            }
+        }
+        self.lead(seen);
+    }
+
+    /// It has failed and may still be there: what it does from here on is no part of the phase.
+    fn failed(&mut self, fault: Fault, seen: &mut Observation<'_>) {
+        seen.cut();
+        self.fail(fault);
+    }
+
+    /// Nothing that follows the first fault counts.
+    fn fail(&mut self, fault: Fault) {
+        self.leave();
+        self.report.fault = Some(fault);
+        self.until.get_or_insert(Instant::now() + FAILING);
+    }
+
+    fn heard(&mut self, message: FromWorker, seen: &mut Observation<'_>) {
+        let running = self.next.checked_sub(1).filter(|index| seen.tracker.phases[*index].is_open());
+        // A phase that waits for quiet ends without the worker.
+        let asked = running.filter(|index| self.spec.phases[*index].action.settle().is_none());
+        match message {
+            FromWorker::Failed { failure, message, .. } => self.failed(Fault::Failed { failure, message }, seen),
+            FromWorker::Ready { version: VERSION, effective, .. } if self.report.effective.is_none() => {
+                self.report.effective = Some(effective);
+            }
+            FromWorker::Ready { version, .. } if version != VERSION => {
+                let why = format!("the worker speaks version {version} of the protocol, this prony {VERSION}");
+                self.failed(Fault::Garbled(why), seen);
+            }
+            FromWorker::Progress { index, operations } if asked == Some(index) => {
+                seen.progress(index, operations, total_operations(self.spec, &self.spec.phases[index]));
+            }
+            // One more of a phase that has ended.
+            FromWorker::Progress { .. } => {}
+            FromWorker::Began { index, at } if asked == Some(index) => {
+                seen.tracker.phases[index].note_begin(at, Nanos::ZERO);
+            }
+            FromWorker::Ended { index, at, report } if asked == Some(index) => {
+                if let Some(effective) = &report.effective {
+                    self.report.effective = Some(Box::new(effective.clone()));
+                }
+                seen.reported(index, at, report);
+            }
+            other => {
+                let phase = running
+                    .map_or_else(|| "no phase".to_owned(), |index| format!("phase `{}`", self.spec.phases[index].name));
+                self.failed(Fault::Garbled(format!("the worker said {other:?} in {phase}")), seen);
+            }
+        }
+    }
+
+    /// Begins the next phase where none is under way, or has it end where there is none. A phase that waits for quiet ends
+    /// without the worker, which does nothing meanwhile.
+    pub fn lead(&mut self, seen: &mut Observation<'_>) {
+        let open = self.next.checked_sub(1).is_some_and(|index| seen.tracker.phases[index].is_open());
+        if self.report.effective.is_none() || self.report.fault.is_some() || self.is_stopping() || open {
+            return;
+        }
+        let index = self.next;
+        let Some(phase) = self.spec.phases.get(index) else {
+            self.report.told_to_stop = Some(monotonic());
+            self.until = Some(Instant::now() + CLOSING);
+            self.channel.send(&ToWorker::Stop);
+            return;
+        };
+        self.next += 1;
+        seen.lead(index);
+        if phase.action.settle().is_none() {
+            self.channel.send(&ToWorker::Phase { index });
+        }
+    }
+}
+
+/// How many operations a phase will do, where that is known beforehand.
+fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
+    match phase.action.ops()?.amount {
+        Amount::Records => spec.data.as_ref().map(|data| data.records),
+        Amount::Count(count) => Some(count),
+        Amount::Duration(_) => None,
+    }
+}
+
+impl Report {
+    /// How the worker ended, and what shows it; `stopped` is why the runner ended it, where it did.
+    pub fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
+        let classified = |by_us| classify(&Evidence::of(end, by_us));
+        match (&self.fault, stopped.and_then(Stopped::decided)) {
+            (None, None) if self.told_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {
+                // No kill of unknown cause.
+                let (outcome, mut shown) = classified(Some(EndedByUs::TimedOut));
+                shown.push(
+                    "every phase was completed; closing the store took too long: a `close` phase would time it"
+                        .to_owned(),
+                );
+                (outcome, shown)
+            }
+            (None, None) if self.told_to_stop.is_some() => classified(None),
+            (None | Some(Fault::Gone), Some(by_us)) => classified(Some(by_us)),
+            (None | Some(Fault::Gone), None) => match classified(None) {
+                // An exit with 0 before the last phase is no success.
+                (Outcome::Ok, mut shown) => {
+                    shown.push("the worker ended before it was told to".to_owned());
+                    (Outcome::Failed { code: Some(0) }, shown)
+                }
+                other => other,
+            },
+            (Some(Fault::Garbled(what)), _) => {
+                (Outcome::Failed { code: None }, vec![format!("the worker broke the protocol: {what}")])
+            }
+            (Some(Fault::Failed { failure, message }), _) => (failed(*failure, end), vec![message.clone()]),
+        }
+    }
+}
+
+fn failed(failure: Failure, end: &End) -> Outcome {
+    match failure {
+        Failure::Failed => Outcome::Failed { code: None },
+        Failure::Unsupported => Outcome::Unsupported,
+        Failure::WrongAnswer => Outcome::WrongAnswer,
+        Failure::Saturated => Outcome::Saturated,
+        Failure::DiskFull => Outcome::DiskFull,
+        // Whose limit it was needs evidence: an allocation that was refused does not tell.
+        Failure::OutOfMemory => match end.memory.limit_reached {
+            Reading::Measured(true) => Outcome::OutOfMemory { by: OutOfMemory::Limit },
+            _ => Outcome::Failed { code: None },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::{BufRead, BufReader, Write};
+
+    use prony_model::protocol::PhaseReport;
+    use prony_model::spec::{Action, Durability, Limits, SettleSpec, StoreSpec, Subject};
+    use prony_os::launch::Status;
+    use prony_os::sample::{Root, Sampler, Settings};
+
+    use super::*;
+    use crate::figures::span::tests::{edge, ms, watched};
+    use crate::observer::Log;
+
+    /// A trial of these phases under a scripted worker, whose end of the socket is given to `script` beside what turns the
+    /// runner's loop once.
+    fn scripted(
+        actions: &[Action],
+        script: impl FnOnce(&mut Worker<'_>, &mut Observation<'_>, &mut UnixStream),
+    ) -> (Report, usize) {
+        let store = StoreSpec { engine: "memory".into(), durability: None, options: BTreeMap::new() };
+        let phase = |(at, action): (usize, &Action)| PhaseSpec {
+            name: format!("p{at}"),
+            timed: true,
+            action: action.clone(),
+            limit: None,
+        };
+        let phases = actions.iter().enumerate().map(phase).collect();
+        let spec = TrialSpec { subject: Subject::Store(store), data: None, phases, limits: Limits::default() };
+        let sampler = Sampler::start(vec![Root::subject(std::process::id(), "worker")], Settings::default()).unwrap();
+        let mut log = Log::default();
+        let mut seen = Observation::new(&spec, &sampler, "/nowhere".into(), 0, &mut log);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (channel, report) = (Channel::new(ours), Report::default());
+        let mut worker = Worker {
+            spec: &spec,
+            channel,
+            plan: ToWorker::Stop,
+            next: 0,
+            closed: false,
+            more: false,
+            until: None,
+            report,
+        };
+        script(&mut worker, &mut seen, &mut theirs);
+        (worker.report, seen.edges.len())
+    }
+
+    fn say(to: &mut UnixStream, message: &FromWorker) {
+        writeln!(to, "{}", serde_json::to_string(message).unwrap()).unwrap();
+    }
+
+    fn ready() -> FromWorker {
+        let effective = EffectiveStore {
+            engine: "memory".into(),
+            version: "1".into(),
+            library: "l".into(),
+            durability: Durability::None,
+            promise: None,
+            settings: BTreeMap::new(),
+            in_force: None,
+            idiom: String::new(),
+        };
+        FromWorker::Ready { version: VERSION, effective: Box::new(effective), open: Nanos::ZERO }
+    }
+
+    fn ended(index: usize, at: u64) -> FromWorker {
+        FromWorker::Ended { index, at: ms(at), report: Box::new(PhaseReport { time: ms(1), ..PhaseReport::default() }) }
+    }
+
+    #[test]
+    fn worker_is_led_from_phase_to_phase_to_its_end() {
+        let (report, edges) = scripted(&[Action::Close, Action::Close], |worker, seen, theirs| {
+            worker.turn(seen);
+            assert!(seen.tracker.phases[0].began.is_none(), "it is not ready");
+            say(theirs, &ready());
+            worker.turn(seen);
+            say(theirs, &FromWorker::Began { index: 0, at: ms(10) });
+            say(theirs, &ended(0, 30));
+            worker.turn(seen);
+            let [first, second] = &seen.tracker.phases[..] else { panic!() };
+            assert_eq!((first.began, first.ended), (Some(ms(10)), Some(ms(30))));
+            assert!(first.report.is_some() && second.began.is_some() && second.ended.is_none());
+            assert_eq!(seen.end[0], seen.begin[1], "one snapshot between two phases");
+            assert!(!worker.is_stopping());
+            say(theirs, &ended(1, 50));
+            worker.turn(seen);
+            theirs.shutdown(std::net::Shutdown::Write).unwrap();
+            worker.turn(seen);
+            assert!(worker.source().is_none() && !worker.has_more(), "nobody waits for a closed socket");
+            let told = BufReader::new(theirs).lines().take(3).map(|line| line.unwrap()).collect::<Vec<_>>();
+            assert_eq!(told.iter().map(|line| line.contains("stop")).collect::<Vec<_>>(), [false, false, true]);
+        });
+        assert!(report.told_to_stop.is_some() && report.fault.is_none() && report.effective.is_some());
+        assert_eq!(edges, 4, "suspended, begin of the first phase, between both, end of the second");
+    }
+
+    #[test]
+    fn worker_that_floods_leaves_the_runner_time_for_its_limits() {
+        scripted(&[Action::Close], |worker, seen, theirs| {
+            say(theirs, &ready());
+            worker.turn(seen);
+            // In one write: a socket takes few small ones.
+            let line = serde_json::to_string(&FromWorker::Progress { index: 0, operations: 5 }).unwrap() + "\n";
+            theirs.write_all(line.repeat(MESSAGES + 10).as_bytes()).unwrap();
+            worker.turn(seen);
+            assert!(worker.has_more(), "lines that were read and not taken wake nobody");
+            worker.turn(seen);
+            assert!(!worker.has_more());
+        });
+    }
+
+    #[test]
+    fn worker_that_breaks_the_protocol_is_read_no_further() {
+        let settle = Action::Settle(SettleSpec { quiet: Nanos::from_secs(600), ..SettleSpec::default() });
+        for (action, said) in [
+            (Action::Close, r#"{"did":"nonsense"}"#.to_owned()),
+            (Action::Close, serde_json::to_string(&ended(7, 30)).unwrap()),
+            (settle, serde_json::to_string(&ended(0, 30)).unwrap()),
+        ] {
+            let (report, _) = scripted(&[action], |worker, seen, theirs| {
+                say(theirs, &ready());
+                worker.turn(seen);
+                writeln!(theirs, "{said}").unwrap();
+                say(theirs, &ended(0, 40));
+                worker.turn(seen);
+                assert!(
+                    seen.tracker.phases[0].ended.is_none() && seen.cut.is_some(),
+                    "what follows a fault does not count"
+                );
+                assert!(worker.source().is_none() && worker.until().is_some());
+            });
+            assert!(matches!(report.fault, Some(Fault::Garbled(_))), "{said}: {:?}", report.fault);
+        }
+    }
+
+    #[test]
+    fn worker_that_closes_its_socket_early_is_a_fault() {
+        let (report, _) = scripted(&[Action::Close], |worker, seen, theirs| {
+            say(theirs, &ready());
+            theirs.shutdown(std::net::Shutdown::Both).unwrap();
+            worker.turn(seen);
+            assert!(seen.tracker.phases[0].ended.is_none());
+        });
+        assert_eq!(report.fault, Some(Fault::Gone));
+    }
+
+    /// The outcome of a worker that was told to stop, or not, and ended with this status.
+    fn outcome(told: bool, status: Status, stopped: Option<Stopped>) -> (Outcome, String) {
+        let end = End { status, ..watched(vec![edge(0, 0, &[7])], vec![]).ended };
+        let report = Report { told_to_stop: told.then_some(Nanos::ZERO), ..Report::default() };
+        let (outcome, shown) = report.outcome(&end, stopped);
+        (outcome, shown.join("; "))
+    }
+
+    #[test]
+    fn worker_that_closes_for_too_long_is_not_killed_for_an_unknown_cause() {
+        let (killed, shown) = outcome(true, Status::Signalled(9), Some(Stopped::Overdue));
+        assert_eq!(killed, Outcome::TimedOut);
+        assert!(shown.contains("closing the store took too long"), "{shown}");
+        assert_eq!(outcome(true, Status::Signalled(9), None).0, Outcome::Killed);
+        assert_eq!(outcome(true, Status::Exited(0), None).0, Outcome::Ok);
+    }
+
+    #[test]
+    fn worker_that_exits_with_0_before_its_last_phase_failed() {
+        let (exited, shown) = outcome(false, Status::Exited(0), None);
+        assert_eq!(exited, Outcome::Failed { code: Some(0) });
+        assert!(shown.contains("before it was told to"), "{shown}");
+        assert_eq!(outcome(false, Status::Exited(0), Some(Stopped::Deadline)).0, Outcome::TimedOut);
+        assert_eq!(outcome(false, Status::Signalled(9), Some(Stopped::Interrupted)).0, Outcome::Interrupted);
+    }
+
+    #[test]
+    fn what_a_worker_reports_goes_before_how_it_ended() {
+        let end = watched(vec![edge(0, 0, &[7])], vec![]).ended;
+        let of = |fault| Report { fault: Some(fault), ..Report::default() }.outcome(&end, Some(Stopped::Overdue));
+        let failed = |failure| of(Fault::Failed { failure, message: "m".into() });
+        assert_eq!(failed(Failure::DiskFull), (Outcome::DiskFull, vec!["m".to_owned()]));
+        assert_eq!(failed(Failure::OutOfMemory).0, Outcome::Failed { code: None }, "no limit was reached");
+        assert_eq!(of(Fault::Garbled("x".into())).0, Outcome::Failed { code: None });
+    }
+}

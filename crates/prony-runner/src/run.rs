@@ -1,0 +1,434 @@
+//! The loop of a run: blocks of trials in their planned order, interim analyses, resume. Emits events; prints nothing.
+
+mod profile;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use prony_experiment::design::{Blocks, Experiment, Variant};
+use prony_experiment::plan::{self};
+use prony_model::event::Event;
+use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::outcome::Outcome;
+use prony_model::program::Care;
+use prony_model::record::{PhaseRecord, TrialRecord};
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::clock::monotonic;
+
+use crate::budget::Bought;
+use crate::error::Error;
+use crate::estimate;
+use crate::interrupt::Interrupt;
+use crate::lab::Lab;
+use crate::observer::Observer;
+use crate::run_time::RunTime;
+use crate::warned::Warned;
+use prony_analysis::verdicts;
+use prony_results::{Database, RunId, RunStart, RunStatus};
+
+/// Trials that are shorter are kept several at once where care is light.
+const SHORT: Nanos = Nanos::from_millis(5);
+
+/// After how long the first of them is kept at the latest, unless a trial is longer than those of its variant were.
+const GATHERED: Duration = Duration::from_millis(20);
+
+/// How often trials of milliseconds are synced.
+const LAZY: Duration = Duration::from_secs(1);
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Trials that ended well, in this session.
+    pub ok: u32,
+    /// Trials that ended otherwise, in this session.
+    pub failed: u32,
+    /// Whether it was interrupted.
+    pub interrupted: bool,
+    /// What went wrong in a `cleanup`: the trials before it are what they are.
+    pub unclean: Option<String>,
+}
+
+impl Summary {
+    /// Whether each `cleanup` was done.
+    ///
+    /// # Errors
+    /// [`Error::CleanUp`].
+    pub fn cleaned(&self) -> Result<(), Error> {
+        match &self.unclean {
+            None => Ok(()),
+            Some(message) => Err(Error::CleanUp { message: message.clone() }),
+        }
+    }
+}
+
+/// A run in the database and what of its plan is left.
+pub struct Campaign<'a> {
+    /// Where finished trials go.
+    pub database: &'a mut Database,
+    /// The run's number there.
+    pub run: RunId,
+    /// The whole plan.
+    pub plan: &'a [PlannedTrial],
+    /// Positions that an earlier session finished.
+    pub done: BTreeSet<u32>,
+    /// When it began, by the monotonic clock.
+    began: Nanos,
+    gathered: Gathered,
+    warned: Warned,
+}
+
+/// Short trials that wait to be kept together, which costs a fraction of keeping each by itself.
+#[derive(Debug, Default)]
+struct Gathered {
+    records: Vec<TrialRecord>,
+    since: Option<Instant>,
+    /// How long the last trial of each variant took, where care is light.
+    last: BTreeMap<usize, Nanos>,
+}
+
+impl<'a> Campaign<'a> {
+    /// A run of which `done` are the positions that an earlier session finished.
+    pub fn new(database: &'a mut Database, run: RunId, plan: &'a [PlannedTrial], done: BTreeSet<u32>) -> Self {
+        let (began, gathered, warned) = (monotonic(), Gathered::default(), Warned::default());
+        Self { database, run, plan, done, began, gathered, warned }
+    }
+
+    /// The same, begun at a time of the monotonic clock: what came before the first trial is part of the run's time.
+    #[must_use]
+    pub fn since(self, began: Nanos) -> Self {
+        Self { began, ..self }
+    }
+
+    /// Keeps what has gathered before a trial that may take long: it need not be lost with that, nor with the machine's
+    /// power where that goes.
+    fn expect(&mut self, trial: &PlannedTrial) -> Result<(), Error> {
+        let last = self.gathered.last.get(&trial.variant).copied();
+        if last.is_some_and(|last| last < SHORT) {
+            return Ok(());
+        }
+        self.keep_gathered()?;
+        // Before a trial has ended there is nothing to lose.
+        if self.done.is_empty() { Ok(()) } else { Ok(self.database.sync_before(last.map(Nanos::to_duration))?) }
+    }
+
+    /// Keeps a finished trial, at once or together with those that follow within milliseconds.
+    fn keep(&mut self, record: TrialRecord, light: bool) -> Result<(), Error> {
+        let (short, variant) = (light && record.took < SHORT, record.trial.variant);
+        if light {
+            self.gathered.last.insert(variant, record.took);
+        }
+        self.gathered.records.push(record);
+        let since = *self.gathered.since.get_or_insert_with(Instant::now);
+        if short && since.elapsed() < GATHERED { Ok(()) } else { self.keep_gathered() }
+    }
+
+    fn keep_gathered(&mut self) -> Result<(), Error> {
+        self.gathered.since = None;
+        let records = std::mem::take(&mut self.gathered.records);
+        if records.is_empty() { Ok(()) } else { Ok(self.database.append_trials(self.run, &records)?) }
+    }
+}
+
+/// Begins a run of a checked experiment and runs it to its end; `near` is where scratch goes.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub fn begin(
+    experiment: &Experiment,
+    database: &Path,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
+    begin_in(experiment, &mut Database::create(database)?, near, interrupt, observer)
+}
+
+/// The same in a database that is open.
+///
+/// # Errors
+/// As [`begin`].
+pub fn begin_in(
+    experiment: &Experiment,
+    database: &mut Database,
+    near: &Path,
+    interrupt: Interrupt,
+    observer: &mut dyn Observer,
+) -> Result<(RunId, Summary), Error> {
+    let began = monotonic();
+    let plan = plan::plan(experiment);
+    let bought = bought(experiment, database.path());
+    // What a budget does not suffice for is said before anything runs.
+    if let Some(bought) = bought.as_ref().filter(|bought| bought.blocks.is_none() || bought.falls_short()) {
+        observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
+    }
+    let elsewhere = elsewhere(near, database.path());
+    let lab = Lab::new(experiment, near, &[database.path()], interrupt, observer)?;
+    if experiment.observe().care == Care::Light {
+        database.sync_every(LAZY)?;
+    }
+    let run = database.begin_run(&RunStart {
+        experiment,
+        seed: experiment.seed(),
+        host: &lab.host,
+        limits: &lab.limits,
+        version: env!("CARGO_PKG_VERSION"),
+        started_unix_ms: unix_ms(),
+        planned: planned(experiment, &plan, 0),
+        scratch: elsewhere.as_deref(),
+    })?;
+    let campaign = Campaign::new(database, run, &plan, BTreeSet::new()).since(began);
+    Ok((run, crate::run(campaign, &lab, observer)?))
+}
+
+/// Trials that are sure to be part of the run: all of the plan, or, with a time budget, those of the first block. When
+/// it has ended, those that ran.
+pub fn planned(experiment: &Experiment, plan: &[PlannedTrial], done: usize) -> u32 {
+    match experiment.compare().budget {
+        Some(_) => count(done.max(plan.iter().take_while(|trial| trial.block == 0).count())),
+        None => count(plan.len()),
+    }
+}
+
+/// What the experiment's time budget buys, by what is known before it runs.
+fn bought(experiment: &Experiment, database: &Path) -> Option<Bought> {
+    experiment.compare().budget?;
+    let outline = plan::outline(experiment);
+    Bought::of(experiment, &outline, &estimate::of(experiment, &outline, database))
+}
+
+/// Scratch is put on the file system of the results unless told (METHOD 5.4).
+pub fn scratch(asked: Option<&Path>, database: &Path) -> PathBuf {
+    let beside = database.parent().filter(|parent| !parent.as_os_str().is_empty());
+    asked.or(beside).unwrap_or(Path::new(".")).to_path_buf()
+}
+
+/// Where scratch goes, as an absolute path, unless it is the database's folder: a run is resumed from anywhere.
+pub fn elsewhere(near: &Path, database: &Path) -> Option<PathBuf> {
+    let near = std::path::absolute(near).ok()?;
+    let beside = std::path::absolute(database).ok()?.parent().map(Path::to_path_buf);
+    (Some(&near) != beside.as_ref()).then_some(near)
+}
+
+/// Runs what is left of the plan; each trial is on disk when its event says so, or some milliseconds later where care is
+/// light and trials are shorter than that; before a variant that is not known to be as short they are on disk.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub fn run(mut campaign: Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<Summary, Error> {
+    let mut summary = Summary::default();
+    observer.event(&began(&campaign, lab.experiment));
+    let looks = looks(lab.experiment);
+    let mut course = RunTime::new(lab.experiment, campaign.plan, campaign.began);
+    if !campaign.done.is_empty() {
+        course.earlier(campaign.plan, &campaign.database.load_run(campaign.run)?.trials);
+    }
+    if lab.experiment.observe().care == Care::Light {
+        campaign.database.sync_every(LAZY)?;
+    }
+    course.is_set_up(monotonic());
+    let ran = blocks(&mut campaign, lab, (&looks, &mut course), &mut summary, observer)
+        .and_then(|()| campaign.keep_gathered())
+        .and_then(|()| {
+            summary.interrupted = summary.interrupted || !profile::all(&mut campaign, lab, observer)?;
+            Ok(())
+        });
+    if ran.is_ok() {
+        summary.unclean = crate::trial::clean_up(lab).err().map(|error| error.to_string());
+    }
+    let kept = campaign.keep_gathered();
+    if let Err(error) = ran.and(kept) {
+        // What ended it is the error to tell; the run can be taken up again, as one that the user interrupted.
+        let _ = campaign.database.sync_every(Duration::ZERO);
+        let _ = campaign.database.end_run(campaign.run, RunStatus::Interrupted, unix_ms());
+        return Err(error);
+    }
+    campaign.database.sync_every(Duration::ZERO)?;
+    let status = if summary.interrupted { RunStatus::Interrupted } else { RunStatus::Done };
+    if lab.experiment.compare().budget.is_some() {
+        campaign.database.reopen_run(campaign.run, count(campaign.done.len()))?;
+    }
+    campaign.database.end_run(campaign.run, status, unix_ms())?;
+    let Summary { ok, failed, interrupted, .. } = summary;
+    observer.event(&Event::RunEnded { run: campaign.run.0, ok, failed, interrupted });
+    Ok(summary)
+}
+
+/// Runs block after block, until the user interrupts it, a look ends it or its time does.
+fn blocks(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    (looks, course): (&[u32], &mut RunTime),
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<(), Error> {
+    for block in campaign.plan.chunk_by(|a, b| a.block == b.block) {
+        let done = block.iter().all(|trial| campaign.done.contains(&trial.position));
+        if !done && !course.goes_on(monotonic()) {
+            let text = format!("stopped after {}: the time budget holds no further one", blocks_text(course.blocks()));
+            observer.event(&Event::Notice { text, hint: None });
+            break;
+        }
+        if !one_block(campaign, lab, (block, course), summary, observer)? {
+            summary.interrupted = true;
+            break;
+        }
+        if !done {
+            course.block_ended();
+        }
+        if !done && course.blocks() == 1 {
+            correct(lab.experiment, course, observer);
+        }
+        let blocks = block.first().map_or(0, |trial| trial.block + 1);
+        if looks.contains(&blocks) {
+            campaign.keep_gathered()?;
+        }
+        if looks.contains(&blocks) && settled(campaign, observer, blocks)? {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Says what the budget buys when a block has shown what one takes.
+fn correct(experiment: &Experiment, course: &RunTime, observer: &mut dyn Observer) {
+    let measured = course.of_a_block().zip(course.blocks_in_budget(monotonic()));
+    let bought = measured.and_then(|(block, blocks)| Bought::measured(experiment, block, blocks));
+    if let Some(bought) = bought {
+        observer.event(&Event::Notice { text: bought.to_string(), hint: bought.hint() });
+    }
+}
+
+/// `1 block`, `7 blocks`
+fn blocks_text(blocks: u32) -> String {
+    format!("{blocks} block{}", if blocks == 1 { "" } else { "s" })
+}
+
+/// Runs what is left of a block; `false` where the user interrupted it.
+fn one_block(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    (block, course): (&[PlannedTrial], &mut RunTime),
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<bool, Error> {
+    for trial in block {
+        if campaign.done.contains(&trial.position) {
+            continue;
+        }
+        if lab.interrupt.asked() || !one(campaign, lab, (trial, course), summary, observer)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The blocks, fixed in advance, after which the run may stop early (METHOD 4.7); none where their number is fixed.
+fn looks(experiment: &Experiment) -> Vec<u32> {
+    let bound = |bound: fn(&Variant) -> u32| experiment.variants().iter().map(bound).max().unwrap_or(0);
+    let (min, max) = (bound(|variant| variant.blocks.min), bound(|variant| variant.blocks.max));
+    if min == max || experiment.compare().baseline.is_empty() {
+        return Vec::new();
+    }
+    experiment.compare().looks(Blocks { min, max }).at().iter().copied().filter(|at| *at < max).collect()
+}
+
+/// Whether every comparison has said all that more blocks could make it say.
+fn settled(campaign: &Campaign<'_>, observer: &mut dyn Observer, blocks: u32) -> Result<bool, Error> {
+    let verdicts = verdicts::of(&campaign.database.load_run(campaign.run)?);
+    let settled = verdicts.are_final();
+    if settled {
+        let text = format!("stopped after {blocks} blocks: all comparisons were decided at a planned interim analysis");
+        observer.event(&Event::Notice { text, hint: None });
+    }
+    Ok(settled)
+}
+
+/// Runs and keeps one trial; `false` where the user interrupted it, and nothing of it is kept.
+fn one(
+    campaign: &mut Campaign<'_>,
+    lab: &Lab<'_>,
+    (trial, course): (&PlannedTrial, &mut RunTime),
+    summary: &mut Summary,
+    observer: &mut dyn Observer,
+) -> Result<bool, Error> {
+    let variant = variant_text(lab.experiment, &lab.experiment.variants()[trial.variant]);
+    campaign.expect(trial)?;
+    observer.event(&Event::TrialBegan { trial: *trial, variant: variant.clone() });
+    let mut record = crate::trial::run(lab, trial, observer)?;
+    if record.ending.outcome == Outcome::Interrupted {
+        return Ok(false);
+    }
+    record.conditions.spent = Some(course.trial_ended(trial.variant, monotonic(), lab.places.made_in()));
+    campaign.done.insert(trial.position);
+    match record.ending.outcome {
+        Outcome::Ok => summary.ok += 1,
+        _ => summary.failed += 1,
+    }
+    let light = lab.experiment.observe().care == Care::Light;
+    let warnings = campaign.warned.news(&record, lab.experiment.observe().care);
+    let event = ended(campaign, course, &record, variant);
+    campaign.keep(record, light)?;
+    observer.event(&event);
+    warnings.iter().for_each(|warning| observer.event(warning));
+    Ok(true)
+}
+
+fn began(campaign: &Campaign<'_>, experiment: &Experiment) -> Event {
+    let budget = experiment.compare().budget;
+    let known = |planned: u32| if budget.is_some() { 0 } else { planned };
+    Event::RunBegan {
+        run: campaign.run.0,
+        title: experiment.title().to_owned(),
+        variants: experiment.variants().len(),
+        blocks: known(campaign.plan.iter().map(|trial| trial.block + 1).max().unwrap_or(0)),
+        trials: known(count(campaign.plan.len())),
+        budget,
+        done: count(campaign.done.len()),
+    }
+}
+
+fn ended(campaign: &Campaign<'_>, course: &RunTime, record: &TrialRecord, variant: String) -> Event {
+    Event::TrialEnded {
+        trial: record.trial,
+        variant,
+        took: record.took,
+        phases: phase_times(record),
+        ending: record.ending.clone(),
+        done: count(campaign.done.len()),
+        trials: course.trials(monotonic()).unwrap_or_default().max(count(campaign.done.len())),
+        left: course.left(monotonic()),
+    }
+}
+
+/// Name and time of each timed phase that was completed.
+pub fn phase_times(record: &TrialRecord) -> Vec<(String, Nanos)> {
+    let time = |phase: &PhaseRecord| {
+        let name = MetricName { phase: phase.name.clone(), instance: None, key: MetricKey::amount(Metric::Time) };
+        Some(Nanos::from_nanos(*record.figure(&name).measured()? as u64))
+    };
+    let timed = record.phases.iter().filter(|phase| phase.timed);
+    timed.filter_map(|phase| Some((phase.name.clone(), time(phase)?))).collect()
+}
+
+/// A variant's levels as text: `store=lmdb, transaction=each`; empty factors are left out.
+pub fn variant_text(experiment: &Experiment, variant: &Variant) -> String {
+    let levels: Vec<String> = experiment
+        .factors()
+        .iter()
+        .zip(&variant.levels)
+        .filter_map(|(factor, level)| Some(format!("{}={}", factor.name, factor.levels.get(*level)?.label)))
+        .collect();
+    if levels.is_empty() { "the subject".to_owned() } else { levels.join(", ") }
+}
+
+fn count(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+/// Unix time now, milliseconds.
+pub fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

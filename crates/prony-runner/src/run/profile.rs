@@ -1,0 +1,189 @@
+//! The extra trials of profiles, one a variant after the blocks. They are kept beside the trials of the run, never among
+//! them: nothing that counts, judges or draws trials can meet them.
+
+use std::collections::BTreeMap;
+
+use prony_analysis::profile::Profile;
+use prony_experiment::plan::profiles;
+use prony_model::event::Event;
+use prony_model::outcome::Outcome;
+use prony_model::profile::{ProfileFile, ProfileRecord, Profiler};
+use prony_model::program::Runtime;
+use prony_model::reading::{Reading, Why};
+use prony_model::spec::TrialSpec;
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::launch::Scratch;
+use prony_os::profile::{Taken, perf};
+use prony_stats::summary::median;
+
+use super::{Campaign, count, variant_text};
+use crate::error::Error;
+use crate::lab::Lab;
+use crate::observer::Observer;
+use crate::recorder::Recorder;
+use crate::trial;
+
+/// What is assumed of variants none of whose trials ended well.
+const TYPICAL: Nanos = Nanos::from_secs(10);
+
+/// Makes the profiles that the run still lacks; `false` where the user interrupted it.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or the database what it is given.
+pub(super) fn all(campaign: &mut Campaign<'_>, lab: &Lab<'_>, observer: &mut dyn Observer) -> Result<bool, Error> {
+    let planned = profiles(lab.experiment);
+    if planned.is_empty() {
+        return Ok(true);
+    }
+    let typical = typical(campaign)?;
+    let mut usable = None;
+    for trial in &planned {
+        let done = campaign.database.profiled_variants(campaign.run)?;
+        if done.contains(&trial.variant) {
+            continue;
+        }
+        if lab.interrupt.asked() {
+            return Ok(false);
+        }
+        let spec = &lab.experiment.variants()[trial.variant].spec;
+        let (variant, all) = (text(lab, trial), count(planned.len()));
+        observer.event(&Event::ProfileBegan { trial: *trial, variant, profiles: all, done: count(done.len()) });
+        let profiler = profiler(spec);
+        let interval = interval(profiler, typical.get(&trial.variant).copied().unwrap_or(TYPICAL));
+        let refused = match profiler {
+            Profiler::V8 => None,
+            Profiler::Perf => usable.get_or_insert_with(|| perf_is_usable(lab)).clone(),
+        };
+        let (record, files) = match refused {
+            Some(why) => (none(trial, profiler, why), Vec::new()),
+            None => one(lab, trial, (profiler, interval), observer)?,
+        };
+        if record.trial.as_ref().is_some_and(|trial| trial.ending.outcome == Outcome::Interrupted) {
+            return Ok(false);
+        }
+        campaign.database.append_profile(campaign.run, &record, &files)?;
+        observer.event(&ended(lab, trial, record, &files, (count(done.len() + 1), all)));
+    }
+    Ok(true)
+}
+
+fn text(lab: &Lab<'_>, trial: &PlannedTrial) -> String {
+    variant_text(lab.experiment, &lab.experiment.variants()[trial.variant])
+}
+
+/// V8's own profiler knows JavaScript; `perf` knows everything else.
+fn profiler(spec: &TrialSpec) -> Profiler {
+    match spec.subject.program().and_then(|program| program.runtime) {
+        Some(Runtime::Node) => Profiler::V8,
+        Some(Runtime::Python) | None => Profiler::Perf,
+    }
+}
+
+/// Median time from launch to clean-up of the trials that ended well, by variant.
+fn typical(campaign: &Campaign<'_>) -> Result<BTreeMap<usize, Nanos>, Error> {
+    let mut took: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for trial in campaign.database.load_run(campaign.run)?.trials {
+        if trial.ending.outcome.is_ok() {
+            took.entry(trial.trial.variant).or_default().push(trial.took.as_nanos() as f64);
+        }
+    }
+    let middle = |(variant, took): (usize, Vec<f64>)| Some((variant, Nanos::from_nanos(median(&took)? as u64)));
+    Ok(took.into_iter().filter_map(middle).collect())
+}
+
+/// Short enough for many samples, long enough that a sample costs little beside it. More than some thousand samples of a
+/// thread make no share much surer; one of `perf` takes 32 KiB of the disk while the trial runs.
+fn interval(profiler: Profiler, took: Nanos) -> Nanos {
+    let (samples, shortest, longest) = match profiler {
+        Profiler::V8 => (10_000, Nanos::from_micros(250), Nanos::from_millis(10)),
+        Profiler::Perf => (4_000, Nanos::from_millis(1), Nanos::from_secs(1)),
+    };
+    Nanos::from_nanos(took.as_nanos() / samples).clamp(shortest, longest)
+}
+
+/// Why `perf` cannot be used here, where it cannot.
+fn perf_is_usable(lab: &Lab<'_>) -> Option<Why> {
+    let scratch = match Scratch::create(&lab.near) {
+        Ok(scratch) => scratch,
+        Err(error) => return Some(Why::Failed(error.to_string())),
+    };
+    match perf::usable(scratch.path()) {
+        Reading::Measured(()) => None,
+        Reading::Missing(why) => Some(why),
+    }
+}
+
+fn none(trial: &PlannedTrial, profiler: Profiler, why: Why) -> ProfileRecord {
+    let interval = Reading::Missing(why);
+    ProfileRecord { variant: trial.variant, profiler, interval, trial: None, notes: Vec::new() }
+}
+
+/// Runs the trial; what its profiler left is for the caller to keep.
+fn one(
+    lab: &Lab<'_>,
+    planned: &PlannedTrial,
+    (profiler, interval): (Profiler, Nanos),
+    observer: &mut dyn Observer,
+) -> Result<(ProfileRecord, Vec<ProfileFile>), Error> {
+    let mut recorder = Recorder::new(profiler, interval, &lab.near)?;
+    let record = trial::run_with(lab, planned, Some(&mut recorder), observer)?;
+    let spec = &lab.experiment.variants()[planned.variant].spec;
+    let (interval, Taken { files, mut notes }) = match recorder.taken()? {
+        Reading::Missing(why) => (Reading::Missing(why), Taken::default()),
+        Reading::Measured(taken) if taken.files.is_empty() => {
+            let why = "no Node process wrote a profile: the program starts none, or keeps `NODE_OPTIONS` from it";
+            (Reading::Missing(Why::Failed(why.to_owned())), taken)
+        }
+        Reading::Measured(taken) => (Reading::Measured(interval), taken),
+    };
+    notes.extend(blind(spec).map(str::to_owned));
+    let (variant, trial) = (planned.variant, Some(record));
+    Ok((ProfileRecord { variant, profiler, interval, trial, notes }, files))
+}
+
+/// What the profiler of a subject cannot see.
+fn blind(spec: &TrialSpec) -> Option<&'static str> {
+    let program = spec.subject.program()?;
+    match program.runtime {
+        Some(Runtime::Node) => Some("native code counts for the JavaScript that called it, or as `(program)`"),
+        Some(Runtime::Python) => Some("functions of Python are not seen, only those of its interpreter"),
+        None if program.command.words().first().is_some_and(|word| word.rsplit('/').next() == Some("node")) => {
+            Some("functions of JavaScript are not seen: `runtime = \"node\"` uses V8's own profiler")
+        }
+        None => None,
+    }
+}
+
+fn ended(
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    record: ProfileRecord,
+    files: &[ProfileFile],
+    (done, profiles): (u32, u32),
+) -> Event {
+    let samples = match record.interval {
+        Reading::Missing(why) => Reading::Missing(why),
+        Reading::Measured(_) => match Profile::from_files(files) {
+            Ok(profile) => Reading::Measured(profile.during(None).samples),
+            Err(damaged) => Reading::Missing(Why::Failed(damaged.to_string())),
+        },
+    };
+    let ending = record.trial.map(|trial| trial.ending);
+    Event::ProfileEnded { variant: text(lab, trial), ending, samples, notes: record.notes, done, profiles }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn intervals_follow_the_time_of_a_trial_within_bounds() {
+        let of = |profiler, millis| interval(profiler, Nanos::from_millis(millis));
+        assert_eq!(of(Profiler::V8, 20), Nanos::from_micros(250));
+        assert_eq!(of(Profiler::V8, 10_000), Nanos::from_millis(1));
+        assert_eq!(of(Profiler::V8, 3_600_000), Nanos::from_millis(10));
+        assert_eq!(of(Profiler::Perf, 20), Nanos::from_millis(1));
+        assert_eq!(of(Profiler::Perf, 60_000), Nanos::from_millis(15));
+    }
+}

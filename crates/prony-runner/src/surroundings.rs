@@ -1,0 +1,148 @@
+//! What an experiment names outside of its file, looked for before anything runs: what `prony check` accepts, `prony run`
+//! can begin.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use prony_engines::registry;
+use prony_experiment::plan::data_bytes;
+use prony_model::catalog::{Lack, Surroundings};
+use prony_model::program::{Change, InputSpec, ProgramSpec};
+use prony_model::spec::{Action, Amount, DataSpec, PhaseSpec, StoreSpec, Subject, TrialSpec};
+use prony_model::units::Bytes;
+use prony_os::limits::{Ability, Limit};
+use rustix::fs::{Access, access, statvfs};
+
+use crate::error::Error;
+use crate::paths::for_scratch;
+use crate::place::sources::Sources;
+use crate::place::startable;
+
+/// This machine, with scratch in one of its folders.
+#[derive(Debug)]
+pub struct Here {
+    /// Bytes free where scratch goes; `None` where that is not known.
+    free: Option<u64>,
+    /// Whether each limit can be enforced: trying takes milliseconds.
+    limits: RefCell<BTreeMap<&'static str, Option<String>>>,
+    /// The directories that would be copied, listed once a run.
+    sources: Sources,
+}
+
+impl Here {
+    /// With scratch in `near`.
+    ///
+    /// # Errors
+    /// Where scratch cannot be put there.
+    pub fn new(near: &Path) -> Result<Self, Error> {
+        let found = for_scratch(near)?;
+        let free = statvfs(&found).ok().map(|disk| disk.f_bfree.saturating_mul(disk.f_frsize));
+        Ok(Self { free, limits: RefCell::default(), sources: Sources::default() })
+    }
+
+    fn unenforceable(&self, limit: Limit) -> Option<String> {
+        let attempt = || match limit.ability() {
+            Ability::Works => None,
+            Ability::Missing { why } => Some(why),
+        };
+        self.limits.borrow_mut().entry(limit.name()).or_insert_with(attempt).clone()
+    }
+
+    fn room(&self, store: &StoreSpec, data: &DataSpec, phases: &[PhaseSpec]) -> Option<Lack> {
+        let persistent = registry::describe(&store.engine).is_ok_and(|engine| engine.capabilities.persistent);
+        let written = phases.iter().map(|phase| written(phase, data)).fold(0.0, f64::max);
+        let least = data_bytes(data) * (1.0 - data.value.compressible.get()) * written;
+        let free = self.free.filter(|free| persistent && least > *free as f64)?;
+        let [least, free] = [least as u64, free].map(Bytes::from_bytes);
+        Some(Lack {
+            section: "data",
+            key: "records",
+            message: format!("the records take {least} or more, and {free} are free where the store is put"),
+            hint: "take fewer records, or name another folder: `--scratch DIR`".to_owned(),
+        })
+    }
+}
+
+/// The share of the records that a phase certainly writes.
+fn written(phase: &PhaseSpec, data: &DataSpec) -> f64 {
+    match &phase.action {
+        Action::Put(ops) => match ops.amount {
+            Amount::Records => 1.0,
+            Amount::Count(count) => (count as f64 / data.records.max(1) as f64).min(1.0),
+            Amount::Duration(_) => 0.0,
+        },
+        _ => 0.0,
+    }
+}
+
+impl Surroundings for Here {
+    fn lacking(&self, spec: &TrialSpec) -> Vec<Lack> {
+        let limits = Limit::ALL.into_iter().filter(|limit| limit.is_in(&spec.limits));
+        let mut lacking: Vec<Lack> =
+            limits.filter_map(|limit| Some(unlimited(limit, self.unenforceable(limit)?))).collect();
+        match (&spec.subject, &spec.data) {
+            (Subject::Program(program), _) => lacking.extend(of_program(program, &self.sources)),
+            (Subject::Store(store), Some(data)) => lacking.extend(self.room(store, data, &spec.phases)),
+            _ => {}
+        }
+        lacking
+    }
+}
+
+fn unlimited(limit: Limit, why: String) -> Lack {
+    let message = format!("the experiment limits `{}`, which cannot be enforced here", limit.name());
+    Lack { section: "limits", key: limit.name(), message, hint: why }
+}
+
+fn lack(key: &'static str, (message, hint): (String, String)) -> Lack {
+    Lack { section: "program", key, message, hint }
+}
+
+fn of_program(program: &ProgramSpec, sources: &Sources) -> Vec<Lack> {
+    let mut lacking = Vec::new();
+    if let Some(fault) = program.directory.as_deref().and_then(|path| not_a_directory(Path::new(path))) {
+        // What is looked for in it is not there either.
+        return vec![lack("directory", fault)];
+    }
+    if let InputSpec::File(path) = &program.input
+        && let Err(error) = access(path.as_str(), Access::READ_OK)
+    {
+        lacking.push(lack(
+            "input",
+            (format!("cannot read `{path}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned()),
+        ));
+    }
+    for change in &program.changes {
+        if let Change::Patch { file } = change
+            && let Err(error) = access(file.as_str(), Access::READ_OK)
+        {
+            lacking.push(lack(
+                "change",
+                (format!("cannot read `{file}`: {}", std::io::Error::from(error)), FROM_FILE.to_owned()),
+            ));
+        }
+    }
+    if let Err(error) = sources.survey(program) {
+        let hint = error.hint().unwrap_or_else(|| FROM_FILE.to_owned());
+        lacking.push(lack("directory", (error.to_string(), hint)));
+    }
+    lacking.extend(startable::lacking(program).map(|fault| lack("command", fault)));
+    lacking
+}
+
+const FROM_FILE: &str = "relative paths begin at the folder of the experiment file";
+
+/// What is wrong with a directory that a program works in, and a hint.
+fn not_a_directory(path: &Path) -> Option<(String, String)> {
+    let found: Result<PathBuf, _> = std::fs::canonicalize(path);
+    let what = match found {
+        Err(error) => format!("cannot find the directory `{}`: {error}", path.display()),
+        Ok(found) if !found.is_dir() => format!("`{}` is not a directory", path.display()),
+        Ok(found) if found.to_str().is_none() => {
+            format!("cannot use `{}`: the path is not valid UTF-8, and records are text", found.display())
+        }
+        Ok(_) => return None,
+    };
+    Some((what, FROM_FILE.to_owned()))
+}

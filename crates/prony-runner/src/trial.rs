@@ -1,0 +1,202 @@
+//! One trial as a record, whatever its subject: prepared, launched suspended, observed, released, watched from boundary to
+//! boundary, ended with its whole tree, and concluded from what was seen.
+
+use prony_analysis::conclude::conclude;
+use prony_analysis::guard;
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::{Reading, Why};
+use prony_model::record::{Conditions, Effective, TrialRecord};
+use prony_model::spec::TrialSpec;
+use prony_model::trial::PlannedTrial;
+use prony_model::units::Nanos;
+use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
+use prony_os::clock::monotonic;
+use prony_os::launch::Finished;
+use prony_os::runs::Announced;
+use prony_runtime::ProbeLine;
+
+use crate::before_after::BeforeAfter;
+use crate::boundaries::observation::Observation;
+use crate::error::Error;
+use crate::figures;
+use crate::figures::readings;
+use crate::figures::report::remarks;
+use crate::lab::Lab;
+use crate::observer::Observer;
+use crate::record::{effective, ending, probes};
+use crate::recorder::Recorder;
+use crate::roles::environment::Environment;
+use crate::roles::probe::Probing;
+use crate::roles::replicas::run::Replicas;
+use crate::roles::worker::Worker;
+use crate::roles::{Launch, Prepared};
+use crate::unix_ms;
+use crate::watch::{Watched, watch};
+
+/// Runs one trial of the plan from launch to clean-up.
+///
+/// # Errors
+/// Where the machine refuses what every trial needs, or what is done beside a program fails; how a subject ends, also before
+/// it began, is no error but an outcome.
+pub fn run(lab: &Lab<'_>, trial: &PlannedTrial, observer: &mut dyn Observer) -> Result<TrialRecord, Error> {
+    run_with(lab, trial, None, observer)
+}
+
+/// The same, profiled where there is a recorder.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    mut recorder: Option<&mut Recorder>,
+    observer: &mut dyn Observer,
+) -> Result<TrialRecord, Error> {
+    let others = || lab.announced.as_ref().map(Announced::others);
+    let before = others();
+    let mut record = match attempt(lab, trial, recorder.as_deref_mut(), observer) {
+        // A supervisor that was killed before its subject began: nothing was measured, and another takes its place.
+        // One that is killed later is an end that says so, or, after an end, a problem: neither comes here.
+        Err(Error::Os(prony_os::Error::SupervisorGone { .. })) => attempt(lab, trial, recorder, observer)?,
+        attempted => attempted?,
+    };
+    let beside = before.zip(others()).filter(|(before, after)| after.any_since(before));
+    record.findings.extend(beside.map(|(before, after)| guard::trial::other_run(before.count.max(after.count))));
+    let program = lab.experiment.variants()[trial.variant].spec.subject.program();
+    let changed = program.and_then(|program| lab.places.source_changed(program, lab.experiment.observe().care));
+    record.findings.extend(changed);
+    Ok(record)
+}
+
+fn attempt(
+    lab: &Lab<'_>,
+    trial: &PlannedTrial,
+    mut recorder: Option<&mut Recorder>,
+    observer: &mut dyn Observer,
+) -> Result<TrialRecord, Error> {
+    let spec = &lab.experiment.variants()[trial.variant].spec;
+    let program = spec.subject.program();
+    let place =
+        program.map(|program| lab.places.of(lab.means(), trial.variant, spec, program, observer)).transpose()?;
+    let placed = program.zip(place);
+    let reusable = recorder.is_none() && placed.as_ref().is_some_and(|(program, place)| place.is_itself(program));
+    let mut environment = Environment::set(lab, spec, reusable)?;
+    let scratch = environment.scratch().to_path_buf();
+    let mut program = placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch)).transpose()?;
+    let around = BeforeAfter::before(lab);
+    let (began, started_unix_ms) = (monotonic(), unix_ms());
+    let Launch { role, launch, ends, on_disk, probing, worker } = match &program {
+        Some(program) => program.launch(lab, spec, recorder.as_deref())?,
+        None => Worker::prepare(lab, trial, spec, &scratch)?,
+    };
+    let (release, sampler) = environment.hold(lab, spec, role, on_disk, launch)?;
+    let replicas = match &program {
+        Some(program) => program.replicas(lab, spec, &environment, &sampler, recorder.as_deref())?,
+        None => Replicas::default(),
+    };
+    if let Some(recorder) = recorder.as_deref_mut() {
+        recorder.attach(&environment.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
+    }
+    let seen = Observation::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
+    let watched = watch(release, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
+    let sampled = sampler.finish();
+    let mut record = blank(trial, started_unix_ms);
+    record.sampler_cpu = sampled.cpu;
+    // What lies in the scratch is read before that is cleared with the environment.
+    program.iter_mut().for_each(|program| program.find_data(lab));
+    match (watched, program) {
+        (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
+            record.ending = ending::not_begun(&error, lab.experiment.records_commands());
+            record.phases = spec.phases.iter().map(readings::not_reached).collect();
+            record.effective = Some(Effective::Program(Box::new(program.effective)));
+        }
+        (watched, program) => {
+            let (watched, running) = watched?;
+            record.series = sampled.series;
+            let deaths = probing.deaths()?;
+            let finished = environment.clear(lab, running)?;
+            if let Some(recorder) = recorder {
+                recorder.collect();
+            }
+            if let Some(program) = &program {
+                program.unambiguous(&spec.phases, &watched.threads)?;
+            }
+            conclude_from(&mut record, lab, spec, program, Left { watched, finished, deaths, probing: &probing });
+        }
+    }
+    record.took = monotonic().since(began);
+    record.conditions.machine = around.after(lab);
+    let remarks = std::mem::take(&mut record.findings);
+    record.findings = guard::trial::check(spec, &record, lab.clock_cost);
+    record.findings.extend(remarks);
+    Ok(record)
+}
+
+/// The record of a trial of which nothing is known but what was asked to run.
+fn blank(trial: &PlannedTrial, started_unix_ms: u64) -> TrialRecord {
+    TrialRecord {
+        trial: *trial,
+        started_unix_ms,
+        took: Nanos::ZERO,
+        ending: Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() },
+        phases: Vec::new(),
+        effective: None,
+        conditions: Conditions::default(),
+        series: Vec::new(),
+        sampler_cpu: Reading::Missing(Why::NotReached),
+        findings: Vec::new(),
+    }
+}
+
+/// What is left of a trial that began.
+struct Left<'a> {
+    watched: Watched,
+    finished: Finished,
+    /// Processes that died by their heap's own limit.
+    deaths: Vec<ProbeLine>,
+    probing: &'a Probing,
+}
+
+/// Puts into the record how a trial went: its phases, its end, what ran and under which conditions.
+fn conclude_from(
+    record: &mut TrialRecord,
+    lab: &Lab<'_>,
+    spec: &TrialSpec,
+    program: Option<Prepared<'_>>,
+    left: Left<'_>,
+) {
+    let Left { mut watched, mut finished, mut deaths, probing } = left;
+    let commands = lab.experiment.records_commands();
+    figures::replicas::take_in(&mut watched, spec.subject.role(), &record.series, &mut deaths);
+    finished.killed += watched.replicas.finished.killed;
+    finished.problems.extend(watched.replicas.finished.problems.iter().cloned());
+    let settled = |(at, phase): (usize, _)| (phase, watched.settled.get(&at).map(|settled| &settled.result));
+    let ending = ending::judge(spec, &watched, &finished, &deaths);
+    let observed = figures::observed(&spec.phases, &watched, &record.series, &probing.silent());
+    (record.ending, record.phases) = conclude(&spec.phases, lab.experiment.compare().errors, ending, observed);
+    record.conditions = Conditions {
+        executed_after: program.is_some().then(|| watched.executed.since(watched.released)),
+        killed_at_the_end: finished.killed,
+        settled: readings::watched(spec.phases.iter().enumerate().map(settled)),
+        probe: probes::probe(&spec.phases, &watched, probing, &deaths, commands),
+        memory: Some(watched.ended.memory.clone()),
+        ..Conditions::default()
+    };
+    record.findings = watched.worker.iter().flat_map(|worker| remarks(lab, record, &watched, worker)).collect();
+    record.effective = match program {
+        Some(program) => {
+            let program = effective::of_program(program, spec, &watched, probing, commands);
+            Some(Effective::Program(Box::new(program)))
+        }
+        None => watched.worker.as_mut().and_then(|worker| worker.effective.take()).map(Effective::Store),
+    };
+}
+
+/// What is done once when a session of a run ends.
+///
+/// # Errors
+/// Where a program's `cleanup` fails.
+pub fn clean_up(lab: &Lab<'_>) -> Result<(), Error> {
+    let program = |variant: usize| lab.experiment.variants().get(variant)?.spec.subject.program();
+    lab.places.clean_up(lab.means(), program)
+}

@@ -1,0 +1,312 @@
+//! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
+//! begin and end.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use prony_model::units::Nanos;
+use prony_os::clock::{monotonic, thread_cpu};
+use prony_os::launch::{Captured, End, Running};
+use prony_os::sample::Snapshot;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::boundaries::functions::begins_phase;
+use crate::boundaries::limits::Stopped;
+use crate::boundaries::marks::{self, Mark};
+use crate::boundaries::observation::Observation;
+use crate::boundaries::settling::Settled;
+use crate::boundaries::stream::{Stream, Taken};
+use crate::boundaries::suspending::Hold;
+use crate::boundaries::threads::Threads;
+use crate::boundaries::tracker::Tracker;
+use crate::error::Error;
+use crate::interrupt::Interrupt;
+use crate::place::setting::Ends;
+use crate::roles::environment::Release;
+use crate::roles::replicas::Replicated;
+use crate::roles::replicas::run::Replicas;
+use crate::roles::worker::{self, Worker};
+
+/// How often a wait looks whether the user asked to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long a program that was asked to end by SIGTERM may take.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Turns in which output that is left over is taken after the end; a daemon may write without end.
+const LAST_TURNS: usize = 256;
+
+/// What was seen of a program.
+pub struct Watched {
+    /// Its phases.
+    pub tracker: Tracker,
+    /// Every edge, in order; the first while it was held, the last after its end.
+    pub edges: Vec<Snapshot>,
+    /// Index of the edge at which each phase began.
+    pub begin: Vec<Option<usize>>,
+    /// Index of the edge at which each phase ended.
+    pub end: Vec<Option<usize>>,
+    /// When it was released.
+    pub released: Nanos,
+    /// When its program was seen to be executed.
+    pub executed: Nanos,
+    /// The file that was executed, where that is known.
+    pub executable: Option<PathBuf>,
+    /// How it ended.
+    pub ended: End,
+    /// Whether prony ended it.
+    pub stopped: Option<Stopped>,
+    /// Standard output and error.
+    pub output: [Captured; 2],
+    /// What probes said.
+    pub threads: Threads,
+    /// When threads were held.
+    pub holds: Vec<Hold>,
+    /// Further copies of the program that were started.
+    pub replicas: Replicated,
+    /// What a store's worker reported beside its phases; `None` of any other subject.
+    pub worker: Option<worker::Report>,
+    /// When a store's trial was cut short while its worker was there, and the index of the edge then.
+    pub cut: Option<(Nanos, usize)>,
+    /// What was found in phases that end when the tree is quiet, by the phase's index.
+    pub settled: BTreeMap<usize, Settled>,
+    /// How long looks at the program's data took that were taken for those.
+    pub looks: Nanos,
+}
+
+impl Watched {
+    /// When it was over, and the index of the edge then: when it was cut short, else when the main process ended.
+    pub fn over(&self) -> (Nanos, usize) {
+        self.cut.unwrap_or((self.ended.at, self.edges.len() - 1))
+    }
+
+    /// When a hold ended: as the thread told, else when its thread or the program ended.
+    pub fn hold_ended(&self, hold: &Hold) -> Nanos {
+        let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
+        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
+    }
+}
+
+/// Releases the main process and watches it until its end. What runs on is what is left of its tree, to be finished.
+///
+/// # Errors
+/// Where it cannot be executed, or its supervisor is gone.
+pub fn watch(
+    release: Release,
+    ends: Ends,
+    mut seen: Observation<'_>,
+    replicas: Replicas,
+    mut worker: Option<Worker<'_>>,
+    limit: Option<Nanos>,
+    interrupt: &Interrupt,
+) -> Result<(Watched, Running), Error> {
+    let (listens, reads) = (seen.tracker.listens(), seen.tracker.reads());
+    let running = release(seen.sampler, &ends, &mut seen.edges[0])?;
+    let (released, executed) = (running.released(), running.since());
+    seen.released = released;
+    let change = seen.tracker.start(released);
+    seen.note(&change);
+    worker.iter_mut().for_each(Worker::plan);
+    let [stdout, stderr] = [ends.stdout, ends.stderr].map(|source| Stream::new(source, listens));
+    let streams = [stdout, stderr, Stream::new(ends.marks, true)];
+    let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
+    let buffer = vec![0; 64 << 10];
+    let mut turn = Turn { running, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
+    let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
+    if stopped.and_then(Stopped::decided).is_some() {
+        turn.worker.iter_mut().for_each(Worker::leave);
+    }
+    turn.rest(&mut seen);
+    if matches!(stopped, None | Some(Stopped::Asked)) {
+        turn.replicas.wind_up(&mut turn.buffer)?;
+    }
+    let replicas = std::mem::take(&mut turn.replicas).finish(&mut turn.buffer)?;
+    seen.finish(ended.at, replicas.ended);
+    let Observation { tracker, edges, begin, end, threads, holds, settling, looks, cut, .. } = seen;
+    let [stdout, stderr, _] = turn.streams;
+    let output = [stdout.captured(), stderr.captured()];
+    let (holds, settled) = (holds.all, settling.over);
+    let watched = Watched {
+        tracker,
+        edges,
+        begin,
+        end,
+        released,
+        executed,
+        executable: turn.running.executable().map(Path::to_path_buf),
+        ended,
+        stopped,
+        output,
+        threads,
+        holds,
+        replicas,
+        worker: turn.worker.map(|worker| worker.report),
+        cut,
+        settled,
+        looks,
+    };
+    Ok((watched, turn.running))
+}
+
+/// Everything that may wake the runner.
+struct Turn<'a> {
+    running: Running,
+    replicas: Replicas,
+    worker: Option<Worker<'a>>,
+    /// Output, messages, marks.
+    streams: [Stream; 3],
+    buffer: Vec<u8>,
+    deadline: Option<Instant>,
+    /// When the last wait was over: what came later is not older.
+    noticed: Nanos,
+    /// What is read begins or ends a phase, so that it matters how late that is.
+    reads: bool,
+}
+
+/// A line, and when it had been read.
+type Line = (String, Nanos);
+
+impl Turn<'_> {
+    fn until_the_end(
+        &mut self,
+        seen: &mut Observation<'_>,
+        interrupt: &Interrupt,
+    ) -> Result<(End, Option<Stopped>), Error> {
+        let mut grace = None;
+        loop {
+            if let Some(why) = self.must_end(seen, interrupt, grace) {
+                let stopped = if grace.is_some() { Stopped::Asked } else { why };
+                self.replicas.turn(seen, &mut self.buffer)?;
+                if self.worker.is_some() {
+                    seen.cut();
+                }
+                return Ok((self.running.kill_tree()?, Some(stopped)));
+            }
+            self.replicas.begin(seen)?;
+            let earliest = self.wait(seen, grace);
+            // The end is looked for before the streams, so that all of the output is there when it is found.
+            let end = self.running.wait(Some(Duration::ZERO))?;
+            self.read(seen, earliest);
+            self.replicas.turn(seen, &mut self.buffer)?;
+            if let Some(end) = end {
+                return Ok((end, (grace.is_some() || seen.told_to_stop).then_some(Stopped::Asked)));
+            }
+            seen.due();
+            self.worker.iter_mut().for_each(|worker| worker.lead(seen));
+            if seen.stop && grace.is_none() {
+                self.running.signal(rustix::process::Signal::TERM.as_raw())?;
+                grace = Some(Instant::now() + GRACE);
+            }
+        }
+    }
+
+    fn must_end(&self, seen: &Observation<'_>, interrupt: &Interrupt, grace: Option<Instant>) -> Option<Stopped> {
+        if interrupt.asked() {
+            return Some(Stopped::Interrupted);
+        }
+        if seen.threads.ambiguous().is_some() {
+            return Some(Stopped::Asked);
+        }
+        let limits = self.limits(seen);
+        if self.ending().is_some() {
+            return (Instant::now() >= limits?).then_some(Stopped::Overdue);
+        }
+        let first = [limits, grace].into_iter().flatten().min()?;
+        // A phase's deadline is now at the earliest.
+        (Instant::now() >= first).then_some(Stopped::Deadline)
+    }
+
+    /// Until when a worker is to have ended.
+    fn ending(&self) -> Option<Instant> {
+        self.worker.as_ref().and_then(Worker::until)
+    }
+
+    /// Until when this may last: by the limits of phases and of the trial. Closing a store, or ending after a fault, belongs to
+    /// no phase and to no limit but its own.
+    fn limits(&self, seen: &Observation<'_>) -> Option<Instant> {
+        self.ending().or_else(|| [seen.deadline(), self.deadline].into_iter().flatten().min())
+    }
+
+    /// Waits for anything; returns an instant before which nothing of what is there now had come.
+    ///
+    /// What comes wakes this thread, which then waits for a processor. So it came at most so long ago as this thread has not
+    /// slept since it found nothing: its wait for a processor and its time on one, by the kernel's account. This is read
+    /// before that and after the clock, so that no preemption in between is left out. Where the kernel keeps no such account,
+    /// it came after the wait before.
+    fn wait(&mut self, seen: &Observation<'_>, grace: Option<Instant>) -> Nanos {
+        let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
+        let mut fds: Vec<PollFd<'_>> = sources.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+        let before = self.noticed;
+        let awake = self.reads.then(awake).flatten();
+        let more = self.worker.as_ref().is_some_and(Worker::has_more);
+        let idle = matches!(poll(&mut fds, Some(&Timespec::default())), Ok(0)) && !more;
+        if !idle {
+            self.noticed = monotonic();
+            return before;
+        }
+        let first = [self.limits(seen), seen.next(), self.replicas.next(), grace];
+        let first = first.into_iter().flatten().min();
+        let left = first.map_or(LOOK, |at| at.saturating_duration_since(Instant::now()).min(LOOK));
+        let time = Timespec { tv_sec: 0, tv_nsec: i64::from(left.subsec_nanos()) };
+        // A signal or an error shows in the next turn.
+        let _ = poll(&mut fds, Some(&time));
+        self.noticed = monotonic();
+        let now = self.reads.then(crate::watch::awake).flatten();
+        now.zip(awake).map_or(before, |(now, then)| before.max(self.noticed.since(now.since(then))))
+    }
+
+    fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
+        let worker = self.worker.iter().filter_map(Worker::source);
+        [self.running.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
+    }
+
+    /// Reads all streams, and what a worker has written; whether there may be more.
+    ///
+    /// Lines and marks come by two ways. Lines are read first and told after the begins of phases, so that a line is never
+    /// told before the mark or the call that was there when it was written; the other marks are told after the lines.
+    fn read(&mut self, seen: &mut Observation<'_>, earliest: Nanos) -> bool {
+        self.worker.iter_mut().for_each(|worker| worker.turn(seen));
+        let (mut lines, mut more) = (Vec::new(), false);
+        for stream in &mut self.streams[..2] {
+            let line = &mut |line: &str, at| lines.push((line.to_owned(), at));
+            more |= stream.take(&mut self.buffer, line) == Taken::More;
+        }
+        let (begins, others, too) = self.marks();
+        begins.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
+        lines.iter().for_each(|(line, at)| seen.line(line, earliest, *at));
+        others.iter().for_each(|(text, at)| seen.mark(text, earliest, *at));
+        more | too
+    }
+
+    /// The marks that are there now, begins of phases and all others, and whether there may be more.
+    fn marks(&mut self) -> (Vec<Line>, Vec<Line>, bool) {
+        let mut texts = Vec::new();
+        let line = &mut |line: &str, at| texts.push((line.to_owned(), at));
+        let more = self.streams[2].take(&mut self.buffer, line) == Taken::More;
+        let is_begin = |(text, _): &Line| {
+            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Boundary::Begin)
+        };
+        let (begins, others) = texts.into_iter().partition(is_begin);
+        (begins, others, more)
+    }
+
+    /// Takes what is left over after the end.
+    fn rest(&mut self, seen: &mut Observation<'_>) {
+        for _ in 0..LAST_TURNS {
+            if !self.read(seen, self.noticed) {
+                return;
+            }
+        }
+    }
+}
+
+/// How long this thread has not slept since it began: on a processor, and waiting for one.
+fn awake() -> Option<Nanos> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let waited = text.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(thread_cpu() + Nanos::from_nanos(waited))
+}

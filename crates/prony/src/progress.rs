@@ -1,0 +1,326 @@
+//! The observer for people: a line per finished trial and, on a terminal, one live line below.
+
+use std::fmt::Display;
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use prony_model::event::Event;
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::Reading;
+use prony_model::units::Nanos;
+
+use prony_report::screen::{Screen, one_line};
+use prony_runner::estimate::span;
+use prony_runner::observer::Observer;
+
+/// How much is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// The output is a terminal: one line is rewritten in place.
+    pub live: bool,
+    /// Only what needs attention.
+    pub quiet: bool,
+    /// Columns of the terminal.
+    pub width: usize,
+}
+
+/// Prints to the standard error stream, so that tables on standard output stay clean.
+pub struct Terminal<W: Write> {
+    out: Screen<W>,
+    manner: Manner,
+    /// What the rest takes, as of when it was said.
+    left: Option<(Nanos, Instant)>,
+    drawn: Instant,
+    shown: usize,
+    done: u32,
+    done_before: u32,
+    trials: u32,
+    blocks: u32,
+    current: String,
+    block: u32,
+}
+
+impl<W: Write> Terminal<W> {
+    /// Prints to `out`.
+    pub fn new(out: Screen<W>, manner: Manner) -> Self {
+        let now = Instant::now();
+        Self {
+            out,
+            manner,
+            left: None,
+            drawn: now,
+            shown: 0,
+            done: 0,
+            done_before: 0,
+            trials: 0,
+            blocks: 0,
+            current: String::new(),
+            block: 0,
+        }
+    }
+
+    fn line(&mut self, text: &str) {
+        self.clear();
+        let _ = self.out.line(&one_line(text));
+    }
+
+    fn profile(&mut self, event: &Event) {
+        match event {
+            Event::ProfileBegan { variant, .. } => {
+                self.current = format!("profile of {variant}");
+                self.live("", true);
+            }
+            Event::ProfileEnded { variant, ending, samples, notes, done, profiles } => {
+                let well = ending.as_ref().is_some_and(|ending| ending.outcome.is_ok()) && samples.measured().is_some();
+                if !self.manner.quiet || !well {
+                    let what = profile_line(ending.as_ref(), samples);
+                    self.line(&format!("[profile {done}/{profiles}] {variant}: {what}"));
+                    notes.iter().for_each(|note| self.line(&format!("  {note}")));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// A text that the next one replaces.
+    fn passing(&mut self, text: &str) {
+        if self.manner.live && !self.manner.quiet {
+            self.rewrite(text);
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.shown > 0 {
+            let _ = self.out.take_back(self.shown);
+            self.shown = 0;
+        }
+    }
+
+    fn live(&mut self, tail: &str, force: bool) {
+        if !self.manner.live || self.manner.quiet || (!force && self.drawn.elapsed() < Duration::from_millis(100)) {
+            return;
+        }
+        let since = |(left, at): (Nanos, Instant)| remaining(left, at.elapsed());
+        let left = self.left.map(since).unwrap_or_default();
+        // A search does not know how many there will be.
+        let of = if self.blocks > 0 { format!(" of {}", self.blocks) } else { String::new() };
+        let trials = if self.trials > 0 { format!("/{}", self.trials) } else { String::new() };
+        let text = format!("[{}{trials}] block {}{of}, {} {tail}{left}", self.done, self.block + 1, self.current);
+        self.rewrite(&text);
+        self.drawn = Instant::now();
+    }
+
+    /// Shows a text on the line that is rewritten, as far as there is room.
+    fn rewrite(&mut self, text: &str) {
+        let text: String = one_line(text).chars().take(self.manner.width.saturating_sub(1)).collect();
+        self.clear();
+        let _ = self.out.text(&text).and_then(|()| self.out.flush());
+        self.shown = text.chars().count();
+    }
+}
+
+impl<W: Write> Observer for Terminal<W> {
+    fn event(&mut self, event: &Event) {
+        match event {
+            Event::RunBegan { run, title, variants, blocks, trials, budget, done } => {
+                (self.trials, self.done, self.done_before, self.blocks) = (*trials, *done, *done, *blocks);
+                if !self.manner.quiet {
+                    let again = if *done > 0 { format!(", {done} already done") } else { String::new() };
+                    let variants = count(*variants, "variant");
+                    let plan = match budget {
+                        Some(budget) => format!("{variants}, as many blocks as {} holds", span(*budget)),
+                        None => format!("{variants}, {}, {}", count(*blocks, "block"), count(*trials, "trial")),
+                    };
+                    self.line(&format!("run {run}: {title}: {plan}{again}"));
+                }
+            }
+            Event::HostProbe { what } => self.passing(&format!("looking at the machine: {what}")),
+            Event::Copying { directory, done, total } => {
+                self.passing(&format!("copying `{directory}`: {done} of {total}"));
+            }
+            Event::TrialBegan { trial, variant } => {
+                self.current.clone_from(variant);
+                self.block = trial.block;
+                self.live("", true);
+            }
+            Event::PhaseBegan { phase, .. } => self.live(&format!("| {phase} "), true),
+            Event::Progress { phase, operations, total, .. } => {
+                let share = total.filter(|t| *t > 0).map(|t| format!(" {} %", operations * 100 / t));
+                self.live(&format!("| {phase}{} ", share.unwrap_or_default()), false);
+            }
+            Event::PhaseEnded { .. } => {}
+            Event::TrialEnded { trial, variant, ending, took, phases, done, trials, left } => {
+                (self.done, self.trials) = (*done, *trials);
+                self.left = left.map(|left| (left, Instant::now()));
+                if !self.manner.quiet || !ending.outcome.is_ok() {
+                    let text = trial_line(trial.block, variant, ending, *took, phases);
+                    let left = left.map(|left| remaining(left, Duration::ZERO)).unwrap_or_default();
+                    self.line(&format!("[{done}/{trials}] {text}{left}"));
+                }
+            }
+            Event::ProfileBegan { .. } | Event::ProfileEnded { .. } => self.profile(event),
+            Event::Notice { text, hint } => {
+                self.line(text);
+                if let Some(hint) = hint {
+                    self.line(&format!("hint: {hint}"));
+                }
+            }
+            Event::RunEnded { run, ok, failed, interrupted } => {
+                if !self.manner.quiet {
+                    let how = if *interrupted { "interrupted" } else { "done" };
+                    let ended = if *failed > 0 { format!(", {failed} ended otherwise") } else { String::new() };
+                    let before = if self.done_before > 0 { " in this session" } else { "" };
+                    self.line(&format!("run {run} {how}: {} ok{ended}{before}", count(*ok, "trial")));
+                }
+            }
+        }
+    }
+}
+
+fn count<N: Display + PartialEq + From<u8>>(n: N, noun: &str) -> String {
+    let ending = if n == N::from(1) { "" } else { "s" };
+    format!("{n} {noun}{ending}")
+}
+
+fn trial_line(block: u32, variant: &str, ending: &Ending, took: Nanos, phases: &[(String, Nanos)]) -> String {
+    let times: Vec<String> = phases.iter().map(|(name, time)| format!("{name} {time}")).collect();
+    let what = match ending.outcome {
+        Outcome::Ok => times.join(", "),
+        outcome => {
+            let place = ending.phase.as_ref().map(|phase| format!(" in {phase} after {}", ending.after));
+            format!("{outcome}{}", place.unwrap_or_default())
+        }
+    };
+    format!("block {} {variant}: {what} (trial {took})", block + 1)
+}
+
+fn profile_line(ending: Option<&Ending>, samples: &Reading<u64>) -> String {
+    let how = match ending.filter(|ending| !ending.outcome.is_ok()) {
+        Some(ending) => format!("{}, ", ending.outcome),
+        None => String::new(),
+    };
+    match samples {
+        Reading::Measured(samples) => format!("{how}{}", count(*samples, "sample")),
+        Reading::Missing(why) => format!("{how}no profile: {why}"),
+    }
+}
+
+/// What of the time left is left after some of it; nothing below a second.
+fn remaining(left: Nanos, after: Duration) -> String {
+    let seconds = left.to_duration().saturating_sub(after).as_secs_f64();
+    if seconds < 1.0 {
+        String::new()
+    } else {
+        format!(" | about {} left", span(Nanos::from_secs(seconds.ceil() as u64)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::reading::Why;
+    use prony_model::trial::{Label, PlannedTrial};
+
+    const PLAIN: Manner = Manner { live: false, quiet: false, width: 80 };
+
+    fn trial() -> PlannedTrial {
+        PlannedTrial { block: 2, sub_block: 0, position: 7, variant: 1, label: Label::A, seed: 3 }
+    }
+
+    fn ended(outcome: Outcome) -> Event {
+        Event::TrialEnded {
+            trial: trial(),
+            variant: "engine=lmdb".into(),
+            ending: Ending { outcome, phase: Some("write".into()), after: Nanos::from_millis(20), evidence: vec![] },
+            took: Nanos::from_millis(130),
+            phases: vec![("write".into(), Nanos::from_millis(12))],
+            done: 8,
+            trials: 12,
+            left: None,
+        }
+    }
+
+    fn said(manner: Manner, events: &[Event]) -> String {
+        let mut out = Vec::new();
+        let mut terminal = Terminal::new(Screen::new(&mut out, false), manner);
+        events.iter().for_each(|event| terminal.event(event));
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_finished_trial_is_one_plain_line() {
+        assert_eq!(
+            said(PLAIN, &[ended(Outcome::Ok)]),
+            "[8/12] block 3 engine=lmdb: write 12.00 ms (trial 130.00 ms)\n"
+        );
+        assert_eq!(
+            said(PLAIN, &[ended(Outcome::TimedOut)]),
+            "[8/12] block 3 engine=lmdb: timed out in write after 20.00 ms (trial 130.00 ms)\n"
+        );
+    }
+
+    #[test]
+    fn what_is_left_stands_behind_each_trial_and_a_budget_in_the_place_of_blocks() {
+        let later = |left| match ended(Outcome::Ok) {
+            Event::TrialEnded { trial, variant, ending, took, phases, done, trials, .. } => {
+                Event::TrialEnded { trial, variant, ending, took, phases, done, trials, left }
+            }
+            other => other,
+        };
+        let line = |left| said(PLAIN, &[later(left)]);
+        assert!(line(Some(Nanos::from_secs(200))).ends_with("(trial 130.00 ms) | about 3 min left\n"));
+        assert!(line(Some(Nanos::from_millis(80))).ends_with("(trial 130.00 ms)\n"));
+        let budget = Some(Nanos::from_secs(90));
+        let began = Event::RunBegan { run: 1, title: "x".into(), variants: 2, blocks: 0, trials: 0, budget, done: 0 };
+        assert_eq!(said(PLAIN, &[began]), "run 1: x: 2 variants, as many blocks as 90 s holds\n");
+    }
+
+    #[test]
+    fn a_profile_is_one_line_and_a_missing_one_is_said_even_when_quiet() {
+        let ending = Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: vec![] };
+        let event = |ending: Option<Ending>, samples| Event::ProfileEnded {
+            variant: "engine=lmdb".into(),
+            ending,
+            samples,
+            notes: vec!["something is not seen".into()],
+            done: 1,
+            profiles: 2,
+        };
+        let there = event(Some(ending), Reading::Measured(812));
+        assert_eq!(
+            said(PLAIN, std::slice::from_ref(&there)),
+            "[profile 1/2] engine=lmdb: 812 samples\n  something is not seen\n"
+        );
+        let quiet = Manner { quiet: true, ..PLAIN };
+        assert_eq!(said(quiet, &[there]), "");
+        let missing = event(None, Reading::Missing(Why::NotSupported("`perf` is not installed".into())));
+        assert!(said(quiet, &[missing]).starts_with("[profile 1/2] engine=lmdb: no profile: not supported"));
+    }
+
+    #[test]
+    fn quiet_says_only_what_needs_attention() {
+        let quiet = Manner { quiet: true, ..PLAIN };
+        assert_eq!(said(quiet, &[ended(Outcome::Ok)]), "");
+        assert!(said(quiet, &[ended(Outcome::Killed)]).contains("killed, cause unknown"));
+    }
+
+    #[test]
+    fn terminal_shows_what_a_name_holds_escaped() {
+        let name = "a\u{1b}[2J\nrun 9 done\u{202e}";
+        let began = |live| said(live, &[Event::TrialBegan { trial: trial(), variant: name.into() }]);
+        let shown = "a\\u{1b}[2J\\nrun 9 done\\u{202e}";
+        assert!(began(Manner { live: true, ..PLAIN }).contains(shown));
+        let notice = Event::Notice { text: name.into(), hint: Some(name.into()) };
+        assert_eq!(said(PLAIN, &[notice]), format!("{shown}\nhint: {shown}\n"));
+    }
+
+    #[test]
+    fn a_live_line_is_taken_back_before_the_next() {
+        let live = Manner { live: true, ..PLAIN };
+        let text =
+            said(live, &[Event::TrialBegan { trial: trial(), variant: "engine=lmdb".into() }, ended(Outcome::Ok)]);
+        let (before, after) = text.rsplit_once('\r').unwrap();
+        assert!(before.contains("block 3, engine=lmdb"), "nobody told how many there are: {before}");
+        assert!(after.starts_with("[8/12] block 3"), "{after}");
+    }
+}
