@@ -2,8 +2,10 @@
 
 use prony_experiment::design::Experiment;
 use rusqlite::params;
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
+use super::names::json as text;
 use super::open::Database;
 use super::read::json;
 use super::run::RunId;
@@ -30,13 +32,13 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Database`], also where there is no such run.
-    pub fn append_journal(&mut self, run: RunId, entry: &Value) -> Result<(), Error> {
+    pub fn append_journal<T: Serialize>(&mut self, run: RunId, entry: &T) -> Result<(), Error> {
         self.write("write the journal", |tx| {
             tx.prepare_cached(
                 "INSERT INTO journal (run, ord, entry)
                  VALUES (?1, (SELECT coalesce(max(ord) + 1, 0) FROM journal WHERE run = ?1), ?2)",
             )?
-            .execute(params![run.0, entry.to_string()])
+            .execute(params![run.0, text(entry)?])
             .map(|_| ())
         })
     }
@@ -44,8 +46,8 @@ impl Database {
     /// A run's journal, in order; empty for runs that are no searches.
     ///
     /// # Errors
-    /// [`Error::Database`].
-    pub fn journal(&self, run: RunId) -> Result<Vec<Value>, Error> {
+    /// [`Error::Database`], also where an entry is no `T`.
+    pub fn journal<T: DeserializeOwned>(&self, run: RunId) -> Result<Vec<T>, Error> {
         self.read("read the journal", |connection| {
             connection
                 .prepare("SELECT entry FROM journal WHERE run = ?1 ORDER BY ord")?

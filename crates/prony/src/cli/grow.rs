@@ -9,7 +9,9 @@ use super::run::OverrideArguments;
 use super::searching::{SearchArguments, named};
 use super::{Answer, Output};
 use crate::error::Error;
-use crate::search::grow::{self, Wanted};
+use crate::search::found::GrowWanted;
+use crate::search::grow;
+use crate::search::journal::Asked;
 
 /// Examples of `prony grow --help`.
 pub const EXAMPLES: &str = "\
@@ -49,7 +51,7 @@ pub struct Arguments {
 /// # Errors
 /// Where the file or the range is at fault, or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let found = arguments.search.open("grow", || asked(arguments), grow::run)?;
+    let found = arguments.search.open("grow", of_kind, || asked(arguments), grow::run)?;
     output.print(&found.said)?;
     output.print(&format!("every trial: `prony show {}`\n", found.run))?;
     found.summary.cleaned()?;
@@ -57,7 +59,11 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     Ok(if yes { Answer::Yes } else { Answer::No })
 }
 
-fn asked(arguments: &Arguments) -> Result<Wanted, Error> {
+fn of_kind(asked: Asked) -> Option<GrowWanted> {
+    if let Asked::Grow(wanted) = asked { Some(wanted) } else { None }
+}
+
+fn asked(arguments: &Arguments) -> Result<GrowWanted, Error> {
     let file = named(arguments.file.as_ref())?;
     let Some(range) = &arguments.raise else {
         let hint = "write `--raise FACTOR=FROM..`".to_owned();
@@ -71,5 +77,5 @@ fn asked(arguments: &Arguments) -> Result<Wanted, Error> {
     }
     let settings =
         GrowSettings { range: range.clone(), resolution: arguments.resolution.get(), confirm: arguments.confirm };
-    Ok(Wanted { file, overrides: arguments.overrides.read()?, settings })
+    Ok(GrowWanted { file, overrides: arguments.overrides.read()?, settings })
 }

@@ -18,6 +18,7 @@ use super::show;
 use super::{Answer, Output};
 use crate::error::Error;
 use crate::progress::{Manner, Terminal};
+use crate::search::journal::{self, Asked};
 use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{self, Gate, Verdicted};
 use prony_report::Options;
@@ -275,8 +276,8 @@ fn resumable(database: &Database, which: i64) -> Result<RunHead, Error> {
     let mut found = None;
     for head in database.runs()? {
         let asked = if which > 0 { head.id.0 == which } else { head.status != RunStatus::Done };
-        let search = if asked { database.journal(head.id)?.into_iter().next() } else { None };
-        match search.as_ref().and_then(|first| first["search"].as_str()) {
+        let search = if asked { journal::asked(database, head.id)? } else { None };
+        match search.as_ref().map(Asked::command) {
             Some(kind) if which > 0 => {
                 return Err(Error::Arguments {
                     message: format!("run {which} is a search"),

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use prony_model::catalog::Overrides;
-use serde::de::DeserializeOwned;
 
 use super::choice::{DatabaseArg, SharedArg};
 use super::run::{observer, variables};
 use crate::error::Error;
 use crate::search::Means;
+use crate::search::journal::{self, Asked};
 use prony_results::{Database, RunId, RunStatus};
 use prony_runner::interrupt::Interrupt;
 use prony_runner::scratch;
@@ -37,20 +37,22 @@ pub struct SearchArguments {
 }
 
 impl SearchArguments {
-    /// Does the search that was `asked` for, or goes on with the one that was interrupted. `kind` is the command.
+    /// Does the search that was `asked` for, or goes on with the one that was interrupted. `kind` is the command, `of_kind` what its searches
+    /// are asked.
     ///
     /// # Errors
     /// Where there is none to go on with, what was asked is at fault, or the search fails.
-    pub fn open<T: DeserializeOwned + AsMut<Overrides>, F>(
+    pub fn open<T: AsMut<Overrides>, F>(
         &self,
         kind: &str,
+        of_kind: fn(Asked) -> Option<T>,
         asked: impl FnOnce() -> Result<T, Error>,
         search: impl FnOnce(T, Option<RunId>, Means<'_>) -> Result<F, Error>,
     ) -> Result<F, Error> {
         self.shared.apply();
         let interrupt = Interrupt::listen().map_err(|source| Error::Setup { doing: "listen for signals", source })?;
         let (wanted, resumed) = match self.resume {
-            Some(which) => interrupted(&self.database, which, kind)?,
+            Some(which) => interrupted(&self.database, which, kind, of_kind)?,
             None => (asked()?, None),
         };
         let mut observer = observer(self.quiet);
@@ -72,30 +74,29 @@ pub fn named(file: Option<&PathBuf>) -> Result<PathBuf, Error> {
 
 /// The search that was asked for, or the latest that is not done, and its settings; with the variables of now, since
 /// none are kept.
-fn interrupted<T: DeserializeOwned + AsMut<Overrides>>(
+fn interrupted<T: AsMut<Overrides>>(
     database: &DatabaseArg,
     which: i64,
     kind: &str,
+    of_kind: fn(Asked) -> Option<T>,
 ) -> Result<(T, Option<RunId>), Error> {
     let database = Database::open(&database.database)?;
     let mut wanted = None;
     for head in database.runs()? {
         let asked = if which > 0 { head.id.0 == which } else { head.status != RunStatus::Done };
-        let first = if asked { database.journal(head.id)?.into_iter().next() } else { None };
-        if let Some(first) = first.filter(|first| first["search"] == kind) {
-            wanted = Some((head.id, head.status, first["wanted"].clone()));
+        let found = if asked { journal::asked(&database, head.id)?.and_then(of_kind) } else { None };
+        if let Some(found) = found {
+            wanted = Some((head.id, head.status, found));
         }
     }
     let none = || Error::Arguments {
         message: format!("no interrupted search by `prony {kind}` in `{}`", database.path().display()),
         hint: format!("`prony {kind} FILE ...` begins a new one; `prony ls` lists the runs"),
     };
-    let (run, status, settings) = wanted.ok_or_else(none)?;
+    let (run, status, mut wanted) = wanted.ok_or_else(none)?;
     if status == RunStatus::Done {
         return Err(none());
     }
-    let broken = |source| Error::Json { what: "the search's settings", source };
-    let mut wanted: T = serde_json::from_value(settings).map_err(broken)?;
     wanted.as_mut().variables = variables();
     Ok((wanted, Some(run)))
 }

@@ -5,6 +5,7 @@ use prony_model::metric::MetricName;
 use super::Output;
 use super::choice::{DatabaseArg, RunChoice, known_metric};
 use crate::error::Error;
+use crate::search::journal;
 use prony_report::{Options, build};
 use prony_results::{Database, RunId};
 
@@ -61,7 +62,5 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
 
 /// What a search said at its end, below its tables; nothing for other runs.
 fn concluded(database: &Database, run: RunId) -> Result<String, Error> {
-    let journal = database.journal(run)?;
-    let said = journal.iter().rev().find_map(|entry| entry["said"].as_str());
-    Ok(said.map(|said| format!("\n{said}")).unwrap_or_default())
+    Ok(journal::concluded(database, run)?.map(|said| format!("\n{said}")).unwrap_or_default())
 }

@@ -13,6 +13,7 @@ use super::searching::{SearchArguments, named};
 use super::{Answer, Output};
 use crate::error::Error;
 use crate::search::found::TuneWanted;
+use crate::search::journal::Asked;
 use crate::search::tune;
 
 /// Examples of `prony tune --help`.
@@ -77,10 +78,14 @@ pub struct Arguments {
 /// # Errors
 /// Where the file, a range or a figure is at fault, or the machine refuses.
 pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Error> {
-    let tuned = arguments.search.open("tune", || asked(arguments), tune::run)?;
+    let tuned = arguments.search.open("tune", of_kind, || asked(arguments), tune::run)?;
     output.print(&tuned.said)?;
     tuned.cleaned()?;
     Ok(if tuned.is_good() { Answer::Yes } else { Answer::No })
+}
+
+fn of_kind(asked: Asked) -> Option<TuneWanted> {
+    if let Asked::Tune(wanted) = asked { Some(wanted) } else { None }
 }
 
 fn asked(arguments: &Arguments) -> Result<TuneWanted, Error> {

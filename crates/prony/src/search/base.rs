@@ -3,8 +3,8 @@
 use prony_analysis::search::Range;
 use prony_analysis::search::grid::Point;
 use prony_experiment::design::{Experiment, Factor, Level};
-use serde_json::Value;
 
+use super::journal::ByFactor;
 use super::source::{Source, text_of, unknown};
 use crate::error::Error;
 
@@ -83,8 +83,8 @@ impl Base {
     }
 
     /// A point as JSON.
-    pub(super) fn setting(&self, point: &[f64]) -> Value {
-        let one = |(range, value): (&Range, &f64)| (range.name.clone(), Value::from(range.text(*value)));
+    pub(super) fn setting(&self, point: &[f64]) -> ByFactor {
+        let one = |(range, value): (&Range, &f64)| (range.name.clone(), range.text(*value));
         self.ranges.iter().zip(point).map(one).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use prony_analysis::search::{Constraint, Growth, Range};
+use prony_analysis::search::{Constraint, GrowSettings, Growth, Range};
 use prony_experiment::design::Blocks;
 use prony_model::catalog::Overrides;
 use prony_model::metric::MetricName;
@@ -28,7 +28,24 @@ pub struct Grown {
     pub died: Vec<TrialRecord>,
 }
 
-/// What `tune` is asked: the first entry of its journal.
+/// What `grow` is asked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GrowWanted {
+    /// The experiment's file, as typed.
+    pub file: PathBuf,
+    /// What the command line changes in it.
+    pub overrides: Overrides,
+    /// What is raised, and how finely.
+    pub settings: GrowSettings,
+}
+
+impl AsMut<Overrides> for GrowWanted {
+    fn as_mut(&mut self) -> &mut Overrides {
+        &mut self.overrides
+    }
+}
+
+/// What `tune` is asked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TuneWanted {
     /// The experiment's file, as typed.

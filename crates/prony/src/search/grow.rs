@@ -1,41 +1,21 @@
 //! `grow`: a factor is raised until the subject fails, for each combination of the other factors on its own.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use prony_analysis::search::{Ask, Grow, GrowSettings, TrialEnd};
 use prony_experiment::design::{Experiment, Variant};
-use prony_model::catalog::Overrides;
 use prony_model::record::TrialRecord;
-use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::base::one_level;
 use super::experiments::Experiments;
-use super::found::Grown;
+use super::found::{GrowWanted, Grown};
 use super::grow_text;
+use super::journal::{Asked, Entry};
 use super::prober::{Means, Prober};
 use super::source::{Source, others};
 use crate::error::Error;
 use prony_results::RunId;
 use prony_runner::Summary;
-
-/// What was asked: the first entry of the journal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// The experiment's file, as typed.
-    pub file: PathBuf,
-    /// What the command line changes in it.
-    pub overrides: Overrides,
-    /// What is raised, and how finely.
-    pub settings: GrowSettings,
-}
-
-impl AsMut<Overrides> for Wanted {
-    fn as_mut(&mut self) -> &mut Overrides {
-        &mut self.overrides
-    }
-}
 
 /// What a search found.
 #[derive(Clone, Debug, PartialEq)]
@@ -61,7 +41,7 @@ impl Found {
 ///
 /// # Errors
 /// Where the file or the range is at fault, or the machine refuses.
-pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Found, Error> {
+pub fn run(mut wanted: GrowWanted, resume: Option<RunId>, mut means: Means<'_>) -> Result<Found, Error> {
     let mut source = Source::read(&wanted.file, wanted.overrides.clone())?;
     source.complete(&mut wanted.settings.range)?;
     source.free(std::iter::once(wanted.settings.range.name.as_str()));
@@ -76,7 +56,7 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
         Some(run) => Prober::resume(&experiments, run, experiment, &wanted.file, means.lend())?,
         None => Prober::begin(&experiments, experiment, means.lend())?,
     };
-    prober.note(&json!({ "search": "grow", "wanted": wanted }))?;
+    prober.note(&Entry::Asked(Asked::Grow(wanted.clone())))?;
     let mut grown = Vec::new();
     for variant in first.variants() {
         match one(&mut prober, &mut stages, &first, variant)? {
@@ -87,7 +67,7 @@ pub fn run(mut wanted: Wanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let run = prober.run();
     let mut said = grow_text::grown(&wanted.settings, &grown);
     if grown.len() == first.variants().len() {
-        prober.note(&json!({ "said": said }))?;
+        prober.note(&Entry::Concluded { confirmation: None, said: said.clone() })?;
     } else {
         said += &format!("interrupted; what is done is kept\nhint: `prony grow --resume {run}` goes on\n");
     }
@@ -118,7 +98,7 @@ fn bounded(experiment: &Experiment, settings: &GrowSettings) -> Result<(), Error
 /// The experiment at each value, checked once.
 struct Stages {
     source: Source,
-    wanted: Wanted,
+    wanted: GrowWanted,
     known: BTreeMap<String, Experiment>,
 }
 
@@ -156,13 +136,16 @@ fn one(
         let Some(record) = prober.probe(variant, grow.trials_of(value))? else { return Ok(None) };
         let Some(fate) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
         grow.tell(value, fate);
-        prober.note(&json!({
-            "trial": record.trial.position, "value": settings.range.text(value), "others": others_json(&others),
-            "fate": fate, "ending": record.ending,
-        }))?;
+        prober.note(&Entry::Raised {
+            trial: record.trial.position,
+            value: settings.range.text(value),
+            others: others.iter().cloned().collect(),
+            fate,
+            ending: record.ending.clone(),
+        })?;
         records.push((value, record));
     };
-    prober.note(&json!({ "others": others_json(&others), "grown": growth }))?;
+    prober.note(&Entry::Grown { others: others.iter().cloned().collect(), grown: growth.clone() })?;
     let of = |value: Option<f64>, ok: bool| {
         let wanted = |(tried, record): &&(f64, TrialRecord)| {
             Some(*tried) == value
@@ -174,10 +157,6 @@ fn one(
     let lived = of(growth.lives.map(|tried| tried.value), true);
     let died = of(growth.dies.map(|tried| tried.value), false);
     Ok(Some(Grown { others, growth, lived, died }))
-}
-
-fn others_json(others: &[(String, String)]) -> serde_json::Value {
-    others.iter().map(|(name, label)| (name.clone(), serde_json::Value::from(label.clone()))).collect()
 }
 
 /// The variant with the same other factors: a `when` or `skip` may take it out at some values.

@@ -1,11 +1,12 @@
 //! Searches: trials that are planned by what the earlier ones did. What to try next is decided in
-//! `prony_analysis::search`; here it is run, kept and told.
+//! `prony_analysis::search`; here it is run and kept.
 
 mod base;
 mod experiments;
 pub mod found;
 pub mod grow;
 mod grow_text;
+pub mod journal;
 pub mod kept;
 mod prober;
 mod source;

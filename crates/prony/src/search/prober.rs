@@ -13,9 +13,9 @@ use prony_model::outcome::Outcome;
 use prony_model::program::Care;
 use prony_model::record::TrialRecord;
 use prony_model::trial::{Label, PlannedTrial};
-use serde_json::Value;
 
 use super::experiments::Experiments;
+use super::journal::Entry;
 use crate::error::Error;
 use prony_results::{Database, RunId, RunStart, RunStatus};
 use prony_runner::interrupt::Interrupt;
@@ -126,7 +126,7 @@ impl<'a> Prober<'a> {
         let lab = lab.with(experiments.put(experiment.clone()))?;
         let mut prober = Self::ready(experiments, lab, database, run, experiment, means)?;
         prober.stored = data.trials.into_iter().map(|trial| (trial.trial.position, trial)).collect();
-        prober.known = prober.database.journal(run)?.len();
+        prober.known = prober.database.journal::<Entry>(run)?.len();
         Ok(prober)
     }
 
@@ -250,14 +250,15 @@ impl<'a> Prober<'a> {
     ///
     /// # Errors
     /// Where it cannot be written.
-    pub fn note(&mut self, entry: &Value) -> Result<(), Error> {
+    pub fn note(&mut self, entry: &Entry) -> Result<(), Error> {
         self.written += 1;
         if self.written > self.known {
             self.database.append_journal(self.run, entry)?;
         }
         let Some((path, file)) = &mut self.file else { return Ok(()) };
         let what = format!("`{}`", path.display());
-        writeln!(file, "{entry}").map_err(|source| Error::Write { what, source })
+        let line = serde_json::to_string(entry).map_err(|source| Error::Json { what: "the journal", source })?;
+        writeln!(file, "{line}").map_err(|source| Error::Write { what, source })
     }
 
     /// Ends the run; what went wrong in a `cleanup` is in the summary.

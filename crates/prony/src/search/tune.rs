@@ -12,11 +12,11 @@ use prony_model::finding::Severity;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
-use serde_json::{Value, json};
 
 use super::base::Base;
 use super::experiments::Experiments;
 use super::found::{Confirmed, Setting, TuneWanted};
+use super::journal::{Asked, Entry};
 use super::kept::{Holds, Kept};
 use super::prober::{Means, Prober};
 use super::source::Source;
@@ -95,7 +95,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     });
     let mut search =
         Search { wanted: &wanted, source: &source, base: &base, tune, prober, variants: BTreeMap::new(), unread: None };
-    search.prober.note(&json!({ "search": "tune", "wanted": wanted }))?;
+    search.prober.note(&Entry::Asked(Asked::Tune(wanted.clone())))?;
     let found = search.until_done()?;
     let settings = search.settings();
     let Search { tune, prober, variants, unread, .. } = search;
@@ -115,7 +115,7 @@ pub fn run(wanted: TuneWanted, resume: Option<RunId>, mut means: Means<'_>) -> R
     let said = told.tuned(found.as_ref(), confirmed.as_ref());
     if found.is_some() {
         let fresh = confirmed.as_ref().map(|confirmed| confirmed.data.head.id.0);
-        let entry = json!({ "confirmation": fresh, "said": said });
+        let entry = Entry::Concluded { confirmation: fresh, said: said.clone() };
         Database::open(means.database)?.append_journal(run, &entry)?;
     }
     Ok(Tuned { run, found, summary, confirmed, said })
@@ -220,11 +220,11 @@ impl Search<'_> {
         loop {
             let step = self.tune.step();
             for decision in self.tune.take_decisions() {
-                self.prober.note(&json!({ "decision": decision }))?;
+                self.prober.note(&Entry::Decided { decision })?;
             }
             match step {
                 Step::Done(found) => {
-                    self.prober.note(&json!({ "found": found, "settings": self.texts() }))?;
+                    self.prober.note(&Entry::Found { found: found.clone(), settings: self.texts() })?;
                     return Ok(Some(found));
                 }
                 Step::Run(block) => {
@@ -255,24 +255,29 @@ impl Search<'_> {
         let spent = Nanos::from_nanos(u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let (seen, figures) = self.seen(&record);
         self.tune.tell(candidate, seen, spent.max(record.took));
-        self.prober.note(&json!({
-            "trial": record.trial.position, "stage": block.stage, "block": block.number, "candidate": candidate,
-            "setting": self.base.setting(&point), "outcome": record.ending.outcome, "figures": figures,
-            "seen": name_of(seen),
-        }))?;
+        self.prober.note(&Entry::Tried {
+            trial: record.trial.position,
+            stage: block.stage,
+            block: block.number,
+            candidate,
+            setting: self.base.setting(&point),
+            outcome: record.ending.outcome,
+            figures,
+            seen: name_of(seen).to_owned(),
+        })?;
         Ok(true)
     }
 
     /// What a trial says of its setting, and the figures it says it by.
-    fn seen(&mut self, record: &TrialRecord) -> (Seen, Value) {
+    fn seen(&mut self, record: &TrialRecord) -> (Seen, Option<BTreeMap<String, Reading<f64>>>) {
         match TrialEnd::of(record.ending.outcome) {
-            Some(TrialEnd::Died) => return (Seen::Died, Value::Null),
-            Some(TrialEnd::Disturbed) | None => return (Seen::Disturbed, Value::Null),
+            Some(TrialEnd::Died) => return (Seen::Died, None),
+            Some(TrialEnd::Disturbed) | None => return (Seen::Disturbed, None),
             Some(TrialEnd::Lived) => {}
         }
-        let mut figures = serde_json::Map::new();
+        let mut figures = BTreeMap::new();
         let objective = record.figure(&self.wanted.objective);
-        figures.insert(self.wanted.objective.to_string(), json!(objective));
+        figures.insert(self.wanted.objective.to_string(), objective.clone());
         let mut unread = match &objective {
             Reading::Measured(_) => None,
             Reading::Missing(why) => Some(format!("`{}`: {why}", self.wanted.objective)),
@@ -280,7 +285,7 @@ impl Search<'_> {
         let mut broke = false;
         for constraint in &self.wanted.constraints {
             let value = constraint.value(&mut |name| record.figure(name));
-            figures.insert(constraint.to_string(), json!(value));
+            figures.insert(constraint.to_string(), value.clone());
             match value {
                 Reading::Measured(value) => broke |= !constraint.holds(value),
                 Reading::Missing(why) => unread = unread.or(Some(format!("`{constraint}`: {why}"))),
@@ -294,7 +299,7 @@ impl Search<'_> {
             _ => Seen::Unread,
         };
         self.unread = self.unread.take().or(unread);
-        (seen, figures.into())
+        (seen, Some(figures))
     }
 
     fn settings(&self) -> Vec<Setting> {

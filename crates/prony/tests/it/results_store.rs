@@ -290,10 +290,10 @@ fn a_run_grows_by_variants_and_keeps_a_journal() {
     assert_eq!((data.experiment, data.head.planned, data.trials.len()), (grown.clone(), 2, 1));
     assert_eq!(data.head.hash, experiment_hash(&grown).unwrap());
 
-    assert!(database.journal(run).unwrap().is_empty());
+    assert!(database.journal::<serde_json::Value>(run).unwrap().is_empty());
     let entries = [json!({ "search": "grow" }), json!({ "trial": 0, "of": [1.5, null] })];
     entries.iter().for_each(|entry| database.append_journal(run, entry).unwrap());
-    assert_eq!(database.journal(run).unwrap(), entries);
+    assert_eq!(database.journal::<serde_json::Value>(run).unwrap(), entries);
     assert!(database.append_journal(RunId(9), &entries[0]).is_err(), "no run, no journal");
     assert!(matches!(database.extend_run(RunId(9), &grown, 1), Err(Error::NoRun { .. })));
     database.delete_run(run).unwrap();

@@ -1,0 +1,158 @@
+//! A search's journal: what was asked, every trial with what it says, every decision, what was concluded. The database keeps
+//! it, `--journal FILE` writes it as lines of JSON, `--resume` and `show` read it.
+
+use std::collections::BTreeMap;
+
+use prony_analysis::search::{Growth, TrialEnd, tune};
+use prony_model::outcome::{Ending, Outcome};
+use prony_model::reading::Reading;
+use prony_results::{Database, RunId};
+use serde::{Deserialize, Serialize};
+
+use super::found::{GrowWanted, TuneWanted};
+use crate::error::Error;
+
+/// Levels or settings by the names of their factors, as the experiment has them.
+pub type ByFactor = BTreeMap<String, String>;
+
+/// What a search was asked: the first entry of its journal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "search", content = "wanted", rename_all = "snake_case")]
+pub enum Asked {
+    /// `prony grow`.
+    Grow(GrowWanted),
+    /// `prony tune`.
+    Tune(TuneWanted),
+}
+
+impl Asked {
+    /// The command that does such a search.
+    pub const fn command(&self) -> &'static str {
+        match self {
+            Self::Grow(_) => "grow",
+            Self::Tune(_) => "tune",
+        }
+    }
+}
+
+/// An entry of the journal; which one it is shows in its keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Entry {
+    /// What was asked.
+    Asked(Asked),
+    /// A trial of `grow`.
+    Raised {
+        /// The trial's position in the run.
+        trial: u32,
+        /// The value of the factor that is raised, with its unit.
+        value: String,
+        /// The other factors.
+        others: ByFactor,
+        /// What the trial says of the value.
+        fate: TrialEnd,
+        /// How it ended.
+        ending: Ending,
+    },
+    /// What `grow` concluded for a combination of the other factors.
+    Grown {
+        /// The other factors.
+        others: ByFactor,
+        /// The largest value that succeeds and the smallest that fails.
+        grown: Growth,
+    },
+    /// A trial of `tune`.
+    Tried {
+        /// The trial's position in the run.
+        trial: u32,
+        /// The stage of the search, from 0.
+        stage: u32,
+        /// The block within the search, from 0.
+        block: u32,
+        /// The candidate's number.
+        candidate: usize,
+        /// Its values.
+        setting: ByFactor,
+        /// How the trial ended.
+        outcome: Outcome,
+        /// The objective and what each constraint bounds, in their own units; missing altogether where the trial failed.
+        figures: Option<BTreeMap<String, Reading<f64>>>,
+        /// What the trial says of the candidate, in words.
+        seen: String,
+    },
+    /// What `tune` decided after a block.
+    Decided {
+        /// Which candidates are out, and why.
+        decision: tune::Decision,
+    },
+    /// What `tune` found.
+    Found {
+        /// The winner and why the search ended.
+        found: tune::Found,
+        /// Each candidate's values.
+        settings: Vec<String>,
+    },
+    /// What the search printed at its end.
+    Concluded {
+        /// The run that confirmed the winner of `tune`, where there was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        confirmation: Option<i64>,
+        /// The text.
+        said: String,
+    },
+}
+
+/// What the search of a run was asked; `None` for a run that is no search.
+///
+/// # Errors
+/// Where the database cannot be read, or the entry is none of this version's.
+pub fn asked(database: &Database, run: RunId) -> Result<Option<Asked>, Error> {
+    match read(database, run)?.into_iter().next() {
+        Some(Entry::Asked(asked)) => Ok(Some(asked)),
+        _ => Ok(None),
+    }
+}
+
+/// What a search printed at its end; `None` for other runs, and where it did not end.
+///
+/// # Errors
+/// As [`asked`].
+pub fn concluded(database: &Database, run: RunId) -> Result<Option<String>, Error> {
+    let text = |entry| if let Entry::Concluded { said, .. } = entry { Some(said) } else { None };
+    Ok(read(database, run)?.into_iter().rev().find_map(text))
+}
+
+fn read(database: &Database, run: RunId) -> Result<Vec<Entry>, Error> {
+    Ok(database.journal(run)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prony_model::units::Nanos;
+
+    #[test]
+    fn entries_without_a_tag_are_read_as_what_they_were_written() {
+        let ending = Ending { outcome: Outcome::Ok, phase: None, after: Nanos::ZERO, evidence: Vec::new() };
+        let others = ByFactor::from([("kind".to_owned(), "wide".to_owned())]);
+        let entries = [
+            Entry::Raised { trial: 3, value: "37".to_owned(), others, fate: TrialEnd::Lived, ending },
+            Entry::Tried {
+                trial: 4,
+                stage: 0,
+                block: 1,
+                candidate: 2,
+                setting: ByFactor::new(),
+                outcome: Outcome::Ok,
+                figures: Some(BTreeMap::from([("run.time".to_owned(), Reading::Measured(0.5))])),
+                seen: "good".to_owned(),
+            },
+            Entry::Concluded { confirmation: Some(7), said: "x".to_owned() },
+            Entry::Concluded { confirmation: None, said: "x".to_owned() },
+        ];
+        for entry in entries {
+            let text = serde_json::to_string(&entry).unwrap();
+            assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry, "{text}");
+        }
+    }
+}
