@@ -42,7 +42,7 @@ pub struct TrialRecord<E = Option<Effective>, C = Conditions> {
     pub ending: Ending,
     /// Every phase of the variant, in order; those not reached too.
     pub phases: Vec<PhaseRecord>,
-    /// What was in force (METHOD 1.6); `None` where the subject ended before that was known.
+    /// What was in force; `None` where the subject ended before that was known.
     pub effective: E,
     /// The machine before and after (METHOD 4.10), and what else was seen beside it.
     pub conditions: C,

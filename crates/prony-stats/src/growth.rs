@@ -36,7 +36,7 @@ pub struct Reach {
     pub x: f64,
     /// The nearest `x`, over the interval of the slope and the slope between the last two levels.
     pub low: f64,
-    /// The farthest `x`; `None` where one of these slopes never gets there, or only beyond [`FARTHEST`] times the largest
+    /// The farthest `x`; `None` where one of these slopes never gets there, or only beyond 100 times the largest
     /// measured.
     pub high: Option<f64>,
     /// `x` as a multiple of the largest measured.

@@ -5,8 +5,9 @@ use std::io::{self, Write};
 use prony_model::reading::Reading;
 use prony_model::record::{Facts, MachineLimits};
 use prony_model::units::Unit;
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::transform::RecursiveTransform;
+use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::Formatter;
@@ -173,7 +174,15 @@ struct FigureOut<'a> {
 
 /// The JSON Schema of the document.
 pub fn schema() -> serde_json::Value {
-    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<Document<'_>>().into()
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(RecursiveTransform(null_for_none));
+    settings.into_generator().into_root_schema_for::<Document<'_>>().into()
+}
+
+/// Descriptions are the types' own documents, in which `None` is what JSON writes as `null`.
+fn null_for_none(schema: &mut Schema) {
+    if let Some(serde_json::Value::String(text)) = schema.get_mut("description") {
+        *text = text.replace("`None`", "`null`");
+    }
 }
 
 /// Writes a run with its tables and its profiles; with a database, the samples and histograms of its trials too.
