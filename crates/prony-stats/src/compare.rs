@@ -42,7 +42,7 @@ pub struct Comparison {
     pub p_adjusted: Reading<f64>,
     /// What it says.
     pub verdict: Verdict,
-    /// The smallest effect it would have seen with probability 0.8, as a share.
+    /// The minimum detectable effect: the smallest that is found with probability 0.8, as a share.
     pub smallest_effect: Reading<f64>,
     /// The baseline's second label beside its first, at 95 % and uncorrected.
     pub aa: Reading<Estimate>,

@@ -31,6 +31,11 @@ impl RatioInterval {
         let holds_a_number = found.low.is_finite() && found.high != Some(0.0);
         if holds_a_number { Reading::Measured(found) } else { Reading::Missing(Why::NotReached) }
     }
+
+    /// That of baseline / variant.
+    pub fn inverse(self) -> Self {
+        Self { low: self.high.map_or(0.0, |high| 1.0 / high), high: (self.low > 0.0).then(|| 1.0 / self.low) }
+    }
 }
 
 /// A bound beyond this factor is no bound: with few blocks the widened interval reaches to absurd numbers.

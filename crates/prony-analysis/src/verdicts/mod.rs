@@ -45,7 +45,7 @@ pub struct Line {
     pub comparison: Comparison,
     /// The verdict as a sentence without a full stop; names stand in backticks, as they came.
     pub sentence: String,
-    /// What it rests on: blocks, the smallest effect it would have seen, the baseline beside itself.
+    /// What it rests on: blocks, the minimum detectable effect, the A/A check.
     pub detail: String,
     /// What is left without disturbed trials, where there were any: no verdict rests on it.
     pub undisturbed: Option<Undisturbed>,

@@ -1,32 +1,42 @@
 //! A comparison as a sentence.
 
-use prony_model::number::{effect, ratio, shares};
+use prony_model::number::{effect, ratio, shares, thousands};
 use prony_model::reading::{Reading, Why};
 use prony_stats::verdict::directions;
 use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
 
 use super::{Pair, Undisturbed};
 
-/// `` `store=redb` is slower than `store=lmdb` in `write.time`: 1.84 times (1.71 to 1.98) ``
+/// `` `store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (1.71 to 1.98) ``
+///
+/// A sentence that names a direction says how many times faster, slower, less or more; one that names none gives the ratio
+/// variant / baseline.
 pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
     let end = End::of(pair);
-    let figure = format!("{}{}", figure(comparison), unfinished(comparison, end));
     let place = place(pair);
+    let unfinished = unfinished(comparison, end);
+    let undirected =
+        || format!("{}{unfinished}", estimate(comparison).map(|text| format!(": {text}")).unwrap_or_default());
     match &comparison.verdict {
-        Verdict::Better | Verdict::Worse => format!("{}{place}{figure}", claim(pair, &comparison.verdict)),
+        Verdict::Better | Verdict::Worse => {
+            format!("{}{place}{}{unfinished}", claim(pair, comparison), bracketed(directed(comparison)))
+        }
         Verdict::BetterUncertain | Verdict::WorseUncertain => {
-            format!("{}{place}, by how much is uncertain{figure}", claim(pair, &comparison.verdict))
+            let interval = bracketed(directed(comparison));
+            format!("{}{place}, by how much is uncertain{interval}{unfinished}", claim(pair, comparison))
         }
         Verdict::DiffersWithinMargin => {
-            format!("`{variant}` differs from `{baseline}`{place}, but by less than {}{figure}", effect(margin))
+            let margin = effect(margin);
+            format!("`{variant}` differs from `{baseline}`{place}, but by less than {margin}{}", undirected())
         }
         Verdict::NoDifference => {
-            format!("no difference of {} or more between `{variant}` and `{baseline}`{place}{figure}", effect(margin))
+            let margin = effect(margin);
+            format!("no difference of {margin} or more between `{variant}` and `{baseline}`{place}{}", undirected())
         }
         Verdict::CantTell { more_blocks } => {
             let more = more(more_blocks);
-            format!("can't tell whether `{variant}` and `{baseline}` differ{place}{figure}{more}")
+            format!("can't tell whether `{variant}` and `{baseline}` differ{place}{}{more}", undirected())
         }
         Verdict::FinishesMoreOften => {
             format!("`{variant}` {} more often than `{baseline}`{place}: {}", end.does, outcomes(comparison, end))
@@ -72,39 +82,76 @@ impl End {
     }
 }
 
-/// `12 blocks; it would have seen 4.1 %; the baseline beside itself: 1.010 times (0.970 to 1.05)`
+/// `12 blocks; minimum detectable effect: 4.1 %; A/A check: ratio 1.010 (0.970 to 1.05)`
 pub(super) fn detail(comparison: &Comparison, undisturbed: Option<&Undisturbed>) -> String {
     let mut parts = vec![format!("{} blocks", comparison.blocks)];
-    match &comparison.smallest_effect {
-        Reading::Measured(share) => parts.push(format!("it would have seen {}", effect(*share))),
-        Reading::Missing(why) => parts.push(format!("the smallest effect it would have seen: {why}")),
-    }
+    let smallest = match &comparison.smallest_effect {
+        Reading::Measured(share) => effect(*share),
+        Reading::Missing(why) => format!("- ({why})"),
+    };
+    parts.push(format!("minimum detectable effect: {smallest}"));
     if let Reading::Measured(aa) = &comparison.aa {
-        let interval = interval_text(aa.interval);
-        parts.push(format!("the baseline beside itself (A/A): {} times ({interval})", ratio(aa.ratio)));
+        parts.push(format!("A/A check: {}", ratio_text(aa.ratio, Some(aa.interval))));
     }
     parts.extend(undisturbed.map(without));
     parts.extend(comparison.notes.iter().cloned());
     parts.join("; ")
 }
 
-/// `without disturbed trials (9 of 12 blocks are left): 1.82 times (1.61 to 2.02)`
+/// `without disturbed trials (9 of 12 blocks are left): ratio 1.82 (1.61 to 2.02)`
 pub fn without(undisturbed: &Undisturbed) -> String {
     let Undisturbed { blocks, of, estimate } = undisturbed;
     let figure = match estimate {
-        Reading::Measured(e) => format!("{} times ({})", ratio(e.ratio), interval_text(e.interval)),
+        Reading::Measured(e) => ratio_text(e.ratio, Some(e.interval)),
         Reading::Missing(Why::NotReached) => "- (in half of them a trial did not finish)".to_owned(),
         Reading::Missing(why) => format!("- ({why})"),
     };
     format!("without disturbed trials ({blocks} of {of} blocks are left): {figure}")
 }
 
-/// `` `a` is slower than `b` ``, `` `a` takes more memory than `b` ``
-fn claim(pair: &Pair, verdict: &Verdict) -> String {
+/// `` `a` is 1.84 times slower than `b` ``, `` `a` takes 3.20 times more memory than `b` ``; without a number where there is
+/// no ratio, or one of them used none at all.
+fn claim(pair: &Pair, comparison: &Comparison) -> String {
     let (better, worse) = directions(pair.metric.key.metric);
-    let words = if verdict.is_better() { better } else { worse };
+    let words = if comparison.verdict.is_better() { better } else { worse };
     let verb = if matches!(words, "faster" | "slower" | "shorter" | "longer") { "is" } else { "takes" };
-    format!("`{}` {verb} {words} than `{}`", pair.names.variant, pair.names.baseline)
+    let times = directed(comparison).map(|(times, _)| format!("{} times ", number(times))).unwrap_or_default();
+    format!("`{}` {verb} {times}{words} than `{}`", pair.names.variant, pair.names.baseline)
+}
+
+/// The ratio as a factor of at least 1, and its interval turned the same way.
+type Factor = (f64, Option<RatioInterval>);
+
+fn directed(comparison: &Comparison) -> Option<Factor> {
+    factor(*comparison.ratio.measured()?, comparison.interval.measured().copied())
+}
+
+fn factor(ratio: f64, interval: Option<RatioInterval>) -> Option<Factor> {
+    match ratio {
+        ratio if ratio >= 1.0 && ratio.is_finite() => Some((ratio, interval)),
+        ratio if ratio > 0.0 && ratio < 1.0 => Some((1.0 / ratio, interval.map(RatioInterval::inverse))),
+        _ => None,
+    }
+}
+
+/// ` (1.71 to 1.98)`; nothing where there is no interval.
+fn bracketed(factor: Option<Factor>) -> String {
+    let interval = factor.and_then(|(_, interval)| interval);
+    interval.map(|interval| format!(" ({})", interval_text(interval))).unwrap_or_default()
+}
+
+/// `ratio 0.984 (0.957 to 1.001)`; `None` where there is no ratio.
+fn estimate(comparison: &Comparison) -> Option<String> {
+    Some(ratio_text(*comparison.ratio.measured()?, comparison.interval.measured().copied()))
+}
+
+fn ratio_text(middle: f64, interval: Option<RatioInterval>) -> String {
+    let interval = interval.map(|interval| format!(" ({})", interval_text(interval))).unwrap_or_default();
+    format!("ratio {}{interval}", number(middle))
+}
+
+fn number(value: f64) -> String {
+    thousands(&ratio(value))
 }
 
 fn place(pair: &Pair) -> String {
@@ -112,22 +159,12 @@ fn place(pair: &Pair) -> String {
     format!(" in `{}`{at}", pair.metric)
 }
 
-/// `: 1.84 times (1.71 to 1.98)`; nothing where there is no ratio.
-fn figure(comparison: &Comparison) -> String {
-    let Reading::Measured(middle) = comparison.ratio else { return String::new() };
-    let interval = match &comparison.interval {
-        Reading::Measured(interval) => format!(" ({})", interval_text(*interval)),
-        Reading::Missing(_) => String::new(),
-    };
-    format!(": {} times{interval}", ratio(middle))
-}
-
 /// `1.71 to 1.98`, `at most 1.98`, `1.50 or more`.
 pub fn interval_text(interval: RatioInterval) -> String {
     match (interval.low, interval.high) {
-        (low, Some(high)) if low > 0.0 => format!("{} to {}", ratio(low), ratio(high)),
-        (_, Some(high)) => format!("at most {}", ratio(high)),
-        (low, None) if low > 0.0 => format!("{} or more", ratio(low)),
+        (low, Some(high)) if low > 0.0 => format!("{} to {}", number(low), number(high)),
+        (_, Some(high)) => format!("at most {}", number(high)),
+        (low, None) if low > 0.0 => format!("{} or more", number(low)),
         (_, None) => "no bound yet".to_owned(),
     }
 }
@@ -176,6 +213,19 @@ mod tests {
         assert_eq!(text(0.0, Some(1.98)), "at most 1.98");
         assert_eq!(text(1.5, None), "1.50 or more");
         assert_eq!(text(0.0, None), "no bound yet");
+    }
+
+    #[test]
+    fn factors_below_one_are_turned_round_with_their_intervals() {
+        let text = |ratio, low, high| {
+            let found = factor(ratio, Some(RatioInterval { low, high }));
+            (found.map(|(times, _)| number(times)), bracketed(found))
+        };
+        assert_eq!(text(1.84, 1.71, Some(1.98)), (Some("1.84".to_owned()), " (1.71 to 1.98)".to_owned()));
+        assert_eq!(text(0.25, 0.2, Some(0.5)), (Some("4.00".to_owned()), " (2.00 to 5.00)".to_owned()));
+        assert_eq!(text(0.0000516, 0.0, Some(0.0001)), (Some("19,380".to_owned()), " (10,000 or more)".to_owned()));
+        assert_eq!(text(0.5, 0.4, None), (Some("2.00".to_owned()), " (at most 2.50)".to_owned()));
+        assert_eq!(text(0.0, 0.0, Some(0.0)).0, None, "one of them used none at all");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) struct ComparisonOut<'a> {
     high: Option<f64>,
     /// Corrected for looks and family.
     p_adjusted: Option<f64>,
-    /// What it would have seen in four of five runs, as a share.
+    /// The minimum detectable effect: the smallest that four of five runs would find, as a share.
     smallest_effect: Option<f64>,
     /// Blocks that say something of both.
     blocks: u32,

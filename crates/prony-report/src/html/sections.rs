@@ -85,16 +85,14 @@ fn line(line: &Line) -> String {
     let mut details: Vec<String> = vec![format!("Method: {}.", comparison.method)];
     if let Reading::Measured(aa) = &comparison.aa {
         let high = aa.interval.high.map_or_else(|| "...".to_owned(), |h| format!("{h:.3}"));
-        details.push(format!(
-            "The baseline against itself (A/A): {:.3} times ({:.3} to {high}, 95 %, uncorrected).",
-            aa.ratio, aa.interval.low
-        ));
+        details
+            .push(format!("A/A check: ratio {:.3} ({:.3} to {high}, 95 %, uncorrected).", aa.ratio, aa.interval.low));
     }
     match &comparison.smallest_effect {
         Reading::Measured(effect) => {
-            details.push(format!("The smallest effect it would have seen in 4 of 5 runs: {}.", percent(*effect)));
+            details.push(format!("Minimum detectable effect, in 4 of 5 runs: {}.", percent(*effect)));
         }
-        Reading::Missing(why) => details.push(format!("The smallest effect it would have seen: {why}.")),
+        Reading::Missing(why) => details.push(format!("Minimum detectable effect: - ({why}).")),
     }
     if let Reading::Measured(p) = comparison.p_adjusted {
         details.push(format!("Corrected p: {p:.2e}."));

@@ -40,7 +40,7 @@ pub(crate) fn data(page: &str) -> serde_json::Value {
 #[test]
 fn the_page_holds_verdicts_tables_and_data_for_every_figure() {
     let text = page("cache", &pages::cache(200));
-    assert!(text.contains("is faster than <code>store=lmdb-sync</code> in <code>write.time</code>"), "no verdict");
+    assert!(text.contains("times faster than <code>store=lmdb-sync</code> in <code>write.time</code>"), "no verdict");
     assert!(text.contains("<table class=\"sortable\">") && text.contains("12 % of the phase waited for a CPU"));
     let data = data(&text);
     let clocks: Vec<&str> = data["samples"].as_array().unwrap().iter().filter_map(|s| s["clock"].as_str()).collect();
@@ -81,7 +81,7 @@ fn a_long_list_of_verdicts_is_folded_and_interactions_stand_beside_it() {
     let (open, folded) = text.split_once("<details class=\"more\">").unwrap();
     assert!(open.contains("<p>12 comparisons: "), "{:.3000}", &open[open.find("id=\"verdicts\"").unwrap()..]);
     let claimed = open.matches("<span class=\"mark\"").count();
-    assert!(claimed >= 6 && open.matches("is slower than <code>").count() >= 6, "what claims something stands open");
+    assert!(claimed >= 6 && open.matches("times slower than <code>").count() >= 6, "what claims something stands open");
     let folded = folded.split_once("</details></section>").map_or(folded, |(folded, _)| folded);
     let summary = folded.split_once("</summary>").unwrap().0;
     assert!(summary.starts_with(&format!("<summary>{} more: ", 12 - claimed)), "{summary}");

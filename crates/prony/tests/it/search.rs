@@ -320,7 +320,7 @@ fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
         "the bound lies at 200: {winner}"
     );
     assert!(said.contains("default: chunking.batch=10000, chunking.pause=0 ms"), "{said}");
-    assert!(said.contains("is faster than") && said.contains("holds: in 6 of 6 fresh trials"), "{said}");
+    assert!(said.contains("times faster than") && said.contains("holds: in 6 of 6 fresh trials"), "{said}");
     assert!(said.contains("the default itself breaks a constraint") && said.contains("biased"), "{said}");
 
     let search = bench.run(1);
@@ -347,11 +347,11 @@ fn the_winner_keeps_the_bound_and_is_judged_by_fresh_blocks() {
         "the default twice in each of 6 blocks"
     );
     let (_, shown, _) = bench.prony(&["show"]);
-    assert!(shown.contains("is faster than"), "{shown}");
+    assert!(shown.contains("times faster than"), "{shown}");
     let (_, shown, _) = bench.prony(&["show", "1"]);
     assert!(shown.contains("a search chose these variants"), "{shown}");
     let (tables, concluded) = shown.split_once("winner: ").unwrap();
-    assert!(!tables.contains("is faster") && concluded.contains("holds: in 6 of 6"), "{shown}");
+    assert!(!tables.contains("times faster") && concluded.contains("holds: in 6 of 6"), "{shown}");
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
     assert!(said.contains("the default stands: nothing better was found than size=2"), "{said}");
     let (code, said, errors) = bench.prony(&[&arguments[..], &["--default", "size=8", "--confirm", "6"]].concat());
     assert_eq!(code, Some(0), "{errors}");
-    assert!(said.contains("winner: size=3\ndefault: size=8\n") && said.contains("is faster than"), "{said}");
+    assert!(said.contains("winner: size=3\ndefault: size=8\n") && said.contains("times faster than"), "{said}");
 }
 
 #[test]
@@ -497,6 +497,6 @@ fn a_cleanup_that_fails_ends_no_search_early() {
     let (code, said, errors) = bench.prony(&[&arguments[..], &OVER].concat());
     assert_eq!(code, Some(2), "{errors}");
     assert!(errors.contains("cleanup of program") && errors.contains("the trials are done and kept"), "{errors}");
-    assert!(said.contains("winner: ") && said.contains("is faster than"), "{said}");
+    assert!(said.contains("winner: ") && said.contains("times faster than"), "{said}");
     assert_eq!([1, 2].map(|run| bench.run(run).head.status), [RunStatus::Done, RunStatus::Done]);
 }

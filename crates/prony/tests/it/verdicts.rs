@@ -45,7 +45,7 @@ fn a_slower_store_is_said_to_be_slower_by_so_much() {
     let verdicts = judged(&two_stores(12), 12, |t| write(t, if t.trial.variant == 1 { 1.84 } else { 1.0 }));
     let line = only(&verdicts);
     assert_eq!(line.comparison.verdict, Verdict::Worse);
-    let start = "`store=redb` is slower than `store=lmdb` in `write.time`: 1.8";
+    let start = "`store=redb` is 1.84 times slower than `store=lmdb` in `write.time` (1.8";
     assert!(line.sentence.starts_with(start) && line.sentence.ends_with(')'), "{}", line.sentence);
     assert_eq!((verdicts.margin, verdicts.alpha, verdicts.silent), (0.03, 0.05, None));
 }
@@ -55,7 +55,10 @@ fn a_higher_rate_is_faster_and_the_ratio_is_the_rates() {
     let rates = edited(&two_stores(12), |json| json["compare"]["primary"] = json!("write.rate"));
     let verdicts = judged(&rates, 12, |t| write(t, if t.trial.variant == 1 { 0.5 } else { 1.0 }));
     let sentence = &only(&verdicts).sentence;
-    assert!(sentence.starts_with("`store=redb` is faster than `store=lmdb` in `write.rate`: 2.0"), "{sentence}");
+    assert!(
+        sentence.starts_with("`store=redb` is 2.00 times faster than `store=lmdb` in `write.rate` ("),
+        "{sentence}"
+    );
 }
 
 #[test]
@@ -66,14 +69,14 @@ fn each_stratum_has_its_own_baseline() {
         let (store, large) = (t.trial.variant / 2, t.trial.variant % 2);
         write(t, [1.0, 2.0, 0.25][store] * [1.0, 100.0][large]);
     });
-    let starts: Vec<&str> = verdicts.lines.iter().map(|l| l.sentence.split(':').next().unwrap()).collect();
+    let starts: Vec<&str> = verdicts.lines.iter().map(|l| l.sentence.split(" (").next().unwrap()).collect();
     assert_eq!(
         starts,
         [
-            "`store=redb` is slower than `store=lmdb` in `write.time` at `documents=1_000`",
-            "`store=redb` is slower than `store=lmdb` in `write.time` at `documents=10_000`",
-            "`store=fjall` is faster than `store=lmdb` in `write.time` at `documents=1_000`",
-            "`store=fjall` is faster than `store=lmdb` in `write.time` at `documents=10_000`",
+            "`store=redb` is 2.00 times slower than `store=lmdb` in `write.time` at `documents=1_000`",
+            "`store=redb` is 2.00 times slower than `store=lmdb` in `write.time` at `documents=10_000`",
+            "`store=fjall` is 4.00 times faster than `store=lmdb` in `write.time` at `documents=1_000`",
+            "`store=fjall` is 4.00 times faster than `store=lmdb` in `write.time` at `documents=10_000`",
         ]
     );
     assert!(verdicts.lines[0].comparison.method.contains("over 4 comparisons"));
