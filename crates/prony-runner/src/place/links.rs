@@ -201,10 +201,14 @@ impl Lister<'_> {
         self.roots[..1].iter().map(|(top, _)| top).chain(&self.rules.alias).any(|top| top.starts_with(path))
     }
 
-    /// Copies what a link leads to in its place. What is not there, or is no file and no directory, is left out.
+    /// Copies what a link leads to in its place. What is not there, or is no file and no directory, is left out, and so is a
+    /// link that leads in a circle, of which `way.end` is wherever it was given up: to follow it from there never ends.
     fn instead(&mut self, way: Way, to: &Path) -> io::Result<Linked> {
+        if way.missing || way.endless {
+            return Ok(Linked::Settled);
+        }
         let about = match fs::metadata(&way.end) {
-            Ok(about) if is_copied(about.file_type()) && !way.missing => about,
+            Ok(about) if is_copied(about.file_type()) => about,
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(error),
             _ => return Ok(Linked::Settled),
         };

@@ -155,6 +155,23 @@ fn holes_stay_holes_and_data_between_them_are_copied() {
     assert_eq!(told.last(), Some(&(length, length)));
 }
 
+/// `b` leads out, to a directory with a link that leads back through `b` in a circle. Where it was given up stood a directory
+/// again, which was copied in its place, with the same link in it, without end.
+#[test]
+fn link_that_leads_in_a_circle_through_one_that_is_copied_is_left_out() {
+    let top = tempfile::tempdir().unwrap();
+    let (site, other, copy) = (top.path().join("site"), top.path().join("other/d"), top.path().join("copy"));
+    fs::create_dir_all(&other).unwrap();
+    fs::create_dir(&site).unwrap();
+    fs::write(other.join("file"), "x").unwrap();
+    symlink("../other/d", site.join("b")).unwrap();
+    symlink("../../site/b/d/../../other/new", other.join("b")).unwrap();
+    symlink("b/c", other.join("d")).unwrap();
+    made(&site, &copy, OutwardLinks::Copy).unwrap();
+    assert_eq!(fs::read_to_string(copy.join("b/file")).unwrap(), "x");
+    assert!(copy.join("b/b").symlink_metadata().is_err());
+}
+
 #[test]
 fn a_copy_that_is_interrupted_ends() {
     let top = tempfile::tempdir().unwrap();
