@@ -243,8 +243,11 @@ impl Evidence {
             let first = contrast.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
             let more = first.saturating_sub(self.brackets.len() as u32).max(1);
             let more_blocks = match self.brackets.len() {
-                // No block of those that ran says anything; more of the kind would not either.
-                0 if contrast.blocks.len() as u32 >= first => Reading::Missing(Why::NotReached),
+                // No block of those that ran says anything; more of the kind would not either. A figure that is not
+                // measured is no matter of chance.
+                0 if contrast.blocks.len() as u32 >= first || contrast.is_unmeasured() => {
+                    Reading::Missing(Why::NotReached)
+                }
                 _ => Reading::Measured(more),
             };
             return Verdict::CantTell { more_blocks };
@@ -408,6 +411,9 @@ mod tests {
         };
         assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
         assert_eq!(silent(2).verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
+        let unmeasured = blocks(2, 1.0).into_iter().map(|block| with(block, Some(Observation::Unmeasured), None));
+        let verdict = alone(unmeasured.collect()).verdict;
+        assert_eq!(verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
     }
 
     #[test]

@@ -132,6 +132,11 @@ impl Contrast {
         self.blocks.iter().filter(|block| block.bracket(self.better).is_some())
     }
 
+    /// Whether in every block a figure was not measured of a trial that finished.
+    pub(super) fn is_unmeasured(&self) -> bool {
+        !self.blocks.is_empty() && self.blocks.iter().all(|block| block.trials.contains(&Observation::Unmeasured))
+    }
+
     /// Their values.
     pub(super) fn brackets(&self) -> Vec<Bracket> {
         self.blocks.iter().filter_map(|block| block.bracket(self.better)).collect()

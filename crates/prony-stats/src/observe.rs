@@ -15,7 +15,9 @@ pub enum Observation {
     Value(f64),
     /// Did not finish, by our limit, the runtime's heap or the subject's own failure: worse than any value.
     Unfinished,
-    /// Says nothing: the host ran out of memory, an unknown kill, an interruption, a missing reading.
+    /// Finished, and its figure was not measured: it says nothing of the metric, and counts among those that finished.
+    Unmeasured,
+    /// Says nothing: the host ran out of memory, an unknown kill, an interruption.
     Disturbed,
     /// Read back what was not written: the comparison is refused.
     WrongAnswer,
@@ -36,11 +38,12 @@ impl Observation {
             (Outcome::Interrupted, _) => Self::Disturbed,
             (_, Reading::Measured(value)) => Self::Value(*value),
             (_, Reading::Missing(Why::Infinite { .. } | Why::NotSettled(_))) => Self::Unfinished,
-            // What was not measured for another reason says nothing, however the trial ended later.
             (outcome, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) if outcome.is_own_failure() => {
                 Self::Unfinished
             }
-            _ => Self::Disturbed,
+            (_, Reading::Missing(Why::NotReached | Why::DoesNotCount(_))) => Self::Disturbed,
+            // Its phase was completed, however the trial ended later.
+            _ => Self::Unmeasured,
         }
     }
 
@@ -59,7 +62,7 @@ impl Observation {
 /// How many of an arm's trials finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Trials with a figure.
+    /// Trials that finished, with a figure or not.
     pub finished: u32,
     /// Trials that finished or did not; disturbances and interruptions are not among them.
     pub trials: u32,
@@ -69,7 +72,9 @@ impl Counts {
     /// Counts an arm's trials.
     pub fn of(observations: impl Iterator<Item = Observation>) -> Self {
         observations.fold(Self::default(), |so_far, one| match one {
-            Observation::Value(_) => Self { finished: so_far.finished + 1, trials: so_far.trials + 1 },
+            Observation::Value(_) | Observation::Unmeasured => {
+                Self { finished: so_far.finished + 1, trials: so_far.trials + 1 }
+            }
             Observation::Unfinished => Self { trials: so_far.trials + 1, ..so_far },
             _ => so_far,
         })
@@ -136,7 +141,7 @@ mod tests {
     fn a_figure_that_was_not_measured_says_nothing_however_the_trial_ended() {
         let few = Reading::Missing(Why::TooFew { have: 5, need: 10 });
         for outcome in [Outcome::Ok, Outcome::Saturated, Outcome::Crashed { signal: 11 }] {
-            assert_eq!(Observation::of(outcome, &few), Observation::Disturbed, "{outcome}");
+            assert_eq!(Observation::of(outcome, &few), Observation::Unmeasured, "{outcome}");
         }
         let excluded = Reading::Missing(Why::DoesNotCount("operations failed".to_owned()));
         assert_eq!(Observation::of(Outcome::Failed { code: None }, &excluded), Observation::Unfinished);
@@ -154,11 +159,22 @@ mod tests {
 
     #[test]
     fn counts_leave_disturbances_out() {
-        let arm = [Observation::Value(1.0), Observation::Unfinished, Observation::Disturbed];
-        let counts = Counts::of(arm.into_iter());
+        let all = [Observation::Value(1.0), Observation::Unfinished, Observation::Disturbed];
+        let counts = Counts::of(all.into_iter());
         assert_eq!(counts, Counts { finished: 1, trials: 2 });
         assert!(!counts.never() && !counts.always());
         let (low, high) = counts.interval(0.95);
         assert!(low > 0.0 && low < 0.02 && high > 0.98 && high < 1.0);
+    }
+
+    /// Half of the trials crashed, and of the others no figure was measured: they were left out, so that the variant did
+    /// "not finish" in 0 of 3 trials.
+    #[test]
+    fn trials_without_a_figure_count_among_those_that_finished() {
+        let half = [Observation::Unfinished, Observation::Unmeasured].repeat(3);
+        let counts = Counts::of(half.into_iter());
+        assert_eq!(counts, Counts { finished: 3, trials: 6 });
+        assert!(!counts.never());
+        assert_eq!(Observation::Unmeasured.log_cost(Better::Lower), None);
     }
 }

@@ -160,7 +160,14 @@ fn judge(gate: &Gate, line: &Line) -> Answer {
         }
         _ => {}
     }
-    let Reading::Measured(interval) = &line.comparison.interval else { return Answer::Unsure };
+    let Reading::Measured(interval) = &line.comparison.interval else {
+        // From nothing to something is beyond any share, and from something to nothing within it: no ratio says so.
+        return match &line.comparison.verdict {
+            Verdict::Worse => Answer::Fails,
+            Verdict::Better => Answer::Passes,
+            _ => Answer::Unsure,
+        };
+    };
     let higher_is_better = gate.metric.key.metric.better() == prony_model::metric::Better::Higher;
     // The least and the most by which it can be worse, as factors of the cost.
     let (least, most) = if higher_is_better {

@@ -228,6 +228,17 @@ fn silence(experiment: &Experiment) -> &'static str {
     }
 }
 
+/// How the trials of a pair failed in the phase that is compared although they have a figure of it.
+fn failed(data: &RunData, pair: &Pair) -> sentence::Failed {
+    let of = |variant: usize| {
+        let trials = data.trials.iter().filter(|trial| trial.trial.variant == variant);
+        let failed = trials.filter(|trial| trial.ending.outcome.is_own_failure());
+        let within = failed.filter(|trial| trial.ending.phase.as_deref() == Some(&pair.metric.phase));
+        within.filter(|trial| figure(trial, &pair.metric).is_some()).map(|trial| trial.ending.outcome).collect()
+    };
+    sentence::Failed { variant: of(pair.variant), baseline: of(pair.baseline) }
+}
+
 /// Pairs that have too few blocks for any verdict do not count in the family of the others.
 fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: bool) -> Vec<Line> {
     let index = Index::new(data);
@@ -248,7 +259,7 @@ fn judged(data: &RunData, pairs: Vec<Pair>, (alpha, margin): (f64, f64), ended: 
     let disturbed = disturbances::disturbed(&data.trials.iter().collect::<Vec<_>>());
     let line = |(pair, comparison): (Pair, Comparison)| {
         let undisturbed = index.without(&pair, &disturbed);
-        let sentence = sentence::of(&pair, &comparison, margin);
+        let sentence = sentence::of(&pair, &comparison, &failed(data, &pair), margin);
         let detail = sentence::detail(&comparison, undisturbed.as_ref());
         Line { pair, comparison, sentence, detail, undisturbed }
     };

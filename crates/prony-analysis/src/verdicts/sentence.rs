@@ -1,6 +1,7 @@
 //! A comparison as a sentence.
 
 use prony_model::number::{effect, ratio, shares, thousands};
+use prony_model::outcome::{Outcome, counted};
 use prony_model::reading::{Reading, Why};
 use prony_stats::verdict::directions;
 use prony_stats::{Comparison, Counts, RatioInterval, Verdict};
@@ -11,11 +12,11 @@ use super::{Pair, Undisturbed};
 ///
 /// A sentence that names a direction says how many times faster, slower, less or more; one that names none gives the ratio
 /// variant / baseline.
-pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
+pub(super) fn of(pair: &Pair, comparison: &Comparison, failed: &Failed, margin: f64) -> String {
     let (variant, baseline) = (&pair.names.variant, &pair.names.baseline);
-    let end = End::of(pair);
+    let end = End::of(pair, failed);
     let place = place(pair);
-    let unfinished = unfinished(comparison, end);
+    let unfinished = format!("{}{}", unfinished(comparison, end), failed.text(pair));
     let undirected =
         || format!("{}{unfinished}", estimate(comparison).map(|text| format!(": {text}")).unwrap_or_default());
     match &comparison.verdict {
@@ -35,7 +36,11 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
             format!("no difference of {margin} or more between `{variant}` and `{baseline}`{place}{}", undirected())
         }
         Verdict::CantTell { more_blocks } => {
-            let more = more(more_blocks);
+            let more = if comparison.blocks == 0 && comparison.variant.trials + comparison.baseline.trials > 0 {
+                "; in no block do all trials have a figure".to_owned()
+            } else {
+                more(more_blocks)
+            };
             format!("can't tell whether `{variant}` and `{baseline}` differ{place}{}{more}", undirected())
         }
         Verdict::FinishesMoreOften => {
@@ -57,6 +62,34 @@ pub(super) fn of(pair: &Pair, comparison: &Comparison, margin: f64) -> String {
     }
 }
 
+/// How trials with a figure failed in the phase of that figure: one bounded by time, in which operations failed, so that the
+/// rate of those that succeeded counts.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Failed {
+    pub(super) variant: Vec<Outcome>,
+    pub(super) baseline: Vec<Outcome>,
+}
+
+impl Failed {
+    fn any(&self) -> bool {
+        !self.variant.is_empty() || !self.baseline.is_empty()
+    }
+
+    /// ``; in that phase failed, of `a`: 3 disk full``; nothing where none did.
+    fn text(&self, pair: &Pair) -> String {
+        let of = |name: &str, outcomes: &[Outcome]| {
+            (!outcomes.is_empty()).then(|| format!("of `{name}`: {}", counted(outcomes.iter().copied())))
+        };
+        let parts = [of(&pair.names.variant, &self.variant), of(&pair.names.baseline, &self.baseline)];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        if parts.is_empty() {
+            String::new()
+        } else {
+            format!("; trials that failed in the phase, {}", parts.join("; "))
+        }
+    }
+}
+
 /// What is said of trials whose observation is worse than any value.
 #[derive(Clone, Copy)]
 struct End {
@@ -68,9 +101,10 @@ struct End {
 impl End {
     /// A percentile is infinite where it falls among operations that failed, however the trial ended; an activity that went
     /// on at the end of its phase has no last moment.
-    fn of(pair: &Pair) -> Self {
+    fn of(pair: &Pair, failed: &Failed) -> Self {
         use prony_model::metric::Metric as M;
         match pair.metric.key.metric {
+            _ if failed.any() => Self { does: "has a figure", does_not: "has no figure", did: "have a figure" },
             M::LatencyP50 | M::LatencyP90 | M::LatencyP95 | M::LatencyP99 | M::LatencyP999 => {
                 Self { does: "has a finite value", does_not: "has no finite value", did: "have a finite value" }
             }

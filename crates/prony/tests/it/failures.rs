@@ -17,7 +17,7 @@ use prony_analysis::verdicts;
 use prony_analysis::verdicts::gate::{Answer, Gate, Verdicted};
 use prony_experiment::design::{AllowedErrors, Experiment};
 use prony_model::outcome::{Ending, OutOfMemory, Outcome};
-use prony_model::reading::Reading;
+use prony_model::reading::{Reading, Why};
 use prony_model::record::{Completion, TrialRecord};
 use prony_model::units::Nanos;
 use prony_report::plot;
@@ -235,6 +235,66 @@ fn gate_fails_for_a_slower_variant_though_a_trial_of_the_baseline_failed() {
     let of = data(&(experiment, records));
     let outcome = Verdicted::of(&gate, &verdicts::of(&of).lines, &of.trials);
     assert_eq!(outcome.answer(), Answer::Fails, "{outcome}");
+}
+
+/// The ratio to nothing is infinite and stands in no interval: a gate on `fsyncs` passed where they went from 0 to 301.
+#[test]
+fn gate_fails_where_the_variant_uses_what_the_baseline_does_not() {
+    let experiment = edited(&two(12), |json| json["compare"]["primary"] = json!("run.fsyncs"));
+    let of = |variant: f64, baseline: f64| {
+        let records = trials(&experiment, 12, |t| {
+            ended(t, &experiment, Outcome::Ok, Reached::SubjectEnd, 1.0);
+            let fsyncs = if t.trial.variant == 1 { variant } else { baseline };
+            let readings = t.phases[0].readings.entry(String::new()).or_default();
+            readings.insert(key("fsyncs"), Reading::Measured(fsyncs));
+        });
+        let all = data(&(experiment.clone(), records));
+        let gate: Gate = "run.fsyncs more 5%".parse().unwrap();
+        Verdicted::of(&gate, &verdicts::of(&all).lines, &all.trials)
+    };
+    let fails = of(301.0, 0.0);
+    assert_eq!(fails.answer(), Answer::Fails, "{fails}");
+    let passes = of(0.0, 301.0);
+    assert_eq!(passes.answer(), Answer::Passes, "{passes}");
+}
+
+/// Half of the trials crash, and of the others the figure is missing: they were left out of the counts, which then said "0 of
+/// 3 trials finished".
+#[test]
+fn trials_without_a_figure_are_counted_among_those_that_finished() {
+    let experiment = two(6);
+    let records = trials(&experiment, 6, |t| {
+        let crashes = t.trial.variant == 1 && t.trial.block < 3;
+        let outcome = if crashes { Outcome::Crashed { signal: 11 } } else { Outcome::Ok };
+        ended(t, &experiment, outcome, Reached::SubjectEnd, 1.0);
+        if t.trial.variant == 1 && !crashes {
+            let readings = t.phases[0].readings.get_mut("").unwrap();
+            readings.insert(key("time"), Reading::Missing(Why::Failed("it is shorter than its lag".to_owned())));
+        }
+    });
+    let all = data(&(experiment, records));
+    let line = &verdicts::of(&all).lines[0];
+    assert_eq!((line.comparison.variant.finished, line.comparison.variant.trials), (3, 6), "{}", line.sentence);
+    assert!(matches!(line.comparison.verdict, Verdict::CantTell { .. }), "{}", line.sentence);
+    assert!(line.sentence.contains("3 of 6 trials finished"), "{}", line.sentence);
+}
+
+/// A phase bounded by time keeps the rate of the operations that succeeded: the sentence says that trials failed in it, and
+/// claims of none that it finished.
+#[test]
+fn sentence_names_the_failures_of_trials_whose_rate_counts() {
+    let experiment = two(12);
+    let records = trials(&experiment, 12, |t| {
+        ended(t, &experiment, Outcome::Ok, Reached::OwnEnd, if t.trial.variant == 1 { 0.5 } else { 1.0 });
+        if t.trial.variant == 0 {
+            let at = Some("run".to_owned());
+            t.ending = Ending { outcome: Outcome::DiskFull, phase: at, after: Nanos::ZERO, evidence: vec![] };
+        }
+    });
+    let all = data(&(experiment, records));
+    let lines = verdicts::of(&all).lines;
+    let expected = "; trials that failed in the phase, of `command=base`: 24 disk full";
+    assert!(lines.iter().all(|line| line.sentence.ends_with(expected)), "{}", lines[0].sentence);
 }
 
 #[test]
