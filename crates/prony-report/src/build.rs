@@ -22,6 +22,7 @@ use super::processes;
 use super::remarks::remarks;
 use super::scale::Scale;
 use super::settled;
+use super::words::count;
 use prony_analysis::verdicts::{self, Verdicts};
 use prony_results::RunData;
 
@@ -32,8 +33,20 @@ pub struct Options {
     pub metrics: Vec<MetricName>,
     /// Every figure that was measured.
     pub all_metrics: bool,
+    /// The usual figures of this phase instead.
+    pub phase: Option<String>,
     /// Tables of each process as well.
     pub processes: bool,
+    /// Only what answers the experiment's question: how the trials ended, what may mislead, the verdicts, and one table of the
+    /// figures that they judge with the memory of their phases. Tables that the experiment asks for stay.
+    pub brief: bool,
+}
+
+impl Options {
+    /// Whether the caller names what to show.
+    fn names_figures(&self) -> bool {
+        self.all_metrics || self.phase.is_some() || !self.metrics.is_empty()
+    }
 }
 
 /// The report of a run.
@@ -44,26 +57,53 @@ pub fn build(data: &RunData, options: &Options) -> Report {
         tables.extend(processes::tables(data, &maker.caption(Statistic::Median)));
     }
     let verdicts = verdicts::of(data);
+    let mut findings = preface::findings(data);
+    let mut closing = None;
+    if options.brief {
+        let all = findings.len();
+        findings.retain(|finding| !finding.is_note());
+        closing = Some(more(data, all - findings.len()));
+    }
     Report {
         title: data.head.title.clone(),
-        preface: preface::preface(data),
-        judged: judged(&verdicts),
+        preface: if options.brief { preface::brief(data) } else { preface::preface(data) },
+        judged: judged(&verdicts).filter(|_| !options.brief || verdicts.lines.is_empty()),
         effects: left_out::tables(&data.experiment, &verdicts),
         floors: floor::tables(data),
-        remarks: remarks(data, &verdicts),
+        remarks: if options.brief { Vec::new() } else { remarks(data, &verdicts) },
         verdicts: verdicts.lines.into_iter().map(|line| Verdict { text: line.sentence, detail: line.detail }).collect(),
         tables,
-        findings: preface::findings(data),
+        findings,
         machine: machine::rows(&data.head),
+        closing,
     }
+}
+
+/// What a brief report leaves out, and which options show it.
+fn more(data: &RunData, notes: usize) -> String {
+    let run = data.head.id;
+    let notes = match notes {
+        0 => String::new(),
+        n => format!(" and {}", count(n, "note")),
+    };
+    let phases = columns::timed_phases(&data.experiment, &data.trials);
+    let phase = phases.first().map(|phase| format!("; one phase: `--phase {phase}`")).unwrap_or_default();
+    format!("all tables{notes}: `prony show {run} --all`{phase}; one figure: `--metric PHASE.METRIC`")
 }
 
 /// Test, correction and margin, as every verdict must name them; or why nothing is judged.
 fn judged(verdicts: &Verdicts) -> Option<String> {
-    let Some(line) = verdicts.lines.first() else { return verdicts.silent.map(|why| format!("No verdict: {why}.")) };
+    if verdicts.lines.is_empty() {
+        return verdicts.silent.map(|why| format!("No verdict: {why}."));
+    }
+    // Comparisons may have reached different analyses; those that reached none name no test, unless that is all of them.
+    let reached = verdicts.lines.iter().any(|line| line.comparison.p.measured().is_some());
+    let shown = verdicts.lines.iter().filter(|line| !reached || line.comparison.p.measured().is_some());
+    let mut methods: Vec<&str> = shown.map(|line| line.comparison.method.as_str()).collect();
+    methods.dedup();
     Some(format!(
         "Judged by: {}; all verdicts hold together with probability {:.0} %; differences below {:.1} % count as none.",
-        line.comparison.method,
+        methods.join("; or by: "),
         100.0 * (1.0 - verdicts.alpha),
         100.0 * verdicts.margin,
     ))
@@ -105,17 +145,20 @@ impl<'a> Maker<'a> {
     fn tables(&self, options: &Options) -> Vec<Table> {
         let experiment = &self.data.experiment;
         let specs = experiment.tables();
-        let asked = options.all_metrics || !options.metrics.is_empty();
+        let asked = options.names_figures();
         if !asked && !specs.is_empty() {
             return specs.iter().flat_map(|spec| self.of_spec(spec)).collect();
         }
         let layout = Layout::derived(experiment);
         let by_phase = !asked && layout.rows.is_empty() && layout.tables.is_empty();
-        let (columns, absent) = match (asked, by_phase) {
-            (true, _) if options.all_metrics => (columns::all(experiment, &self.data.trials), vec![]),
-            (true, _) => (options.metrics.iter().cloned().map(columns::of_metric).collect(), vec![]),
-            (_, true) => columns::per_phase(experiment, &self.data.trials),
-            (_, false) => columns::derived(experiment, &self.data.trials),
+        let trials = &self.data.trials;
+        let (columns, absent) = match options {
+            Options { all_metrics: true, .. } => (columns::all(experiment, trials), vec![]),
+            Options { phase: Some(phase), .. } => columns::derived(experiment, trials, std::slice::from_ref(phase)),
+            _ if asked => (options.metrics.iter().cloned().map(columns::of_metric).collect(), vec![]),
+            _ if by_phase => columns::per_phase(experiment, trials),
+            Options { brief: true, .. } => (columns::judged(experiment, trials), vec![]),
+            _ => columns::derived(experiment, trials, &columns::timed_phases(experiment, trials)),
         };
         let sheet = Sheet { title: None, columns, statistic: Statistic::Median, absent, by_phase };
         self.sheet(&sheet, &layout)

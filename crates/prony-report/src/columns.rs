@@ -7,6 +7,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::{MetricKeyText, TrialRecord};
 
 use super::model::Topic;
+use prony_analysis::verdicts;
 
 /// A column before its cells are known.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,14 +40,32 @@ const MEMORY: &[MetricKey] = &[
 const STORAGE: &[MetricKey] =
     &[MetricKey::amount(Metric::Written), MetricKey::amount(Metric::Fsyncs), MetricKey::amount(Metric::Disk)];
 
-/// The columns of the derived layout, and what is not shown and why.
-pub(super) fn derived(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
+/// The figures that are judged, then the memory of their phases.
+pub(super) fn judged(experiment: &Experiment, trials: &[TrialRecord]) -> Vec<ColumnPlan> {
+    let seen = Seen { trials };
+    let judged = verdicts::declared(experiment);
+    let anon = MetricKey::gauge(Metric::Anon, Stat::Max);
+    let mut phases: Vec<&str> = judged.iter().map(|name| name.phase.as_str()).collect();
+    phases.dedup();
+    let measured = |phase: &&str| seen.readings(phase, anon).any(|reading| reading.measured().is_some());
+    let is_judged = |phase: &&str| judged.iter().any(|name| name.phase == *phase && name.key == anon);
+    let memory = phases.into_iter().filter(|phase| measured(phase) && !is_judged(phase));
+    let memory: Vec<ColumnPlan> = memory.map(|phase| plan(phase, anon, Topic::Memory)).collect();
+    judged.iter().cloned().map(of_metric).chain(memory).collect()
+}
+
+/// The columns of the derived layout of some phases, and what is not shown and why.
+pub(super) fn derived(
+    experiment: &Experiment,
+    trials: &[TrialRecord],
+    shown: &[String],
+) -> (Vec<ColumnPlan>, Vec<String>) {
     let seen = Seen { trials };
     let phases = timed_phases(experiment, trials);
     let mut columns = Vec::new();
     let mut absent = Vec::new();
     for (topic, keys) in [(Topic::Time, TIME), (Topic::Memory, MEMORY), (Topic::Storage, STORAGE)] {
-        for phase in &phases {
+        for phase in shown {
             for key in keys.iter().filter(|key| seen.tells(phase, **key, &phases)) {
                 match seen.reason(phase, *key) {
                     None => columns.push(plan(phase, *key, topic)),
@@ -60,7 +79,7 @@ pub(super) fn derived(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<C
 
 /// The columns where rows are phases: the same figures, naming no phase.
 pub(super) fn per_phase(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
-    let (columns, absent) = derived(experiment, trials);
+    let (columns, absent) = derived(experiment, trials, &timed_phases(experiment, trials));
     let mut plans: Vec<ColumnPlan> = Vec::new();
     for column in columns {
         let Ok(key) = column.heading.parse() else { continue };

@@ -26,6 +26,8 @@ pub struct Report {
     pub findings: Vec<FindingLine>,
     /// Facts about the machine and its limits, by name.
     pub machine: Vec<(String, String)>,
+    /// What this report leaves out and how to see it.
+    pub closing: Option<String>,
 }
 
 /// What one comparison says.
@@ -57,6 +59,13 @@ pub struct FindingLine {
     pub text: String,
     /// What to do.
     pub hint: String,
+}
+
+impl FindingLine {
+    /// Whether it changes how no figure is read.
+    pub fn is_note(&self) -> bool {
+        self.severity == "note"
+    }
 }
 
 /// A table: label columns, then columns of figures.

@@ -23,6 +23,12 @@ pub(super) fn preface(data: &RunData) -> Vec<String> {
     lines
 }
 
+/// How many trials of what ended how.
+pub(super) fn brief(data: &RunData) -> Vec<String> {
+    let failures = run::failures(&data.experiment, &data.trials).map(|text| format!("{text}."));
+    std::iter::once(extent(data)).chain(failures).collect()
+}
+
 /// `Run 7: 6 variants in 10 blocks, 60 trials planned, 60 finished: 58 ok, 2 out of memory.`
 fn extent(data: &RunData) -> String {
     let head = &data.head;

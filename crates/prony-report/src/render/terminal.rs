@@ -31,10 +31,11 @@ impl Render for Terminal {
         let out = &mut Screen::new(out, self.colour);
         styled(Style::Strong, &safe(&report.title), out)?;
         report.preface.iter().try_for_each(|line| self.paragraph("", line, out))?;
+        self.findings(&report.findings, out)?;
         for verdict in &report.verdicts {
             out.line("")?;
             self.paragraph("", &verdict.text, out)?;
-            styled(Style::Faint, &format!("  {}", safe(&verdict.detail)), out)?;
+            self.styled_paragraph(Some(Style::Faint), "  ", &verdict.detail, out)?;
         }
         if let Some(judged) = &report.judged {
             out.line("")?;
@@ -43,16 +44,23 @@ impl Render for Terminal {
         report.effects.iter().chain(&report.floors).try_for_each(|table| self.table(table, out))?;
         report.remarks.iter().try_for_each(|remarks| self.remarks(remarks, out))?;
         report.tables.iter().try_for_each(|table| self.table(table, out))?;
-        self.findings(&report.findings, out)
+        let Some(closing) = &report.closing else { return Ok(()) };
+        out.line("")?;
+        self.paragraph("", closing, out)
     }
 }
 
 impl Terminal {
     fn paragraph(&self, before: &str, text: &str, out: &mut Out<'_>) -> io::Result<()> {
+        self.styled_paragraph(None, before, text, out)
+    }
+
+    fn styled_paragraph(&self, style: Option<Style>, before: &str, text: &str, out: &mut Out<'_>) -> io::Result<()> {
         let room = self.width.unwrap_or(usize::MAX).saturating_sub(width(before)).max(20);
         for (at, line) in wrap(&safe(text), room).iter().enumerate() {
             let before = if at == 0 { before.to_owned() } else { " ".repeat(width(before)) };
-            out.line(&format!("{before}{line}"))?;
+            out.styled(style, &format!("{before}{line}"))?;
+            out.line("")?;
         }
         Ok(())
     }

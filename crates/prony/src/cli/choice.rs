@@ -94,16 +94,24 @@ impl RunChoice {
 /// # Errors
 /// [`Error::Arguments`] with the phases that there are.
 pub fn known_metric(metric: &MetricName, data: &RunData) -> Result<(), Error> {
+    known_phase(&metric.phase, data)
+}
+
+/// Whether a run has a phase: a typing error would show a table of nothing.
+///
+/// # Errors
+/// As [`known_metric`].
+pub fn known_phase(phase: &str, data: &RunData) -> Result<(), Error> {
     let planned = data.experiment.variants().iter().flat_map(|variant| &variant.spec.phases).map(|phase| &phase.name);
     let recorded = data.trials.iter().flat_map(|trial| &trial.phases).map(|phase| &phase.name);
     let mut names: Vec<&str> = planned.chain(recorded).map(String::as_str).collect();
-    if names.contains(&metric.phase.as_str()) {
+    if names.contains(&phase) {
         return Ok(());
     }
     names.sort_unstable();
     names.dedup();
     Err(Error::Arguments {
-        message: format!("`{metric}`: run {} has no phase `{}`", data.head.id, metric.phase),
+        message: format!("run {} has no phase `{phase}`", data.head.id),
         hint: format!("its phases: `{}`", names.join("`, `")),
     })
 }

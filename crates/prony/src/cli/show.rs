@@ -3,7 +3,7 @@
 use prony_model::metric::MetricName;
 
 use super::Output;
-use super::choice::{DatabaseArg, RunChoice, known_metric};
+use super::choice::{DatabaseArg, RunChoice, known_metric, known_phase};
 use crate::error::Error;
 use crate::search::journal;
 use prony_report::{Options, build};
@@ -21,6 +21,12 @@ pub struct ShowArgs {
     /// Show this figure instead of the usual ones, such as `write.time`; may be given several times
     #[arg(long, value_name = "PHASE.METRIC")]
     pub metric: Vec<MetricName>,
+    /// Show the usual figures of this phase
+    #[arg(long, value_name = "PHASE", conflicts_with_all = ["metric", "all_metrics"])]
+    pub phase: Option<String>,
+    /// Show all usual tables, how the verdicts were reached, and every note
+    #[arg(long)]
+    pub all: bool,
     /// Show every figure that was measured
     #[arg(long, conflicts_with = "metric")]
     pub all_metrics: bool,
@@ -36,7 +42,16 @@ impl ShowArgs {
     /// To show this run as it is shown unless told otherwise.
     pub const fn of_run(run: RunId, database: DatabaseArg) -> Self {
         let run = RunChoice::Number(run.0);
-        Self { run, database, metric: Vec::new(), all_metrics: false, processes: false, width: None }
+        Self {
+            run,
+            database,
+            metric: Vec::new(),
+            phase: None,
+            all: false,
+            all_metrics: false,
+            processes: false,
+            width: None,
+        }
     }
 }
 
@@ -49,8 +64,19 @@ pub fn show(args: &ShowArgs, output: &mut Output<'_>) -> Result<(), Error> {
     let data = database.load_run(args.run.find(&database)?)?;
     args.metric.iter().try_for_each(|metric| known_metric(metric, &data))?;
     let concluded = concluded(&database, data.head.id)?;
-    let (metrics, all_metrics, processes) = (args.metric.clone(), args.all_metrics, args.processes);
-    let report = build(&data, &Options { metrics, all_metrics, processes });
+    if let Some(phase) = &args.phase {
+        known_phase(phase, &data)?;
+    }
+    let report = build(
+        &data,
+        &Options {
+            metrics: args.metric.clone(),
+            phase: args.phase.clone(),
+            all_metrics: args.all_metrics,
+            processes: args.processes,
+            brief: !args.all,
+        },
+    );
     let profiles = match database.profiled_variants(data.head.id)?.len() {
         0 => String::new(),
         _ => format!("\nwhere the time goes: `prony profile {}`\n", data.head.id),

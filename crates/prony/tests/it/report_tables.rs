@@ -403,3 +403,19 @@ fn colour_adds_escape_sequences_and_nothing_else() {
     let trimmed = |text: &str| text.lines().map(|l| l.trim_end().to_owned()).collect::<Vec<_>>();
     assert_eq!(trimmed(&stripped), trimmed(&plain));
 }
+
+#[test]
+fn a_brief_report_ends_with_what_is_judged_and_names_the_rest() {
+    let data = outcomes();
+    let brief = Options { brief: true, ..Options::default() };
+    let report = build(&data, &brief);
+    let columns: Vec<String> = report.tables[0].columns.iter().map(|column| column.name()).collect();
+    assert_eq!(columns, ["write.time", "write.anon.max"]);
+    assert!(report.findings.iter().all(|finding| finding.severity != "note") && report.remarks.is_empty());
+    let shown = printed(&data, &Terminal { width: Some(100), colour: false }, &brief);
+    assert!(shown.contains("trials_failed"), "what may mislead stands there: {shown}");
+    let last = shown.lines().last().unwrap();
+    assert!(last.starts_with("all tables") && last.contains("--all") && last.contains("`--phase write`"), "{last}");
+    let phase = build(&data, &Options { phase: Some("write".to_owned()), ..Options::default() });
+    assert!(phase.tables[0].columns.iter().all(|column| column.group == "write"));
+}
