@@ -1,8 +1,10 @@
 // A figure on the page: drawn when it comes near, redrawn for its width, with a table that says the same.
 import { h } from "./dom.ts";
+import type { Series } from "./data.ts";
+import { colour, dash } from "./draw.ts";
 import type { State } from "./state.ts";
 
-export interface Chart {
+export interface Figure {
   title: string;
   /** One sentence: what is drawn, and what was left out. */
   caption: string;
@@ -36,7 +38,7 @@ export function drawAll(): void {
 }
 
 /** The figure's element. */
-export function figure(chart: Chart): HTMLElement {
+export function figure(chart: Figure): HTMLElement {
   const canvas = h("div", { class: "canvas", role: "img", "aria-label": `${chart.title}. ${chart.alternative}` });
   const rows = h("div", { class: "scroll" });
   const details = h("details", { class: "alternative" }, h("summary", {}, "As a table"), rows);
@@ -70,7 +72,7 @@ export function figure(chart: Chart): HTMLElement {
   return element;
 }
 
-function plainTable(chart: Chart): HTMLElement {
+function plainTable(chart: Figure): HTMLElement {
   const { heads, rows } = chart.table();
   return h(
     "table",
@@ -82,25 +84,21 @@ function plainTable(chart: Chart): HTMLElement {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** The variants' names with their colour, dash and mark. */
-export function legend(state: State, variants: number[], lines: boolean): HTMLElement {
-  const item = (variant: number) => {
-    const { colour, dash } = state.looks[variant]!;
+/** The names of series with their colour and dash. */
+export function legend(all: Series[]): HTMLElement {
+  const item = (series: Series) => {
     const swatch = document.createElementNS(SVG, "svg");
-    swatch.setAttribute("width", lines ? "34" : "14");
+    swatch.setAttribute("width", "34");
     swatch.setAttribute("height", "12");
     swatch.setAttribute("aria-hidden", "true");
-    const mark = document.createElementNS(SVG, lines ? "line" : "circle");
-    const at: Record<string, string> = lines
-      ? { x1: "1", x2: "33", y1: "6", y2: "6", "stroke-width": "2.5", "stroke-dasharray": dash }
-      : { cx: "7", cy: "6", r: "5" };
-    for (const [name, value] of Object.entries(at)) mark.setAttribute(name, value);
-    mark.setAttribute("style", lines ? `stroke:${colour}` : `fill:${colour}`);
-    swatch.append(mark);
-    const base = state.data.variants[variant]!.baseline ? " (baseline)" : "";
-    return h("li", {}, swatch, h("span", {}, state.name(variant) + base));
+    const line = document.createElementNS(SVG, "line");
+    const at = { x1: "1", x2: "33", y1: "6", y2: "6", "stroke-width": "2.5", "stroke-dasharray": dash(series) };
+    for (const [name, value] of Object.entries(at)) line.setAttribute(name, value);
+    line.setAttribute("style", `stroke:${colour(series)}`);
+    swatch.append(line);
+    return h("li", {}, swatch, h("span", {}, series.name + (series.baseline ? " (baseline)" : "")));
   };
-  return h("ul", { class: "legend", "aria-label": "Variants" }, ...variants.map(item));
+  return h("ul", { class: "legend", "aria-label": "Series" }, ...all.map(item));
 }
 
 /** A section's controls and what is drawn below them; `content` runs again whenever something changes. */

@@ -1,13 +1,10 @@
 // The page's data, as `crates/prony-report/src/html/payload.rs` writes it.
 
-export type Unit = "nanos" | "bytes" | "count" | "per_second" | "ratio";
-
 export interface Payload {
   title: string;
   run: number;
-  margin: number;
-  factors: { name: string; levels: string[]; numbers: number[] | null; varies: boolean }[];
-  variants: { name: string; levels: number[]; baseline: boolean; stratum: number }[];
+  factors: { name: string; levels: string[]; varies: boolean }[];
+  variants: (Series & { levels: number[] })[];
   trials: {
     position: number[];
     block: number[];
@@ -21,20 +18,99 @@ export interface Payload {
     seed: string[];
     started: number[];
   };
-  declared: string[];
   metrics: Metric[];
-  /** The figure that the limit on memory speaks of. */
-  limited: string | null;
-  growth: { factor: number; series: [string, number[]][]; fits: Record<string, (Fit | null)[]> }[];
-  timelines: {
-    quantities: [string, string, string][];
-    trials: { trial: number; step: number; samples: number; phases: Phase[]; values: (string | null)[] }[];
-    left_out: number;
-  };
-  throughput: { trial: number; phase: string; step: number; rates: string }[];
-  latency: { shares: number[]; curves: LatencyCurve[] };
-  samples: Samples[];
+  sections: Record<string, Section>;
+  /** 32-bit floats in base64, or the middles of equal steps from 0 on. */
+  columns: (string | { step: number; count: number })[];
   profiles: { variant: number; about: string; missing: string | null; notes: string[]; phases: ProfilePhase[] }[];
+}
+
+export interface Metric {
+  name: string;
+  unit: string;
+  values: Column | null;
+  missing: [string, number[] | null][];
+}
+
+/** The place of a column. */
+export type Column = number;
+/** A control, and the first and the last of its options under which something is shown. */
+export type When = [number, number, number];
+export type Format =
+  "nanos" | "seconds" | "bytes" | "bytes_per_second" | "per_second" | "count" | "times" | "percent" | "percentile" | "plain";
+
+/** Charts that belong together; what each part means is said in `crates/prony/src/plot/chart.rs`. */
+export interface Section {
+  controls: Control[];
+  /** Empty where each variant is a series of its own. */
+  series: Series[];
+  legend: boolean;
+  charts: Chart[];
+}
+
+export interface Series {
+  name: string;
+  /** `null` for the colour of text. */
+  colour: number | null;
+  dash: number;
+  symbol: number;
+  baseline: boolean;
+  variants: number[];
+  when?: When[];
+}
+
+export interface Control {
+  label: string;
+  does: "select" | "restrict" | "order" | "shift" | "shade";
+  options: { text: string; group?: string; variants?: number[] }[];
+  chosen: number;
+}
+
+export interface Chart {
+  title: string;
+  column?: string;
+  caption: { text: string; variants?: number[]; shaded?: boolean }[];
+  x: Axis;
+  y: Axis;
+  height: number;
+  marks: Mark[];
+  table: { heads: string[]; rows: { cells: string[]; variant: number; when?: When[] }[] };
+  when?: When[];
+}
+
+export interface Axis {
+  label?: string;
+  format: Format;
+  scale: "amount" | "time" | "log" | "between" | "lanes";
+  low?: number;
+  high?: number;
+  lanes?: Lane[];
+  ticks?: [number, string][];
+}
+
+export interface Lane {
+  words?: string;
+  variant: number;
+  rank: number | null;
+  last?: boolean;
+}
+
+export interface Mark {
+  kind: "line" | "area" | "dots" | "intervals" | "bars" | "bands" | "rules" | "limits" | "rings" | "ends";
+  /** Nobody's, each trial's, one trial's, some variants' together, or one variant's for each point. */
+  of: null | "trials" | number | number[] | { each: number[] };
+  x?: Column;
+  over?: { groups: Column; numbers: Column };
+  x2?: Column;
+  y?: Column;
+  z?: Column;
+  z_format?: Format;
+  text?: string[];
+  tip?: string;
+  tips?: string[];
+  stroke?: "solid" | "dashed" | "fit" | "beyond";
+  when?: When[];
+  shifts?: Column;
 }
 
 /** One phase of a profile; times are shares of `busy`, which is in seconds. */
@@ -55,71 +131,6 @@ export interface ProfilePhase {
   smallest: number;
 }
 
-export interface Metric {
-  name: string;
-  unit: Unit;
-  better: "lower" | "higher" | "neither";
-  doc: string;
-  values: string | null;
-  missing: [string, number[] | null][];
-  effects: { relative: boolean; declared: boolean; rows: EffectRow[] } | null;
-}
-
-export interface EffectRow {
-  variant: number;
-  baseline: number | null;
-  /** A baseline beside itself: its second label divided by its first. */
-  itself: boolean;
-  center: number | null;
-  low: number | null;
-  high: number | null;
-  words: string | null;
-  aa: [number | null, number | null, number | null] | null;
-}
-
-export interface Fit {
-  slope: number;
-  interval: [number, number];
-  scale: number;
-  last: number;
-  /** Trials of the series, and those of them without a figure, which are not in the fit. */
-  trials: number;
-  without: number;
-  /** The limit on memory, bytes, where the figure is what it holds down. */
-  limit: number | null;
-  /** Where the line would meet it: extrapolated, not measured. */
-  reach: { x: number; low: number; high: number | null; beyond: number } | null;
-}
-
-export interface Phase {
-  name: string;
-  begin: number;
-  end: number;
-  timed: boolean;
-}
-
-export interface LatencyCurve {
-  variant: number;
-  phase: string;
-  operation: string;
-  kind: "service" | "intended" | "actual";
-  succeeded: number;
-  failed: number;
-  nanos: number[];
-}
-
-export interface Samples {
-  phase: string;
-  clock: "wall" | "cpu";
-  operations: number;
-  relative: boolean;
-  panels: {
-    name: string;
-    bins: { low: number; high: number; count: number };
-    curves: { variant: number; groups: number; median: number; below: number; shares: number[]; above: number }[];
-  }[];
-}
-
 /** Little-endian 32-bit floats in base64; not a number where there is no figure. */
 export function unpack(text: string): Float32Array {
   const binary = atob(text);
@@ -129,14 +140,18 @@ export function unpack(text: string): Float32Array {
   return Float32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getFloat32(4 * i, true));
 }
 
-const unpacked = new WeakMap<object, Float32Array>();
+const unpacked = new WeakMap<Payload, Map<Column, Float32Array | number[]>>();
 
-/** The metric's figure in each trial. */
-export function values(metric: Metric): Float32Array {
-  let found = unpacked.get(metric);
+/** The numbers of a column; none where there is no column. */
+export function numbers(data: Payload, id: Column | null | undefined): Float32Array | number[] {
+  if (id === null || id === undefined) return [];
+  const known = unpacked.get(data) ?? new Map<Column, Float32Array | number[]>();
+  unpacked.set(data, known);
+  let found = known.get(id);
   if (!found) {
-    found = metric.values === null ? new Float32Array() : unpack(metric.values);
-    unpacked.set(metric, found);
+    const column = data.columns[id]!;
+    found = typeof column === "string" ? unpack(column) : Array.from({ length: column.count }, (_, i) => (i + 0.5) * column.step);
+    known.set(id, found);
   }
   return found;
 }
@@ -145,38 +160,4 @@ export function values(metric: Metric): Float32Array {
 export function reason(metric: Metric, trial: number): string {
   const found = metric.missing.find(([, trials]) => trials === null || trials.includes(trial));
   return found ? found[0] : "";
-}
-
-/**
- * A trial's figures divided by the geometric mean of its sub-block's baselines; of a baseline beside itself, those of
- * its second label divided by those of its first.
- */
-export function ratios(data: Payload, metric: Metric, row: EffectRow): { trial: number; value: number }[] {
-  const all = values(metric);
-  const { block, sub_block, variant, second } = data.trials;
-  const place = (i: number) => `${block[i]} ${sub_block[i]}`;
-  const logs = new Map<string, number[]>();
-  for (let i = 0; i < all.length; i++) {
-    const value = all[i] ?? NaN;
-    if (variant[i] !== row.baseline || !(value > 0) || (row.itself && second[i] === 1)) continue;
-    const of = logs.get(place(i)) ?? [];
-    of.push(Math.log(value));
-    logs.set(place(i), of);
-  }
-  const found: { trial: number; value: number }[] = [];
-  for (let i = 0; i < all.length; i++) {
-    const value = all[i] ?? NaN;
-    const base = logs.get(place(i));
-    if (variant[i] !== row.variant || !(value > 0) || !base || (row.itself && second[i] !== 1)) continue;
-    found.push({ trial: i, value: value / Math.exp(base.reduce((a, b) => a + b, 0) / base.length) });
-  }
-  return found;
-}
-
-/** The middle value, or the mean of the two middle ones. */
-export function median(numbers: number[]): number {
-  const sorted = [...numbers].sort((a, b) => a - b);
-  const half = sorted.length >> 1;
-  if (sorted.length === 0) return NaN;
-  return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
 }

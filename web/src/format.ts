@@ -1,5 +1,5 @@
 // Numbers as people read them.
-import type { Unit } from "./data.ts";
+import type { Format } from "./data.ts";
 
 /** Three significant digits without an exponent where that is readable. */
 export function digits(value: number): string {
@@ -24,46 +24,36 @@ function scaled(value: number, steps: [number, string][]): string {
 }
 
 /** A figure with its unit: `1.84 s`, `300 MB`, `12 500 /s`. */
-export function quantity(value: number, unit: Unit | "cores" | "bytes/s" | "times"): string {
+export function quantity(value: number, format: Format): string {
   if (!Number.isFinite(value)) return "-";
-  switch (unit) {
+  switch (format) {
     case "nanos":
       return scaled(value, [[1e9, "s"], [1e6, "ms"], [1e3, "\u00b5s"], [1, "ns"]]);
+    case "seconds":
+      return quantity(value * 1e9, "nanos");
     case "bytes":
       return scaled(value, [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]]);
-    case "bytes/s":
+    case "bytes_per_second":
       return scaled(value, [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]]);
     case "per_second":
       return scaled(value, [[1e6, "M/s"], [1e3, "k/s"], [1, "/s"]]);
     case "count":
       return scaled(value, [[1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]]);
-    case "cores":
-      return `${digits(value)} cores`;
     case "times":
       return `${digits(value)}\u00d7`;
-    case "ratio":
+    case "percent":
+      return `${digits(value)}\u00a0%`;
+    case "percentile":
+      // 1e-9 against 99.99000000000001
+      return `${trim((Math.round(1e9 * (1 - 1 / value)) / 1e7).toString())}\u00a0%`;
+    case "plain":
       return digits(value);
   }
 }
 
 /** Seconds: `350 ms`, `12 s`. */
 export function seconds(value: number): string {
-  return quantity(value * 1e9, "nanos");
-}
-
-/** A share as a percentile's name: 0.999 is `99.9 %`. */
-export function percentile(beyond: number): string {
-  // beyond = 1 / (1 - q); 1e-9 against 99.99000000000001
-  const percent = 100 * (1 - 1 / beyond);
-  return `${trim((Math.round(percent * 1e7) / 1e7).toString())}\u00a0%`;
-}
-
-/** An interval; open ends are said. */
-export function interval(low: number | null, high: number | null, show: (value: number) => string): string {
-  if (low === null && high === null) return "no bound";
-  if (low === null) return `at most ${show(high!)}`;
-  if (high === null) return `${show(low)} or more`;
-  return `${show(low)} to ${show(high)}`;
+  return quantity(value, "seconds");
 }
 
 /** One field of a CSV file (RFC 4180); texts that a spreadsheet would run are kept from it. */

@@ -1,18 +1,13 @@
 // The report's page: figures drawn from the embedded data, tables that sort, files to download.
 import { drawAll } from "./chart.ts";
 import type { Payload } from "./data.ts";
-import { effects } from "./effects.ts";
 import { visible } from "./format.ts";
-import { growth } from "./growth.ts";
-import { latency } from "./latency.ts";
 import { filters, navigation, source, theme, unfold } from "./page.ts";
 import { profiles } from "./profiles.ts";
 import { raw } from "./raw.ts";
-import { samples } from "./samples.ts";
+import { charts } from "./scene.ts";
 import { State } from "./state.ts";
 import { tables } from "./tables.ts";
-import { throughput } from "./throughput.ts";
-import { timeline } from "./timeline.ts";
 
 const json = document.getElementById("data")?.textContent ?? "{}";
 // Characters that turn text around or hide in it are spelled out on the page; the download keeps them.
@@ -21,12 +16,7 @@ const state = new State(data);
 
 theme();
 tables();
-effects(state);
-growth(state);
-timeline(state);
-throughput(state);
-latency(state);
-samples(state);
+for (const id of Object.keys(data.sections)) charts(id, state);
 profiles(state);
 filters(state);
 source();

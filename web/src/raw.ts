@@ -1,5 +1,5 @@
 // The embedded data as files.
-import { type Payload, reason, unpack, values } from "./data.ts";
+import { numbers, type Payload, reason } from "./data.ts";
 import { download, h } from "./dom.ts";
 import { csv } from "./format.ts";
 
@@ -11,7 +11,7 @@ export function trialsCsv(data: Payload): string {
     "trial", "block", "variant", "label", ...factors.map((f) => f.name), "outcome", "ended_in", "seed",
     ...data.metrics.map((m) => `${m.name} [${m.unit}]`),
   ];
-  const columns = data.metrics.map((m) => values(m));
+  const columns = data.metrics.map((m) => numbers(data, m.values));
   const rows = trials.variant.map((variant, i) => [
     trials.position[i]! + 1,
     trials.block[i]! + 1,
@@ -32,17 +32,15 @@ export function trialsCsv(data: Payload): string {
 
 /** The timelines in the page, one row a step. */
 export function timelinesCsv(data: Payload): string {
-  const { quantities, trials } = data.timelines;
-  const heads = ["trial", "variant", "seconds", ...quantities.map(([name, , unit]) => `${name} [${unit}]`)];
-  const rows: (string | number | null)[][] = [heads];
-  for (const of of trials) {
-    const columns = of.values.map((v) => (v === null ? null : unpack(v)));
-    const length = Math.max(...columns.map((c) => c?.length ?? 0));
-    for (let i = 0; i < length; i++) {
-      const cells = columns.map((c) => (c && Number.isFinite(c[i]!) ? Number(c[i]!.toPrecision(7)) : null));
-      const at = Number(((i + 0.5) * of.step).toPrecision(7));
-      rows.push([data.trials.position[of.trial]! + 1, data.variants[data.trials.variant[of.trial]!]!.name, at, ...cells]);
-    }
+  const charts = (data.sections["timeline"]?.charts ?? []).filter((chart) => chart.column);
+  const rows: (string | number | null)[][] = [["trial", "variant", "seconds", ...charts.map((chart) => chart.column!)]];
+  const lines = charts.map((chart) => new Map(chart.marks.filter((m) => m.kind === "line").map((m) => [m.of as number, m])));
+  const digits = (value: number | undefined) => (Number.isFinite(value) ? Number(value!.toPrecision(7)) : null);
+  for (const trial of new Set(lines.flatMap((of) => [...of.keys()]))) {
+    const columns = lines.map((of) => numbers(data, of.get(trial)?.y));
+    const times = numbers(data, lines.find((of) => of.has(trial))!.get(trial)!.x);
+    const names = [data.trials.position[trial]! + 1, data.variants[data.trials.variant[trial]!]!.name];
+    times.forEach((time, i) => rows.push([...names, digits(time), ...columns.map((column) => digits(column[i]))]));
   }
   return rows.map((row) => row.map(csv).join(",")).join("\r\n") + "\r\n";
 }
@@ -66,7 +64,7 @@ export function raw(data: Payload, json: string): void {
       "div",
       { class: "controls" },
       button("Trials (CSV)", `run-${data.run}-trials.csv`, "text/csv", () => trialsCsv(data)),
-      data.timelines.trials.length
+      data.sections["timeline"]
         ? button("Timelines (CSV)", `run-${data.run}-timelines.csv`, "text/csv", () => timelinesCsv(data))
         : null,
       button("Everything (JSON)", `run-${data.run}.json`, "application/json", () => json),

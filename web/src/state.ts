@@ -1,16 +1,12 @@
 // What is shown: the variants that the filters let through. Sections redraw when it changes.
 import type { Payload } from "./data.ts";
-import { type Look, looks } from "./look.ts";
 
 export class State {
-  readonly looks: Look[];
   /** Factor -> levels that are hidden. */
   private readonly hidden = new Map<number, Set<number>>();
   private readonly listeners: (() => void)[] = [];
 
-  constructor(readonly data: Payload) {
-    this.looks = looks(data);
-  }
+  constructor(readonly data: Payload) {}
 
   /** Whether the filters let a variant through. */
   shows(variant: number): boolean {

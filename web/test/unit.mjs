@@ -8,7 +8,7 @@ import { build } from "esbuild";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const out = mkdtempSync(join(tmpdir(), "prony-unit-"));
-const tests = readdirSync(join(here, "unit")).map((name) => join(here, "unit", name));
+const tests = readdirSync(join(here, "unit")).filter((name) => name.endsWith(".test.ts")).map((name) => join(here, "unit", name));
 await build({ entryPoints: tests, outdir: out, bundle: true, platform: "node", format: "esm", outExtension: { ".js": ".mjs" } });
 const files = readdirSync(out).map((name) => join(out, name));
 const { status } = spawnSync(process.execPath, ["--test", ...files], { stdio: "inherit" });

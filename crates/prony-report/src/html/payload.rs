@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prony_model::metric::{Better, Metric, MetricName};
+use prony_model::metric::MetricName;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
@@ -12,57 +12,52 @@ use serde::Serialize;
 use super::pack::Packed;
 use super::profile::{ProfileOf, profiles};
 use crate::error::Error;
-use crate::plot::data::effects::{Effects, effects};
-use crate::plot::data::latency::{self, Curve};
-use crate::plot::data::samples::{Samples, samples};
-use crate::plot::data::throughput::throughput;
-use crate::plot::data::timeline::{QUANTITIES, Span, Timeline, timeline};
-use crate::plot::data::{Source, growth, metrics, representatives};
+use crate::plot::chart::{Column, ColumnId, Columns, Section, Series};
+use crate::plot::data::effects::{self, Judged};
+use crate::plot::data::{
+    STEPS, Source, growth, latency, metrics, representatives, samples, series, throughput, timeline,
+};
 use prony_analysis::verdicts::{Comparisons, Verdicts, declared, names};
 
 /// Numbers that all timelines of a page may hold together.
 const TIMELINE_NUMBERS: usize = 240_000;
-/// Steps of a timeline: about one for every two pixels of a wide screen.
-const STEPS: usize = 400;
 
 /// The whole of it.
 #[derive(Serialize)]
 pub(super) struct Payload {
     title: String,
     run: i64,
-    margin: f64,
     factors: Vec<Factor>,
     variants: Vec<Variant>,
     trials: Trials,
-    /// Names of the metrics that verdicts rest on, the primary one first.
-    declared: Vec<String>,
-    metrics: Vec<Column>,
-    growth: Vec<GrowthOf>,
-    /// The figure that the limit on memory speaks of, by name.
-    limited: Option<String>,
-    timelines: Timelines,
-    throughput: Vec<ThroughputOf>,
-    latency: Latency,
-    samples: Vec<Samples>,
+    metrics: Vec<Figures>,
+    /// By the id of the element in which it stands.
+    sections: BTreeMap<&'static str, Section>,
+    columns: Vec<ColumnOf>,
     profiles: Vec<ProfileOf>,
+}
+
+/// Numbers, or the middles of equal steps from 0 on.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ColumnOf {
+    Numbers(Packed),
+    Steps { step: f64, count: usize },
 }
 
 #[derive(Serialize)]
 struct Factor {
     name: String,
     levels: Vec<String>,
-    /// The levels as numbers, where every one is above zero.
-    numbers: Option<Vec<f64>>,
     /// Whether several of its levels run.
     varies: bool,
 }
 
 #[derive(Serialize)]
 struct Variant {
-    name: String,
+    #[serde(flatten)]
+    series: Series,
     levels: Vec<usize>,
-    baseline: bool,
-    stratum: usize,
 }
 
 /// The trials, a column each.
@@ -87,102 +82,63 @@ struct Trials {
 
 /// One metric over all trials.
 #[derive(Serialize)]
-struct Column {
+struct Figures {
     name: String,
     unit: Unit,
-    better: Better,
-    doc: &'static str,
-    values: Option<Packed>,
+    values: Option<ColumnId>,
     /// Why values are missing: the reason and the trials, or nothing where it is all of them.
     missing: Vec<(String, Option<Vec<usize>>)>,
-    effects: Option<Effects>,
-}
-
-/// The fits of one metric with one factor, by series.
-#[derive(Serialize)]
-struct GrowthOf {
-    /// Index of the factor.
-    factor: usize,
-    /// Each series: name and variants.
-    series: Vec<(String, Vec<usize>)>,
-    /// By metric: the fit of each series, in order, where there is any.
-    fits: BTreeMap<String, Vec<Option<growth::Line>>>,
-}
-
-#[derive(Serialize)]
-struct Timelines {
-    quantities: Vec<(&'static str, &'static str, &'static str)>,
-    trials: Vec<TimelineOf>,
-    /// Trials that are not among them.
-    left_out: usize,
-}
-
-#[derive(Serialize)]
-struct TimelineOf {
-    trial: usize,
-    step: f64,
-    samples: usize,
-    phases: Vec<Span>,
-    values: Vec<Option<Packed>>,
-}
-
-#[derive(Serialize)]
-struct ThroughputOf {
-    trial: usize,
-    phase: String,
-    step: f64,
-    rates: Packed,
-}
-
-#[derive(Serialize)]
-struct Latency {
-    shares: Vec<f64>,
-    curves: Vec<Curve>,
 }
 
 /// Gathers the page's data.
 pub(super) fn payload(source: Source<'_>, verdicts: &Verdicts) -> Result<Payload, Error> {
-    let experiment = &source.data.experiment;
-    let declared = declared(experiment);
     let names = metrics(&source.data.trials);
-    let limit = TIMELINE_NUMBERS / (STEPS * QUANTITIES.len());
-    let chosen = representatives(source, declared.first(), limit.max(source.variants().len().min(2 * limit)));
-    let throughput = throughput(source, &chosen, STEPS)?;
-    let comparisons = Comparisons::new(source.data);
+    let mut columns = Columns::default();
+    let metrics = names.iter().map(|name| figures(source, &mut columns, name)).collect();
+    let sections = sections(source, verdicts, &mut columns, &names)?;
+    let column = |column: &Column| match column {
+        Column::Numbers(numbers) => ColumnOf::Numbers(Packed::of(numbers.iter().map(|n| Some(*n)))),
+        Column::Steps { step, count } => ColumnOf::Steps { step: *step, count: *count },
+    };
     Ok(Payload {
         title: source.data.head.title.clone(),
         run: source.data.head.id.0,
-        margin: verdicts.margin,
         factors: factors(source),
         variants: variants(source),
         trials: trials(&source.data.trials),
-        declared: declared.iter().map(ToString::to_string).collect(),
-        metrics: names.iter().map(|name| column(source, verdicts, &comparisons, name)).collect(),
-        growth: growths(source, &names),
-        limited: growth::memory(source.data).map(|name| name.to_string()),
-        timelines: timelines(source, &chosen)?,
-        throughput: throughput
-            .into_iter()
-            .map(|t| ThroughputOf { trial: t.trial, phase: t.phase, step: t.step, rates: packed(&t.rates) })
-            .collect(),
-        latency: Latency { shares: latency::shares(), curves: latency::curves(source)? },
-        samples: samples(source)?,
+        metrics,
+        sections: sections.into_iter().filter(|(_, section)| !section.charts.is_empty()).collect(),
+        columns: columns.all().iter().map(column).collect(),
         profiles: profiles(source)?,
     })
 }
 
-fn packed(values: &[f64]) -> Packed {
-    Packed::of(values.iter().map(|v| Some(*v)))
+fn sections(
+    source: Source<'_>,
+    verdicts: &Verdicts,
+    columns: &mut Columns,
+    names: &[MetricName],
+) -> Result<[(&'static str, Section); 6], Error> {
+    let primary = declared(&source.data.experiment).into_iter().next();
+    let limit = TIMELINE_NUMBERS / (STEPS * timeline::QUANTITIES.len());
+    let chosen = representatives(source, primary.as_ref(), limit.max(source.variants().len().min(2 * limit)));
+    let judged = Judged { source, verdicts, comparisons: &Comparisons::new(source.data) };
+    Ok([
+        ("effects", effects::section(judged, columns, names)),
+        ("growth", growth::section(source, columns, names)),
+        ("timeline", timeline::section(source, columns, &chosen)?),
+        ("throughput", throughput::section(source, columns, &chosen)?),
+        ("latency", latency::section(source, columns)?),
+        ("samples", samples::section(source, columns)?),
+    ])
 }
 
 fn factors(source: Source<'_>) -> Vec<Factor> {
     let experiment = &source.data.experiment;
     let varying = names::varying(experiment);
-    let numeric = growth::factors(experiment);
     let factor = |(at, factor): (usize, &prony_experiment::design::Factor)| Factor {
         name: factor.name.clone(),
         levels: factor.levels.iter().map(|l| l.label.clone()).collect(),
-        numbers: numeric.contains(&at).then(|| factor.levels.iter().filter_map(|l| l.number).collect()),
         varies: varying.contains(&at),
     };
     experiment.factors().iter().enumerate().map(factor).collect()
@@ -190,13 +146,9 @@ fn factors(source: Source<'_>) -> Vec<Factor> {
 
 fn variants(source: Source<'_>) -> Vec<Variant> {
     let experiment = &source.data.experiment;
-    let variant = |v: &prony_experiment::design::Variant| Variant {
-        name: names::variant(experiment, v.id),
-        levels: v.levels.clone(),
-        baseline: v.baseline,
-        stratum: v.stratum,
-    };
-    experiment.variants().iter().map(variant).collect()
+    let all: Vec<usize> = (0..experiment.variants().len()).collect();
+    let of = series::of_variants(experiment, &all).into_iter().zip(experiment.variants());
+    of.map(|(series, variant)| Variant { series, levels: variant.levels.clone() }).collect()
 }
 
 fn trials(trials: &[TrialRecord]) -> Trials {
@@ -225,7 +177,7 @@ fn trials(trials: &[TrialRecord]) -> Trials {
     }
 }
 
-fn column(source: Source<'_>, verdicts: &Verdicts, comparisons: &Comparisons<'_>, name: &MetricName) -> Column {
+fn figures(source: Source<'_>, columns: &mut Columns, name: &MetricName) -> Figures {
     let mut reasons: Vec<(Why, Vec<usize>)> = Vec::new();
     let mut values = Vec::with_capacity(source.data.trials.len());
     for (at, trial) in source.data.trials.iter().enumerate() {
@@ -244,49 +196,11 @@ fn column(source: Source<'_>, verdicts: &Verdicts, comparisons: &Comparisons<'_>
     }
     let none = values.iter().all(Option::is_none);
     let alone = missing.len() == 1;
-    let metric: Metric = name.key.metric;
-    Column {
+    let known = values.iter().map(|value| value.unwrap_or(f64::NAN));
+    Figures {
         name: name.to_string(),
-        unit: metric.unit(),
-        better: metric.better(),
-        doc: metric.doc(),
-        values: (!none).then(|| Packed::of(values)),
+        unit: name.key.metric.unit(),
+        values: if none { None } else { columns.add(known) },
         missing: missing.into_iter().map(|(why, at)| (why, (!(none && alone)).then_some(at))).collect(),
-        effects: if none { None } else { effects(source, verdicts, comparisons, name) },
-    }
-}
-
-fn growths(source: Source<'_>, names: &[MetricName]) -> Vec<GrowthOf> {
-    let experiment = &source.data.experiment;
-    let of_factor = |factor: usize| {
-        let series = growth::series(experiment, factor);
-        let fits = names.iter().filter_map(|name| {
-            let growth = growth::of(source.data, name, factor)?;
-            let fit = |name: &str| growth.series.iter().find(|s| s.name == name).and_then(growth::Line::of);
-            let lines: Vec<_> = series.iter().map(|(name, _)| fit(name)).collect();
-            Some((name.to_string(), lines))
-        });
-        GrowthOf { factor, fits: fits.collect(), series }
-    };
-    growth::factors(experiment).into_iter().map(of_factor).collect()
-}
-
-fn timelines(source: Source<'_>, chosen: &[usize]) -> Result<Timelines, Error> {
-    let mut trials = Vec::new();
-    for at in chosen {
-        trials.extend(timeline(source, *at, STEPS)?.map(of_timeline));
-    }
-    let left_out = source.data.trials.len() - chosen.len();
-    Ok(Timelines { quantities: QUANTITIES.to_vec(), trials, left_out })
-}
-
-fn of_timeline(timeline: Timeline) -> TimelineOf {
-    let column = |values: Vec<Option<f64>>| values.iter().any(Option::is_some).then(|| Packed::of(values));
-    TimelineOf {
-        trial: timeline.trial,
-        step: timeline.step,
-        samples: timeline.samples,
-        phases: timeline.phases,
-        values: timeline.values.into_iter().map(column).collect(),
     }
 }

@@ -1,15 +1,20 @@
-//! Figures of a run: as data for the page, and as static SVG pictures for a README.
+//! Figures of a run: as descriptions, from which the page draws, and as static SVG pictures for a README.
 
+pub mod chart;
 pub mod data;
 mod draw;
+pub mod format;
 
 use std::str::FromStr;
 
 use prony_model::metric::MetricName;
 
 use crate::error::Error;
-use data::Source;
-use prony_analysis::verdicts;
+use chart::Columns;
+use data::effects::{self, Judged};
+use data::{Source, growth, latency, representatives, samples, series, throughput, timeline};
+use draw::scene::Scene;
+use prony_analysis::verdicts::{self, Comparisons};
 use prony_results::{Database, RunData, RunId};
 
 /// A kind of picture.
@@ -119,16 +124,32 @@ pub fn draw(database: &Database, run: RunId, figure: Figure, options: &Options) 
 
 fn picture(database: &Database, data: &RunData, figure: Figure, options: &Options) -> Result<Option<String>, Error> {
     let source = Source { database, data };
-    let metric = options.metric.clone().or_else(|| verdicts::declared(&data.experiment).into_iter().next());
-    let canvas = draw::Canvas { source, width: f64::from(options.width.max(320)) };
-    match (figure, metric) {
-        (Figure::Effects, Some(metric)) => Ok(draw::effects::draw(canvas, &verdicts::of(data), &metric)),
-        (Figure::Growth, Some(metric)) => Ok(draw::growing::draw(canvas, &metric)),
-        (Figure::Effects | Figure::Growth, None) => Ok(None),
-        (Figure::Timeline, _) => draw::timeline::draw(canvas),
-        (Figure::Latency, _) => draw::latency::draw(canvas),
-        (Figure::Samples, _) => draw::samples::draw(canvas),
-        (Figure::Throughput, _) => draw::throughput::draw(canvas),
-        (Figure::Flame, _) => draw::flame::draw(canvas),
+    let width = f64::from(options.width.max(320));
+    let primary = verdicts::declared(&data.experiment).into_iter().next();
+    let metric: Vec<MetricName> = options.metric.clone().or_else(|| primary.clone()).into_iter().collect();
+    let trials = || representatives(source, primary.as_ref(), source.variants().len());
+    let mut columns = Columns::default();
+    let section = match figure {
+        Figure::Effects => {
+            let (verdicts, comparisons) = (&verdicts::of(data), &Comparisons::new(data));
+            effects::section(Judged { source, verdicts, comparisons }, &mut columns, &metric)
+        }
+        Figure::Growth => growth::section(source, &mut columns, &metric),
+        Figure::Timeline => timeline::section(source, &mut columns, &trials())?,
+        Figure::Latency => latency::section(source, &mut columns)?,
+        Figure::Samples => samples::section(source, &mut columns)?,
+        Figure::Throughput => throughput::section(source, &mut columns, &trials())?,
+        Figure::Flame => return draw::flame::draw(source, width),
+    };
+    let trials: Vec<usize> = data.trials.iter().map(|trial| trial.trial.variant).collect();
+    let (shown, title) = match section.restricted() {
+        Some(choice) => (choice.variants.clone(), format!("{}, {}", data.head.title, choice.text)),
+        None => (source.variants(), data.head.title.clone()),
+    };
+    let mut variants = series::of_variants(&data.experiment, &shown);
+    for (series, name) in variants.iter_mut().zip(series::short_names(&data.experiment, &shown)) {
+        series.name = name;
     }
+    let scene = Scene { columns: &columns, section: &section, variants: &variants, trials: &trials };
+    Ok(draw::draw(&scene, &title, width))
 }

@@ -6,8 +6,6 @@
 
 use std::path::Path;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use clap::Parser;
 use prony::cli::Output;
 use prony::cli::report::{ReportArgs, report};
@@ -29,6 +27,7 @@ use serde_json::{Value, json};
 use crate::compared::{against, edited, trials};
 use crate::pages;
 use crate::programs::Bench;
+use crate::report_page;
 use crate::synthetic::{experiment, key, noise, phase, run_data, texts};
 
 /// Every way in which a trial can end otherwise than well, but for the user's own interruption.
@@ -94,17 +93,23 @@ fn printed(database: &Path, line: &str) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The data of a page, without the script around it.
-fn page_data(page: &str) -> Value {
-    let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
-    let end = start + page[start..].find("</script>").unwrap();
-    serde_json::from_str(&page[start..end]).unwrap()
-}
-
-/// The numbers of a packed column: 32-bit floats in base64.
-fn unpacked(text: &str) -> Vec<f32> {
-    let bytes = STANDARD.decode(text).unwrap();
-    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+/// The page's data have no figure of the variant whose trials all failed, and nothing good to say of it.
+fn page_says_no_figure(page_says: &Value, of: &RunData, what: &str) {
+    for metric in page_says["metrics"].as_array().unwrap() {
+        let values = report_page::numbers(page_says, &metric["values"]);
+        for (trial, value) in of.trials.iter().zip(values) {
+            assert_eq!(value.is_nan(), !trial.ending.outcome.is_ok(), "{what}: {} of the page", metric["name"]);
+        }
+    }
+    for chart in page_says["sections"]["effects"]["charts"].as_array().unwrap() {
+        for lane in chart["y"]["lanes"].as_array().unwrap().iter().filter(|lane| lane["variant"] == 1) {
+            assert!(lane["rank"].is_null(), "{what}: {lane}");
+            assert!(!lane["words"].as_str().unwrap_or_default().contains("faster"), "{what}: {lane}");
+        }
+        for row in chart["table"]["rows"].as_array().unwrap().iter().filter(|row| row["variant"] == 1) {
+            assert_eq!((&row["cells"][1], &row["cells"][3]), (&json!("-"), &json!("0")), "{what}: {row}");
+        }
+    }
 }
 
 /// Every form in which a run is written says nothing good of the variant whose trials all failed.
@@ -116,7 +121,6 @@ fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
     let shown = printed(database, "show 1");
     let markdown = printed(database, "report 1 --format markdown");
     let page = printed(database, "report 1 --format html");
-    let page_says = page_data(&page);
     let texts = [("show", &shown), ("markdown", &markdown)];
     for (form, text) in texts {
         assert!(!text.contains("faster"), "{what}, {form}: {text}");
@@ -126,16 +130,7 @@ fn says_no_figure(name: &str, database: &Path, of: &RunData, what: &str) {
     assert!(!page.contains("No guard found anything"), "{what}");
     let body = &page[..page.find("id=\"data\">").unwrap()];
     assert!(!body.contains("times faster") && body.contains("6 of 18 trials failed"), "{what}: the page");
-    for metric in page_says["metrics"].as_array().unwrap() {
-        let values = unpacked(metric["values"].as_str().unwrap());
-        for (trial, value) in of.trials.iter().zip(values) {
-            assert_eq!(value.is_nan(), !trial.ending.outcome.is_ok(), "{what}: {} of the page", metric["name"]);
-        }
-        for row in metric["effects"]["rows"].as_array().unwrap().iter().filter(|row| row["variant"] == 1) {
-            assert!(row["center"].is_null(), "{what}: {row}");
-            assert!(!row["words"].as_str().unwrap_or_default().contains("faster"), "{what}: {row}");
-        }
-    }
+    page_says_no_figure(&report_page::data(&page), of, what);
     let document: Value = serde_json::from_str(&printed(database, "report 1 --format json")).unwrap();
     for variant in document["variants"].as_array().unwrap() {
         let columns = variant["readings"].as_array().unwrap();

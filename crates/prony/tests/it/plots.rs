@@ -1,15 +1,21 @@
 //! The static pictures: what runs offer, and that nothing from outside is markup in them.
 
+use std::collections::BTreeSet;
+
+use prony_report::Error;
+use prony_report::plot::chart::{Columns, Kind};
+use prony_report::plot::data::effects::{self, Judged};
+use prony_report::plot::data::{Source, latency, samples, series};
+use prony_report::plot::{Figure, Options, draw, figures};
+use prony_analysis::verdicts::{self, Comparisons};
 use prony_experiment::design::Experiment;
 use prony_model::outcome::Outcome;
 use prony_model::record::{Groups, LatencyKind, TrialRecord};
-use prony_report::Error;
-use prony_report::plot::data::{Source, latency, samples};
-use prony_report::plot::{Figure, Options, draw, figures};
+use prony_model::trial::Label;
 
-use crate::compared::trials;
+use crate::compared::{against, trials};
 use crate::pages;
-use crate::synthetic::{experiment, phase, texts};
+use crate::synthetic::{experiment, numbers, phase, texts};
 
 fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) -> Vec<&'static str> {
     let (database, run) = pages::stored(&format!("plots-{name}"), experiment, trials);
@@ -19,7 +25,8 @@ fn offered(name: &str, (experiment, trials): &(Experiment, Vec<TrialRecord>)) ->
     for figure in &found {
         let svg = draw(&database, run, *figure, &Options::default()).unwrap();
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{name} {}", figure.name());
+        let numbers = svg.replace("infinitely slow", "");
+        assert!(!numbers.contains("NaN") && !numbers.contains("inf"), "{name} {}", figure.name());
         std::fs::write(folder.join(format!("{name}-{}.svg", figure.name())), svg).unwrap();
     }
     found.into_iter().map(Figure::name).collect()
@@ -44,6 +51,68 @@ fn names_from_outside_are_text_in_pictures() {
             assert!(!svg.contains(markup), "`{markup}` in {}", figure.name());
         }
     }
+}
+
+#[test]
+fn trials_are_divided_by_the_baselines_of_their_own_sub_block() {
+    let plain = experiment("ratios", &[texts("engine", &["a", "b"])], &[("write", true)], 2);
+    let records = trials(&against(&plain, "engine", "a"), 2, |t| {
+        let time = match (t.trial.variant, t.trial.label, t.trial.block) {
+            (0, Label::A, block) => 2.0 + f64::from(block),
+            (0, ..) => 8.0,
+            // The second block's trial has no baseline in its sub-block.
+            (_, _, block) => {
+                t.trial.sub_block = block;
+                12.0
+            }
+        };
+        t.phases = vec![phase("write", &[("time", time)])];
+    });
+    let (database, run) = pages::stored("plots-ratios", &against(&plain, "engine", "a"), &records);
+    let data = database.load_run(run).unwrap();
+    let (verdicts, comparisons) = (verdicts::of(&data), Comparisons::new(&data));
+    let judged =
+        Judged { source: Source { database: &database, data: &data }, verdicts: &verdicts, comparisons: &comparisons };
+    let mut columns = Columns::default();
+    let section = effects::section(judged, &mut columns, &["write.time".parse().unwrap()]);
+    let marks = &section.charts[0].marks;
+    let dots = marks.iter().find(|mark| mark.kind == Kind::Dots).unwrap();
+    let shown: Vec<Option<f64>> =
+        columns.across(dots).into_iter().map(|x| x.is_finite().then(|| (x * 1e9).round() / 1e9)).collect();
+    let itself = |first: f64| Some((8.0 / first * 1e9).round() / 1e9);
+    assert_eq!(shown, [None, itself(2.0), Some(3.0), None, itself(3.0), None], "a, a again, b; block by block");
+    assert_eq!(columns.numbers(dots.z), [2.0, 8.0, 12.0, 3.0, 8.0, 12.0], "the tip states the figure itself");
+}
+
+#[test]
+fn variants_are_drawn_alike_only_in_what_they_share() {
+    let levels = ["a", "b", "c", "d", "e"];
+    let factors = [texts("store", &levels), texts("mode", &["x", "y"])];
+    let all = against(&experiment("styles", &factors, &[("write", true)], 1), "store", "a");
+    let variants: Vec<usize> = (0..all.variants().len()).collect();
+    let styles: Vec<_> = series::of_variants(&all, &variants).into_iter().map(|series| series.style).collect();
+    let distinct: BTreeSet<_> = styles.iter().map(|style| (style.colour, style.dash)).collect();
+    assert_eq!(distinct.len(), 10);
+    for (style, variant) in styles.iter().zip(all.variants()) {
+        assert_eq!(style.colour.is_none(), variant.baseline, "baselines have the colour of text");
+        assert_eq!(style.colour, styles[variant.id / 2 * 2].colour, "colours tell stores apart");
+    }
+}
+
+#[test]
+fn one_stratum_of_many_variants_is_shown_at_first() {
+    let choice = |sizes: bool| {
+        let second = if sizes { numbers("documents", &["10", "20"]) } else { texts("mode", &["x", "y"]) };
+        let factors = [texts("store", &["a", "b", "c", "d"]), second];
+        let all = against(&experiment("among", &factors, &[("write", true)], 1), "store", "a");
+        let control = series::among(&all, 0..8).unwrap();
+        assert_eq!(control.options[2].text, "all variants");
+        let chosen = &control.options[control.chosen];
+        assert!(series::among(&all, 0..6).is_none(), "six are legible");
+        (chosen.text.clone(), chosen.variants.clone())
+    };
+    assert_eq!(choice(false), ("mode=x".to_owned(), vec![0, 2, 4, 6]));
+    assert_eq!(choice(true), ("documents=20".to_owned(), vec![1, 3, 5, 7]), "the largest says the most");
 }
 
 #[test]
@@ -85,7 +154,7 @@ fn what_does_not_finish_is_marked() {
     let svg = draw(&database, run, Figure::Growth, &limited).unwrap();
     std::fs::write(std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("plots/limited.svg"), &svg).unwrap();
     let told = svg.replace("</text>", " ");
-    assert!(told.contains("limit 16 GB") && told.contains("extrapolated"), "{svg}");
+    assert!(told.contains("limit 16\u{a0}GB") && told.contains("extrapolated"), "{svg}");
     assert!(svg.contains("stroke-dasharray=\"1 5\""), "beyond what was measured it is dotted");
 }
 
@@ -94,7 +163,7 @@ fn the_baseline_beside_itself_is_drawn() {
     let (experiment, trials) = pages::cache(50);
     let (database, run) = pages::stored("plots-itself", &experiment, &trials);
     let svg = draw(&database, run, Figure::Effects, &Options::default()).unwrap();
-    assert_eq!(svg.matches("the baseline beside itself (A/A)").count(), 2);
+    assert_eq!(svg.matches("\u{2013} the baseline beside itself (A/A)</text>").count(), 2);
 }
 
 #[test]

@@ -2,10 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use prony_experiment::design::Experiment;
 use prony_model::record::TrialRecord;
 use prony_report::html;
 use prony_results::{Database, RunId};
+use serde_json::{Value, json};
 
 use crate::pages;
 
@@ -31,10 +34,35 @@ fn folder() -> PathBuf {
 }
 
 /// The page's data, read back.
-pub(crate) fn data(page: &str) -> serde_json::Value {
+pub(crate) fn data(page: &str) -> Value {
     let start = page.find("id=\"data\">").unwrap() + "id=\"data\">".len();
     let end = start + page[start..].find("</script>").unwrap();
     serde_json::from_str(&page[start..end]).unwrap()
+}
+
+/// The numbers of a column of the page's data: 32-bit floats in base64, or the middles of steps.
+pub(crate) fn numbers(data: &Value, id: &Value) -> Vec<f32> {
+    let column = &data["columns"][id.as_u64().unwrap() as usize];
+    let Some(text) = column.as_str() else {
+        let (step, count) = (column["step"].as_f64().unwrap(), column["count"].as_u64().unwrap());
+        return (0..count).map(|i| ((i as f64 + 0.5) * step) as f32).collect();
+    };
+    let bytes = STANDARD.decode(text).unwrap();
+    bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()
+}
+
+/// The charts of a section with this title.
+fn charts<'a>(data: &'a Value, section: &str, title: &str) -> Vec<&'a Value> {
+    let all = data["sections"][section]["charts"].as_array().unwrap();
+    all.iter().filter(|chart| chart["title"] == title).collect()
+}
+
+fn marks<'a>(chart: &'a Value, kind: &str) -> Vec<&'a Value> {
+    chart["marks"].as_array().unwrap().iter().filter(|mark| mark["kind"] == kind).collect()
+}
+
+fn texts<'a>(all: &'a Value, key: &str) -> Vec<&'a str> {
+    all.as_array().unwrap().iter().filter_map(|one| one[key].as_str()).collect()
 }
 
 #[test]
@@ -43,36 +71,46 @@ fn the_page_holds_verdicts_tables_and_data_for_every_figure() {
     assert!(text.contains("times faster than <code>store=lmdb-sync</code> in <code>write.time</code>"), "no verdict");
     assert!(text.contains("<table class=\"sortable\">") && text.contains("12 % of the phase waited for a CPU"));
     let data = data(&text);
-    let clocks: Vec<&str> = data["samples"].as_array().unwrap().iter().filter_map(|s| s["clock"].as_str()).collect();
-    assert_eq!(clocks, ["cpu", "wall", "cpu", "wall"].map(|c| c).into_iter().rev().collect::<Vec<_>>());
-    assert!(data["samples"][0]["relative"].as_bool().unwrap());
-    let write = data["samples"].as_array().unwrap().iter().find(|s| s["phase"] == "write").unwrap();
-    let panels: Vec<_> = write["panels"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
-    assert_eq!(panels, ["fast", "slow"], "what is six times as fast lies apart");
-    assert!(!data["timelines"]["trials"].as_array().unwrap().is_empty());
-    let time = data["metrics"].as_array().unwrap().iter().find(|m| m["name"] == "write.time").unwrap();
-    let rows = time["effects"]["rows"].as_array().unwrap();
-    let itself: Vec<bool> = rows.iter().map(|row| row["itself"].as_bool().unwrap()).collect();
+    let samples = &data["sections"]["samples"];
+    let clock = samples["controls"].as_array().unwrap().iter().position(|c| c["label"] == "Clock").unwrap();
+    assert_eq!(texts(&samples["controls"][clock]["options"], "text"), ["wall time", "CPU time"]);
+    for option in 0..2 {
+        let of_clock = |chart: &&Value| chart["when"] == json!([[clock, option, option]]);
+        let charts: Vec<&Value> = samples["charts"].as_array().unwrap().iter().filter(of_clock).collect();
+        assert!(charts.iter().all(|chart| chart["x"]["format"] == "times"), "ratios to the baseline");
+        let titles: Vec<&str> = charts.iter().filter_map(|chart| chart["title"].as_str()).collect();
+        assert_eq!(titles, ["read", "write, the fast", "write, the slow"], "what is six times as fast lies apart");
+    }
+    assert!(!marks(charts(&data, "timeline", "Anonymous memory")[0], "line").is_empty());
+    let effects = charts(&data, "effects", "write.time beside the baseline")[0];
+    let lanes = effects["y"]["lanes"].as_array().unwrap();
+    let itself: Vec<bool> = lanes.iter().map(|lane| lane["last"] == true).collect();
     assert_eq!(itself.iter().filter(|itself| **itself).count(), 2, "one for each stratum's baseline");
-    assert_eq!(rows.len(), 10);
-    assert!((rows[0]["center"].as_f64().unwrap() - 1.0).abs() < 0.02, "equal arms come out equal");
-    assert!(time["effects"]["declared"].as_bool().unwrap());
+    assert_eq!(lanes.len(), 10);
+    assert!((lanes[0]["rank"].as_f64().unwrap() - 1.0).abs() < 0.02, "equal arms come out equal");
+    let centers = numbers(&data, &marks(effects, "intervals")[0]["z"]);
+    let ranks: Vec<u32> = lanes.iter().map(|lane| (lane["rank"].as_f64().unwrap() as f32).to_bits()).collect();
+    assert_eq!(centers.iter().map(|center| center.to_bits()).collect::<Vec<_>>(), ranks);
+    assert!(effects["caption"][0]["text"].as_str().unwrap().contains("the interval that the verdict rests on"));
 }
 
 #[test]
 fn growth_has_its_fits_and_latency_both_kinds() {
     let data = data(&page("sourcing", &pages::sourcing()));
-    let fits = &data["growth"][0]["fits"]["source.time"];
-    assert!((fits[1]["slope"].as_f64().unwrap() - 1.0).abs() < 0.02, "{fits}");
-    let kinds: Vec<&str> =
-        data["latency"]["curves"].as_array().unwrap().iter().filter_map(|c| c["kind"].as_str()).collect();
-    assert!(kinds.contains(&"intended") && kinds.contains(&"actual"));
-    let outcomes = data["trials"]["outcomes"].as_array().unwrap();
-    assert!(outcomes.iter().any(|o| o == "out of memory (limit)"));
-    assert_eq!(data["limited"], "source.anon.max");
-    let memory = &data["growth"][0]["fits"]["source.anon.max"][0];
-    assert_eq!(memory["limit"], 16e9);
-    assert!((9e6..1.1e7).contains(&memory["reach"]["x"].as_f64().unwrap()), "{memory}");
+    let time = charts(&data, "growth", "source.time against documents")[0];
+    let said = texts(&time["caption"], "text").join(" ");
+    assert!(said.contains("source.time of engine=lmdb grows as documents to the power of 1.00"), "{said}");
+    assert!(texts(&time["marks"], "kind").contains(&"ends") && time.to_string().contains("16 out of memory (limit)"));
+    let latency = charts(&data, "latency", "source: put")[0];
+    let starts: Vec<&Value> = latency["table"]["rows"].as_array().unwrap().iter().map(|r| &r["cells"][0]).collect();
+    assert!(starts.contains(&&json!("intended")) && starts.contains(&&json!("actual")));
+    let limited = charts(&data, "growth", "source.anon.max against documents")[0];
+    assert_eq!(limited["when"], json!([[1, 0, 0]]), "it stands below whichever figure is chosen");
+    assert_eq!(data["sections"]["growth"]["charts"].as_array().unwrap().last().unwrap(), limited);
+    let limit = marks(limited, "limits")[0];
+    assert_eq!((numbers(&data, &limit["y"]), &limit["text"]), (vec![16e9], &json!(["limit 16\u{a0}GB"])));
+    let reached = numbers(&data, &marks(limited, "rings")[0]["x"]);
+    assert!((9e6..1.1e7).contains(&reached[0]), "{reached:?}");
 }
 
 #[test]
@@ -110,7 +148,10 @@ fn pages_of_runs_that_lack_things_are_sensible() {
     assert!(failed.contains("neither <code>store=b</code> nor <code>store=a</code> finishes"), "{failed:.4000}");
     let undeclared = page("undeclared", &pages::undeclared());
     assert!(undeclared.contains("no baseline is declared"));
-    assert_eq!(data(&undeclared)["samples"][0]["relative"], false);
+    let undeclared = data(&undeclared);
+    assert_eq!(charts(&undeclared, "samples", "write")[0]["x"]["format"], "nanos", "there is no baseline to divide by");
+    let effects = charts(&undeclared, "effects", "write.time")[0];
+    assert_eq!((&effects["x"]["format"], marks(effects, "rules").len()), (&json!("nanos"), 0));
     let nothing = page("nothing", &(pages::alone().0, vec![]));
     assert!(nothing.contains("No trial has ended"));
 }

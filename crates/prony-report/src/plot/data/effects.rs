@@ -1,81 +1,146 @@
 //! Every trial as a dot with the interval beside it, ordered by effect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use prony_model::metric::MetricName;
+use prony_model::metric::{Better, MetricName};
+use prony_model::record::TrialRecord;
 use prony_model::trial::Label;
 use prony_stats::{Comparison, median_interval, summary};
-use serde::Serialize;
 
-use super::Source;
-use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts, figure, names};
+use super::{Source, metric_control};
+use crate::plot::chart::{
+    Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Over, Row as TableRow, Said, Scale, Section,
+    Table, When,
+};
+use crate::plot::format::Format;
+use prony_analysis::verdicts::{self, Beside, Comparisons, Verdicts, figure};
+
+/// Amounts farther apart than this factor stand on a logarithmic axis.
+const FAR: f64 = 30.0;
+/// Height of a lane in pixels, and where in it dots, what did not finish, and intervals stand.
+const LANE: f64 = 54.0;
+const DOTS: f64 = 0.48;
+const INTERVALS: f64 = 0.8;
 
 /// The intervals of one metric, one row a variant.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Effects {
+struct Effects {
     /// Whether rows are ratios to a baseline; otherwise they are in the metric's unit.
-    pub relative: bool,
+    relative: bool,
     /// Whether verdicts rest on it.
-    pub declared: bool,
+    declared: bool,
     /// In the experiment's order, after the baselines beside themselves.
-    pub rows: Vec<Row>,
+    rows: Vec<Row>,
 }
 
 /// One variant's interval.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Row {
-    /// Index of the variant.
-    pub variant: usize,
+#[derive(Default)]
+struct Row {
+    variant: usize,
     /// Index of its baseline, where rows are ratios.
-    pub baseline: Option<usize>,
+    baseline: Option<usize>,
     /// Whether it is a baseline beside itself (A/A): its second label divided by its first.
-    pub itself: bool,
+    itself: bool,
     /// The estimate: the median of within-block ratios, or the median.
-    pub center: Option<f64>,
+    center: Option<f64>,
     /// Lower end of the interval; `None` where it is open or unknown.
-    pub low: Option<f64>,
+    low: Option<f64>,
     /// Upper end.
-    pub high: Option<f64>,
+    high: Option<f64>,
     /// The verdict in a few words, where there is one.
-    pub words: Option<String>,
+    words: Option<String>,
     /// The baseline's second label beside its first: ratio, low, high.
-    pub aa: Option<[Option<f64>; 3]>,
+    aa: Option<(f64, Option<f64>, Option<f64>)>,
+}
+
+/// What effects are taken from.
+#[derive(Clone, Copy)]
+pub struct Judged<'a> {
+    /// The run.
+    pub source: Source<'a>,
+    /// What verdicts say.
+    pub verdicts: &'a Verdicts,
+    /// Ratios without a verdict.
+    pub comparisons: &'a Comparisons<'a>,
+}
+
+/// A chart of each of these metrics that some trial has.
+pub fn section(of: Judged<'_>, columns: &mut Columns, metrics: &[MetricName]) -> Section {
+    let charts = metrics.iter().filter_map(|metric| Some((metric, chart(of, columns, metric)?)));
+    let (names, charts): (Vec<&MetricName>, Vec<Chart>) = charts.unzip();
+    let orders = ["by effect", "as in the experiment"].map(Choice::new).to_vec();
+    let mut section = Section::default();
+    let figure = section.control(metric_control(of.source, &names));
+    section.control(Control { label: "Order", does: Does::Order, options: orders, chosen: 0 });
+    let chosen = |(at, chart)| Chart { when: vec![When(figure, at, at)], ..chart };
+    section.charts = charts.into_iter().enumerate().map(chosen).collect();
+    section
+}
+
+/// The trials and intervals of a metric; `None` where no trial has the figure.
+fn chart(of: Judged<'_>, columns: &mut Columns, metric: &MetricName) -> Option<Chart> {
+    let source = of.source;
+    let figures: Vec<Option<f64>> = source.data.trials.iter().map(|trial| figure(trial, metric)).collect();
+    if figures.iter().all(Option::is_none) {
+        return None;
+    }
+    let effects = effects(of, metric, &figures)?;
+    let Effects { relative, rows, .. } = &effects;
+    let unit = Format::from(metric.key.metric.unit());
+    let format = if *relative { Format::Times } else { unit };
+    let lanes = lanes(source, rows);
+    let dots = dots(source, columns, &effects, (&figures, unit), &lanes);
+    let values = columns.across(&dots);
+    let is_drawn = |x: f64| x.is_finite() && (x > 0.0 || !relative);
+    let counted =
+        |row: usize| lanes.iter().zip(&values).filter(|(lane, x)| **lane == Some(row) && is_drawn(**x)).count();
+    let unfinished: Vec<String> = rows.iter().map(|row| unfinished(source, &figures, row.variant)).collect();
+    let counts: Vec<usize> = (0..rows.len()).map(counted).collect();
+    let mut marks = if *relative { references(columns, of.verdicts.margin) } else { Vec::new() };
+    marks.push(dots);
+    marks.extend(intervals(columns, rows, &unfinished));
+    let scale = if *relative || far(&values) { Scale::Log } else { Scale::Amount };
+    let label = if *relative { "times the baseline" } else { "" }.to_owned();
+    Some(Chart {
+        title: if *relative { format!("{metric} beside the baseline") } else { metric.to_string() },
+        caption: vec![Said::always(caption(&effects, metric))],
+        x: Axis { label, format, scale, ..Axis::default() },
+        y: Axis { scale: Scale::Lanes { lanes: headings(rows) }, ..Axis::default() },
+        height: LANE,
+        marks,
+        table: table(source, &effects, format, &counts, &unfinished),
+        ..Chart::default()
+    })
 }
 
 /// Rows of ratios where any variant has a baseline, else of medians; nothing where no trial has the figure.
-pub fn effects(
-    source: Source<'_>,
-    verdicts: &Verdicts,
-    comparisons: &Comparisons<'_>,
-    metric: &MetricName,
-) -> Option<Effects> {
-    let declared: Vec<&verdicts::Line> = verdicts.lines.iter().filter(|l| l.pair.metric == *metric).collect();
+fn effects(of: Judged<'_>, metric: &MetricName, figures: &[Option<f64>]) -> Option<Effects> {
+    let declared: Vec<&verdicts::Line> = of.verdicts.lines.iter().filter(|l| l.pair.metric == *metric).collect();
     let rows: Vec<Row> = if declared.is_empty() {
-        comparisons.beside(metric).into_iter().map(beside).collect()
+        of.comparisons.beside(metric).into_iter().map(beside).collect()
     } else {
-        declared.iter().map(|line| judged(line.pair.variant, line.pair.baseline, metric, line, verdicts)).collect()
+        declared.iter().map(|line| judged(metric, line, of.verdicts)).collect()
     };
     if rows.iter().any(|row| row.center.is_some()) || !declared.is_empty() {
-        let itself = comparisons.itself(metric).into_iter().map(itself);
+        let itself = of.comparisons.itself(metric).into_iter().map(itself);
         let rows = itself.chain(rows).collect();
         return Some(Effects { relative: true, declared: !declared.is_empty(), rows });
     }
-    let rows: Vec<Row> = source.variants().into_iter().map(|v| median(source, metric, v)).collect();
+    let rows: Vec<Row> = of.source.variants().into_iter().map(|v| median(of.source, figures, v)).collect();
     rows.iter().any(|row| row.center.is_some()).then_some(Effects { relative: false, declared: false, rows })
 }
 
-fn judged(variant: usize, baseline: usize, metric: &MetricName, line: &verdicts::Line, all: &Verdicts) -> Row {
+fn judged(metric: &MetricName, line: &verdicts::Line, all: &Verdicts) -> Row {
     let Comparison { ratio, interval, verdict, aa, .. } = &line.comparison;
     let interval = interval.measured();
     Row {
-        variant,
-        baseline: Some(baseline),
+        variant: line.pair.variant,
+        baseline: Some(line.pair.baseline),
         center: ratio.measured().copied(),
         low: interval.map(|i| i.low).filter(|low| *low > 0.0),
         high: interval.and_then(|i| i.high),
         words: Some(verdict.words(metric.key.metric, all.margin)),
         itself: false,
-        aa: aa.measured().map(|e| [Some(e.ratio), Some(e.interval.low).filter(|l| *l > 0.0), e.interval.high]),
+        aa: aa.measured().map(|e| (e.ratio, Some(e.interval.low).filter(|l| *l > 0.0), e.interval.high)),
     }
 }
 
@@ -95,8 +160,8 @@ fn itself(of: Beside) -> Row {
     Row { itself: true, words: Some("the baseline beside itself (A/A)".to_owned()), ..beside(of) }
 }
 
-fn median(source: Source<'_>, metric: &MetricName, variant: usize) -> Row {
-    let values: Vec<f64> = values(source, metric, variant);
+fn median(source: Source<'_>, figures: &[Option<f64>], variant: usize) -> Row {
+    let values: Vec<f64> = source.trials_of(variant).filter_map(|at| figures[at]).collect();
     let interval = median_interval(&values, 0.95);
     Row {
         variant,
@@ -107,51 +172,165 @@ fn median(source: Source<'_>, metric: &MetricName, variant: usize) -> Row {
     }
 }
 
-/// The figures of a variant's trials that have one.
-pub fn values(source: Source<'_>, metric: &MetricName, variant: usize) -> Vec<f64> {
-    source.trials_of(variant).filter_map(|at| figure(&source.data.trials[at], metric)).collect()
+/// The row in which each trial is a dot: that of its variant, or of the baseline beside itself for its second label.
+fn lanes(source: Source<'_>, rows: &[Row]) -> Vec<Option<usize>> {
+    let places: BTreeMap<(usize, bool), usize> =
+        rows.iter().enumerate().map(|(at, row)| ((row.variant, row.itself), at)).collect();
+    let lane = |trial: &TrialRecord| {
+        let second = trial.trial.label == Label::A2;
+        let itself = places.get(&(trial.trial.variant, true)).filter(|_| second);
+        itself.or_else(|| places.get(&(trial.trial.variant, false))).copied()
+    };
+    source.data.trials.iter().map(lane).collect()
 }
 
-/// A trial's figure beside those of its sub-block's baseline: divided by their geometric mean.
-pub fn ratios(source: Source<'_>, metric: &MetricName, variant: usize, baseline: usize) -> Vec<f64> {
-    if variant == baseline {
-        return against_itself(source, metric, baseline);
+/// Every trial: its figure, divided by that of its baseline where rows are ratios.
+fn dots(
+    source: Source<'_>,
+    columns: &mut Columns,
+    effects: &Effects,
+    (figures, unit): (&[Option<f64>], Format),
+    lanes: &[Option<usize>],
+) -> Mark {
+    let over = effects.relative.then(|| over(source, columns, figures, &effects.rows, lanes));
+    // Five heights in turn by block, so that equal trials do not hide each other.
+    let turn = |at: usize| 0.065 * (f64::from(source.data.trials[at].trial.block % 5) - 2.0);
+    let place = |(at, lane): (usize, &Option<usize>)| lane.map_or(f64::NAN, |lane| lane as f64 + DOTS + turn(at));
+    let x = columns.add(figures.iter().map(|value| value.unwrap_or(f64::NAN)));
+    Mark {
+        kind: Kind::Dots,
+        of: Of::Trials,
+        x,
+        over,
+        y: columns.add(lanes.iter().enumerate().map(place)),
+        z: over.and(x),
+        z_format: over.map(|_| unit),
+        tip: if effects.relative { "{x} the baseline ({z})" } else { "{x}" }.to_owned(),
+        ..Mark::default()
     }
+}
+
+/// What figures are divided by: the geometric mean of those of the baseline in the same sub-block, whichever label it has;
+/// for a baseline beside itself the figure of its first label.
+fn over(
+    source: Source<'_>,
+    columns: &mut Columns,
+    figures: &[Option<f64>],
+    rows: &[Row],
+    lanes: &[Option<usize>],
+) -> Over {
     let trials = &source.data.trials;
-    let place = |at: usize| (trials[at].trial.block, trials[at].trial.sub_block);
-    let in_block = |block: (u32, u32)| {
-        let of_block = source.trials_of(baseline).filter(|at| place(*at) == block);
-        let logs: Vec<f64> = of_block.filter_map(|at| figure(&trials[at], metric)).map(f64::ln).collect();
-        (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
-    };
-    let ratio = |at: usize| Some(figure(&trials[at], metric)? / in_block(place(at))?);
-    source.trials_of(variant).filter_map(ratio).filter(|r| r.is_finite() && *r > 0.0).collect()
+    let sub_block = |at: usize| (trials[at].trial.block, trials[at].trial.sub_block);
+    let key = |at: usize| lanes[at].and_then(|row| Some((rows[row].baseline?, rows[row].itself, sub_block(at))));
+    let keys: BTreeSet<_> = (0..trials.len()).filter_map(key).collect();
+    let places: BTreeMap<_, usize> = keys.into_iter().zip(0..).collect();
+    let mut logs = vec![Vec::new(); places.len()];
+    for (at, trial) in trials.iter().enumerate() {
+        let Some(log) = figures[at].map(f64::ln) else { continue };
+        for itself in [false, true] {
+            let place = places.get(&(trial.trial.variant, itself, sub_block(at)));
+            if let Some(place) = place.filter(|_| !(itself && trial.trial.label == Label::A2)) {
+                logs[*place].push(log);
+            }
+        }
+    }
+    let mean = |logs: &Vec<f64>| (logs.iter().sum::<f64>() / logs.len() as f64).exp();
+    let group = |at: usize| key(at).and_then(|key| places.get(&key)).map_or(f64::NAN, |place| *place as f64);
+    Over { groups: columns.add((0..trials.len()).map(group)), numbers: columns.add(logs.iter().map(mean)) }
 }
 
-/// The figure of a baseline's second label divided by that of its first, in each sub-block.
-fn against_itself(source: Source<'_>, metric: &MetricName, baseline: usize) -> Vec<f64> {
+/// The margin, and the baseline itself.
+fn references(columns: &mut Columns, margin: f64) -> Vec<Mark> {
+    let (low, high) = (columns.add([1.0 / (1.0 + margin)]), columns.add([1.0 + margin]));
+    let band = Mark { kind: Kind::Bands, x: low, x2: high, ..Mark::default() };
+    vec![band, Mark { kind: Kind::Rules, x: columns.add([1.0]), ..Mark::default() }]
+}
+
+fn intervals(columns: &mut Columns, rows: &[Row], unfinished: &[String]) -> [Mark; 2] {
+    let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
+    let ended = || (0..rows.len()).filter(|at| !unfinished[*at].is_empty());
+    [
+        Mark {
+            kind: Kind::Intervals,
+            of: Of::Each(rows.iter().map(|row| row.variant).collect()),
+            x: columns.add(rows.iter().map(|row| known(row.low))),
+            x2: columns.add(rows.iter().map(|row| known(row.high))),
+            z: columns.add(rows.iter().map(|row| known(row.center))),
+            y: columns.add((0..rows.len()).map(|at| at as f64 + INTERVALS)),
+            ..Mark::default()
+        },
+        Mark {
+            kind: Kind::Ends,
+            of: Of::Each(ended().map(|at| rows[at].variant).collect()),
+            y: columns.add(ended().map(|at| at as f64 + DOTS)),
+            text: ended().map(|at| unfinished[at].clone()).collect(),
+            ..Mark::default()
+        },
+    ]
+}
+
+fn far(values: &[f64]) -> bool {
+    let above = || values.iter().copied().filter(|v| *v > 0.0);
+    above().fold(0.0, f64::max) > FAR * above().fold(f64::INFINITY, f64::min)
+}
+
+fn headings(rows: &[Row]) -> Vec<Lane> {
+    let rank = |row: &Row| row.center.map(|center| center as f32);
+    let words = |row: &Row| row.words.clone().unwrap_or_default();
+    // What equal variants look like stands below the effects.
+    let lane = |row: &Row| Lane { words: words(row), variant: row.variant, rank: rank(row), last: row.itself };
+    rows.iter().map(lane).collect()
+}
+
+/// Trials of a variant that ended before they had the figure: `2 out of memory (limit)`.
+fn unfinished(source: Source<'_>, figures: &[Option<f64>], variant: usize) -> String {
     let trials = &source.data.trials;
-    let place = |at: usize| (trials[at].trial.block, trials[at].trial.sub_block);
-    let first: BTreeMap<(u32, u32), f64> = source
-        .trials_of(baseline)
-        .filter(|at| trials[*at].trial.label == Label::A)
-        .filter_map(|at| Some((place(at), figure(&trials[at], metric)?)))
-        .collect();
-    let seconds = source.trials_of(baseline).filter(|at| trials[*at].trial.label == Label::A2);
-    let ratio = |at: usize| Some(figure(&trials[at], metric)? / first.get(&place(at))?);
-    seconds.filter_map(ratio).filter(|r| r.is_finite() && *r > 0.0).collect()
+    let ended = source.trials_of(variant).filter(|at| figures[*at].is_none());
+    super::outcomes(ended.map(|at| trials[at].ending.outcome))
 }
 
-/// Trials of a variant that ended before they had the figure.
-pub fn unfinished(source: Source<'_>, metric: &MetricName, variant: usize) -> usize {
-    let missing = |at: &usize| {
-        let trial = &source.data.trials[*at];
-        !trial.ending.outcome.is_ok() && figure(trial, metric).is_none()
+fn caption(effects: &Effects, metric: &MetricName) -> String {
+    let (dot, bar) = match (effects.relative, effects.declared) {
+        (true, true) => (RATIO, "the bar is the interval that the verdict rests on"),
+        (true, false) => {
+            (RATIO, "the bar is the 95 % interval of the median ratio, uncorrected: no verdict rests on it")
+        }
+        (false, _) => ("Each dot is a trial", "the bar is the 95 % interval of the median (six trials or more)"),
     };
-    source.trials_of(variant).filter(missing).count()
+    let better = match metric.key.metric.better() {
+        Better::Neither => "",
+        Better::Lower => " Less is better.",
+        Better::Higher => " More is better.",
+    };
+    let itself = if effects.rows.iter().any(|row| row.itself) { ITSELF } else { "" };
+    format!("{}. {dot}; {bar}.{better}{itself}", metric.key.metric.doc())
 }
 
-/// How a row is called.
-pub fn name(source: Source<'_>, variant: usize) -> String {
-    names::variant(&source.data.experiment, variant)
+const RATIO: &str = "Each dot is a trial divided by the baselines of its sub-block (the geometric mean of both)";
+const ITSELF: &str = " A baseline beside itself (A/A) shows what equal arms look like: its second run of each sub-block \
+                      divided by its first.";
+
+fn table(source: Source<'_>, effects: &Effects, format: Format, counts: &[usize], unfinished: &[String]) -> Table {
+    let figure = if effects.relative { "Ratio" } else { "Median" };
+    let heads =
+        ["Variant", "Baseline", figure, "Interval", "Trials", "Did not finish", "Verdict", "Baseline against itself"];
+    // Without verdicts the last two say nothing.
+    let columns = if effects.declared { heads.len() } else { heads.len() - 2 };
+    let row = |(at, row): (usize, &Row)| {
+        let aa =
+            row.aa.map(|(ratio, low, high)| format!("{} ({}, 95 %)", format.text(ratio), format.interval(low, high)));
+        let baseline = row.baseline.map(|base| if row.itself { "itself".to_owned() } else { source.name(base) });
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let cells = [
+            or_none(baseline),
+            or_none(row.center.map(|center| format.text(center))),
+            format.interval(row.low, row.high),
+            counts[at].to_string(),
+            if unfinished[at].is_empty() { "0".to_owned() } else { unfinished[at].clone() },
+            or_none(row.words.clone()),
+            or_none(aa),
+        ];
+        TableRow::of(row.variant, cells.into_iter().take(columns - 1))
+    };
+    Table::new(heads[..columns].to_vec(), effects.rows.iter().enumerate().map(row))
 }

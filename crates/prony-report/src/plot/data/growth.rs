@@ -11,6 +11,12 @@ use prony_stats::{Growth as Fit, growth};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::{Source, metric_control, outcomes};
+use crate::plot::chart::{
+    Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Series as Named, Stroke,
+    Style, Table, When,
+};
+use crate::plot::format::Format;
 use prony_analysis::verdicts::{figure, names};
 use prony_results::RunData;
 
@@ -28,6 +34,8 @@ pub struct Growth {
 pub struct Series {
     /// Levels of the other factors that vary; empty where none does.
     pub name: String,
+    /// Its variants, by index.
+    pub variants: Vec<usize>,
     /// The factor's value and the index of the trial, with its figure where it has one that log axes can show.
     pub points: Vec<(f64, usize, Option<f64>)>,
     /// Trials without a figure: these are in no fit.
@@ -113,7 +121,7 @@ pub fn of(data: &RunData, metric: &MetricName, factor: usize) -> Option<Growth> 
     let experiment = &data.experiment;
     let all: Vec<Series> = series(experiment, factor)
         .into_iter()
-        .map(|(name, variants)| one(data, metric, factor, name, &variants))
+        .map(|(name, variants)| one(data, metric, factor, name, variants))
         .filter(|series| series.points.iter().any(|p| p.2.is_some()))
         .collect();
     let mut xs: Vec<f64> = all.iter().flat_map(|s| &s.points).map(|p| p.0).collect();
@@ -146,12 +154,16 @@ fn limit(experiment: &Experiment, metric: &MetricName, variants: &[usize]) -> Op
     speaks.then_some(first.as_bytes() as f64)
 }
 
-fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variants: &[usize]) -> Series {
+/// The value of a factor in a variant.
+fn number(experiment: &Experiment, factor: usize, variant: usize) -> Option<f64> {
+    experiment.factors()[factor].levels[experiment.variants()[variant].levels[factor]].number
+}
+
+fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variants: Vec<usize>) -> Series {
     let experiment = &data.experiment;
-    let number = |v: usize| experiment.factors()[factor].levels[experiment.variants()[v].levels[factor]].number;
     let mut points = Vec::new();
-    for variant in variants {
-        let Some(x) = number(*variant) else { continue };
+    for variant in &variants {
+        let Some(x) = number(experiment, factor, *variant) else { continue };
         for (at, trial) in data.trials.iter().enumerate().filter(|(_, t)| t.trial.variant == *variant) {
             points.push((x, at, figure(trial, metric)));
         }
@@ -161,7 +173,7 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
     let fit = growth(&measured).measured().copied();
     let zeros = measured.iter().filter(|(_, y)| *y <= 0.0).count();
     let without = points.len() - measured.len();
-    let limit = limit(experiment, metric, variants);
+    let limit = limit(experiment, metric, &variants);
     let reach = fit.zip(limit).and_then(|(fit, limit)| fit.reach(limit).measured().copied());
     let out = |at: usize| {
         matches!(data.trials[at].ending.outcome, Outcome::OutOfMemory { by: OutOfMemory::Limit | OutOfMemory::Runtime })
@@ -170,7 +182,236 @@ fn one(data: &RunData, metric: &MetricName, factor: usize, name: String, variant
     ran_out.sort_by(f64::total_cmp);
     ran_out.dedup();
     points.iter_mut().for_each(|point| point.2 = point.2.filter(|y| *y > 0.0));
-    Series { name, points, without, zeros, fit, limit, reach, ran_out }
+    Series { name, variants, points, without, zeros, fit, limit, reach, ran_out }
+}
+
+/// The growth of each of these metrics with each numeric factor. The metric that the limit on memory speaks of stands below
+/// whichever is chosen.
+pub fn section(source: Source<'_>, columns: &mut Columns, metrics: &[MetricName]) -> Section {
+    let data = source.data;
+    let factors = factors(&data.experiment);
+    let memory = memory(data);
+    let (mut names, mut charts, mut last) = (Vec::new(), Vec::new(), Vec::new());
+    // The places of the two controls.
+    let (figure, against) = (0, 1);
+    for metric in metrics {
+        let growths = factors.iter().enumerate().filter_map(|(at, f)| Some((at, *f, of(data, metric, *f)?)));
+        let found: Vec<Chart> = growths
+            .map(|(at, f, growth)| Chart {
+                when: vec![When(against, at, at)],
+                ..chart(source, columns, metric, (f, &growth))
+            })
+            .collect();
+        let nth = names.len();
+        if !found.is_empty() {
+            names.push(metric);
+        }
+        if memory.as_ref() == Some(metric) {
+            last = found;
+        } else {
+            charts.extend(found.into_iter().map(|mut chart| {
+                chart.when.push(When(figure, nth, nth));
+                chart
+            }));
+        }
+    }
+    charts.extend(last);
+    let options = factors.iter().map(|f| Choice::new(&data.experiment.factors()[*f].name)).collect();
+    let against_control = Control { label: "Against", does: Does::Select, options, chosen: 0 };
+    let series = factors.iter().enumerate().flat_map(|(at, f)| {
+        named(source, *f).into_iter().map(move |series| Named { when: vec![When(against, at, at)], ..series })
+    });
+    Section {
+        controls: vec![metric_control(source, &names), against_control],
+        series: series.collect(),
+        legend: true,
+        charts,
+    }
+}
+
+/// The series of a factor as they are called and drawn: the first in the colour of text, where there are several.
+fn named(source: Source<'_>, factor: usize) -> Vec<Named> {
+    let experiment = &source.data.experiment;
+    let all = series(experiment, factor);
+    let several = all.len() > 1;
+    let named = |(at, (name, variants)): (usize, (String, Vec<usize>))| Named {
+        name: if name.is_empty() { source.data.head.title.clone() } else { name },
+        style: Style { colour: if several { at.checked_sub(1) } else { Some(0) }, dash: 0, symbol: at },
+        baseline: variants.iter().all(|v| experiment.variants()[*v].baseline),
+        variants,
+        when: Vec::new(),
+    };
+    all.into_iter().enumerate().map(named).collect()
+}
+
+/// A variant's trials at its value of the factor.
+struct Level {
+    variant: usize,
+    x: f64,
+    /// Figures above 0, rising.
+    ys: Vec<f64>,
+    zeros: usize,
+    /// What did not finish.
+    ended: String,
+}
+
+impl Level {
+    fn median(&self) -> Option<f64> {
+        let middle = |at: usize| self.ys.get(at).copied();
+        Some((middle(self.ys.len().checked_sub(1)? / 2)? + middle(self.ys.len() / 2)?) / 2.0)
+    }
+}
+
+/// Every variant's level, by series and value.
+fn levels(source: Source<'_>, factor: usize, figures: &[Option<f64>]) -> Vec<Level> {
+    let trials = &source.data.trials;
+    let level = |variant: usize| {
+        let x = number(&source.data.experiment, factor, variant)?;
+        let values = || source.trials_of(variant).filter_map(|at| figures[at]);
+        let mut ys: Vec<f64> = values().filter(|y| *y > 0.0).collect();
+        ys.sort_by(f64::total_cmp);
+        let without = source.trials_of(variant).filter(|at| figures[*at].is_none());
+        let ended = outcomes(without.map(|at| trials[at].ending.outcome));
+        Some(Level { variant, x, zeros: values().count() - ys.len(), ys, ended })
+    };
+    let of_series = |(_, variants): (String, Vec<usize>)| {
+        let mut levels: Vec<Level> = variants.into_iter().filter_map(level).collect();
+        levels.sort_by(|a, b| a.x.total_cmp(&b.x));
+        levels
+    };
+    series(&source.data.experiment, factor).into_iter().flat_map(of_series).collect()
+}
+
+fn chart(source: Source<'_>, columns: &mut Columns, metric: &MetricName, of: (usize, &Growth)) -> Chart {
+    let (factor, growth) = of;
+    let experiment = &source.data.experiment;
+    let figures: Vec<Option<f64>> = source.data.trials.iter().map(|trial| figure(trial, metric)).collect();
+    let levels = levels(source, factor, &figures);
+    let unit = Format::from(metric.key.metric.unit());
+    let x_of = |variant| number(experiment, factor, variant).unwrap_or(f64::NAN);
+    let mut marks = limits(columns, growth, &levels);
+    marks.extend(growth.series.iter().flat_map(|series| fitted(columns, series)));
+    let medians: Vec<(&Level, f64)> = levels.iter().filter_map(|level| Some((level, level.median()?))).collect();
+    marks.push(Mark {
+        of: Of::Each(medians.iter().map(|(level, _)| level.variant).collect()),
+        x: columns.add(medians.iter().map(|(level, _)| level.x)),
+        y: columns.add(medians.iter().map(|(_, median)| *median)),
+        stroke: Stroke::Solid,
+        ..Mark::default()
+    });
+    marks.push(Mark {
+        kind: Kind::Dots,
+        of: Of::Trials,
+        x: columns.add(source.data.trials.iter().map(|t| x_of(t.trial.variant))),
+        y: columns.add(figures.iter().map(|y| y.unwrap_or(f64::NAN))),
+        tip: format!("{} {{x}}\n{{y}}", growth.factor),
+        ..Mark::default()
+    });
+    let ended = || levels.iter().filter(|level| !level.ended.is_empty());
+    marks.push(Mark {
+        kind: Kind::Ends,
+        of: Of::Each(ended().map(|level| level.variant).collect()),
+        x: columns.add(ended().map(|level| level.x)),
+        text: ended().map(|level| level.ended.clone()).collect(),
+        ..Mark::default()
+    });
+    let log = |label: &str, format| Axis { label: label.to_owned(), format, scale: Scale::Log, ..Axis::default() };
+    Chart {
+        title: format!("{metric} against {}", growth.factor),
+        caption: caption(growth, metric, &levels),
+        x: log(&growth.factor, Format::Count),
+        y: log("", unit),
+        height: 0.5,
+        marks,
+        table: table(growth, metric, &levels),
+        ..Chart::default()
+    }
+}
+
+/// The fitted line dashed over what was measured, and dotted on to where it would meet the limit.
+fn fitted(columns: &mut Columns, series: &Series) -> Vec<Mark> {
+    let Some(fit) = &series.fit else { return Vec::new() };
+    let of = || Of::Together(series.variants.clone());
+    let low = series.points.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
+    let mut line = |from: (f64, f64), to: (f64, f64), stroke| Mark {
+        of: of(),
+        x: columns.add([from.0, to.0]),
+        y: columns.add([from.1, to.1]),
+        stroke,
+        ..Mark::default()
+    };
+    let last = (fit.largest, fit.at(fit.largest));
+    let mut marks = vec![line((low, fit.at(low)), last, Stroke::Fit)];
+    if let Some((reach, limit)) = series.reach.zip(series.limit) {
+        marks.push(line(last, (reach.x, limit), Stroke::Beyond));
+        let text = vec!["extrapolated".to_owned()];
+        let (x, y) = (columns.add([reach.x]), columns.add([limit]));
+        marks.push(Mark { kind: Kind::Rings, of: of(), x, y, text, ..Mark::default() });
+    }
+    marks
+}
+
+/// The limits on memory that a fit meets or that ended trials.
+fn limits(columns: &mut Columns, growth: &Growth, levels: &[Level]) -> Vec<Mark> {
+    let ended = |series: &Series| levels.iter().any(|l| !l.ended.is_empty() && series.variants.contains(&l.variant));
+    let mut found: Vec<(f64, Vec<usize>)> = Vec::new();
+    for series in growth.series.iter().filter(|s| s.fit.is_some() && (s.reach.is_some() || ended(s))) {
+        let Some(limit) = series.limit else { continue };
+        match found.iter_mut().find(|(known, _)| known.to_bits() == limit.to_bits()) {
+            Some((_, variants)) => variants.extend(&series.variants),
+            None => found.push((limit, series.variants.clone())),
+        }
+    }
+    let mark = |(limit, variants): (f64, Vec<usize>)| Mark {
+        kind: Kind::Limits,
+        of: Of::Together(variants),
+        y: columns.add([limit]),
+        text: vec![format!("limit {}", Format::Bytes.text(limit))],
+        ..Mark::default()
+    };
+    found.into_iter().map(mark).collect()
+}
+
+fn caption(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Vec<Said> {
+    let of = |has: &dyn Fn(&Level) -> bool| levels.iter().filter(|l| has(l)).map(|l| l.variant).collect::<Vec<_>>();
+    let mut said =
+        vec![Said::always("Both axes are logarithmic. Lines join medians; dashes are the fitted power law.")];
+    let ended = of(&|level| !level.ended.is_empty());
+    if !ended.is_empty() {
+        said.push(Said::of(&ended, "Crosses at the top are trials that did not finish."));
+    }
+    let zeros: usize = levels.iter().map(|level| level.zeros).sum();
+    if zeros > 0 {
+        let text = format!("Not drawn: {zeros} figures that are not above 0; their series have no power law.");
+        said.push(Said::of(&of(&|level| level.zeros > 0), text));
+    }
+    for series in &growth.series {
+        if let Some(text) = growth.sentence(metric, series) {
+            said.push(Said::of(&series.variants, text.replace('`', "") + "."));
+        }
+    }
+    let reached: Vec<usize> =
+        growth.series.iter().filter(|s| s.reach.is_some()).flat_map(|s| &s.variants).copied().collect();
+    if !reached.is_empty() {
+        said.push(Said::of(&reached, "Dots go on beyond what was measured."));
+    }
+    said
+}
+
+fn table(growth: &Growth, metric: &MetricName, levels: &[Level]) -> Table {
+    let heads = ["Series", &growth.factor, "Median", "Trials", "Did not finish"];
+    let unit = Format::from(metric.key.metric.unit());
+    let row = |level: &Level| {
+        let cells = [
+            level.x.to_string(),
+            level.median().map_or_else(|| "-".to_owned(), |median| unit.text(median)),
+            level.ys.len().to_string(),
+            if level.ended.is_empty() { "0".to_owned() } else { level.ended.clone() },
+        ];
+        Row::of(level.variant, cells)
+    };
+    let shown = |level: &&Level| !level.ys.is_empty() || !level.ended.is_empty();
+    Table::new(heads, levels.iter().filter(shown).map(row))
 }
 
 impl Growth {

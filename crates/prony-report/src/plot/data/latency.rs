@@ -3,18 +3,22 @@
 use prony_model::latency::{Recorder, percentile};
 use prony_model::metric::Metric;
 use prony_model::record::LatencyKind;
-use serde::Serialize;
 
-use super::{Source, counts};
+use super::{Source, counts, series};
 use crate::error::Error;
+use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Scale, Section, Stroke, Table};
+use crate::plot::format::Format;
 
 /// Points a decade of `1 / (1 - q)`.
 const PER_DECADE: u32 = 12;
 /// Decades: up to 99.9999 %.
 const DECADES: u32 = 6;
 
+/// Values of `1 / (1 - q)` that have a mark.
+const MARKS: [f64; 8] = [1.0, 2.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6];
+
 /// One curve: all trials of a variant pooled, which shows a shape and proves nothing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Index of the variant.
     pub variant: usize,
@@ -81,4 +85,106 @@ fn curve(variant: usize, phase: String, operation: String, kind: LatencyKind, re
         failed: recorder.failed(),
         nanos: readings.map_while(|n| n).collect(),
     }
+}
+
+/// A chart of each phase and operation.
+///
+/// # Errors
+/// As [`curves`].
+pub fn section(source: Source<'_>, columns: &mut Columns) -> Result<Section, Error> {
+    let mut curves = curves(source)?;
+    curves.retain(|curve| !curve.nanos.is_empty());
+    let mut section = Section { legend: true, ..Section::default() };
+    section.controls.extend(series::among(&source.data.experiment, curves.iter().map(|curve| curve.variant)));
+    let mut groups: Vec<(String, Vec<Curve>)> = Vec::new();
+    for curve in curves {
+        let title = format!("{}: {}", curve.phase, curve.operation);
+        match groups.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, of)) => of.push(curve),
+            None => groups.push((title, vec![curve])),
+        }
+    }
+    section.charts = groups.into_iter().map(|(title, of)| chart(columns, title, &of)).collect();
+    Ok(section)
+}
+
+fn chart(columns: &mut Columns, title: String, curves: &[Curve]) -> Chart {
+    let beyond: Vec<f64> = shares().into_iter().map(|q| 1.0 / (1.0 - q)).collect();
+    let longest = curves.iter().map(|curve| curve.nanos.len()).max().unwrap_or_default();
+    let several = curves.iter().any(|curve| curve.kind != curves[0].kind);
+    let line = |curve: &Curve| Mark {
+        of: Of::Together(vec![curve.variant]),
+        x: columns.add(beyond[..curve.nanos.len()].iter().copied()),
+        y: columns.add(curve.nanos.iter().map(|nanos| (*nanos).max(1) as f64)),
+        tip: if several { format!("{}, {{x}}: {{y}}", called(curve.kind)) } else { "{x}: {y}".to_owned() },
+        stroke: match (several, curve.kind) {
+            (true, LatencyKind::Actual) => Stroke::Dashed,
+            (true, _) => Stroke::Solid,
+            (false, _) => Stroke::Own,
+        },
+        ..Mark::default()
+    };
+    let marks = curves.iter().map(line).collect();
+    let ends = Scale::Between { low: 1.0, high: beyond[longest.max(2) - 1] };
+    let ticks = MARKS.iter().filter(|at| **at <= beyond[longest.max(1) - 1] * 1.001);
+    Chart {
+        title,
+        caption: vec![Said::always(caption(curves))],
+        x: Axis {
+            label: "share of operations at or below".to_owned(),
+            format: Format::Percentile,
+            scale: ends,
+            ticks: ticks.map(|at| (*at, Format::Percentile.text(*at))).collect(),
+        },
+        y: Axis { format: Format::Nanos, scale: Scale::Log, ..Axis::default() },
+        height: 0.36,
+        marks,
+        table: table(curves, several),
+        ..Chart::default()
+    }
+}
+
+const fn called(kind: LatencyKind) -> &'static str {
+    match kind {
+        LatencyKind::Service => "service",
+        LatencyKind::Intended => "intended",
+        LatencyKind::Actual => "actual",
+    }
+}
+
+fn caption(curves: &[Curve]) -> String {
+    let has = |kind| curves.iter().any(|curve| curve.kind == kind);
+    let kinds = [
+        (LatencyKind::Service, "service time: from the start of the operation"),
+        (LatencyKind::Intended, "from the intended start"),
+        (LatencyKind::Actual, "from the actual start"),
+    ];
+    let kinds: Vec<&str> = kinds.into_iter().filter(|(kind, _)| has(*kind)).map(|(_, text)| text).collect();
+    let dashed =
+        if has(LatencyKind::Intended) && has(LatencyKind::Actual) { " Solid: intended; dashed: actual." } else { "" };
+    let failed = match curves.iter().map(|curve| curve.failed).sum::<u64>() {
+        0 => String::new(),
+        n => format!(" {n} operations failed; they count as infinitely slow, and curves end before them."),
+    };
+    format!(
+        "Latency {}. All trials of a variant pooled: the shape, not a test. Curves end where fewer than ten operations lie \
+         beyond.{dashed}{failed}",
+        kinds.join(", and ")
+    )
+}
+
+fn table(curves: &[Curve], several: bool) -> Table {
+    // Points of 50 %, 90 %, 99 %, 99.9 % and 99.99 %: the first at or above each.
+    let named = MARKS[1..6].iter().map(|beyond| (f64::from(PER_DECADE) * beyond.log10() - 1e-6).ceil() as usize);
+    let points: Vec<usize> = named.collect();
+    let names = MARKS[1..6].iter().map(|beyond| Format::Percentile.text(*beyond));
+    let row = |curve: &Curve| {
+        let at = |point: &usize| curve.nanos.get(*point).map_or("-".to_owned(), |n| Format::Nanos.text(*n as f64));
+        let kind = several.then(|| called(curve.kind).to_owned());
+        let cells = kind.into_iter().chain([curve.succeeded.to_string(), curve.failed.to_string()]);
+        Row::of(curve.variant, cells.chain(points.iter().map(at)))
+    };
+    let start = several.then_some("Start");
+    let heads = ["Variant"].into_iter().chain(start).chain(["Operations", "Failed"]).map(str::to_owned).chain(names);
+    Table::new(heads, curves.iter().map(row))
 }

@@ -1,9 +1,10 @@
-//! What figures show, as data: the page and the static pictures draw the same numbers.
+//! What figures show: descriptions of charts, from which the page and the static pictures are drawn.
 
 pub mod effects;
 pub mod growth;
 pub mod latency;
 pub mod samples;
+pub mod series;
 pub mod spread;
 pub mod thin;
 pub mod throughput;
@@ -12,11 +13,17 @@ pub mod timeline;
 use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::metric::{Metric, MetricKey, MetricName};
+use prony_model::outcome::Outcome;
 use prony_model::reading::{Reading, Why};
 use prony_model::record::TrialRecord;
 
-use prony_analysis::verdicts::figure;
+use super::chart::{Choice, Control, Does};
+use super::format::Format;
+use prony_analysis::verdicts::{declared, figure, names};
 use prony_results::{Database, RunData};
+
+/// Steps of time: about one for every two pixels of a wide screen.
+pub const STEPS: usize = 400;
 
 /// A run and where its heavy parts lie.
 #[derive(Clone, Copy)]
@@ -32,6 +39,11 @@ impl<'a> Source<'a> {
     pub fn trials_of(self, variant: usize) -> impl Iterator<Item = usize> + 'a {
         let trials = &self.data.trials;
         (0..trials.len()).filter(move |at| trials[*at].trial.variant == variant)
+    }
+
+    /// What a variant is called.
+    pub fn name(self, variant: usize) -> String {
+        names::variant(&self.data.experiment, variant)
     }
 
     /// The variants that have a trial, in the experiment's order.
@@ -73,6 +85,33 @@ pub fn metrics(trials: &[TrialRecord]) -> Vec<MetricName> {
         }
     }
     names
+}
+
+/// A choice among metrics, by phase: at first the primary one, else a time, else any.
+fn metric_control(source: Source<'_>, names: &[&MetricName]) -> Control {
+    let primary = declared(&source.data.experiment).into_iter().next();
+    let first = names.iter().position(|name| Some(*name) == primary.as_ref());
+    let time = |name: &&MetricName| name.key == MetricKey::amount(Metric::Time);
+    let chosen = first.or_else(|| names.iter().position(time)).unwrap_or(0);
+    let option = |name: &&MetricName| Choice { group: name.phase.clone(), ..Choice::new(name.to_string()) };
+    Control { label: "Figure", does: Does::Select, options: names.iter().map(option).collect(), chosen }
+}
+
+/// How many ended in which way other than well: `2 out of memory (limit), 1 timed out`; empty where none did.
+fn outcomes(all: impl Iterator<Item = Outcome>) -> String {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for outcome in all.filter(|outcome| !outcome.is_ok()) {
+        *counts.entry(outcome.to_string()).or_default() += 1;
+    }
+    let texts: Vec<String> = counts.iter().map(|(outcome, n)| format!("{n} {outcome}")).collect();
+    texts.join(", ")
+}
+
+/// The least to the largest of some times in seconds.
+fn over_all(seconds: impl Iterator<Item = f64> + Clone) -> String {
+    let (low, high) = (seconds.clone().fold(f64::INFINITY, f64::min), seconds.fold(0.0, f64::max));
+    let [low, high] = [low, high].map(|value| Format::Seconds.text(value));
+    if low == high { low } else { format!("{low} to {high}") }
 }
 
 /// At most `limit` trials that stand for their variants: of each in turn, the one whose primary figure is nearest to

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use prony_model::metric::Metric;
-use serde::Serialize;
 
 use super::spread::{Bins, Range, names, quantile, split};
-use super::{Source, counts};
+use super::{Source, counts, series};
 use crate::error::Error;
+use crate::plot::chart::{
+    Axis, Chart, Choice, Columns, Control, Does, Kind, Mark, Of, Row, Said, Scale, Section, Stroke, Table, When,
+};
+use crate::plot::format::Format;
 
 /// Fewest and most bins across a panel: between, the square root of the number of groups.
 const BINS: (usize, usize) = (24, 90);
 
 /// The distributions of one phase by one clock, in panels that lie apart.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Samples {
     /// The phase.
     pub phase: String,
@@ -28,7 +31,7 @@ pub struct Samples {
 }
 
 /// Distributions that lie together.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
     /// `fast`, `medium`, `slow`, or nothing.
     pub name: &'static str,
@@ -39,7 +42,7 @@ pub struct Panel {
 }
 
 /// One variant's distribution: all groups of all trials pooled, which shows a shape and proves nothing.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Index of the variant.
     pub variant: usize,
@@ -139,4 +142,79 @@ fn panel(name: &'static str, group: &[usize], pools: &[Pool], references: &[f64]
         Curve { variant: pool.variant, groups, median, below, shares, above }
     };
     Panel { name, bins, curves: group.iter().map(curve).collect() }
+}
+
+/// A chart of each phase, clock and panel.
+///
+/// # Errors
+/// As [`samples`].
+pub fn section(source: Source<'_>, columns: &mut Columns) -> Result<Section, Error> {
+    let all = samples(source)?;
+    let mut section = Section { legend: true, ..Section::default() };
+    let clocks = [("wall", "wall time"), ("cpu", "CPU time")];
+    let clocks: Vec<_> = clocks.into_iter().filter(|(clock, _)| all.iter().any(|s| s.clock == *clock)).collect();
+    let options = clocks.iter().map(|(_, text)| Choice::new(*text)).collect();
+    let curves = all.iter().flat_map(|s| &s.panels).flat_map(|p| &p.curves);
+    section.controls.extend(series::among(&source.data.experiment, curves.map(|c| c.variant)));
+    let clock = section.control(Control { label: "Clock", does: Does::Select, options, chosen: 0 });
+    for of in &all {
+        let Some(option) = clocks.iter().position(|(clock, _)| *clock == of.clock) else { continue };
+        let when = vec![When(clock, option, option)];
+        section.charts.extend(of.panels.iter().map(|p| Chart { when: when.clone(), ..chart(columns, of, p) }));
+    }
+    Ok(section)
+}
+
+fn chart(columns: &mut Columns, of: &Samples, panel: &Panel) -> Chart {
+    let Bins { low, high, count } = panel.bins;
+    let format = if of.relative { Format::Times } else { Format::Nanos };
+    let end = |bin: usize| low * (high / low).powf(bin as f64 / count as f64);
+    let (x, x2) = (columns.add((0..count).map(end)), columns.add((1..=count).map(end)));
+    let mut marks = Vec::new();
+    for curve in &panel.curves {
+        let of = Of::Together(vec![curve.variant]);
+        let y = columns.add(curve.shares.iter().map(|share| 100.0 * share));
+        let tip = "{x} to {x2}: {y}".to_owned();
+        marks.push(Mark { kind: Kind::Area, of: of.clone(), x, x2, y, tip, ..Mark::default() });
+        let (x, stroke) = (columns.add([curve.median]), Stroke::Beyond);
+        marks.push(Mark { kind: Kind::Rules, of, x, stroke, ..Mark::default() });
+    }
+    let label = if of.relative { "times the baseline's median" } else { "time of a group" }.to_owned();
+    Chart {
+        title: if panel.name.is_empty() { of.phase.clone() } else { format!("{}, the {}", of.phase, panel.name) },
+        caption: vec![Said::always(caption(of, panel))],
+        x: Axis { label, format, scale: Scale::Between { low, high }, ..Axis::default() },
+        y: Axis { format: Format::Percent, ..Axis::default() },
+        height: 0.26,
+        marks,
+        table: table(panel, format),
+        ..Chart::default()
+    }
+}
+
+fn caption(of: &Samples, panel: &Panel) -> String {
+    let clock = if of.clock == "wall" { "Wall time" } else { "CPU time" };
+    let reference =
+        if of.relative { "divided by the median of the baseline" } else { "as it was; there is no baseline" };
+    let outside = panel.curves.iter().map(|c| c.below + c.above).fold(0.0, f64::max);
+    let rest = if outside > 0.0 {
+        format!(" Up to {} of a variant's groups lie outside the axis.", Format::Percent.text(100.0 * outside))
+    } else {
+        String::new()
+    };
+    format!(
+        "{clock} of each group of {} operation{}, {reference}: share of the groups in each of {} equal bins of the \
+         logarithm. All trials of a variant pooled: the shape, not a test.{rest}",
+        of.operations,
+        if of.operations == 1 { "" } else { "s" },
+        panel.bins.count
+    )
+}
+
+fn table(panel: &Panel, format: Format) -> Table {
+    let row = |curve: &Curve| {
+        let outside = Format::Percent.text(100.0 * (curve.below + curve.above));
+        Row::of(curve.variant, [curve.groups.to_string(), format.text(curve.median), outside])
+    };
+    Table::new(["Variant", "Groups", "Median", "Outside the axis"], panel.curves.iter().map(row))
 }

@@ -1,9 +1,7 @@
 //! Distributions: bins on a log axis, and the split into groups that lie apart.
 
-use serde::Serialize;
-
 /// A range that holds most of a distribution, on a scale of ratios.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     /// Lower end, above zero.
     pub low: f64,
@@ -42,7 +40,7 @@ pub fn names(groups: usize) -> &'static [&'static str] {
 }
 
 /// Equal bins on a log axis.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bins {
     /// Lower end of the first, above zero.
     pub low: f64,

@@ -1,55 +1,94 @@
 //! Operations per second over the time of a phase.
 
-use serde::Serialize;
-
-use super::Source;
 use super::thin::means;
+use super::{STEPS, Source, over_all, series};
 use crate::error::Error;
+use crate::plot::chart::{Axis, Chart, Columns, Mark, Of, Row, Said, Scale, Section, Table};
+use crate::plot::format::Format;
 
 /// Fewer steps than this show no course of time.
 const FEWEST: usize = 4;
 
 /// One trial's throughput in one phase.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Throughput {
-    /// Index of the trial in the run.
-    pub trial: usize,
-    /// Index of the variant.
-    pub variant: usize,
-    /// The phase.
-    pub phase: String,
+struct Throughput {
+    trial: usize,
+    variant: usize,
+    phase: String,
     /// Seconds a step.
-    pub step: f64,
+    step: f64,
     /// Operations per second in each step.
-    pub rates: Vec<f64>,
+    rates: Vec<f64>,
 }
 
-/// The throughput of some trials, each phase in at most `steps` steps.
+/// A chart of each phase, with the first of these trials of each variant that has four steps.
 ///
 /// # Errors
 /// Those of the database.
-pub fn throughput(source: Source<'_>, trials: &[usize], steps: usize) -> Result<Vec<Throughput>, Error> {
+pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> Result<Section, Error> {
+    let mut phases: Vec<(String, Vec<Throughput>)> = Vec::new();
+    for of in throughput(source, trials)? {
+        match phases.iter_mut().find(|(phase, _)| *phase == of.phase) {
+            Some((_, all)) if all.iter().any(|known| known.variant == of.variant) => {}
+            Some((_, all)) => all.push(of),
+            None => phases.push((of.phase.clone(), vec![of])),
+        }
+    }
+    phases.retain(|(_, all)| all.iter().flat_map(|of| &of.rates).any(|rate| *rate > 0.0));
+    let variants = phases.iter().flat_map(|(_, all)| all).map(|of| of.variant);
+    let controls = series::among(&source.data.experiment, variants).into_iter().collect();
+    let charts = phases.into_iter().map(|(phase, all)| chart(columns, &phase, &all)).collect();
+    Ok(Section { controls, legend: true, charts, ..Section::default() })
+}
+
+fn throughput(source: Source<'_>, trials: &[usize]) -> Result<Vec<Throughput>, Error> {
     let mut all = Vec::new();
     for at in trials {
         let trial = &source.data.trials[*at];
         for (phase, series) in source.database.load_throughput(source.data.head.id, trial.trial.position)? {
             let interval = series.interval.as_secs_f64();
-            let (means, each) = means(whole(&series.operations), steps);
+            let (means, each) = means(whole(&series.operations), STEPS);
             if interval <= 0.0 || means.len() < FEWEST {
                 continue;
             }
-            let step = interval * each as f64;
             let rates = means.iter().map(|mean| mean / interval).collect();
-            all.push(Throughput {
-                trial: *at,
-                variant: trial.trial.variant,
-                phase: trial.phases[phase].name.clone(),
-                step,
-                rates,
-            });
+            let (phase, step) = (trial.phases[phase].name.clone(), interval * each as f64);
+            all.push(Throughput { trial: *at, variant: trial.trial.variant, phase, step, rates });
         }
     }
     Ok(all)
+}
+
+fn chart(columns: &mut Columns, phase: &str, all: &[Throughput]) -> Chart {
+    let line = |of: &Throughput| Mark {
+        of: Of::Trial(of.trial),
+        x: columns.steps(of.step, of.rates.len()),
+        y: columns.add(of.rates.iter().copied()),
+        tip: "{y}\nat {x}".to_owned(),
+        ..Mark::default()
+    };
+    let marks = all.iter().map(line).collect();
+    let show = |value| Format::PerSecond.text(value);
+    let row = |of: &Throughput| {
+        let mean = of.rates.iter().sum::<f64>() / of.rates.len() as f64;
+        let low = of.rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = of.rates.iter().copied().fold(0.0, f64::max);
+        Row::of(of.variant, [show(mean), show(low), show(high)])
+    };
+    let caption = format!(
+        "One trial of each variant, the one nearest to its median. A step is {}; the last, cut short, is left out, and so \
+         are trials of less than four steps.",
+        over_all(all.iter().map(|of| of.step))
+    );
+    Chart {
+        title: format!("{phase}: operations per second"),
+        caption: vec![Said::always(caption)],
+        x: Axis { format: Format::Seconds, scale: Scale::Time, ..Axis::default() },
+        y: Axis { format: Format::PerSecond, ..Axis::default() },
+        height: 0.28,
+        marks,
+        table: Table::new(["Variant", "Mean", "Least step", "Largest step"], all.iter().map(row)),
+        ..Chart::default()
+    }
 }
 
 /// Without the last interval, which the phase's end cut short.

@@ -1,52 +1,85 @@
 //! CPU, memory and I/O of a trial's whole process tree over time, with its phases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use prony_model::record::{ProcessSample, ProcessSeries, TrialRecord};
 use prony_model::units::Bytes;
-use serde::Serialize;
 
-use super::Source;
 use super::thin::{Point, largest, rates};
+use super::{STEPS, Source, over_all, series};
 use crate::error::Error;
+use crate::plot::chart::{
+    Axis, Chart, Choice, Columns, Control, Does, Kind, Lane, Mark, Of, Row, Said, Scale, Section, Table, When,
+};
+use crate::plot::format::Format;
+
+/// As many trials of a variant can be chosen.
+const DEEPEST: usize = 30;
 
 /// One trial's timeline in equal steps.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Timeline {
-    /// Index of the trial in the run.
-    pub trial: usize,
-    /// Index of the variant.
-    pub variant: usize,
+struct Timeline {
+    trial: usize,
+    variant: usize,
+    /// The how many-th of its variant it is.
+    nth: usize,
     /// Seconds a step.
-    pub step: f64,
-    /// Samples of the process tree that it was made from.
-    pub samples: usize,
-    /// The phases, in seconds since the origin.
-    pub phases: Vec<Span>,
+    step: f64,
+    phases: Vec<Span>,
     /// By quantity, in the order of [`QUANTITIES`]; each as many values as there are steps.
-    pub values: Vec<Vec<Option<f64>>>,
+    values: Vec<Vec<Option<f64>>>,
 }
 
-/// A phase's time within a trial.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Span {
-    /// Its name.
-    pub name: String,
-    /// Seconds since the origin.
-    pub begin: f64,
-    /// Seconds since the origin.
-    pub end: f64,
+/// A phase's time within a trial, in seconds since the origin.
+struct Span {
+    name: String,
+    begin: f64,
+    end: f64,
     /// `false` for set-up.
-    pub timed: bool,
+    timed: bool,
 }
 
-/// What a timeline shows: name, title and unit.
-pub const QUANTITIES: [(&str, &str, &str); 5] = [
-    ("cpu", "CPU of the process tree", "cores"),
-    ("anon", "Anonymous memory", "bytes"),
-    ("file", "Mapped and other file-backed memory", "bytes"),
-    ("read", "Bytes read from the device", "bytes/s"),
-    ("written", "Bytes handed to the device", "bytes/s"),
+/// What a timeline shows.
+pub struct Quantity {
+    /// As a column of numbers is called.
+    column: &'static str,
+    title: &'static str,
+    format: Format,
+    /// How steps are made of samples.
+    how: &'static str,
+}
+
+/// Everything that a timeline shows.
+pub const QUANTITIES: [Quantity; 5] = [
+    Quantity {
+        column: "cpu [cores]",
+        title: "CPU of the process tree, cores",
+        format: Format::Plain,
+        how: "Mean over each step.",
+    },
+    Quantity {
+        column: "anon [bytes]",
+        title: "Anonymous memory",
+        format: Format::Bytes,
+        how: "Largest sample of each step, summed over processes; peaks are sampled.",
+    },
+    Quantity {
+        column: "file [bytes]",
+        title: "Mapped and other file-backed memory",
+        format: Format::Bytes,
+        how: "Largest sample of each step, summed over processes: pages that several map are counted for each.",
+    },
+    Quantity {
+        column: "read [bytes/s]",
+        title: "Bytes read from the device",
+        format: Format::BytesPerSecond,
+        how: "Mean over each step, as the kernel counts it for the processes.",
+    },
+    Quantity {
+        column: "written [bytes/s]",
+        title: "Bytes handed to the device",
+        format: Format::BytesPerSecond,
+        how: "Mean over each step, as the kernel counts it for the processes; what is written back later is nobody's.",
+    },
 ];
 
 /// How a quantity is taken from a sample; `None` where it was not readable.
@@ -60,14 +93,185 @@ const TAKES: [Take; 5] = [
     |s| s.written.map(|b: Bytes| b.as_bytes() as f64),
 ];
 
-/// The timeline of a trial in at most `steps` steps; `None` where nothing was sampled.
+/// The phases of these trials and a chart of each quantity. Of each variant one trial is shown: the first unless another is
+/// chosen.
 ///
 /// # Errors
 /// Those of the database.
-pub fn timeline(source: Source<'_>, trial: usize, steps: usize) -> Result<Option<Timeline>, Error> {
-    let record = &source.data.trials[trial];
-    let series = source.database.load_series(source.data.head.id, record.trial.position)?;
-    Ok(of_series(record, &series, steps).map(|timeline| Timeline { trial, ..timeline }))
+pub fn section(source: Source<'_>, columns: &mut Columns, trials: &[usize]) -> Result<Section, Error> {
+    let mut all: Vec<Timeline> = Vec::new();
+    for trial in trials {
+        let record = &source.data.trials[*trial];
+        let series = source.database.load_series(source.data.head.id, record.trial.position)?;
+        let nth = all.iter().filter(|known| known.variant == record.trial.variant).count();
+        all.extend(of_series(record, &series, STEPS).map(|timeline| Timeline { trial: *trial, nth, ..timeline }));
+    }
+    if all.is_empty() {
+        return Ok(Section::default());
+    }
+    all.sort_by_key(|of| (of.variant, of.nth));
+    let mut section = Section { legend: true, ..Section::default() };
+    section.controls.extend(series::among(&source.data.experiment, all.iter().map(|of| of.variant)));
+    let rounds = section.control(rounds(&all));
+    let zeros = zeros(&all);
+    section.control(Control {
+        label: "Zero is",
+        does: Does::Shift,
+        options: [Choice::new("the first phase's begin")].into_iter().chain(zeros.iter().map(begin)).collect(),
+        chosen: 0,
+    });
+    section.control(shading(source, &all));
+    let drawn: Vec<Drawn<'_>> = all.iter().map(|of| Drawn::new(columns, of, &all, rounds, &zeros)).collect();
+    section.charts.push(ribbons(source, columns, &drawn, source.data.trials.len() - trials.len()));
+    section.charts.extend((0..QUANTITIES.len()).filter_map(|at| panel(source, columns, &drawn, at)));
+    Ok(section)
+}
+
+fn begin(phase: &String) -> Choice {
+    Choice::new(format!("begin of {phase}"))
+}
+
+fn rounds(all: &[Timeline]) -> Control {
+    let deepest = all.iter().map(|of| of.nth + 1).max().unwrap_or(1).min(DEEPEST);
+    let option = |nth: usize| match nth {
+        0 => Choice::new("nearest to the median"),
+        1 => Choice::new("2nd nearest"),
+        2 => Choice::new("3rd nearest"),
+        nth => Choice::new(format!("{}th nearest", nth + 1)),
+    };
+    Control { label: "Trials", does: Does::Select, options: (0..deepest).map(option).collect(), chosen: 0 }
+}
+
+/// The phases at whose begin time may be zero.
+fn zeros(all: &[Timeline]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for phase in all.iter().flat_map(|of| &of.phases) {
+        if !names.contains(&phase.name) {
+            names.push(phase.name.clone());
+        }
+    }
+    if names.len() < 2 { Vec::new() } else { names }
+}
+
+fn shading(source: Source<'_>, all: &[Timeline]) -> Control {
+    let variants: BTreeSet<usize> = all.iter().map(|of| of.variant).collect();
+    let options = variants.into_iter().map(|v| Choice { variants: vec![v], ..Choice::new(source.name(v)) });
+    let options = [Choice::new("the first shown")].into_iter().chain(options).collect();
+    Control { label: "Shade phases of", does: Does::Shade, options, chosen: 0 }
+}
+
+/// A timeline with what all of its marks share.
+struct Drawn<'a> {
+    of: &'a Timeline,
+    mark: Mark,
+}
+
+impl<'a> Drawn<'a> {
+    fn new(columns: &mut Columns, of: &'a Timeline, all: &[Timeline], rounds: usize, zeros: &[String]) -> Self {
+        let last = !all.iter().any(|other| other.variant == of.variant && other.nth > of.nth);
+        // A variant with fewer trials than were chosen shows its last.
+        let when = vec![When(rounds, of.nth, if last { DEEPEST - 1 } else { of.nth })];
+        let begin = |name: &String| of.phases.iter().find(|p| p.name == *name).map_or(0.0, |p| p.begin);
+        let shifts = columns.add([0.0].into_iter().chain(zeros.iter().map(begin)));
+        let mark = Mark { of: Of::Trial(of.trial), when, shifts, ..Mark::default() };
+        Self { of, mark }
+    }
+
+    /// A row of a table.
+    fn row<const N: usize>(&self, cells: [String; N]) -> Row {
+        Row { when: self.mark.when.clone(), ..Row::of(self.of.variant, cells) }
+    }
+
+    /// The phases as boxes or as shades.
+    fn phases(&self, columns: &mut Columns, kind: Kind) -> Mark {
+        let phases = &self.of.phases;
+        Mark {
+            kind,
+            x: columns.add(phases.iter().map(|p| p.begin)),
+            x2: columns.add(phases.iter().map(|p| p.end)),
+            text: phases.iter().map(|p| p.name.clone()).collect(),
+            ..self.mark.clone()
+        }
+    }
+}
+
+/// The phases of each variant as bars above each other.
+fn ribbons(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], left_out: usize) -> Chart {
+    let variants: BTreeSet<usize> = drawn.iter().map(|drawn| drawn.of.variant).collect();
+    let lane = |variant: usize| Lane { variant, ..Lane::default() };
+    let bars = |drawn: &Drawn<'_>| {
+        let lane = variants.iter().position(|v| *v == drawn.of.variant).unwrap_or_default();
+        let set_up = |p: &Span| if p.timed { "" } else { ", not timed" };
+        let said = drawn.of.phases.iter().map(|p| format!("{}: {}{}", p.name, lasting(p), set_up(p)));
+        let y = columns.add(drawn.of.phases.iter().map(|_| lane as f64 + 0.42));
+        Mark { y, tips: said.collect(), ..drawn.phases(columns, Kind::Bars) }
+    };
+    let marks = drawn.iter().map(bars).collect();
+    let row = |(drawn, phase): (&Drawn<'_>, &Span)| {
+        let trial = (source.data.trials[drawn.of.trial].trial.position + 1).to_string();
+        let begin = Format::Seconds.text(phase.begin);
+        drawn.row([trial, phase.name.clone(), begin, lasting(phase)])
+    };
+    let phases = drawn.iter().flat_map(|drawn| drawn.of.phases.iter().map(move |phase| (drawn, phase)));
+    let mut caption = "One trial of each variant: by default the one nearest to its variant's median.".to_owned();
+    if left_out > 0 {
+        caption += &format!(" The timelines of {left_out} more trials are in the database.");
+    }
+    Chart {
+        title: "Phases".to_owned(),
+        caption: vec![Said::always(caption)],
+        x: Axis { format: Format::Seconds, scale: Scale::Time, ..Axis::default() },
+        y: Axis { scale: Scale::Lanes { lanes: variants.iter().copied().map(lane).collect() }, ..Axis::default() },
+        height: 38.0,
+        marks,
+        table: Table::new(["Variant", "Trial", "Phase", "Begin", "Duration"], phases.map(row)),
+        ..Chart::default()
+    }
+}
+
+fn lasting(phase: &Span) -> String {
+    Format::Seconds.text(phase.end - phase.begin)
+}
+
+fn panel(source: Source<'_>, columns: &mut Columns, drawn: &[Drawn<'_>], quantity: usize) -> Option<Chart> {
+    let Quantity { column, title, format, how } = QUANTITIES[quantity];
+    let known = |of: &Timeline| of.values[quantity].iter().flatten().copied().collect::<Vec<f64>>();
+    let sampled: Vec<&Drawn<'_>> = drawn.iter().filter(|drawn| !known(drawn.of).is_empty()).collect();
+    if sampled.is_empty() {
+        return None;
+    }
+    let mut marks: Vec<Mark> = drawn.iter().map(|drawn| drawn.phases(columns, Kind::Bands)).collect();
+    let line = |drawn: &&Drawn<'_>| Mark {
+        x: columns.steps(drawn.of.step, drawn.of.values[quantity].len()),
+        y: columns.add(drawn.of.values[quantity].iter().map(|value| value.unwrap_or(f64::NAN))),
+        tip: if column.ends_with("[cores]") { "{y} cores\nat {x}" } else { "{y}\nat {x}" }.to_owned(),
+        ..drawn.mark.clone()
+    };
+    marks.extend(sampled.iter().map(line));
+    let row = |drawn: &&Drawn<'_>| {
+        let known = known(drawn.of);
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        drawn.row([format.text(mean), format.text(known.iter().copied().fold(0.0, f64::max))])
+    };
+    let mut caption =
+        vec![Said::always(format!("{how} A step is {}.", over_all(drawn.iter().map(|drawn| drawn.of.step))))];
+    let firsts = drawn.iter().filter(|drawn| drawn.of.nth == 0);
+    caption.extend(firsts.map(|drawn| Said {
+        text: format!("Shaded: the phases of {}.", source.name(drawn.of.variant)),
+        variants: vec![drawn.of.variant],
+        shaded: true,
+    }));
+    Some(Chart {
+        title: title.to_owned(),
+        column: column.to_owned(),
+        caption,
+        x: Axis { format: Format::Seconds, scale: Scale::Time, ..Axis::default() },
+        y: Axis { format, ..Axis::default() },
+        height: 0.24,
+        marks,
+        table: Table::new(["Variant", "Mean over time", "Largest"], sampled.iter().map(row)),
+        ..Chart::default()
+    })
 }
 
 fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Option<Timeline> {
@@ -78,7 +282,6 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
     let origin = phases.iter().map(|p| p.0).min().map_or(sampled.0, |begin| begin.min(sampled.0));
     let end = phases.iter().map(|p| p.1).max().map_or(sampled.1, |end| end.max(sampled.1));
     let span = end.saturating_sub(origin).max(1);
-    let samples = instants().count();
     let longest = series.iter().map(|s| s.samples.len()).max().unwrap_or(0);
     let steps = steps.min(longest).max(1);
     let values = TAKES.iter().enumerate().map(|(i, take)| {
@@ -87,9 +290,9 @@ fn of_series(record: &TrialRecord, series: &[ProcessSeries], steps: usize) -> Op
     });
     Some(Timeline {
         trial: 0,
+        nth: 0,
         variant: record.trial.variant,
         step: span as f64 / 1e9 / steps as f64,
-        samples,
         phases: spans(record, origin),
         values: values.collect(),
     })

@@ -7,10 +7,10 @@ use inferno::flamegraph::color::{BackgroundColor, Color, PaletteMap, parse_hex_c
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 use prony_analysis::profile::{Selection, folded};
 
-use super::Canvas;
 use super::look::nth;
 use super::svg::{SOFT, shown};
 use crate::error::Error;
+use crate::plot::data::Source;
 use crate::profiles::load;
 
 /// Narrower calls are left out, in pixels.
@@ -19,8 +19,8 @@ const NARROWEST: f64 = 1.5;
 const WHITE: Color = Color { r: 255, g: 255, b: 255 };
 
 /// The picture; `None` where nothing was sampled.
-pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error> {
-    let profiles = load(canvas.source.database, canvas.source.data, |_| true)?;
+pub(in crate::plot) fn draw(source: Source<'_>, width: f64) -> Result<Option<String>, Error> {
+    let profiles = load(source.database, source.data, |_| true)?;
     let (mut stacks, mut words, mut palette) = (Vec::new(), Vec::new(), Palette::default());
     for of in &profiles {
         let sampled = of.phases.iter().filter_map(|phase| Some((phase, of.samples_of(phase)?)));
@@ -42,7 +42,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
         return Ok(None);
     }
     let failed = |source| Error::Write { what: "the flame graph".to_owned(), source };
-    picture(&stacks, &words.join("; "), palette, canvas.width).map(Some).map_err(failed)
+    picture(&stacks, &words.join("; "), palette, width).map(Some).map_err(failed)
 }
 
 fn picture(stacks: &[String], below: &str, mut palette: Palette, width: f64) -> io::Result<String> {
@@ -94,7 +94,7 @@ impl Palette {
         }
         for function in &profile.functions {
             let rank = self.packages.iter().position(|package| *package == profile.packages[function.package]);
-            self.insert(&function.label(), rank.map_or(SOFT, |rank| nth(rank).colour));
+            self.insert(&function.label(), rank.map_or(SOFT, |rank| nth(rank)));
         }
     }
 

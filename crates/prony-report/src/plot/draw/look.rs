@@ -1,37 +1,28 @@
-//! Colours of Okabe and Ito (2008), with dashes and marks beside them.
+//! Colours of Okabe and Ito (2008), with dashes and symbols beside them.
 
-use crate::plot::data::Source;
+use crate::plot::chart::{Series, Stroke, Style};
 
 const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#3a9bd9", "#8a5a00"];
 const BASE: &str = "#1b1f24";
-const DASHES: [&str; 4] = ["", "9 4", "3 3", "12 3 3 3"];
+const DASHES: [&str; 5] = ["", "9 4", "3 3", "12 3 3 3", "18 5"];
 
-/// How one of several variants looks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
-    /// Stroke and fill.
-    pub(super) colour: &'static str,
-    /// Dashes, empty for a solid line.
-    pub(super) dash: &'static str,
-    /// Which mark.
-    pub(super) mark: usize,
+/// The colour of the `nth` of things that have no baseline among them.
+pub(super) const fn nth(nth: usize) -> &'static str {
+    COLOURS[nth % COLOURS.len()]
 }
 
-/// The look of the `nth` of things that have no baseline among them.
-pub(super) fn nth(nth: usize) -> Look {
-    Look { colour: COLOURS[nth % COLOURS.len()], dash: DASHES[nth / COLOURS.len() % DASHES.len()], mark: nth + 1 }
+/// The colour of a series.
+pub(super) fn colour(style: Style) -> &'static str {
+    style.colour.map_or(BASE, nth)
 }
 
-/// The looks of the variants shown, in their order: baselines in black.
-pub(super) fn looks(source: Source<'_>, shown: &[usize]) -> Vec<Look> {
-    let (mut others, mut baselines) = (0, 0);
-    let look = |variant: &usize| {
-        if source.data.experiment.variants()[*variant].baseline {
-            baselines += 1;
-            return Look { colour: BASE, dash: DASHES[(baselines - 1) % DASHES.len()], mark: 0 };
-        }
-        others += 1;
-        nth(others - 1)
-    };
-    shown.iter().map(look).collect()
+/// Dashes and width in pixels of a line.
+pub(super) fn line(series: &Series, stroke: Stroke) -> (&'static str, f64) {
+    match stroke {
+        Stroke::Own => (DASHES[series.style.dash % DASHES.len()], 1.8),
+        Stroke::Solid => ("", 1.8),
+        Stroke::Dashed => ("4 4", 1.8),
+        Stroke::Fit => ("5 4", 1.2),
+        Stroke::Beyond => ("1 5", 2.0),
+    }
 }

@@ -1,245 +1,262 @@
-//! A plot with axes, lines and marks; pictures are panels below each other.
+//! Any chart as a plot with axes; pictures are plots below each other.
 
-use super::format::Format;
-use super::look::Look;
+use super::look::{colour, line};
 use super::scale::Scale;
-use super::svg::{Anchor, BAD, GRID, SOFT, Svg, Type, fitted};
+use super::scene::{Point, Scene, Shown};
+use super::svg::{Anchor, BAD, GRID, SOFT, Svg, TEXT, Type, fitted, wrapped};
+use crate::plot::chart::{Axis, Chart, Column, Kind, Lane, Of, Scale as Spans, Stroke};
 
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 18.0;
-/// Above the plot: the heading.
-const HEAD: f64 = 37.0;
+/// Above the plot: labels of bands.
+const HEAD: f64 = 18.0;
 /// Below the plot: marks of the axis and its label.
 const FOOT: f64 = 44.0;
+/// Height of a line of the caption.
+const LINE: f64 = 14.0;
 
-/// A line through values.
-pub(super) struct Line {
-    /// x and y; not a number breaks it.
-    pub(super) points: Vec<(f64, f64)>,
-    /// Colour and dashes.
-    pub(super) look: Look,
-    /// Stroke in pixels.
-    pub(super) width: f64,
+/// Draws a chart below `top`, without what `said` holds already; gives back where it ends.
+pub(super) fn draw(
+    svg: &mut Svg,
+    scene: &Scene<'_>,
+    (chart, marks): &(&Chart, Vec<Shown<'_>>),
+    (top, width): (f64, f64),
+    said: &mut Vec<String>,
+) -> f64 {
+    let bold = Type { size: 13.5, bold: true, ..Type::default() };
+    svg.text((16.0, top + 16.0), bold, &fitted(&chart.title, width - 32.0, 13.5));
+    let mut top = top + 18.0;
+    let shaded = marks.iter().find(|(mark, _)| mark.kind == Kind::Bands).and_then(|(_, points)| points[0].series);
+    let mut caption = scene.caption(chart, shaded);
+    caption.retain(|text| !said.iter().any(|known| known == text));
+    said.extend(caption.iter().map(|text| (*text).to_owned()));
+    for text in wrapped(&caption.join(" "), width - 32.0) {
+        top += LINE;
+        svg.text((16.0, top), Type { size: 11.0, fill: SOFT, ..Type::default() }, &text);
+    }
+    let plot = Plot::new(scene, chart, marks, top + HEAD, width);
+    plot.axes(svg, chart);
+    for shown in marks {
+        plot.mark(svg, shown);
+    }
+    plot.headings(svg, scene, width);
+    plot.bottom() + FOOT
 }
 
-/// A plot.
-pub(super) struct Panel {
-    /// Above it.
-    pub(super) title: String,
-    /// The horizontal axis and how it is written.
-    pub(super) x: (Scale, Format),
-    /// The vertical axis.
-    pub(super) y: (Scale, Format),
-    /// Below the horizontal axis.
-    pub(super) x_label: String,
-    /// Places of the marks of the horizontal axis with their texts, where round values will not do.
-    pub(super) x_ticks: Option<Vec<(f64, String)>>,
-    /// Named spans of the horizontal axis, shaded by turns.
-    pub(super) spans: Vec<(String, f64, f64)>,
-    /// Lines.
-    pub(super) lines: Vec<Line>,
-    /// Single marks: x, y, look.
-    pub(super) marks: Vec<(f64, f64, Look)>,
-    /// What did not finish: x and what to say, along the top.
-    pub(super) ends: Vec<(f64, String, &'static str)>,
-    /// Horizontal lines across the plot, with what they are.
-    pub(super) levels: Vec<(f64, String)>,
-    /// Words left of a place: x, y, text, colour.
-    pub(super) labels: Vec<(f64, f64, String, &'static str)>,
-    /// Height of the plot itself.
-    pub(super) height: f64,
-}
-
-impl Panel {
-    /// An empty plot.
-    pub(super) fn new(title: impl Into<String>, x: (Scale, Format), y: (Scale, Format)) -> Self {
-        Self {
-            title: title.into(),
-            x,
-            y,
-            x_label: String::new(),
-            x_ticks: None,
-            spans: Vec::new(),
-            lines: Vec::new(),
-            marks: Vec::new(),
-            ends: Vec::new(),
-            levels: Vec::new(),
-            labels: Vec::new(),
-            height: 170.0,
-        }
-    }
-
-    /// Height with heading and axis.
-    pub(super) fn outer(&self) -> f64 {
-        HEAD + self.height + FOOT
-    }
-
-    /// Draws it below `top`.
-    pub(super) fn draw(&self, svg: &mut Svg, top: f64, width: f64) {
-        let frame = Frame { left: LEFT, top: top + HEAD, width: width - LEFT - RIGHT, height: self.height };
-        svg.text((16.0, top + 16.0), Type { size: 13.5, bold: true, ..Type::default() }, &self.title);
-        self.shades(svg, &frame);
-        self.axes(svg, &frame);
-        for line in &self.lines {
-            let points: Vec<(f64, f64)> = line.points.iter().map(|p| frame.at(self, *p)).collect();
-            svg.path(&points, line.look.colour, line.width, line.look.dash);
-        }
-        for (x, y, look) in &self.marks {
-            svg.mark(frame.at(self, (*x, *y)), look.mark, 3.6, look.colour, 0.6);
-        }
-        self.words(svg, &frame);
-        for (at, (x, text, colour)) in self.ends.iter().enumerate() {
-            let place = (frame.x(self, *x) + 6.0, frame.top + 14.0 + 16.0 * at as f64);
-            let look = Type { anchor: Anchor::End, bold: true, fill: colour, ..Type::default() };
-            svg.text(place, look, &format!("\u{2715} {text}"));
-        }
-    }
-
-    /// What stands at values: levels across the plot, and labels at places.
-    fn words(&self, svg: &mut Svg, frame: &Frame) {
-        let mut levels = self.levels.clone();
-        levels.dedup();
-        for (value, text) in levels {
-            let y = frame.y(self, value);
-            svg.path(&[(frame.left, y), (frame.left + frame.width, y)], BAD, 1.4, "8 3");
-            svg.text((frame.left + 6.0, y - 5.0), Type { size: 11.5, bold: true, fill: BAD, ..Type::default() }, &text);
-        }
-        for (x, y, text, colour) in &self.labels {
-            let (x, y) = frame.at(self, (*x, *y));
-            svg.ring((x, y), 5.0, colour);
-            svg.text(
-                (x - 10.0, y + 15.0),
-                Type { anchor: Anchor::End, size: 11.5, fill: colour, ..Type::default() },
-                text,
-            );
-        }
-    }
-
-    fn shades(&self, svg: &mut Svg, frame: &Frame) {
-        for (at, (name, from, to)) in self.spans.iter().enumerate() {
-            let (left, right) = (frame.x(self, *from), frame.x(self, *to));
-            let opacity = if at % 2 == 0 { 0.07 } else { 0.16 };
-            svg.rect((left, frame.top), (right - left, frame.height), SOFT, opacity);
-            if right - left > name.chars().count() as f64 * 6.5 {
-                let look = Type { anchor: Anchor::Middle, size: 11.0, fill: SOFT, ..Type::default() };
-                svg.text(((left + right) / 2.0, frame.top - 4.0), look, name);
-            }
-        }
-    }
-
-    fn axes(&self, svg: &mut Svg, frame: &Frame) {
-        let bottom = frame.top + frame.height;
-        for tick in self.y.0.ticks(5) {
-            let y = frame.y(self, tick);
-            svg.line((frame.left, y), (frame.left + frame.width, y), GRID, 1.0);
-            let look = Type { anchor: Anchor::End, size: 11.5, ..Type::default() };
-            svg.text((frame.left - 7.0, y + 4.0), look, &self.y.1.text(tick));
-        }
-        let ticks = self.x_ticks.clone().unwrap_or_else(|| {
-            let most = (frame.width / 84.0) as usize;
-            self.x.0.ticks(most).into_iter().map(|t| (t, self.x.1.text(t))).collect()
-        });
-        for (tick, text) in ticks {
-            let x = frame.x(self, tick);
-            svg.line((x, frame.top), (x, bottom), GRID, 1.0);
-            svg.line((x, bottom), (x, bottom + 5.0), SOFT, 1.0);
-            svg.text((x, bottom + 18.0), Type { anchor: Anchor::Middle, size: 11.5, ..Type::default() }, &text);
-        }
-        svg.line((frame.left, bottom), (frame.left + frame.width, bottom), SOFT, 1.0);
-        let look = Type { anchor: Anchor::End, size: 11.5, fill: SOFT, ..Type::default() };
-        svg.text((frame.left + frame.width, bottom + 34.0), look, &self.x_label);
-    }
-}
-
-/// The plot's own rectangle.
-struct Frame {
+/// The plot's own rectangle with its scales.
+struct Plot<'a> {
     left: f64,
     top: f64,
     width: f64,
     height: f64,
+    x: Scale,
+    y: Scale,
+    /// Where there are lanes, they take the place of the vertical scale.
+    lanes: Vec<(usize, &'a Lane)>,
 }
 
-impl Frame {
-    fn x(&self, panel: &Panel, value: f64) -> f64 {
-        self.left + self.width * panel.x.0.share(value).clamp(0.0, 1.0)
-    }
-
-    fn y(&self, panel: &Panel, value: f64) -> f64 {
-        self.top + self.height * (1.0 - panel.y.0.share(value).clamp(0.0, 1.0))
-    }
-
-    fn at(&self, panel: &Panel, (x, y): (f64, f64)) -> (f64, f64) {
-        if x.is_finite() && y.is_finite() { (self.x(panel, x), self.y(panel, y)) } else { (f64::NAN, f64::NAN) }
-    }
-}
-
-/// A picture: title, legend, panels, a note below.
-pub(super) struct Picture {
-    pub(super) title: String,
-    /// Names with their looks.
-    pub(super) legend: Vec<(String, Look)>,
-    pub(super) panels: Vec<Panel>,
-    /// Below everything.
-    pub(super) note: String,
-}
-
-impl Picture {
-    /// The SVG; `None` without panels.
-    pub(super) fn draw(&self, width: f64) -> Option<String> {
-        if self.panels.is_empty() {
-            return None;
+impl<'a> Plot<'a> {
+    fn new(scene: &Scene<'a>, chart: &'a Chart, marks: &[Shown<'_>], top: f64, width: f64) -> Self {
+        let lanes = scene.lanes(chart);
+        let has_lanes = matches!(chart.y.scale, Spans::Lanes { .. });
+        let left = if has_lanes { 24.0 } else { LEFT };
+        let height = if has_lanes {
+            chart.height * lanes.len() as f64
+        } else {
+            chart.height * width.clamp(700.0, 1150.0) - HEAD - FOOT
+        };
+        let ys = marks.iter().flat_map(|(_, points)| points).map(|point| point.y);
+        let ends = marks.iter().any(|(mark, _)| mark.kind == Kind::Ends);
+        Self {
+            left,
+            top,
+            width: width - left - RIGHT,
+            height,
+            x: Scale::of(&chart.x.scale, &across(scene, marks), false),
+            y: Scale::of(&chart.y.scale, &ys.collect::<Vec<_>>(), ends),
+            lanes,
         }
-        let mut svg = Svg::default();
-        svg.text(
-            (16.0, 28.0),
-            Type { size: 17.0, bold: true, ..Type::default() },
-            &fitted(&self.title, width - 40.0, 17.0),
-        );
-        let mut top = self.legend(&mut svg, width) + 14.0;
-        for panel in &self.panels {
-            panel.draw(&mut svg, top, width);
-            top += panel.outer();
-        }
-        for line in wrapped(&self.note, width - 32.0) {
-            svg.text((16.0, top + 12.0), Type { size: 11.0, fill: SOFT, ..Type::default() }, &line);
-            top += 15.0;
-        }
-        let words: Vec<&str> = self.legend.iter().map(|(name, _)| name.as_str()).collect();
-        Some(svg.finish(width, top + 14.0, &self.title, &words.join("; ")))
     }
 
-    /// Draws the legend in as many lines as it takes and says where it ends.
-    fn legend(&self, svg: &mut Svg, width: f64) -> f64 {
-        let (mut x, mut y) = (16.0, 52.0);
-        for (name, look) in &self.legend {
-            let name = fitted(name, width - 80.0, 12.0);
-            let needs = 52.0 + name.chars().count() as f64 * 7.3;
-            if x > 16.0 && x + needs > width - 10.0 {
-                (x, y) = (16.0, y + 19.0);
+    fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+
+    fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        self.left + self.width * self.x.share(value).clamp(0.0, 1.0)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let Some((first, _)) = self.lanes.first() else {
+            return self.top + self.height * (1.0 - self.y.share(value).clamp(0.0, 1.0));
+        };
+        let lane = if value.is_nan() { *first } else { value as usize };
+        let place = self.lanes.iter().position(|(number, _)| *number == lane).unwrap_or_default();
+        self.top + (place as f64 + value - lane as f64) * self.height / self.lanes.len() as f64
+    }
+
+    fn at(&self, x: f64, y: f64) -> (f64, f64) {
+        (self.x(x), self.y(y))
+    }
+
+    fn axes(&self, svg: &mut Svg, chart: &Chart) {
+        let marks = Type { size: 11.5, ..Type::default() };
+        if self.lanes.is_empty() {
+            for tick in self.y.ticks(6) {
+                let y = self.y(tick);
+                svg.line((self.left, y), (self.right(), y), GRID, 1.0);
+                let text = chart.y.format.text(tick);
+                svg.text((self.left - 7.0, y + 4.0), Type { anchor: Anchor::End, ..marks }, &text);
             }
-            svg.path(&[(x, y - 4.0), (x + 28.0, y - 4.0)], look.colour, 2.5, look.dash);
-            svg.mark((x + 14.0, y - 4.0), look.mark, 3.6, look.colour, 1.0);
-            svg.text((x + 34.0, y), Type::default(), &name);
-            x += needs;
         }
-        if self.legend.is_empty() { 36.0 } else { y + 6.0 }
+        let bottom = self.bottom();
+        for (tick, text) in self.ticks(&chart.x) {
+            let x = self.x(tick);
+            svg.line((x, self.top), (x, bottom), GRID, 1.0);
+            svg.line((x, bottom), (x, bottom + 5.0), SOFT, 1.0);
+            svg.text((x, bottom + 18.0), Type { anchor: Anchor::Middle, ..marks }, &text);
+        }
+        svg.line((self.left, bottom), (self.right(), bottom), SOFT, 1.0);
+        let look = Type { anchor: Anchor::End, fill: SOFT, ..marks };
+        svg.text((self.right(), bottom + 34.0), look, &chart.x.label);
+    }
+
+    fn ticks(&self, axis: &Axis) -> Vec<(f64, String)> {
+        if !axis.ticks.is_empty() {
+            return axis.ticks.clone();
+        }
+        let round = self.x.ticks((self.width / 84.0) as usize);
+        round.into_iter().map(|tick| (tick, axis.format.text(tick))).collect()
+    }
+
+    /// What stands at the top of each lane.
+    fn headings(&self, svg: &mut Svg, scene: &Scene<'_>, width: f64) {
+        for (number, lane) in &self.lanes {
+            let words = if lane.words.is_empty() { String::new() } else { format!(" \u{2013} {}", lane.words) };
+            let text = fitted(&format!("{}{words}", scene.name(lane.variant)), width - 40.0, 12.0);
+            svg.text((16.0, self.y(*number as f64) + 10.0), Type { bold: true, ..Type::default() }, &text);
+        }
+    }
+
+    fn mark(&self, svg: &mut Svg, (mark, points): &Shown<'_>) {
+        match mark.kind {
+            Kind::Line | Kind::Area => self.lines(svg, points, mark.stroke),
+            Kind::Bands => self.bands(svg, points, mark.of == Of::Nobody),
+            Kind::Ends => self.ends(svg, points),
+            _ => points.iter().enumerate().for_each(|(at, point)| self.point(svg, mark.kind, at, point)),
+        }
+    }
+
+    fn point(&self, svg: &mut Svg, kind: Kind, nth: usize, point: &Point<'_>) {
+        let (x, y) = self.at(point.x, point.y);
+        let ink = point.series.map_or(TEXT, |series| colour(series.style));
+        match kind {
+            Kind::Dots if self.x.share(point.x).is_finite() && self.y.share(point.y).is_finite() => {
+                let symbol = point.series.map_or(0, |series| series.style.symbol);
+                svg.mark((x, y), symbol, 3.4, ink, 0.55);
+            }
+            Kind::Intervals => {
+                if point.x.is_finite() || point.x2.is_finite() {
+                    let high = if point.x2.is_finite() { self.x(point.x2) } else { self.right() };
+                    let low = if point.x.is_finite() { x } else { self.left };
+                    svg.line((low, y), (high, y), ink, 5.0);
+                }
+                if point.z.is_finite() {
+                    svg.ring((self.x(point.z), y), 5.0, ink);
+                }
+            }
+            Kind::Bars => {
+                let (width, height) = (self.x(point.x2) - x, self.y(point.y.floor() + 0.94) - y);
+                svg.rect((x, y), (width, height), ink, if nth.is_multiple_of(2) { 0.42 } else { 0.22 });
+                self.inside(svg, (x, width), y + height / 2.0 + 4.0, point.text, TEXT);
+            }
+            Kind::Rules => {
+                let (dash, width) = if point.series.is_some() { ("1 3", 1.0) } else { ("", 1.4) };
+                svg.path(&[(x, self.top), (x, self.bottom())], ink, width, dash);
+            }
+            Kind::Limits => {
+                svg.path(&[(self.left, y), (self.right(), y)], BAD, 1.4, "8 3");
+                let look = Type { size: 11.5, bold: true, fill: BAD, ..Type::default() };
+                svg.text((self.left + 6.0, y - 5.0), look, point.text);
+            }
+            Kind::Rings => {
+                svg.ring((x, y), 5.0, ink);
+                let look = Type { anchor: Anchor::End, size: 11.5, fill: ink, ..Type::default() };
+                svg.text((x - 10.0, y + 15.0), look, point.text);
+            }
+            _ => {}
+        }
+    }
+
+    /// A line for each series, which a point that is no number breaks.
+    fn lines(&self, svg: &mut Svg, points: &[Point<'_>], stroke: Stroke) {
+        let mut rest: Vec<&Point<'_>> = points.iter().collect();
+        while let Some(series) = rest.first().and_then(|point| point.series) {
+            let (own, next): (Vec<_>, Vec<_>) = rest.into_iter().partition(|point| point.series == Some(series));
+            rest = next;
+            let place = |point: &&Point<'_>| {
+                let known = point.x.is_finite() && point.y.is_finite();
+                let at = |x: f64| if known { self.at(x, point.y) } else { (f64::NAN, f64::NAN) };
+                let end = point.x2.is_finite().then(|| at(point.x2));
+                [at(point.x)].into_iter().chain(end)
+            };
+            let (dash, width) = line(series, stroke);
+            svg.path(&own.iter().flat_map(place).collect::<Vec<_>>(), colour(series.style), width, dash);
+        }
+    }
+
+    fn bands(&self, svg: &mut Svg, points: &[Point<'_>], margin: bool) {
+        for (at, point) in points.iter().enumerate() {
+            let (left, right) = (self.x(point.x), self.x(point.x2));
+            let opacity = if margin { 0.14 } else { [0.07, 0.16][at % 2] };
+            svg.rect((left, self.top), (right - left, self.height), SOFT, opacity);
+            self.inside(svg, (left, right - left), self.top - 4.0, point.text, SOFT);
+        }
+    }
+
+    /// A text in the middle of what it names, where there is room.
+    fn inside(&self, svg: &mut Svg, (left, width): (f64, f64), y: f64, text: &str, fill: &'static str) {
+        if width > text.chars().count() as f64 * 6.5 {
+            let look = Type { anchor: Anchor::Middle, size: 11.0, fill, ..Type::default() };
+            svg.text((left + width / 2.0, y), look, text);
+        }
+    }
+
+    /// What did not finish: at the right of a lane, or at the top, a line for each series.
+    fn ends(&self, svg: &mut Svg, points: &[Point<'_>]) {
+        let mut lines = Vec::new();
+        for point in points {
+            if !lines.contains(&point.series) {
+                lines.push(point.series);
+            }
+            let line = lines.iter().position(|series| *series == point.series).unwrap_or_default();
+            let ink = point.series.filter(|_| self.lanes.is_empty()).map_or(BAD, |series| colour(series.style));
+            let look = Type { anchor: Anchor::End, bold: true, fill: ink, ..Type::default() };
+            let place = if self.lanes.is_empty() {
+                (self.x(point.x) + 6.0, self.top + 14.0 + 16.0 * line as f64)
+            } else {
+                (self.right(), self.y(point.y) + 4.0)
+            };
+            svg.text(place, look, &format!("\u{2715} {}", point.text));
+        }
     }
 }
 
-/// What did not finish is written in this colour where no series has its own.
-pub(super) const ENDED: &str = BAD;
-
-fn wrapped(text: &str, pixels: f64) -> Vec<String> {
-    let room = (pixels / 5.9) as usize;
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if line.len() + word.len() < room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
+/// The places across that the scale has to hold: all but those of the margin.
+fn across(scene: &Scene<'_>, marks: &[Shown<'_>]) -> Vec<f64> {
+    let mut values = Vec::new();
+    for (mark, points) in marks.iter().filter(|(mark, _)| mark.kind != Kind::Bands || mark.of != Of::Nobody) {
+        match mark.x.map(|id| scene.columns.get(id)) {
+            Some(Column::Steps { step, count }) => values.extend([0.0, step * *count as f64]),
+            _ => values.extend(points.iter().flat_map(|point| [point.x, point.x2])),
+        }
+        if mark.kind == Kind::Intervals {
+            values.extend(points.iter().map(|point| point.z));
         }
     }
-    lines
+    values
 }

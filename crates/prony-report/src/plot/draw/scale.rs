@@ -1,5 +1,7 @@
 //! Values to pixels, and where the marks of an axis stand.
 
+use crate::plot::chart::Scale as Spans;
+
 /// An axis: a domain of values on a range of pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Scale {
@@ -10,14 +12,28 @@ pub(super) struct Scale {
 }
 
 impl Scale {
+    /// An axis for these values; with `room` for a line of text at its end where it is logarithmic.
+    pub(super) fn of(spans: &Spans, values: &[f64], room: bool) -> Self {
+        let log = *spans == Spans::Log;
+        let known = || values.iter().copied().filter(|v| v.is_finite() && (!log || *v > 0.0));
+        let low = known().reduce(f64::min).unwrap_or(0.5);
+        let high = known().reduce(f64::max).unwrap_or(2.0);
+        match spans {
+            Spans::Amount | Spans::Lanes { .. } => Self::linear(low.min(0.0), high * 1.05),
+            Spans::Time => Self::linear(low.min(0.0), high),
+            Spans::Between { low, high } => Self { log: true, domain: (*low, *high) },
+            Spans::Log => Self::log(low, if room { high * (high / low).max(2.0).powf(0.15) } else { high }),
+        }
+    }
+
     /// A linear axis.
-    pub(super) fn linear(low: f64, high: f64) -> Self {
+    fn linear(low: f64, high: f64) -> Self {
         Self { log: false, domain: (low, if high > low { high } else { low + 1.0 }) }
     }
 
     /// A logarithmic axis, a little wider than the values.
-    pub(super) fn log(low: f64, high: f64) -> Self {
-        let pad = (high / low).powf(0.03).max(1.02);
+    fn log(low: f64, high: f64) -> Self {
+        let pad = (high / low).powf(0.04).max(1.02);
         Self { log: true, domain: (low / pad, high * pad) }
     }
 

@@ -13,6 +13,18 @@ pub(super) const GRID: &str = "#e3e7eb";
 /// Colour of what did not finish.
 pub(super) const BAD: &str = "#b03a00";
 
+/// Symbols other than the disc: corners, how far what lies between them is from the middle (0 for a straight line), how far
+/// they are, and by how many degrees they are turned from upright.
+const SYMBOLS: [Option<(u8, f64, f64, f64)>; 7] = [
+    None,
+    Some((3, 0.0, 1.3, 0.0)),
+    Some((4, 0.0, 1.27, 45.0)),
+    Some((4, 0.0, 1.3, 0.0)),
+    Some((5, 0.6, 1.4, 0.0)),
+    Some((4, 0.45, 1.5, 0.0)),
+    Some((3, 0.45, 1.5, 180.0)),
+];
+
 /// Where a text's position is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
@@ -111,23 +123,23 @@ impl Svg {
         ));
     }
 
-    /// A mark: each number of `kind` has its own form, so that colour is not needed.
+    /// A symbol: each kind has its own form, so that colour is not needed.
     pub(super) fn mark(&mut self, (x, y): (f64, f64), kind: usize, radius: f64, fill: &str, opacity: f64) {
-        if kind.is_multiple_of(4) {
+        let Some((corners, inner, outer, turn)) = SYMBOLS[kind % SYMBOLS.len()] else {
             self.put(format_args!(
                 "<circle cx=\"{}\" cy=\"{}\" r=\"{radius}\" fill=\"{fill}\" fill-opacity=\"{opacity}\"/>",
                 n(x),
                 n(y)
             ));
             return;
-        }
-        let corners: &[(f64, f64)] = match kind % 4 {
-            1 => &[(0.0, -1.2), (1.1, 0.8), (-1.1, 0.8)],
-            2 => &[(-0.9, -0.9), (0.9, -0.9), (0.9, 0.9), (-0.9, 0.9)],
-            _ => &[(0.0, -1.3), (1.3, 0.0), (0.0, 1.3), (-1.3, 0.0)],
         };
-        let at: Vec<String> =
-            corners.iter().map(|(dx, dy)| format!("{},{}", n(x + dx * radius), n(y + dy * radius))).collect();
+        let corner = |at: u8| {
+            let angle = (f64::from(at) / f64::from(corners) * 180.0 + turn).to_radians();
+            let far = radius * if at.is_multiple_of(2) { outer } else { inner };
+            format!("{},{}", n(x + far * angle.sin()), n(y - far * angle.cos()))
+        };
+        let step = if inner > 0.0 { 1 } else { 2 };
+        let at: Vec<String> = (0..2 * corners).step_by(step).map(corner).collect();
         self.put(format_args!("<polygon points=\"{}\" fill=\"{fill}\" fill-opacity=\"{opacity}\"/>", at.join(" ")));
     }
 
@@ -191,6 +203,22 @@ pub(super) fn fitted(text: &str, pixels: f64, size: f64) -> String {
         return text.to_owned();
     }
     text.chars().take(room - 1).chain(['\u{2026}']).collect()
+}
+
+/// The text in lines of about so many pixels.
+pub(super) fn wrapped(text: &str, pixels: f64) -> Vec<String> {
+    let room = (pixels / 5.7) as usize;
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + word.chars().count() < room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 #[cfg(test)]
