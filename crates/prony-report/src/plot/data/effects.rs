@@ -157,7 +157,7 @@ fn beside(beside: Beside) -> Row {
 }
 
 fn itself(of: Beside) -> Row {
-    Row { itself: true, words: Some("the baseline beside itself (A/A)".to_owned()), ..beside(of) }
+    Row { itself: true, words: Some("A/A check".to_owned()), ..beside(of) }
 }
 
 fn median(source: Source<'_>, figures: &[Option<f64>], variant: usize) -> Row {
@@ -307,13 +307,12 @@ fn caption(effects: &Effects, metric: &MetricName) -> String {
 }
 
 const RATIO: &str = "Each dot is a trial divided by the baselines of its sub-block (the geometric mean of both)";
-const ITSELF: &str = " A baseline beside itself (A/A) shows what equal arms look like: its second run of each sub-block \
+const ITSELF: &str = " The A/A check shows what equal variants look like: the baseline's second run of each sub-block \
                       divided by its first.";
 
 fn table(source: Source<'_>, effects: &Effects, format: Format, counts: &[usize], unfinished: &[String]) -> Table {
     let figure = if effects.relative { "Ratio" } else { "Median" };
-    let heads =
-        ["Variant", "Baseline", figure, "Interval", "Trials", "Did not finish", "Verdict", "Baseline against itself"];
+    let heads = ["Variant", "Baseline", figure, "Interval", "Trials", "Did not finish", "Verdict", "A/A check"];
     // Without verdicts the last two say nothing.
     let columns = if effects.declared { heads.len() } else { heads.len() - 2 };
     let row = |(at, row): (usize, &Row)| {
