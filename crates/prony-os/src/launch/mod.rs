@@ -26,7 +26,7 @@ mod tree;
 mod wire;
 
 pub use capture::Capture;
-pub use handle::{Held, Kept, Launcher, Running};
+pub use handle::{Launch, Launcher, Process, Reusable, Started};
 pub use prony_model::record::{Captured, Status};
 pub use scratch::{Scratch, Swept};
 pub use spec::{Input, LaunchSpec, Output};

@@ -338,7 +338,7 @@ impl Supervisor {
             Report::Ready(pid) => {
                 child.pid = Some(pid);
                 self.stage = Stage::Held;
-                self.say(&FromSupervisor::Held { pid: number(pid) });
+                self.say(&FromSupervisor::Suspended { pid: number(pid) });
             }
             Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
             // Neither ready nor failed: it was killed on its way, or the spawner was. Another may be made elsewhere.

@@ -28,7 +28,7 @@ impl LaunchSpec {
         let output = |output: Output| match output {
             Output::Null => Ok(None),
             Output::File(file) => Ok(Some(file.into())),
-            Output::Capture { .. } => Err("its output can only be captured where it is held".to_owned()),
+            Output::Capture { .. } => Err("its output can only be captured where it is suspended".to_owned()),
         };
         check_targets(&self.fds.iter().map(|(_, target)| *target).collect::<Vec<_>>())?;
         let streams = [(stdin, 0), (output(self.stdout)?, 1), (output(self.stderr)?, 2)];
@@ -104,7 +104,7 @@ mod tests {
         let fds = spec.into_fds().unwrap();
         let found: Vec<(bool, u8)> = fds.iter().map(|(fd, target)| (fd.is_some(), *target)).collect();
         assert_eq!(found, [(false, 0), (true, 1), (false, 2), (true, 9)]);
-        assert!(LaunchSpec::new("a", "/").into_fds().unwrap_err().contains("where it is held"));
+        assert!(LaunchSpec::new("a", "/").into_fds().unwrap_err().contains("where it is suspended"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) enum FromSupervisor {
     /// The group cannot be used, or nothing can be kept.
     NotKept { why: String },
     /// The subject is forked and waits.
-    Held { pid: i32 },
+    Suspended { pid: i32 },
     /// The subject could not be prepared or executed.
     Refused { refusal: Refusal, errno: i32 },
     /// The program has been executed, by the candidate of this number; seen at this instant.

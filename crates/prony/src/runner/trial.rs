@@ -89,16 +89,16 @@ fn attempt(
         Some(program) => program.launch(lab, spec, recorder.as_deref())?,
         None => Worker::prepare(lab, trial, spec, &scratch)?,
     };
-    let (release, sampler) = environment.hold(lab, spec, role, on_disk, launch)?;
+    let (suspended, sampler) = environment.suspend(lab, spec, role, on_disk, launch)?;
     let replicas = match &program {
         Some(program) => program.replicas(lab, spec, &environment, &sampler, recorder.as_deref())?,
         None => Replicas::default(),
     };
     if let Some(recorder) = recorder.as_deref_mut() {
-        recorder.attach(&environment.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
+        recorder.attach(&suspended.pid().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
     let seen = Observation::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
-    let watched = watch(release, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
+    let watched = watch(suspended, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
@@ -111,10 +111,10 @@ fn attempt(
             record.effective = Some(Effective::Program(Box::new(program.effective)));
         }
         (watched, program) => {
-            let (watched, running) = watched?;
+            let (watched, process) = watched?;
             record.series = sampled.series;
             let deaths = probing.deaths()?;
-            let finished = environment.clear(lab, running)?;
+            let finished = environment.clear(lab, process)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
-use prony_os::launch::{Captured, End, Running};
+use prony_os::launch::{Captured, End, Process, Started};
 use prony_os::sample::Snapshot;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -25,7 +25,7 @@ use crate::runner::boundaries::threads::Threads;
 use crate::runner::boundaries::tracker::Tracker;
 use crate::runner::interrupt::Interrupt;
 use crate::runner::place::setting::Ends;
-use crate::runner::roles::environment::Release;
+use crate::runner::roles::environment::Suspended;
 use crate::runner::roles::replicas::Replicated;
 use crate::runner::roles::replicas::run::Replicas;
 use crate::runner::roles::worker::{self, Worker};
@@ -95,17 +95,17 @@ impl Watched {
 /// # Errors
 /// Where it cannot be executed, or its supervisor is gone.
 pub fn watch(
-    release: Release,
+    suspended: Suspended,
     ends: Ends,
     mut seen: Observation<'_>,
     replicas: Replicas,
     mut worker: Option<Worker<'_>>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
-) -> Result<(Watched, Running), Error> {
+) -> Result<(Watched, Box<dyn Process>), Error> {
     let (listens, reads) = (seen.tracker.listens(), seen.tracker.reads());
-    let running = release(seen.sampler, &ends, &mut seen.edges[0])?;
-    let (released, executed) = (running.released(), running.since());
+    let (process, started) = suspended.release(seen.sampler, &ends, &mut seen.edges[0])?;
+    let Started { released, executed, executable, .. } = started;
     seen.released = released;
     let change = seen.tracker.start(released);
     seen.note(&change);
@@ -114,7 +114,7 @@ pub fn watch(
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let buffer = vec![0; 64 << 10];
-    let mut turn = Turn { running, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
+    let mut turn = Turn { process, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
         turn.worker.iter_mut().for_each(Worker::leave);
@@ -136,7 +136,7 @@ pub fn watch(
         end,
         released,
         executed,
-        executable: turn.running.executable().map(Path::to_path_buf),
+        executable,
         ended,
         stopped,
         output,
@@ -148,12 +148,12 @@ pub fn watch(
         settled,
         looks,
     };
-    Ok((watched, turn.running))
+    Ok((watched, turn.process))
 }
 
 /// Everything that may wake the runner.
 struct Turn<'a> {
-    running: Running,
+    process: Box<dyn Process>,
     replicas: Replicas,
     worker: Option<Worker<'a>>,
     /// Output, messages, marks.
@@ -183,12 +183,12 @@ impl Turn<'_> {
                 if self.worker.is_some() {
                     seen.cut();
                 }
-                return Ok((self.running.kill_tree()?, Some(stopped)));
+                return Ok((self.process.kill_tree()?, Some(stopped)));
             }
             self.replicas.begin(seen)?;
             let earliest = self.wait(seen, grace);
             // The end is looked for before the streams, so that all of the output is there when it is found.
-            let end = self.running.wait(Some(Duration::ZERO))?;
+            let end = self.process.wait(Some(Duration::ZERO))?;
             self.read(seen, earliest);
             self.replicas.turn(seen, &mut self.buffer)?;
             if let Some(end) = end {
@@ -197,7 +197,7 @@ impl Turn<'_> {
             seen.due();
             self.worker.iter_mut().for_each(|worker| worker.lead(seen));
             if seen.stop && grace.is_none() {
-                self.running.signal(rustix::process::Signal::TERM.as_raw())?;
+                self.process.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);
             }
         }
@@ -261,7 +261,7 @@ impl Turn<'_> {
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
         let worker = self.worker.iter().filter_map(Worker::source);
-        [self.running.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
+        [self.process.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
     }
 
     /// Reads all streams, and what a worker has written; whether there may be more.
