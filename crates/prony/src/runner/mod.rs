@@ -14,6 +14,8 @@ mod reused;
 pub mod roles;
 pub mod run_time;
 pub mod terminal;
+#[cfg(test)]
+mod tests;
 pub mod trial;
 pub mod warned;
 pub mod watch;
