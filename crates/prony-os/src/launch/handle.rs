@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt::Debug;
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -12,9 +13,8 @@ use prony_model::units::Nanos;
 use rustix::process::Signal;
 
 use super::channel::Channel;
-use super::client::SpawnerClient;
-use super::lingering;
-use super::link::Link;
+use super::link::{Link, reap_lingering};
+use super::spawner::{self, Fds};
 use super::spec::LaunchSpec;
 use super::texts::Texts;
 use super::wire::{CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Usage};
@@ -155,7 +155,7 @@ impl Launcher {
     }
 
     fn connect(&self, program: String, group: Option<Group>) -> Result<Link, Error> {
-        lingering::reap();
+        reap_lingering();
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let (ours, theirs) = Channel::pair().map_err(failed)?;
         let mut command = Command::new(&self.program);
@@ -209,6 +209,41 @@ impl Launch for Launcher {
 
 fn prepare(link: &Link, what: String) -> Error {
     Error::Prepare { program: link.program.clone(), what, source: io::ErrorKind::InvalidInput.into() }
+}
+
+/// Asks the spawner of a reused supervisor for one subject after another.
+#[derive(Debug)]
+struct SpawnerClient {
+    spawner: u32,
+    socket: OwnedFd,
+    null: OwnedFd,
+    launched: u64,
+}
+
+impl SpawnerClient {
+    /// The process, and the socket on which it is asked.
+    fn new(spawner: u32, socket: OwnedFd) -> io::Result<Self> {
+        let null = File::options().read(true).write(true).open("/dev/null")?.into();
+        Ok(Self { spawner, socket, null, launched: 0 })
+    }
+
+    /// The process.
+    const fn spawner(&self) -> u32 {
+        self.spawner
+    }
+
+    /// How many subjects were asked for.
+    const fn launched(&self) -> u64 {
+        self.launched
+    }
+
+    /// Has a subject made that executes its program at once.
+    fn launch(&mut self, texts: &Texts, fds: &[(Option<OwnedFd>, u8)]) -> io::Result<()> {
+        let given = fds.iter().map(|(fd, target)| (fd.as_ref().unwrap_or(&self.null).as_fd(), *target)).collect();
+        spawner::launch(&self.socket, texts, &Fds { held: None, given })?;
+        self.launched += 1;
+        Ok(())
+    }
 }
 
 /// A supervisor that waits for another subject.

@@ -19,11 +19,12 @@ use signal_hook::low_level::pipe::register;
 use super::Status;
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared, refusal};
-use super::reaped::{number, status};
 use super::scratch::remove_tree;
 use super::spawner::Spawner;
 use super::tree::{self, Children, Leftover};
-use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, WireSpec};
+use super::wire::{
+    CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, WireSpec, number, status,
+};
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
 use crate::lock::Lock;
