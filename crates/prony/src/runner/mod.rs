@@ -19,6 +19,7 @@ mod tests;
 pub mod trial;
 pub mod warned;
 pub mod watch;
+pub mod watched;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -28,10 +28,10 @@ use crate::runner::recorder::Recorder;
 use crate::runner::roles::environment::Environment;
 use crate::runner::roles::probe::Probing;
 use crate::runner::roles::replicas::run::Replicas;
-use crate::runner::roles::worker::Worker;
-use crate::runner::roles::{Launch, Prepared};
+use crate::runner::roles::{MainRole, Prepared};
 use crate::runner::unix_ms;
-use crate::runner::watch::{Watched, watch};
+use crate::runner::watch::watch;
+use crate::runner::watched::Watched;
 
 /// Runs one trial of the plan from launch to clean-up.
 ///
@@ -85,9 +85,9 @@ fn attempt(
     let mut program = placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch)).transpose()?;
     let around = BeforeAfter::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let Launch { role, launch, ends, on_disk, probing, worker } = match &program {
+    let MainRole { role, launch, ends, on_disk, probing, worker } = match &program {
         Some(program) => program.launch(lab, spec, recorder.as_deref())?,
-        None => Worker::prepare(lab, trial, spec, &scratch)?,
+        None => MainRole::of_store(lab, trial, spec, &scratch)?,
     };
     let (suspended, sampler) = environment.suspend(lab, spec, role, on_disk, launch)?;
     let replicas = match &program {
@@ -184,8 +184,9 @@ fn conclude_from(
     };
     record.findings = watched.worker.iter().flat_map(|worker| remarks(lab, record, &watched, worker)).collect();
     record.effective = match program {
-        Some(program) => {
-            let program = effective::of_program(program, spec, &watched, probing, commands);
+        Some(Prepared { setting, mut effective }) => {
+            effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());
+            let program = effective::of_program(&setting, effective, spec, &watched, commands);
             Some(Effective::Program(Box::new(program)))
         }
         None => watched.worker.as_mut().and_then(|worker| worker.effective.take()).map(Effective::Store),

@@ -1,16 +1,13 @@
 //! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
 //! begin and end.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
-use prony_os::launch::{Captured, End, Process, Started};
-use prony_os::sample::Snapshot;
+use prony_os::launch::{End, Process, Started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::error::Error;
@@ -18,17 +15,13 @@ use crate::runner::boundaries::functions::begins_phase;
 use crate::runner::boundaries::limits::Stopped;
 use crate::runner::boundaries::marks::{self, Mark};
 use crate::runner::boundaries::observation::Observation;
-use crate::runner::boundaries::settling::Settled;
 use crate::runner::boundaries::stream::{Stream, Taken};
-use crate::runner::boundaries::suspending::Hold;
-use crate::runner::boundaries::threads::Threads;
-use crate::runner::boundaries::tracker::Tracker;
 use crate::runner::interrupt::Interrupt;
 use crate::runner::place::setting::Ends;
 use crate::runner::roles::environment::Suspended;
-use crate::runner::roles::replicas::Replicated;
 use crate::runner::roles::replicas::run::Replicas;
-use crate::runner::roles::worker::{self, Worker};
+use crate::runner::roles::worker::Worker;
+use crate::runner::watched::Watched;
 
 /// How often a wait looks whether the user asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -38,57 +31,6 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Turns in which output that is left over is taken after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
-
-/// What was seen of a program.
-pub struct Watched {
-    /// Its phases.
-    pub tracker: Tracker,
-    /// Every edge, in order; the first while it was held, the last after its end.
-    pub edges: Vec<Snapshot>,
-    /// Index of the edge at which each phase began.
-    pub begin: Vec<Option<usize>>,
-    /// Index of the edge at which each phase ended.
-    pub end: Vec<Option<usize>>,
-    /// When it was released.
-    pub released: Nanos,
-    /// When its program was seen to be executed.
-    pub executed: Nanos,
-    /// The file that was executed, where that is known.
-    pub executable: Option<PathBuf>,
-    /// How it ended.
-    pub ended: End,
-    /// Whether prony ended it.
-    pub stopped: Option<Stopped>,
-    /// Standard output and error.
-    pub output: [Captured; 2],
-    /// What probes said.
-    pub threads: Threads,
-    /// When threads were held.
-    pub holds: Vec<Hold>,
-    /// Further copies of the program that were started.
-    pub replicas: Replicated,
-    /// What a store's worker reported beside its phases; `None` of any other subject.
-    pub worker: Option<worker::Report>,
-    /// When a store's trial was cut short while its worker was there, and the index of the edge then.
-    pub cut: Option<(Nanos, usize)>,
-    /// What was found in phases that end when the tree is quiet, by the phase's index.
-    pub settled: BTreeMap<usize, Settled>,
-    /// How long looks at the program's data took that were taken for those.
-    pub looks: Nanos,
-}
-
-impl Watched {
-    /// When it was over, and the index of the edge then: when it was cut short, else when the main process ended.
-    pub fn over(&self) -> (Nanos, usize) {
-        self.cut.unwrap_or((self.ended.at, self.edges.len() - 1))
-    }
-
-    /// When a hold ended: as the thread told, else when its thread or the program ended.
-    pub fn hold_ended(&self, hold: &Hold) -> Nanos {
-        let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
-        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
-    }
-}
 
 /// Releases the main process and watches it until its end. What runs on is what is left of its tree, to be finished.
 ///

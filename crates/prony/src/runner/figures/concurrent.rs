@@ -7,7 +7,7 @@ use prony_os::sample::Snapshot;
 
 use crate::runner::boundaries::suspending::Hold;
 use crate::runner::boundaries::threads::Thread;
-use crate::runner::watch::Watched;
+use crate::runner::watched::Watched;
 
 /// Who uses less than this part of a processor meanwhile rests.
 const RESTS: u64 = 50;

@@ -12,7 +12,7 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::{Snapshot, phase_readings};
 use prony_runtime::ProbeLine;
 
-use crate::runner::watch::Watched;
+use crate::runner::watched::Watched;
 
 use crate::runner::boundaries::suspensions::Suspensions;
 use crate::runner::boundaries::threads::Threads;

@@ -14,7 +14,7 @@ use prony_os::sample::{Processes, Snapshot, phase_readings};
 use crate::runner::boundaries::suspending::Hold;
 use crate::runner::boundaries::suspensions::Suspensions;
 use crate::runner::figures::readings::{Readings, set};
-use crate::runner::watch::Watched;
+use crate::runner::watched::Watched;
 
 /// From one edge to another.
 pub struct Span<'a> {

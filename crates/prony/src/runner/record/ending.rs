@@ -12,7 +12,7 @@ use crate::runner::boundaries::limits::Stopped;
 use crate::runner::boundaries::tracked::Tracked;
 use crate::runner::place::setting::why_not_executed;
 use crate::runner::roles::replicas::{Ran, ReplicaEnd};
-use crate::runner::watch::Watched;
+use crate::runner::watched::Watched;
 
 /// Lines of messages that stand as evidence.
 const LAST_LINES: usize = 3;
