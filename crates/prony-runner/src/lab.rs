@@ -2,6 +2,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use prony_experiment::design::{Experiment, Variant};
 use prony_model::event::Event;
@@ -11,7 +12,7 @@ use prony_model::record::{Canary, Facts, MachineLimits};
 use prony_model::units::{Bytes, Nanos};
 use prony_os::clock::monotonic;
 use prony_os::host::{Canaries, facts, machine_limits, moment, warm_memory};
-use prony_os::launch::{Launcher, Scratch, Swept};
+use prony_os::launch::{Launch, Launcher, Scratch, Swept};
 use prony_os::limits::{self, Ability, Limit};
 use prony_os::runs::{self, Announced};
 
@@ -30,8 +31,8 @@ const WARM: Bytes = Bytes::from_mib(1024);
 pub struct Lab<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
-    /// Starts supervisors.
-    pub launcher: Launcher,
+    /// Starts processes.
+    pub launcher: Arc<dyn Launch>,
     /// One event of each tracepoint stays open as long as this lives: closing the last costs 150 ms.
     pub tracepoints: Tracing,
     /// What one trial of a program leaves for the next, with light care. Below the tracepoints: its supervisor, which
@@ -70,12 +71,26 @@ impl<'a> Lab<'a> {
         interrupt: Interrupt,
         observer: &mut dyn Observer,
     ) -> Result<Self, Error> {
+        Self::launching(Arc::new(Launcher::this_program(["supervise"])), experiment, near, own, interrupt, observer)
+    }
+
+    /// The same, whose processes `launcher` starts.
+    ///
+    /// # Errors
+    /// As [`Lab::new`].
+    pub fn launching(
+        launcher: Arc<dyn Launch>,
+        experiment: &'a Experiment,
+        near: &Path,
+        own: &[&Path],
+        interrupt: Interrupt,
+        observer: &mut dyn Observer,
+    ) -> Result<Self, Error> {
         for_scratch(near)?;
         enforceable(experiment)?;
         startable(experiment)?;
         let places = Places::of_experiment(experiment, own)?;
         sweep(near, observer)?;
-        let launcher = Launcher::this_program(["supervise"]);
         let (stages, tracepoints) = (Environments::default(), Tracing::of(experiment));
         if experiment.variants().iter().any(|variant| stands(experiment, variant)) {
             stages.begin(near, &launcher, &tracepoints);
@@ -150,7 +165,7 @@ impl<'a> Lab<'a> {
 impl Lab<'_> {
     /// What launching a program needs.
     pub fn means(&self) -> Means<'_> {
-        Means { launcher: &self.launcher, near: &self.near, interrupt: &self.interrupt }
+        Means { launcher: &*self.launcher, near: &self.near, interrupt: &self.interrupt }
     }
 }
 

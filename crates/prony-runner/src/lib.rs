@@ -22,6 +22,7 @@ pub mod surroundings;
 pub mod trial;
 pub mod warned;
 pub mod watch;
+pub mod watched;
 
 pub use error::Error;
 pub use run::{

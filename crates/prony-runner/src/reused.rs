@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
 use prony_experiment::design::Experiment;
-use prony_os::launch::{Kept, Launcher, Scratch};
+use prony_os::launch::{Launch, Reusable, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::{ForeignProcess, GroupFiles, Samplers, SyncCounters, Tracepoints};
 
@@ -55,10 +55,10 @@ pub struct ReusedEnvironment {
     /// The scratch directory, emptied after each trial.
     pub scratch: Scratch,
     /// The supervisor. Last: counters are closed before it goes, which holds them open for us.
-    pub kept: Kept,
+    pub supervisor: Box<dyn Reusable>,
 }
 
-/// What observes the children of a supervisor that is kept.
+/// What observes the children of a supervisor that is reused.
 #[derive(Debug)]
 pub struct Common {
     /// Where CPU time is counted.
@@ -73,9 +73,9 @@ pub struct Common {
 
 impl Environments {
     /// Begins to make what the first trial takes over, beside what else there is to do before that.
-    pub fn begin(&self, near: &Path, launcher: &Launcher, tracing: &Tracing) {
-        let (near, launcher, tracing) = (near.to_path_buf(), launcher.clone(), tracing.clone());
-        let make = move || ReusedEnvironment::make(&near, &launcher, &tracing);
+    pub fn begin(&self, near: &Path, launcher: &Arc<dyn Launch>, tracing: &Tracing) {
+        let (near, launcher, tracing) = (near.to_path_buf(), Arc::clone(launcher), tracing.clone());
+        let make = move || ReusedEnvironment::make(&near, &*launcher, &tracing);
         // Where there is no thread to be had, the first trial makes it.
         *self.early.borrow_mut() = Builder::new().name("prony-early".into()).spawn(make).ok();
     }
@@ -84,7 +84,7 @@ impl Environments {
     ///
     /// # Errors
     /// As [`ReusedEnvironment::make`].
-    pub fn take(&self, near: &Path, launcher: &Launcher, tracing: &Tracing) -> Result<ReusedEnvironment, Error> {
+    pub fn take(&self, near: &Path, launcher: &dyn Launch, tracing: &Tracing) -> Result<ReusedEnvironment, Error> {
         if let Some(left) = self.left.borrow_mut().take() {
             return Ok(left);
         }
@@ -119,15 +119,15 @@ impl ReusedEnvironment {
     ///
     /// # Errors
     /// Where the machine refuses it.
-    pub fn make(near: &Path, launcher: &Launcher, tracepoints: &Tracepoints) -> Result<Self, Error> {
+    pub fn make(near: &Path, launcher: &dyn Launch, tracepoints: &Tracepoints) -> Result<Self, Error> {
         let scratch = Scratch::create(near)?;
         let group = Group::for_counting();
         let counting = counting(&group);
-        let kept = launcher.keep(Some(group), &tracepoints.held(), Some(scratch.path()))?;
-        let stranger = ForeignProcess::new(kept.spawner());
-        let syncs = tracepoints.follow(kept.spawner());
+        let supervisor = launcher.reusable(Some(group), &tracepoints.held(), Some(scratch.path()))?;
+        let stranger = ForeignProcess::new(supervisor.spawner());
+        let syncs = tracepoints.follow(supervisor.spawner());
         let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
-        Ok(Self { kept, common: Common { counting, files, stranger, syncs }, scratch })
+        Ok(Self { supervisor, common: Common { counting, files, stranger, syncs }, scratch })
     }
 }
 

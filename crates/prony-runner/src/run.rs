@@ -1,6 +1,8 @@
 //! The loop of a run: blocks of trials in their planned order, interim analyses, resume. Emits events; prints nothing.
 
 mod profile;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -28,10 +28,10 @@ use crate::recorder::Recorder;
 use crate::roles::environment::Environment;
 use crate::roles::probe::Probing;
 use crate::roles::replicas::run::Replicas;
-use crate::roles::worker::Worker;
-use crate::roles::{Launch, Prepared};
+use crate::roles::{MainRole, Prepared};
 use crate::unix_ms;
-use crate::watch::{Watched, watch};
+use crate::watch::watch;
+use crate::watched::Watched;
 
 /// Runs one trial of the plan from launch to clean-up.
 ///
@@ -85,20 +85,20 @@ fn attempt(
     let mut program = placed.map(|(program, place)| Prepared::new(lab, program, &place, &scratch)).transpose()?;
     let around = BeforeAfter::before(lab);
     let (began, started_unix_ms) = (monotonic(), unix_ms());
-    let Launch { role, launch, ends, on_disk, probing, worker } = match &program {
+    let MainRole { role, launch, ends, on_disk, probing, worker } = match &program {
         Some(program) => program.launch(lab, spec, recorder.as_deref())?,
-        None => Worker::prepare(lab, trial, spec, &scratch)?,
+        None => MainRole::of_store(lab, trial, spec, &scratch)?,
     };
-    let (release, sampler) = environment.hold(lab, spec, role, on_disk, launch)?;
+    let (suspended, sampler) = environment.suspend(lab, spec, role, on_disk, launch)?;
     let replicas = match &program {
         Some(program) => program.replicas(lab, spec, &environment, &sampler, recorder.as_deref())?,
         None => Replicas::default(),
     };
     if let Some(recorder) = recorder.as_deref_mut() {
-        recorder.attach(&environment.held().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
+        recorder.attach(&suspended.pid().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
     let seen = Observation::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
-    let watched = watch(release, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
+    let watched = watch(suspended, ends, seen, replicas, worker, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);
     record.sampler_cpu = sampled.cpu;
@@ -111,10 +111,10 @@ fn attempt(
             record.effective = Some(Effective::Program(Box::new(program.effective)));
         }
         (watched, program) => {
-            let (watched, running) = watched?;
+            let (watched, process) = watched?;
             record.series = sampled.series;
             let deaths = probing.deaths()?;
-            let finished = environment.clear(lab, running)?;
+            let finished = environment.clear(lab, process)?;
             if let Some(recorder) = recorder {
                 recorder.collect();
             }
@@ -184,8 +184,9 @@ fn conclude_from(
     };
     record.findings = watched.worker.iter().flat_map(|worker| remarks(lab, record, &watched, worker)).collect();
     record.effective = match program {
-        Some(program) => {
-            let program = effective::of_program(program, spec, &watched, probing, commands);
+        Some(Prepared { setting, mut effective }) => {
+            effective.calls = probes::calls(&spec.phases, &watched, &probing.silent());
+            let program = effective::of_program(&setting, effective, spec, &watched, commands);
             Some(Effective::Program(Box::new(program)))
         }
         None => watched.worker.as_mut().and_then(|worker| worker.effective.take()).map(Effective::Store),

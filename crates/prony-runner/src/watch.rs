@@ -1,34 +1,27 @@
 //! A running program from its release to its end: its lines and marks are read, and edges are taken where phases
 //! begin and end.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use prony_model::units::Nanos;
 use prony_os::clock::{monotonic, thread_cpu};
-use prony_os::launch::{Captured, End, Running};
-use prony_os::sample::Snapshot;
+use prony_os::launch::{End, Process, Started};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::boundaries::functions::begins_phase;
 use crate::boundaries::limits::Stopped;
 use crate::boundaries::marks::{self, Mark};
 use crate::boundaries::observation::Observation;
-use crate::boundaries::settling::Settled;
 use crate::boundaries::stream::{Stream, Taken};
-use crate::boundaries::suspending::Hold;
-use crate::boundaries::threads::Threads;
-use crate::boundaries::tracker::Tracker;
 use crate::error::Error;
 use crate::interrupt::Interrupt;
 use crate::place::setting::Ends;
-use crate::roles::environment::Release;
-use crate::roles::replicas::Replicated;
+use crate::roles::environment::Suspended;
 use crate::roles::replicas::run::Replicas;
-use crate::roles::worker::{self, Worker};
+use crate::roles::worker::Worker;
+use crate::watched::Watched;
 
 /// How often a wait looks whether the user asked to stop.
 const LOOK: Duration = Duration::from_millis(100);
@@ -39,73 +32,22 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Turns in which output that is left over is taken after the end; a daemon may write without end.
 const LAST_TURNS: usize = 256;
 
-/// What was seen of a program.
-pub struct Watched {
-    /// Its phases.
-    pub tracker: Tracker,
-    /// Every edge, in order; the first while it was held, the last after its end.
-    pub edges: Vec<Snapshot>,
-    /// Index of the edge at which each phase began.
-    pub begin: Vec<Option<usize>>,
-    /// Index of the edge at which each phase ended.
-    pub end: Vec<Option<usize>>,
-    /// When it was released.
-    pub released: Nanos,
-    /// When its program was seen to be executed.
-    pub executed: Nanos,
-    /// The file that was executed, where that is known.
-    pub executable: Option<PathBuf>,
-    /// How it ended.
-    pub ended: End,
-    /// Whether prony ended it.
-    pub stopped: Option<Stopped>,
-    /// Standard output and error.
-    pub output: [Captured; 2],
-    /// What probes said.
-    pub threads: Threads,
-    /// When threads were held.
-    pub holds: Vec<Hold>,
-    /// Further copies of the program that were started.
-    pub replicas: Replicated,
-    /// What a store's worker reported beside its phases; `None` of any other subject.
-    pub worker: Option<worker::Report>,
-    /// When a store's trial was cut short while its worker was there, and the index of the edge then.
-    pub cut: Option<(Nanos, usize)>,
-    /// What was found in phases that end when the tree is quiet, by the phase's index.
-    pub settled: BTreeMap<usize, Settled>,
-    /// How long looks at the program's data took that were taken for those.
-    pub looks: Nanos,
-}
-
-impl Watched {
-    /// When it was over, and the index of the edge then: when it was cut short, else when the main process ended.
-    pub fn over(&self) -> (Nanos, usize) {
-        self.cut.unwrap_or((self.ended.at, self.edges.len() - 1))
-    }
-
-    /// When a hold ended: as the thread told, else when its thread or the program ended.
-    pub fn hold_ended(&self, hold: &Hold) -> Nanos {
-        let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
-        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
-    }
-}
-
 /// Releases the main process and watches it until its end. What runs on is what is left of its tree, to be finished.
 ///
 /// # Errors
 /// Where it cannot be executed, or its supervisor is gone.
 pub fn watch(
-    release: Release,
+    suspended: Suspended,
     ends: Ends,
     mut seen: Observation<'_>,
     replicas: Replicas,
     mut worker: Option<Worker<'_>>,
     limit: Option<Nanos>,
     interrupt: &Interrupt,
-) -> Result<(Watched, Running), Error> {
+) -> Result<(Watched, Box<dyn Process>), Error> {
     let (listens, reads) = (seen.tracker.listens(), seen.tracker.reads());
-    let running = release(seen.sampler, &ends, &mut seen.edges[0])?;
-    let (released, executed) = (running.released(), running.since());
+    let (process, started) = suspended.release(seen.sampler, &ends, &mut seen.edges[0])?;
+    let Started { released, executed, executable, .. } = started;
     seen.released = released;
     let change = seen.tracker.start(released);
     seen.note(&change);
@@ -114,7 +56,7 @@ pub fn watch(
     let streams = [stdout, stderr, Stream::new(ends.marks, true)];
     let deadline = limit.map(|limit| Instant::now() + limit.to_duration());
     let buffer = vec![0; 64 << 10];
-    let mut turn = Turn { running, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
+    let mut turn = Turn { process, replicas, worker, streams, buffer, deadline, noticed: executed, reads };
     let (ended, stopped) = turn.until_the_end(&mut seen, interrupt)?;
     if stopped.and_then(Stopped::decided).is_some() {
         turn.worker.iter_mut().for_each(Worker::leave);
@@ -136,7 +78,7 @@ pub fn watch(
         end,
         released,
         executed,
-        executable: turn.running.executable().map(Path::to_path_buf),
+        executable,
         ended,
         stopped,
         output,
@@ -148,12 +90,12 @@ pub fn watch(
         settled,
         looks,
     };
-    Ok((watched, turn.running))
+    Ok((watched, turn.process))
 }
 
 /// Everything that may wake the runner.
 struct Turn<'a> {
-    running: Running,
+    process: Box<dyn Process>,
     replicas: Replicas,
     worker: Option<Worker<'a>>,
     /// Output, messages, marks.
@@ -183,12 +125,12 @@ impl Turn<'_> {
                 if self.worker.is_some() {
                     seen.cut();
                 }
-                return Ok((self.running.kill_tree()?, Some(stopped)));
+                return Ok((self.process.kill_tree()?, Some(stopped)));
             }
             self.replicas.begin(seen)?;
             let earliest = self.wait(seen, grace);
             // The end is looked for before the streams, so that all of the output is there when it is found.
-            let end = self.running.wait(Some(Duration::ZERO))?;
+            let end = self.process.wait(Some(Duration::ZERO))?;
             self.read(seen, earliest);
             self.replicas.turn(seen, &mut self.buffer)?;
             if let Some(end) = end {
@@ -197,7 +139,7 @@ impl Turn<'_> {
             seen.due();
             self.worker.iter_mut().for_each(|worker| worker.lead(seen));
             if seen.stop && grace.is_none() {
-                self.running.signal(rustix::process::Signal::TERM.as_raw())?;
+                self.process.signal(rustix::process::Signal::TERM.as_raw())?;
                 grace = Some(Instant::now() + GRACE);
             }
         }
@@ -261,7 +203,7 @@ impl Turn<'_> {
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let streams = self.streams.iter().filter_map(Stream::source).map(File::as_fd);
         let worker = self.worker.iter().filter_map(Worker::source);
-        [self.running.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
+        [self.process.as_fd()].into_iter().chain(streams).chain(worker).chain(self.replicas.sources())
     }
 
     /// Reads all streams, and what a worker has written; whether there may be more.

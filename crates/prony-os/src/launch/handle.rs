@@ -1,8 +1,10 @@
-//! The runner's side: start a subject held, release it, wait for it, end it.
+//! The runner's side: start a process suspended, release it, wait for it, end it.
 
 use std::ffi::OsString;
+use std::fmt::Debug;
+use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -11,9 +13,8 @@ use prony_model::units::Nanos;
 use rustix::process::Signal;
 
 use super::channel::Channel;
-use super::client::SpawnerClient;
-use super::lingering;
-use super::link::Link;
+use super::link::{Link, reap_lingering};
+use super::spawner::{self, Fds};
 use super::spec::LaunchSpec;
 use super::texts::Texts;
 use super::wire::{CpuTime, End, Finished, FromSupervisor, Text, ToSupervisor, Usage};
@@ -24,7 +25,114 @@ use crate::limits::Group;
 /// then, and nobody was woken beside it.
 const UNWATCHED: Duration = Duration::from_millis(1);
 
-/// How supervisors are started: the program, and arguments that make it call [`super::supervise_stdin`].
+/// Starts processes. Everything that a run launches is launched by one of these.
+pub trait Launch: Debug + Send + Sync {
+    /// A process that is suspended before it executes its program: limits and counters can be attached to it.
+    ///
+    /// # Errors
+    /// When it cannot be prepared, or no supervisor can be started for it.
+    fn start(&self, spec: LaunchSpec) -> Result<Box<dyn Process>, Error>;
+
+    /// A supervisor that launches one process after another into a group that only counts: what a new one for each costs,
+    /// and a group for each costs far more, is paid once. Each process's tree is ended as always.
+    ///
+    /// Descriptors that are dear to close are held `open` there until this process has closed them, so that it need not
+    /// wait: when all is cleaned up, such a supervisor is not waited for. It removes `scratch` at the end.
+    ///
+    /// # Errors
+    /// When no supervisor can be started or the group takes none.
+    fn reusable(
+        &self,
+        group: Option<Group>,
+        open: &[BorrowedFd<'_>],
+        scratch: Option<&Path>,
+    ) -> Result<Box<dyn Reusable>, Error>;
+}
+
+/// A supervisor that waits for another process to launch. When it is dropped it ends, and removes what is its to remove.
+pub trait Reusable: Debug + Send {
+    /// The process that makes the others, in their group: counters attached to it count them all.
+    fn spawner(&self) -> u32;
+
+    /// A process that is made when it is released, and executes its program at once: all that observes it is attached
+    /// already to the spawner. Group and scratch directory are the supervisor's own, and streams are files or nothing.
+    ///
+    /// # Errors
+    /// When it cannot be prepared.
+    fn start(self: Box<Self>, spec: LaunchSpec) -> Result<Box<dyn Process>, Error>;
+}
+
+/// A process with the tree below it: suspended, under way, or ended and not yet cleaned up. It ends with its whole tree when
+/// this is dropped, or this program ends in whatever way.
+///
+/// Its descriptor is readable when [`Process::wait`] has something to say, for polling beside other sources.
+pub trait Process: Debug + Send + AsFd {
+    /// Its number while it is suspended; `None` where it is made when it is released.
+    fn suspended(&self) -> Option<u32>;
+
+    /// Lets it execute its program. Several are released as close together as can be by releasing each before the first of
+    /// them is waited for.
+    ///
+    /// # Errors
+    /// As [`Process::started`].
+    fn release(&mut self) -> Result<(), Error>;
+
+    /// Waits until it executes its program, once it was released. `ends` are ours of what it writes: once there is something
+    /// to read, who is to read it is kept no longer, as a process that fills a pipe stands still until then.
+    ///
+    /// # Errors
+    /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory cannot be
+    /// entered; [`Error::SupervisorGone`] where that was killed before anything began.
+    fn started(&mut self, ends: &[BorrowedFd<'_>]) -> Result<Started, Error>;
+
+    /// Waits until the process itself has ended: forever without a timeout, not at all with a zero one. `None` when the time
+    /// was over first; the same end again when asked again.
+    ///
+    /// Where its supervisor was killed, the end says so: the process went with it.
+    ///
+    /// # Errors
+    /// When the supervisor cannot be understood.
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<End>, Error>;
+
+    /// Sends a signal to its process group; nothing where it has ended.
+    ///
+    /// # Errors
+    /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
+    fn signal(&self, signal: i32) -> Result<(), Error>;
+
+    /// Kills the whole tree, whatever it ignores, and returns how the process itself ended.
+    ///
+    /// # Errors
+    /// When the supervisor is gone, or the process cannot be ended.
+    fn kill_tree(&mut self) -> Result<End, Error>;
+
+    /// Ends what is left of the tree. A reusable supervisor comes back where nothing was left; any other removes what is its
+    /// to remove, and ends. One that was killed leaves nothing to do, and scratch directories to their owner; where that was
+    /// after the process's end, which stands as it was reported, it is a problem.
+    ///
+    /// # Errors
+    /// When the supervisor cannot be understood, or is gone while nothing is known of the process's end.
+    fn finish(self: Box<Self>) -> Result<(Finished, Option<Box<dyn Reusable>>), Error>;
+}
+
+/// What is known of a process when it executes its program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Started {
+    /// Its number.
+    pub pid: u32,
+    /// The file that it executes, a relative path from its directory: what a name was found as. `None` where it never began.
+    pub executable: Option<PathBuf>,
+    /// When it began to execute its program, as it reported itself; what executing takes comes after. By `CLOCK_MONOTONIC`.
+    pub released: Nanos,
+    /// When its program was observed to be executed, by the same clock.
+    pub executed: Nanos,
+    /// What the kernel had counted of it when it began to execute its program: the work of preparing it, and memory that was
+    /// not its own. `None` where it never began.
+    pub before: Option<(CpuTime, Usage)>,
+}
+
+/// Starts each process below a supervisor of its own: a program, and arguments that make it call
+/// [`super::supervise_stdin`].
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
@@ -46,52 +154,8 @@ impl Launcher {
         self
     }
 
-    /// Forks the subject under a new supervisor, held before its program is executed. The subject dies, with its
-    /// whole tree, when the handle goes or this process ends in whatever way.
-    ///
-    /// # Errors
-    /// When no supervisor can be started or it cannot prepare the subject.
-    pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
-        let mut link = self.connect(spec.command.to_string_lossy().into_owned(), spec.group.clone())?;
-        link.directory.clone_from(&spec.directory);
-        let unprepared = |what| prepare(&link, what);
-        // A text that cannot be one of C's is refused where the subject is made.
-        let texts = spec.texts().ok();
-        let (wire, fds) = spec.into_wire().map_err(unprepared)?;
-        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
-        link.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
-        match link.receive(None)? {
-            Some(FromSupervisor::Held { pid }) => Ok(Held { link, pid: pid.unsigned_abs(), texts }),
-            other => Err(link.unexpected(other)),
-        }
-    }
-
-    /// A supervisor that will launch one subject after another into a group that only counts: what a fresh one for
-    /// each costs, and a group for each costs far more, is paid once. Each subject's tree is ended as always.
-    ///
-    /// Descriptors that are dear to close are held `open` there until this process has closed them, so that it need not
-    /// wait: when all is cleaned up, such a supervisor is not waited for. It removes `scratch` at the end.
-    ///
-    /// # Errors
-    /// When no supervisor can be started or the group takes none.
-    pub fn keep(&self, group: Option<Group>, open: &[BorrowedFd<'_>], scratch: Option<&Path>) -> Result<Kept, Error> {
-        let failed = |source| Error::Supervisor { program: self.program.clone(), source };
-        let mut link = self.connect("a subject".to_owned(), group.clone())?;
-        link.lingers = !open.is_empty();
-        link.send(&ToSupervisor::Keep { group, scratch: scratch.into_iter().map(Text::new).collect() }, open)?;
-        match link.receive(None)? {
-            Some(FromSupervisor::Kept { spawner }) => {
-                let socket = link.channel.take_fd().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
-                let client = SpawnerClient::new(spawner.unsigned_abs(), socket).map_err(failed)?;
-                Ok(Kept { link, client })
-            }
-            Some(FromSupervisor::NotKept { why }) => Err(failed(io::Error::other(why))),
-            other => Err(link.unexpected(other)),
-        }
-    }
-
     fn connect(&self, program: String, group: Option<Group>) -> Result<Link, Error> {
-        lingering::reap();
+        reap_lingering();
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let (ours, theirs) = Channel::pair().map_err(failed)?;
         let mut command = Command::new(&self.program);
@@ -102,183 +166,206 @@ impl Launcher {
     }
 }
 
-fn prepare(link: &Link, what: String) -> Error {
-    Error::Prepare { program: link.program.clone(), what, source: io::ErrorKind::InvalidInput.into() }
-}
-
-/// A supervisor that waits for another subject.
-#[derive(Debug)]
-pub struct Kept {
-    link: Link,
-    client: SpawnerClient,
-}
-
-impl Kept {
-    /// The process that spawns the subjects, in their group: counters attached to it count them all.
-    pub const fn spawner(&self) -> u32 {
-        self.client.spawner()
-    }
-
-    /// Has a subject made and execute its program at once: all that observes it is attached already to where it is born.
-    /// The group and the scratch directory of a kept supervisor's subjects are its own, and their streams are files or
-    /// nothing. `ends` are ours of what it writes: once there is something to read, who is to read it is kept no longer, as
-    /// a subject that fills a pipe stands still until then.
-    ///
-    /// # Errors
-    /// As [`Launcher::start`] and [`Held::release`]; the supervisor is gone then.
-    pub fn launch(mut self, spec: LaunchSpec, ends: &[BorrowedFd<'_>]) -> Result<Running, Error> {
-        self.link.program = spec.command.to_string_lossy().into_owned();
-        self.link.directory.clone_from(&spec.directory);
-        let texts = spec.texts().map_err(|what| prepare(&self.link, what))?;
-        let fds = spec.into_fds().map_err(|what| prepare(&self.link, what))?;
-        self.client.launch(&texts, &fds).map_err(|source| self.link.unsent(source))?;
-        let first = self.link.receive_beside(Some(Instant::now() + UNWATCHED), ends);
-        // They hold the other ends of what is read of the subject. Until here, or a subject that closes its own, as all do
-        // when they end, would wake us.
-        drop(fds);
-        let first = match first {
-            Ok(None) => {
-                // A supervisor that is gone shows in what it says.
-                let _ = self.link.send(&ToSupervisor::Tell { nth: self.client.launched() }, &[]);
-                self.link.receive(None)
-            }
-            said => said,
-        };
-        Running::new(self.link, 0, first, Some(texts), Some(self.client))
-    }
-
-    /// Ends the supervisor and removes what it was told to remove.
-    ///
-    /// # Errors
-    /// When the supervisor is gone.
-    pub fn finish(mut self) -> Result<Finished, Error> {
-        self.link.finish()
-    }
-}
-
-/// A subject before its first instruction: limits and counters can be attached to its process.
-#[derive(Debug)]
-pub struct Held {
-    link: Link,
-    pid: u32,
-    texts: Option<Texts>,
-}
-
-impl Held {
-    /// The process that will execute the program.
-    pub const fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    /// Lets the program begin, and waits until it is executed.
-    ///
-    /// # Errors
-    /// [`Error::Exec`] with the program's name when it cannot be executed, [`Error::Directory`] when its directory
-    /// cannot be entered.
-    pub fn release(self) -> Result<Running, Error> {
-        self.let_go();
-        self.running()
-    }
-
-    /// Lets several programs begin, as close together as can be, and waits until each is executed. As [`Held::release`]
-    /// of each.
-    pub fn release_all(all: Vec<Self>) -> Vec<Result<Running, Error>> {
-        all.iter().for_each(Self::let_go);
-        all.into_iter().map(Self::running).collect()
-    }
-
-    fn let_go(&self) {
-        // A supervisor that is gone shows in what it says.
-        let _ = self.link.send(&ToSupervisor::Release, &[]);
-    }
-
-    fn running(mut self) -> Result<Running, Error> {
-        let said = self.link.receive(None);
-        Running::new(self.link, self.pid, said, self.texts, None)
-    }
-}
-
-/// A subject under way, or ended and not yet cleaned up.
-#[derive(Debug)]
-pub struct Running {
-    link: Link,
-    pid: u32,
-    client: Option<SpawnerClient>,
-    executable: Option<PathBuf>,
-    before: Option<(CpuTime, Usage)>,
-    since: Nanos,
-    released: Nanos,
-    end: Option<End>,
-    /// The supervisor waits for another subject.
-    ready: bool,
-}
-
-impl Running {
-    /// From what a supervisor says when the program is to be executed.
-    fn new(
-        mut link: Link,
-        held: u32,
-        said: Result<Option<FromSupervisor>, Error>,
-        texts: Option<Texts>,
-        client: Option<SpawnerClient>,
-    ) -> Result<Self, Error> {
-        let said = match said {
-            Err(Error::SupervisorGone { .. }) => {
-                Some(FromSupervisor::Ended { end: Box::new(link.lost()), ready: false })
-            }
-            said => said?,
-        };
-        let (since, released) = (Nanos::ZERO, Nanos::ZERO);
-        let (executable, before, end, ready) = (None, None, None, false);
-        let running = |link| Self { link, pid: held, client, executable, before, since, released, end, ready };
-        match said {
-            Some(FromSupervisor::Running { pid, at, released, before, candidate }) => {
-                let executable = texts.and_then(|texts| Some(texts.candidate(candidate?)?.to_owned()));
-                let (pid, before) = (pid.unsigned_abs(), before.map(|before| *before));
-                Ok(Self { pid, executable, since: at, released, before, ..running(link) })
-            }
-            // It was killed before it could begin.
-            Some(FromSupervisor::Ended { end, ready }) => {
-                Ok(Self { since: end.at, released: end.at, end: Some(*end), ready, ..running(link) })
+impl Launch for Launcher {
+    fn start(&self, spec: LaunchSpec) -> Result<Box<dyn Process>, Error> {
+        let mut link = self.connect(spec.command.to_string_lossy().into_owned(), spec.group.clone())?;
+        link.directory.clone_from(&spec.directory);
+        let unprepared = |what| prepare(&link, what);
+        // A text that cannot be one of C's is refused where the subject is made.
+        let texts = spec.texts().ok();
+        let (wire, fds) = spec.into_wire().map_err(unprepared)?;
+        let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        link.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
+        match link.receive(None)? {
+            Some(FromSupervisor::Suspended { pid }) => {
+                let way = Way::Suspended { pid: pid.unsigned_abs() };
+                Ok(Box::new(Supervised { link, texts, way, end: None, ready: false }))
             }
             other => Err(link.unexpected(other)),
         }
     }
 
-    /// The subject's own process.
-    pub const fn pid(&self) -> u32 {
-        self.pid
+    fn reusable(
+        &self,
+        group: Option<Group>,
+        open: &[BorrowedFd<'_>],
+        scratch: Option<&Path>,
+    ) -> Result<Box<dyn Reusable>, Error> {
+        let failed = |source| Error::Supervisor { program: self.program.clone(), source };
+        let mut link = self.connect("a subject".to_owned(), group.clone())?;
+        link.lingers = !open.is_empty();
+        link.send(&ToSupervisor::Keep { group, scratch: scratch.into_iter().map(Text::new).collect() }, open)?;
+        match link.receive(None)? {
+            Some(FromSupervisor::Kept { spawner }) => {
+                let socket = link.channel.take_fd().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
+                let client = SpawnerClient::new(spawner.unsigned_abs(), socket).map_err(failed)?;
+                Ok(Box::new(Reused { link, client }))
+            }
+            Some(FromSupervisor::NotKept { why }) => Err(failed(io::Error::other(why))),
+            other => Err(link.unexpected(other)),
+        }
+    }
+}
+
+fn prepare(link: &Link, what: String) -> Error {
+    Error::Prepare { program: link.program.clone(), what, source: io::ErrorKind::InvalidInput.into() }
+}
+
+/// Asks the spawner of a reused supervisor for one subject after another.
+#[derive(Debug)]
+struct SpawnerClient {
+    spawner: u32,
+    socket: OwnedFd,
+    null: OwnedFd,
+    launched: u64,
+}
+
+impl SpawnerClient {
+    /// The process, and the socket on which it is asked.
+    fn new(spawner: u32, socket: OwnedFd) -> io::Result<Self> {
+        let null = File::options().read(true).write(true).open("/dev/null")?.into();
+        Ok(Self { spawner, socket, null, launched: 0 })
     }
 
-    /// The file that it executes, a relative path from its directory: what a name was found as. `None` where it never began.
-    pub fn executable(&self) -> Option<&Path> {
-        self.executable.as_deref()
+    /// The process.
+    const fn spawner(&self) -> u32 {
+        self.spawner
     }
 
-    /// When its program was seen to be executed, by `CLOCK_MONOTONIC`.
-    pub const fn since(&self) -> Nanos {
-        self.since
+    /// How many subjects were asked for.
+    const fn launched(&self) -> u64 {
+        self.launched
     }
 
-    /// When it began to execute its program, told by itself; what executing takes comes after.
-    pub const fn released(&self) -> Nanos {
-        self.released
+    /// Has a subject made that executes its program at once.
+    fn launch(&mut self, texts: &Texts, fds: &[(Option<OwnedFd>, u8)]) -> io::Result<()> {
+        let given = fds.iter().map(|(fd, target)| (fd.as_ref().unwrap_or(&self.null).as_fd(), *target)).collect();
+        spawner::launch(&self.socket, texts, &Fds { held: None, given })?;
+        self.launched += 1;
+        Ok(())
+    }
+}
+
+/// A supervisor that waits for another subject.
+#[derive(Debug)]
+struct Reused {
+    link: Link,
+    client: SpawnerClient,
+}
+
+impl Reusable for Reused {
+    fn spawner(&self) -> u32 {
+        self.client.spawner()
     }
 
-    /// What the kernel had counted of the subject's process when it began to execute its program: the work of preparing
-    /// it, and memory that was not its own. `None` where it never began.
-    pub const fn before(&self) -> Option<&(CpuTime, Usage)> {
-        self.before.as_ref()
+    fn start(self: Box<Self>, spec: LaunchSpec) -> Result<Box<dyn Process>, Error> {
+        let Self { mut link, client } = *self;
+        link.program = spec.command.to_string_lossy().into_owned();
+        link.directory.clone_from(&spec.directory);
+        let texts = spec.texts().map_err(|what| prepare(&link, what))?;
+        let fds = spec.into_fds().map_err(|what| prepare(&link, what))?;
+        let way = Way::AtOnce { client, fds };
+        Ok(Box::new(Supervised { link, texts: Some(texts), way, end: None, ready: false }))
+    }
+}
+
+/// How a process comes to execute its program.
+#[derive(Debug)]
+enum Way {
+    /// It was made, and waits to be released.
+    Suspended { pid: u32 },
+    /// The spawner makes it when it is released, with these descriptors.
+    AtOnce { client: SpawnerClient, fds: Vec<(Option<OwnedFd>, u8)> },
+}
+
+/// A process below a supervisor.
+#[derive(Debug)]
+struct Supervised {
+    link: Link,
+    /// `None` where one of them cannot be a text of C's, which is refused where the process is made.
+    texts: Option<Texts>,
+    way: Way,
+    end: Option<End>,
+    /// The supervisor waits for another subject.
+    ready: bool,
+}
+
+impl Supervised {
+    /// Which of a reusable supervisor's processes it is: a message about it must not reach the next.
+    const fn nth(&self) -> Option<u64> {
+        match &self.way {
+            Way::Suspended { .. } => None,
+            Way::AtOnce { client, .. } => Some(client.launched()),
+        }
     }
 
-    /// Waits until the subject's own process has ended: forever without a timeout, not at all with a zero one.
-    /// `None` when the time was over first; the same end again when asked again.
-    ///
-    /// Where the supervisor was killed, the end says so: the subject went with it.
-    ///
-    /// # Errors
-    /// When the supervisor cannot be understood.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<End>, Error> {
+    /// Sends what a supervisor that is gone need not hear: that shows when the end is waited for.
+    fn send(&self, message: &ToSupervisor) -> Result<(), Error> {
+        match self.link.send(message, &[]) {
+            Err(Error::SupervisorGone { .. }) => Ok(()),
+            sent => sent,
+        }
+    }
+
+    /// What the supervisor says when the program is to be executed.
+    fn first_answer(&mut self, ends: &[BorrowedFd<'_>]) -> Result<Option<FromSupervisor>, Error> {
+        let Way::AtOnce { client, fds } = &mut self.way else { return self.link.receive(None) };
+        let first = self.link.receive_beside(Some(Instant::now() + UNWATCHED), ends);
+        // They hold the other ends of what is read of the process. Until here, or a process that closes its own, as all do
+        // when they end, would wake us.
+        fds.clear();
+        match first {
+            Ok(None) => {
+                // A supervisor that is gone shows in its answer.
+                let _ = self.link.send(&ToSupervisor::Tell { nth: client.launched() }, &[]);
+                self.link.receive(None)
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl Process for Supervised {
+    fn suspended(&self) -> Option<u32> {
+        match &self.way {
+            Way::Suspended { pid } => Some(*pid),
+            Way::AtOnce { .. } => None,
+        }
+    }
+
+    fn release(&mut self) -> Result<(), Error> {
+        match (&mut self.way, &self.texts) {
+            (Way::AtOnce { client, fds }, Some(texts)) => {
+                client.launch(texts, fds).map_err(|source| self.link.unsent(source))
+            }
+            _ => self.send(&ToSupervisor::Release),
+        }
+    }
+
+    fn started(&mut self, ends: &[BorrowedFd<'_>]) -> Result<Started, Error> {
+        let answer = match self.first_answer(ends) {
+            Err(Error::SupervisorGone { .. }) => {
+                Some(FromSupervisor::Ended { end: Box::new(self.link.lost()), ready: false })
+            }
+            answer => answer?,
+        };
+        match answer {
+            Some(FromSupervisor::Running { pid, at, released, before, candidate }) => {
+                let executable = self.texts.as_ref().and_then(|texts| texts.candidate(candidate?));
+                let (executable, before) = (executable.map(Path::to_path_buf), before.map(|before| *before));
+                Ok(Started { pid: pid.unsigned_abs(), executable, released, executed: at, before })
+            }
+            // It was killed before it could begin.
+            Some(FromSupervisor::Ended { end, ready }) => {
+                let (pid, at) = (self.suspended().unwrap_or_default(), end.at);
+                (self.end, self.ready) = (Some(*end), ready);
+                Ok(Started { pid, released: at, executed: at, ..Started::default() })
+            }
+            other => Err(self.link.unexpected(other)),
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> Result<Option<End>, Error> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         while self.end.is_none() {
             match self.link.receive(deadline) {
@@ -292,86 +379,37 @@ impl Running {
         Ok(self.end.clone())
     }
 
-    /// Sends a signal to the subject's process group; nothing where the subject has ended.
-    ///
-    /// # Errors
-    /// [`Error::Signal`] for a number that names no signal; or when the supervisor is gone.
-    pub fn signal(&self, signal: i32) -> Result<(), Error> {
+    fn signal(&self, signal: i32) -> Result<(), Error> {
         Signal::from_named_raw(signal).ok_or(Error::Signal { signal })?;
-        self.tell(&ToSupervisor::Signal { signal, nth: self.nth() })
+        self.send(&ToSupervisor::Signal { signal, nth: self.nth() })
     }
 
-    /// Kills the whole tree, whatever it ignores, and returns how the subject's own process ended.
-    ///
-    /// # Errors
-    /// When the supervisor is gone, or the subject cannot be ended.
-    pub fn kill_tree(&mut self) -> Result<End, Error> {
-        self.tell(&ToSupervisor::Kill { nth: self.nth() })?;
+    fn kill_tree(&mut self) -> Result<End, Error> {
+        self.send(&ToSupervisor::Kill { nth: self.nth() })?;
         self.wait(None)?.ok_or_else(|| self.link.gone())
     }
 
-    /// Which of a kept supervisor's subjects it is: what is said of it must not reach the next.
-    fn nth(&self) -> Option<u64> {
-        self.client.as_ref().map(SpawnerClient::launched)
-    }
-
-    /// Says something that a supervisor who is gone need not hear: that shows when the end is waited for.
-    fn tell(&self, message: &ToSupervisor) -> Result<(), Error> {
-        match self.link.send(message, &[]) {
-            Err(Error::SupervisorGone { .. }) => Ok(()),
-            said => said,
+    fn finish(self: Box<Self>) -> Result<(Finished, Option<Box<dyn Reusable>>), Error> {
+        let Self { mut link, way, end, ready, .. } = *self;
+        if let (Way::AtOnce { client, .. }, true) = (way, ready) {
+            return Ok((Finished::default(), Some(Box::new(Reused { link, client }))));
         }
-    }
-
-    /// Asks the subject to end by SIGTERM and kills the tree when the grace is over.
-    ///
-    /// # Errors
-    /// As [`Running::kill_tree`].
-    pub fn terminate(&mut self, grace: Duration) -> Result<End, Error> {
-        self.signal(libc::SIGTERM)?;
-        match self.wait(Some(grace))? {
-            Some(end) => Ok(end),
-            None => self.kill_tree(),
+        if end.as_ref().is_some_and(|end| end.lost.is_some()) {
+            return Ok((Finished::default(), None));
         }
-    }
-
-    /// Ends what is left of the tree, removes what the supervisor was told to remove, and ends the supervisor. One that
-    /// was killed leaves nothing to do, and scratch directories to their owner; where that was after the subject's end,
-    /// which stands as it was told, it is a problem.
-    ///
-    /// # Errors
-    /// When the supervisor cannot be understood, or is gone while nothing is known of the subject's end.
-    pub fn finish(mut self) -> Result<Finished, Error> {
-        if self.end.as_ref().is_some_and(|end| end.lost.is_some()) {
-            return Ok(Finished::default());
-        }
-        match self.link.finish() {
-            Err(Error::SupervisorGone { .. }) if self.end.is_some() => {
-                let how = self.link.lost().lost.unwrap_or_default();
+        let finished = match link.finish() {
+            Err(Error::SupervisorGone { .. }) if end.is_some() => {
+                let how = link.lost().lost.unwrap_or_default();
                 let problem = format!("its supervisor was ended from outside after it had ended ({how})");
                 Ok(Finished { killed: 0, problems: vec![problem] })
             }
             finished => finished,
-        }
-    }
-
-    /// The kept supervisor, for another subject, where nothing of this one is left; else what is left is ended, and the
-    /// supervisor with it.
-    ///
-    /// # Errors
-    /// When the supervisor is gone.
-    pub fn next(self) -> Result<(Finished, Option<Kept>), Error> {
-        match self {
-            Self { link, client: Some(client), ready: true, .. } => {
-                Ok((Finished::default(), Some(Kept { link, client })))
-            }
-            other => other.finish().map(|finished| (finished, None)),
-        }
+        };
+        finished.map(|finished| (finished, None))
     }
 }
 
-/// Readable when [`Running::wait`] has something to say, for polling beside other sources.
-impl AsFd for Running {
+impl AsFd for Supervised {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.channel.as_fd()
     }

@@ -4,14 +4,24 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::process::Child;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use super::channel::{Channel, Received};
-use super::lingering;
 use super::wire::{End, Finished, FromSupervisor, Refusal, ToSupervisor};
 use crate::clock::monotonic;
 use crate::error::Error;
 use crate::limits::Group;
+
+/// Supervisors that have nothing left to do but exit, which may take them a while: nobody waits for that. They are children
+/// of this process, whoever launched them, and stay in its table of processes until they are reaped.
+static LINGERING: Mutex<Vec<Child>> = Mutex::new(Vec::new());
+
+/// Reaps supervisors that were left to themselves and have exited meanwhile.
+pub(super) fn reap_lingering() {
+    // One that cannot be waited for was reaped already.
+    LINGERING.lock().unwrap_or_else(PoisonError::into_inner).retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+}
 
 /// A supervisor at the other end. When this goes, the supervisor ends the tree, and is waited for.
 #[derive(Debug)]
@@ -144,7 +154,8 @@ impl Drop for Link {
         let Some(mut process) = self.process.take() else { return };
         if self.lingers && self.farewell == Farewell::Answered {
             // Nothing is left but what it holds open for us.
-            return lingering::leave(process);
+            LINGERING.lock().unwrap_or_else(PoisonError::into_inner).push(process);
+            return;
         }
         // It exits by itself once the tree is gone; a process that cannot be waited for was waited for already.
         let _ = process.wait();

@@ -1,4 +1,4 @@
-//! A subject is started held, observed, released, and its whole process tree is ended whatever happens.
+//! A subject is started suspended, observed, released, and its whole process tree is ended whatever happens.
 //!
 //! Each subject has a supervisor: this same program started afresh, in a session of its own, which adopts every
 //! orphan of the tree. It speaks JSON lines with the runner over a socket, and when the runner's end closes, for
@@ -11,22 +11,18 @@ mod capture;
 mod channel;
 mod child;
 pub mod classify;
-mod client;
 mod handle;
-mod lingering;
 mod link;
-mod reaped;
 mod scratch;
 mod spawner;
 mod spec;
 mod supervise;
 mod texts;
-mod travel;
 mod tree;
 mod wire;
 
 pub use capture::Capture;
-pub use handle::{Held, Kept, Launcher, Running};
+pub use handle::{Launch, Launcher, Process, Reusable, Started};
 pub use prony_model::record::{Captured, Status};
 pub use scratch::{Scratch, Swept};
 pub use spec::{Input, LaunchSpec, Output};

@@ -19,11 +19,12 @@ use signal_hook::low_level::pipe::register;
 use super::Status;
 use super::channel::{Channel, Received};
 use super::child::{Child, Report, Unprepared, refusal};
-use super::reaped::{number, status};
 use super::scratch::remove_tree;
 use super::spawner::Spawner;
 use super::tree::{self, Children, Leftover};
-use super::wire::{CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, WireSpec};
+use super::wire::{
+    CpuTime, End, Finished, FromSupervisor, KilledFor, Refusal, Text, ToSupervisor, Usage, WireSpec, number, status,
+};
 use crate::clock::monotonic;
 use crate::limits::{Group, OomWatch};
 use crate::lock::Lock;
@@ -338,7 +339,7 @@ impl Supervisor {
             Report::Ready(pid) => {
                 child.pid = Some(pid);
                 self.stage = Stage::Held;
-                self.say(&FromSupervisor::Held { pid: number(pid) });
+                self.say(&FromSupervisor::Suspended { pid: number(pid) });
             }
             Report::Closed if self.stage == Stage::Released => self.unsaid = Some(self.runs()),
             // Neither ready nor failed: it was killed on its way, or the spawner was. Another may be made elsewhere.

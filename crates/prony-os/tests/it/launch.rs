@@ -10,26 +10,26 @@ use prony_model::reading::Reading;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::Error;
 use prony_os::fixture::Allocation;
-use prony_os::launch::{Input, KilledFor, LaunchSpec, Output, Status};
+use prony_os::launch::{Input, KilledFor, Launch, LaunchSpec, Output, Status};
 
-use crate::launch_roles::{eventually, launch, launcher, left_pid, runs, subject};
+use crate::launch_roles::{eventually, launch, launcher, left_pid, release, run, runs, subject};
 
 fn stdout_of(spec: LaunchSpec) -> String {
-    let mut running = launcher().start(spec).unwrap().release().unwrap();
+    let mut running = run(spec).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!(end.status, Status::Exited(0), "{end:?}");
     end.stdout.unwrap().text()
 }
 
 #[test]
-fn a_child_is_held_until_released() {
+fn child_is_suspended_until_released() {
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("mark", dir.path())).unwrap();
-    let pid = held.pid();
-    // Held means waiting in a read on its pipe, before exec: the command is still the supervisor's.
+    let suspended = launcher().start(subject("mark", dir.path())).unwrap();
+    let pid = suspended.suspended().unwrap();
+    // Suspended means waiting in a read on its pipe, before exec: the command is still the supervisor's.
     eventually("the child waits", || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S "));
     assert!(!dir.path().join("marked").exists());
-    let mut running = held.release().unwrap();
+    let mut running = release(suspended).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(0));
     assert_eq!(left_pid(dir.path(), "marked"), pid);
 }
@@ -40,14 +40,14 @@ fn a_peak_is_the_childs_own_in_any_order_from_any_parent() {
     let dir = tempfile::tempdir().unwrap();
     let large = Allocation::touched(Bytes::from_bytes(300_000_000));
     let peak = |role: &str| {
-        let held = launcher().start(subject(role, dir.path())).unwrap();
-        let status = fs::read_to_string(format!("/proc/{}/status", held.pid())).unwrap();
+        let suspended = launcher().start(subject(role, dir.path())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", suspended.suspended().unwrap())).unwrap();
         let before = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
         let before: f64 = before.trim_end_matches(" kB").parse().unwrap();
-        assert!(before < 8_000.0, "what is held is small: {before} kB");
-        let mut running = held.release().unwrap();
+        assert!(before < 8_000.0, "what is suspended is small: {before} kB");
+        let mut running = release(suspended).unwrap();
         let end = running.wait(None).unwrap().unwrap();
-        assert!(running.released() <= running.since() && running.released() <= end.at);
+        assert!(running.started.released <= running.started.executed.min(end.at));
         end.usage.measured().unwrap().peak.as_bytes() as f64
     };
     let empty = peak("nothing-to-allocate");
@@ -59,12 +59,12 @@ fn a_peak_is_the_childs_own_in_any_order_from_any_parent() {
 }
 
 #[test]
-fn a_held_child_that_nobody_releases_is_ended() {
+fn suspended_child_that_nobody_releases_is_ended() {
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("mark", dir.path())).unwrap();
-    let pid = held.pid();
+    let suspended = launcher().start(subject("mark", dir.path())).unwrap();
+    let pid = suspended.suspended().unwrap();
     assert!(runs(pid));
-    drop(held);
+    drop(suspended);
     assert!(!runs(pid));
     assert!(!dir.path().join("marked").exists());
 }
@@ -72,7 +72,7 @@ fn a_held_child_that_nobody_releases_is_ended() {
 #[test]
 fn a_program_that_is_not_there_is_named() {
     let spec = LaunchSpec::new("no-such-program-anywhere", "/");
-    let error = launcher().start(spec).unwrap().release().unwrap_err();
+    let error = run(spec).unwrap_err();
     assert_eq!(error.to_string(), "cannot execute `no-such-program-anywhere`");
     let Error::Exec { source, .. } = error else { panic!("{error:?}") };
     assert_eq!(source.kind(), std::io::ErrorKind::NotFound);
@@ -82,14 +82,14 @@ fn a_program_that_is_not_there_is_named() {
 fn a_file_that_is_no_program_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("text"), "hello").unwrap();
-    let error = launcher().start(LaunchSpec::new("./text", dir.path())).unwrap().release().unwrap_err();
+    let error = run(LaunchSpec::new("./text", dir.path())).unwrap_err();
     let Error::Exec { source, .. } = error else { panic!("{error:?}") };
     assert_eq!(source.kind(), std::io::ErrorKind::PermissionDenied);
 }
 
 #[test]
 fn a_directory_that_is_not_there_is_named() {
-    let error = launcher().start(LaunchSpec::new("/bin/true", "/nowhere")).and_then(|held| held.release()).unwrap_err();
+    let error = run(LaunchSpec::new("/bin/true", "/nowhere")).unwrap_err();
     assert_eq!(error.to_string(), "cannot enter the directory `/nowhere` for `/bin/true`");
 }
 
@@ -151,7 +151,7 @@ fn descriptors_carry_data_under_their_numbers() {
     let mut spec = subject("echo", dir.path());
     spec.stdin = Input::File(fs::File::open("/dev/null").unwrap());
     spec.fds.push((reader.into(), 7));
-    let mut running = launcher().start(spec).unwrap().release().unwrap();
+    let mut running = run(spec).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!(end.stderr.unwrap().text(), "by seven");
 }
@@ -164,7 +164,7 @@ fn ends_are_told_as_they_were() {
     assert_eq!((code.status, code.killed, code.leftover), (Status::Exited(3), None, 0));
     assert_eq!(end("abort").status, Status::Signalled(libc::SIGABRT));
     let mut running = launch("code", dir.path());
-    let since = running.since();
+    let since = running.started.executed;
     assert!(since > Nanos::ZERO && running.wait(None).unwrap().unwrap().at >= since);
 }
 
@@ -186,7 +186,7 @@ fn a_polite_subject_ends_by_sigterm() {
     let mut running = launch("sleep", dir.path());
     left_pid(dir.path(), "sleep");
     assert!(matches!(running.signal(99), Err(Error::Signal { signal: 99 })));
-    let end = running.terminate(Duration::from_secs(60)).unwrap();
+    let end = running.terminate(Duration::from_secs(60));
     assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGTERM), None));
 }
 
@@ -195,7 +195,7 @@ fn a_flood_is_counted_and_not_kept() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = subject("flood", dir.path());
     spec.stdout = Output::Capture { first: Bytes::from_kib(4), last: Bytes::from_kib(4) };
-    let mut running = launcher().start(spec).unwrap().release().unwrap();
+    let mut running = run(spec).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!(end.status, Status::Exited(0));
     let stdout = end.stdout.unwrap();

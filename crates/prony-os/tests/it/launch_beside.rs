@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on must say where")]
 
 use prony_model::spec::Limits;
-use prony_os::launch::{Held, Running, Status};
+use prony_os::launch::{Launch, Process, Status};
 use prony_os::limits::Group;
 
 use crate::launch_roles::{launcher, left_pid, runs, subject};
@@ -11,7 +11,7 @@ use crate::launch_roles::{launcher, left_pid, runs, subject};
 fn subjects_beside_another_end_alone_and_go_with_it() {
     let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let group = Group::create(&Limits::default()).unwrap();
-    let held = dirs.iter().enumerate().map(|(index, dir)| {
+    let suspended = dirs.iter().enumerate().map(|(index, dir)| {
         let mut spec = subject("sleep", dir.path());
         if index == 0 {
             spec.group = Some(group.clone());
@@ -20,21 +20,23 @@ fn subjects_beside_another_end_alone_and_go_with_it() {
         }
         launcher().start(spec).unwrap()
     });
-    let held: Vec<Held> = held.collect();
+    let mut all: Vec<Box<dyn Process>> = suspended.collect();
     let grouped = !group.directories().is_empty();
     if grouped {
         let members = group.members();
-        assert!(held.iter().all(|held| members.contains(&i32::try_from(held.pid()).unwrap())), "held in it already");
+        let mut pids = all.iter().map(|process| process.suspended().unwrap().cast_signed());
+        assert!(pids.all(|pid| members.contains(&pid)), "suspended in it already");
     } else {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "a control group: {:?}", group.notes());
         eprintln!("SKIPPED: a control group: {:?}", group.notes());
     }
-    let running: Vec<Running> = Held::release_all(held).into_iter().map(Result::unwrap).collect();
+    all.iter_mut().for_each(|process| process.release().unwrap());
+    all.iter_mut().for_each(|process| drop(process.started(&[]).unwrap()));
     let pids = dirs.each_ref().map(|dir| left_pid(dir.path(), "sleep"));
-    let [mut first, mut second, mut third] = <[Running; 3]>::try_from(running).unwrap();
+    let [mut first, mut second, mut third] = <[Box<dyn Process>; 3]>::try_from(all).unwrap();
 
     assert_eq!(second.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
-    assert_eq!(second.finish().unwrap().problems, Vec::<String>::new());
+    assert_eq!(second.finish().unwrap().0.problems, Vec::<String>::new());
     assert_eq!(pids.map(runs), [true, false, true], "its end is nobody else's");
     assert!(group.directories().iter().all(|dir| dir.is_dir()), "and the group is not its own to remove");
 
@@ -43,7 +45,7 @@ fn subjects_beside_another_end_alone_and_go_with_it() {
     first.finish().unwrap();
     assert!(group.directories().iter().all(|dir| !dir.exists()));
     third.kill_tree().unwrap();
-    assert_eq!(third.finish().unwrap().problems, Vec::<String>::new());
+    assert_eq!(third.finish().unwrap().0.problems, Vec::<String>::new());
     assert!(!pids.into_iter().any(runs));
 }
 
@@ -52,9 +54,10 @@ fn one_that_cannot_be_executed_keeps_none_of_the_others() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let mut nowhere = subject("code", dirs[0].path());
     nowhere.command = "/nowhere/at/all".into();
-    let held = [nowhere, subject("code", dirs[1].path())].map(|spec| launcher().start(spec).unwrap());
-    let mut all = Held::release_all(held.into()).into_iter();
-    assert!(matches!(all.next().unwrap(), Err(prony_os::Error::Exec { .. })));
-    let mut other = all.next().unwrap().unwrap();
+    let mut all = [nowhere, subject("code", dirs[1].path())].map(|spec| launcher().start(spec).unwrap());
+    all.iter_mut().for_each(|process| process.release().unwrap());
+    let [first, other] = &mut all;
+    assert!(matches!(first.started(&[]), Err(prony_os::Error::Exec { .. })));
+    other.started(&[]).unwrap();
     assert_eq!(other.wait(None).unwrap().unwrap().status, Status::Exited(3));
 }

@@ -16,11 +16,13 @@ use prony_model::reading::Reading;
 use prony_model::spec::Limits;
 use prony_model::units::{Bytes, Nanos};
 use prony_os::launch::classify::{Evidence, classify};
-use prony_os::launch::{KilledFor, LaunchSpec, Running, Scratch, Status};
+use prony_os::launch::{KilledFor, Launch, LaunchSpec, Scratch, Status};
 use prony_os::limits::{Ability, Capability, Group, capability, sweep};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launcher, left, left_pid, runs, subject, unread};
+use crate::launch_roles::{
+    Running, command, eventually, launcher, left, left_pid, release, run_by, runs, subject, unread,
+};
 
 /// Whether a test must be left out, said aloud; with `PRONY_REQUIRE_ALL=1` it fails instead.
 fn lacking(what: &str, ability: impl FnOnce(&Capability) -> Ability) -> bool {
@@ -43,7 +45,7 @@ fn limited(role: &str, dir: &Path, limits: &Limits) -> (Group, LaunchSpec) {
 }
 
 fn run(spec: LaunchSpec) -> Running {
-    launcher().start(spec).unwrap().release().unwrap()
+    crate::launch_roles::run(spec).unwrap()
 }
 
 fn directories(group: &Group) -> Vec<PathBuf> {
@@ -51,17 +53,17 @@ fn directories(group: &Group) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_held_child_is_in_its_group_already() {
+fn suspended_child_is_in_its_group_already() {
     if lacking("a memory limit", |can| can.memory.clone()) {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let (group, spec) = limited("mark", dir.path(), &memory_limit(256));
-    let held = launcher().start(spec).unwrap();
-    assert_eq!(group.members(), [i32::try_from(held.pid()).unwrap()]);
+    let suspended = launcher().start(spec).unwrap();
+    assert_eq!(group.members(), [i32::try_from(suspended.suspended().unwrap()).unwrap()]);
     let dirs = directories(&group);
     assert!(dirs.iter().all(|dir| dir.exists()));
-    drop(held);
+    drop(suspended);
     assert!(!dirs.iter().any(|dir| dir.exists()), "{dirs:?}");
 }
 
@@ -82,7 +84,7 @@ fn memory_past_the_limit_ends_the_tree_with_evidence() {
     let peak = *group.figures().peak.measured().unwrap();
     assert!(peak <= Bytes::from_mib(100) && peak > Bytes::from_mib(90), "{peak}");
     let dirs = directories(&group);
-    assert!(running.finish().unwrap().problems.is_empty());
+    assert!(running.finish().unwrap().0.problems.is_empty());
     assert!(!dirs.iter().any(|dir| dir.exists()));
 }
 
@@ -105,7 +107,7 @@ fn an_unlimited_neighbour_is_not_blamed() {
     let dir = tempfile::tempdir().unwrap();
     let (_, spec) = limited("sleep", dir.path(), &Limits::default());
     let mut running = run(spec);
-    kill_process(Pid::from_raw(i32::try_from(running.pid()).unwrap()).unwrap(), Signal::KILL).unwrap();
+    kill_process(Pid::from_raw(i32::try_from(running.started.pid).unwrap()).unwrap(), Signal::KILL).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert!(!matches!(end.memory.oom_kills, Reading::Measured(n) if n > 0), "{end:?}");
     assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGKILL), None));
@@ -125,7 +127,7 @@ fn a_fork_bomb_is_bounded_and_ended() {
     assert!(group.figures().forks_refused.measured().is_some_and(|n| *n > 0));
     running.kill_tree().unwrap();
     assert!(group.members().is_empty());
-    assert!(running.finish().unwrap().problems.is_empty());
+    assert!(running.finish().unwrap().0.problems.is_empty());
 }
 
 #[test]
@@ -136,11 +138,11 @@ fn a_small_fork_bomb_is_ended_without_any_group() {
     // The limit keeps the machine safe; the supervisor is not told of the group, so it has only the tree to go by.
     let group = Group::create(&Limits { pids: Some(24), ..Limits::default() }).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("bomb", dir.path())).unwrap();
+    let suspended = launcher().start(subject("bomb", dir.path())).unwrap();
     for directory in group.directories() {
-        std::fs::write(directory.join("cgroup.procs"), held.pid().to_string()).unwrap();
+        std::fs::write(directory.join("cgroup.procs"), suspended.suspended().unwrap().to_string()).unwrap();
     }
-    let mut running = held.release().unwrap();
+    let mut running = release(suspended).unwrap();
     left(dir.path(), "full");
     running.kill_tree().unwrap();
     assert!(group.members().is_empty(), "{:?}", group.members());
@@ -226,14 +228,14 @@ fn what_the_machine_killed_before_is_no_evidence_for_the_next_subject() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[], None).unwrap();
+    let supervisor = launcher().reusable(None, &[], None).unwrap();
     let mut eater = run(limited("eat", dir.path(), &memory_limit(64)).1);
     eater.wait(None).unwrap();
     let before = killed_on_the_machine();
-    let mut first = kept.launch(unread("code", dir.path()), &[]).unwrap();
+    let mut first = run_by(supervisor, unread("code", dir.path())).unwrap();
     first.wait(None).unwrap();
-    let (_, kept) = first.next().unwrap();
-    let mut second = kept.expect("nothing is left").launch(unread("sleep", dir.path()), &[]).unwrap();
+    let (_, supervisor) = first.finish().unwrap();
+    let mut second = run_by(supervisor.expect("nothing is left"), unread("sleep", dir.path())).unwrap();
     let end = second.kill_tree().unwrap();
     let seen = end.memory.host_oom_kills.measured().copied();
     let most = killed_on_the_machine() - before;

@@ -10,6 +10,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
+use std::ops::{Deref, DerefMut};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
@@ -19,8 +20,11 @@ use std::time::{Duration, Instant};
 
 use prony_model::spec::Limits;
 use prony_model::units::Bytes;
+use prony_os::Error;
 use prony_os::fixture::Allocation;
-use prony_os::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch, supervise_stdin};
+use prony_os::launch::{
+    End, Finished, Input, Launch, LaunchSpec, Launcher, Output, Process, Reusable, Scratch, Started, supervise_stdin,
+};
 use prony_os::limits::Group;
 
 const ROLE: &str = "PRONY_TEST_ROLE";
@@ -43,16 +47,66 @@ pub(crate) fn subject(role: &str, dir: &Path) -> LaunchSpec {
     spec
 }
 
-/// A role whose output nobody reads, as a kept supervisor's subjects are.
+/// A role whose output nobody reads, as a reused supervisor's subjects are.
 pub(crate) fn unread(role: &str, dir: &Path) -> LaunchSpec {
     let mut spec = subject(role, dir);
     (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
     spec
 }
 
+/// A process that was released, and what it reported then.
+#[derive(Debug)]
+pub(crate) struct Running {
+    process: Box<dyn Process>,
+    pub(crate) started: Started,
+}
+
+impl Deref for Running {
+    type Target = dyn Process;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.process
+    }
+}
+
+impl DerefMut for Running {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut *self.process
+    }
+}
+
+impl Running {
+    pub(crate) fn finish(self) -> Result<(Finished, Option<Box<dyn Reusable>>), Error> {
+        self.process.finish()
+    }
+
+    /// Asks it to end by SIGTERM, and kills the tree when the grace is over.
+    pub(crate) fn terminate(&mut self, grace: Duration) -> End {
+        self.signal(libc::SIGTERM).unwrap();
+        self.wait(Some(grace)).unwrap().unwrap_or_else(|| self.kill_tree().unwrap())
+    }
+}
+
+/// Releases a process and waits until it executes its program.
+pub(crate) fn release(mut process: Box<dyn Process>) -> Result<Running, Error> {
+    process.release()?;
+    let started = process.started(&[])?;
+    Ok(Running { process, started })
+}
+
+/// Starts a process and lets it run.
+pub(crate) fn run(spec: LaunchSpec) -> Result<Running, Error> {
+    release(launcher().start(spec)?)
+}
+
+/// The next process of a supervisor, under way.
+pub(crate) fn run_by(supervisor: Box<dyn Reusable>, spec: LaunchSpec) -> Result<Running, Error> {
+    release(supervisor.start(spec)?)
+}
+
 /// Launches a role and lets it run.
 pub(crate) fn launch(role: &str, dir: &Path) -> Running {
-    launcher().start(subject(role, dir)).unwrap().release().unwrap()
+    run(subject(role, dir)).unwrap()
 }
 
 /// Waits for a condition; panics after a time that no healthy machine needs.
@@ -268,7 +322,7 @@ fn runner(dir: &Path, group: Option<Group>) {
     spec.scratch = vec![scratch.path().to_owned()];
     let (reader, _writer) = std::io::pipe().unwrap();
     spec.stdin = Input::File(fs::File::from(reader.as_fd().try_clone_to_owned().unwrap()));
-    let _running = launcher().start(spec).unwrap().release().unwrap();
+    let _running = run(spec).unwrap();
     left(dir, "sleep");
     sleep_as(dir, "runner");
 }

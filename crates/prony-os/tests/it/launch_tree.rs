@@ -10,12 +10,14 @@ use std::time::Duration;
 
 use prony_model::reading::Reading;
 use prony_os::Error;
-use prony_os::launch::{Input, Kept, LaunchSpec, Output, Scratch, Status};
+use prony_os::launch::{Input, Launch, LaunchSpec, Output, Reusable, Scratch, Status};
 use prony_os::limits::Group;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::launch_roles::{command, eventually, launch, launcher, left, left_pid, runs, subject, unread};
+use crate::launch_roles::{
+    command, eventually, launch, launcher, left, left_pid, release, run_by, runs, subject, unread,
+};
 
 fn kill(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
@@ -41,7 +43,7 @@ fn a_daemon_in_its_own_session_is_counted_and_ended() {
     assert_eq!((end.status, end.leftover), (Status::Exited(0), 1));
     assert!(matches!(end.cpu, Reading::Missing(_)));
     assert!(runs(daemon));
-    let finished = running.finish().unwrap();
+    let (finished, _) = running.finish().unwrap();
     assert_eq!((finished.killed, finished.problems.len()), (1, 0));
     assert!(!runs(daemon));
 }
@@ -51,7 +53,7 @@ fn who_ignores_sigterm_is_killed() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = launch("stubborn", dir.path());
     let pid = left_pid(dir.path(), "stubborn");
-    let end = running.terminate(Duration::from_millis(50)).unwrap();
+    let end = running.terminate(Duration::from_millis(50));
     assert_eq!(end.status, Status::Signalled(libc::SIGKILL));
     assert!(!runs(pid));
 }
@@ -97,19 +99,19 @@ fn a_killed_supervisor_takes_the_subject_along() {
 #[test]
 fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("code", dir.path())).unwrap();
-    let supervisor = parent_of(held.pid());
-    let mut running = held.release().unwrap();
+    let suspended = launcher().start(subject("code", dir.path())).unwrap();
+    let supervisor = parent_of(suspended.suspended().unwrap());
+    let mut running = release(suspended).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(3));
     kill(supervisor);
-    let finished = running.finish().unwrap();
+    let (finished, _) = running.finish().unwrap();
     assert!(finished.problems.len() == 1 && finished.problems[0].contains("SIGKILL"), "{finished:?}");
-    let mut running = keep().launch(unread("daemon", dir.path()), &[]).unwrap();
+    let mut running = run_by(reusable(), unread("daemon", dir.path())).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
     let daemon = left_pid(dir.path(), "daemon");
     kill(parent_of(daemon));
-    let (finished, kept) = running.next().unwrap();
-    assert_eq!((finished.problems.len(), kept.is_none()), (1, true), "{finished:?}");
+    let (finished, reused) = running.finish().unwrap();
+    assert_eq!((finished.problems.len(), reused.is_none()), (1, true), "{finished:?}");
     // What nobody is left to end is for this process, or a reaper above it.
     kill(daemon);
 }
@@ -122,35 +124,35 @@ fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'sta
 }
 
 /// A supervisor for one subject after another, which has a descriptor to hold open.
-fn keep() -> Kept {
-    launcher().keep(None, &[File::open("/dev/null").unwrap().as_fd()], None).unwrap()
+fn reusable() -> Box<dyn Reusable> {
+    launcher().reusable(None, &[File::open("/dev/null").unwrap().as_fd()], None).unwrap()
 }
 
 #[test]
-fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
+fn reused_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = keep();
-    let supervisor = parent_of(kept.spawner());
-    let mut running = kept.launch(unread("daemon", dir.path()), &[]).unwrap();
+    let reused = reusable();
+    let supervisor = parent_of(reused.spawner());
+    let mut running = run_by(reused, unread("daemon", dir.path())).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
-    let (finished, kept) = in_time("another subject after a daemon", move || running.next().unwrap());
-    assert_eq!((finished.killed, finished.problems.len(), kept.is_none()), (1, 0, true));
+    let (finished, reused) = in_time("another subject after a daemon", move || running.finish().unwrap());
+    assert_eq!((finished.killed, finished.problems.len(), reused.is_none()), (1, 0, true));
     assert!(!runs(left_pid(dir.path(), "daemon")));
-    let kept = keep();
-    let also = parent_of(kept.spawner());
-    in_time("the end of a supervisor that was not used", move || kept.finish().unwrap());
+    let reused = reusable();
+    let also = parent_of(reused.spawner());
+    in_time("the end of a supervisor that was not used", move || drop(reused));
     eventually("they exit", || !runs(supervisor) && !runs(also));
 }
 
 #[test]
-fn a_kept_supervisor_that_was_left_to_itself_is_reaped() {
-    let kept = keep();
-    let supervisor = parent_of(kept.spawner());
-    in_time("its end", move || drop(kept));
+fn reused_supervisor_that_was_left_to_itself_is_reaped() {
+    let reused = reusable();
+    let supervisor = parent_of(reused.spawner());
+    in_time("its end", move || drop(reused));
     eventually("it exits", || !runs(supervisor));
     let entry = format!("/proc/{supervisor}");
     eventually("a later launch reaps it", || {
-        drop(keep());
+        drop(reusable());
         !Path::new(&entry).exists()
     });
 }
@@ -159,14 +161,14 @@ fn a_kept_supervisor_that_was_left_to_itself_is_reaped() {
 fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group::for_counting();
-    let kept = launcher().keep(Some(group.clone()), &[], None).unwrap();
-    let spawner = kept.spawner();
-    let mut running = kept.launch(unread("double", dir.path()), &[]).unwrap();
+    let reused = launcher().reusable(Some(group.clone()), &[], None).unwrap();
+    let spawner = reused.spawner();
+    let mut running = run_by(reused, unread("double", dir.path())).unwrap();
     let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
     assert_eq!(running.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
     assert!(!pids.iter().any(|pid| runs(*pid)) && runs(spawner));
-    let (_, kept) = running.next().unwrap();
-    let mut running = kept.expect("nothing is left").launch(unread("code", dir.path()), &[]).unwrap();
+    let (_, reused) = running.finish().unwrap();
+    let mut running = run_by(reused.expect("nothing is left"), unread("code", dir.path())).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
     drop(running);
@@ -181,17 +183,17 @@ fn waits(pid: u32) -> bool {
 #[test]
 fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[], None).unwrap();
-    let supervisor = parent_of(kept.spawner());
+    let reused = launcher().reusable(None, &[], None).unwrap();
+    let supervisor = parent_of(reused.spawner());
     let signal = |signal| kill_process(Pid::from_raw(supervisor.cast_signed()).unwrap(), signal).unwrap();
     let (input, end_it) = std::io::pipe().unwrap();
     let mut spec = LaunchSpec::new("/bin/sh", dir.path());
     (spec.stdin, spec.stdout, spec.stderr) = (Input::File(OwnedFd::from(input).into()), Output::Null, Output::Null);
     spec.args = ["-c", "read line; exit 3"].map(Into::into).into();
-    let mut first = kept.launch(spec, &[]).unwrap();
+    let mut first = run_by(reused, spec).unwrap();
     drop(end_it);
     // Its end is told, and not yet heard here.
-    poll(&mut [PollFd::new(&first, PollFlags::IN)], None).unwrap();
+    poll(&mut [PollFd::new(&&*first, PollFlags::IN)], None).unwrap();
     // What is told may be its beginning alone, after which the supervisor waits too: it must have nothing to do for a while.
     let mut times = 0;
     let idle = || {
@@ -203,9 +205,9 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     first.signal(libc::SIGTERM).unwrap();
     let end = first.kill_tree().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
-    let kept = first.next().unwrap().1.expect("nothing is left");
+    let reused = first.finish().unwrap().1.expect("nothing is left");
     let spec = unread("sleep", dir.path());
-    let launched = std::thread::spawn(move || kept.launch(spec, &[]).unwrap());
+    let launched = std::thread::spawn(move || run_by(reused, spec).unwrap());
     left(dir.path(), "sleep");
     signal(Signal::CONT);
     let mut second = in_time("the next subject", move || launched.join().unwrap());
@@ -217,15 +219,15 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
 #[test]
 fn reused_supervisor_without_its_spawner_takes_no_other_subject() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[], None).unwrap();
-    let spawner = kept.spawner();
-    let mut running = kept.launch(unread("sleep", dir.path()), &[]).unwrap();
+    let reused = launcher().reusable(None, &[], None).unwrap();
+    let spawner = reused.spawner();
+    let mut running = run_by(reused, unread("sleep", dir.path())).unwrap();
     left(dir.path(), "sleep");
     kill(spawner);
     eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
     running.kill_tree().unwrap();
-    let (_, kept) = running.next().unwrap();
-    assert!(kept.is_none());
+    let (_, reused) = running.finish().unwrap();
+    assert!(reused.is_none());
 }
 
 #[test]
@@ -240,36 +242,37 @@ fn one_subject_after_another_is_told_with_what_it_executed() {
         spec.env = vec![("PATH".into(), "/nowhere:bin:/usr/bin:/bin".into())];
         spec
     };
-    let mut kept = keep();
-    let spawner = kept.spawner();
+    let mut reused = reusable();
+    let spawner = reused.spawner();
     for place in ["/usr/bin/sh", "bin/sh", "/usr/bin/sh"] {
         // What may not be executed is passed over, as by every shell; what is there and may be is taken.
         let mode = if place == "bin/sh" { 0o755 } else { 0o644 };
         fs::write(bin.join("sh"), "#!/bin/sh\nexit 5\n").unwrap();
         fs::set_permissions(bin.join("sh"), fs::Permissions::from_mode(mode)).unwrap();
-        let mut running = kept.launch(spec(), &[]).unwrap();
+        let mut running = run_by(reused, spec()).unwrap();
         let end = running.wait(None).unwrap().unwrap();
-        assert_eq!((end.status, running.executable()), (Status::Exited(5), Some(Path::new(place))));
-        assert!(running.released() <= running.since() && running.since() <= end.at && running.pid() > 0);
-        assert!(end.cpu.measured().is_some() && running.before().is_some());
-        kept = running.next().unwrap().1.expect("nothing is left");
-        assert_eq!(kept.spawner(), spawner);
+        assert_eq!((end.status, running.started.executable.as_deref()), (Status::Exited(5), Some(Path::new(place))));
+        let started = &running.started;
+        assert!(started.released <= started.executed && started.executed <= end.at && started.pid > 0);
+        assert!(end.cpu.measured().is_some() && started.before.is_some());
+        reused = running.finish().unwrap().1.expect("nothing is left");
+        assert_eq!(reused.spawner(), spawner);
     }
 }
 
 #[test]
 fn a_subject_that_lives_longer_is_told_when_it_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let mut running = keep().launch(unread("sleep", dir.path()), &[]).unwrap();
-    assert_eq!(left_pid(dir.path(), "sleep"), running.pid());
+    let mut running = run_by(reusable(), unread("sleep", dir.path())).unwrap();
+    assert_eq!(left_pid(dir.path(), "sleep"), running.started.pid);
     assert_eq!(running.wait(Some(Duration::ZERO)).unwrap(), None);
-    let end = running.terminate(Duration::from_secs(60)).unwrap();
+    let end = running.terminate(Duration::from_secs(60));
     assert_eq!((end.status, end.killed), (Status::Signalled(libc::SIGTERM), None));
-    assert!(running.next().unwrap().1.is_some());
+    assert!(running.finish().unwrap().1.is_some());
 }
 
 #[test]
-fn what_a_kept_supervisor_cannot_have_made_is_named() {
+fn what_reused_supervisor_cannot_have_made_is_named() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("text"), "hello").unwrap();
     fs::write(dir.path().join("odd"), "hello").unwrap();
@@ -277,7 +280,7 @@ fn what_a_kept_supervisor_cannot_have_made_is_named() {
     let refused = |command: &str, directory: &Path| {
         let mut spec = LaunchSpec::new(command, directory);
         (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
-        in_time("a refusal", move || keep().launch(spec, &[])).unwrap_err()
+        in_time("a refusal", move || run_by(reusable(), spec)).unwrap_err()
     };
     for (command, errno) in
         [("no-such-program-anywhere", libc::ENOENT), ("./text", libc::EACCES), ("./odd", libc::ENOEXEC)]
@@ -287,24 +290,25 @@ fn what_a_kept_supervisor_cannot_have_made_is_named() {
     }
     let nowhere = refused("/bin/true", Path::new("/nowhere"));
     assert_eq!(nowhere.to_string(), "cannot enter the directory `/nowhere` for `/bin/true`");
-    let captured = keep().launch(LaunchSpec::new("/bin/true", "/"), &[]).unwrap_err();
-    assert!(captured.to_string().contains("its output can only be captured where it is held"), "{captured}");
+    let captured = run_by(reusable(), LaunchSpec::new("/bin/true", "/")).unwrap_err();
+    assert!(captured.to_string().contains("its output can only be captured where it is suspended"), "{captured}");
 }
 
 #[test]
 fn killed_spawner_is_reported_and_blocks_nothing() {
-    let gone =
-        |kept: Kept| in_time("a launch without a spawner", move || kept.launch(unread("code", Path::new("/")), &[]));
-    let kept = keep();
-    kill(kept.spawner());
+    let gone = |reused: Box<dyn Reusable>| {
+        in_time("a launch without a spawner", move || run_by(reused, unread("code", Path::new("/"))))
+    };
+    let reused = reusable();
+    kill(reused.spawner());
     // At once, while it may still be there, and when it is not.
-    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
-    let kept = keep();
-    let spawner = kept.spawner();
+    assert!(matches!(gone(reused).unwrap_err(), Error::SupervisorGone { .. }));
+    let reused = reusable();
+    let spawner = reused.spawner();
     kill(spawner);
     eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
-    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
-    let stopped = keep();
+    assert!(matches!(gone(reused).unwrap_err(), Error::SupervisorGone { .. }));
+    let stopped = reusable();
     let pid = Pid::from_raw(stopped.spawner().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
     let killer = std::thread::spawn(move || {
@@ -316,10 +320,10 @@ fn killed_spawner_is_reported_and_blocks_nothing() {
 }
 
 #[test]
-fn a_kept_supervisor_removes_its_scratch_when_the_runner_is_done() {
+fn reused_supervisor_removes_its_scratch_when_it_is_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let scratch = Scratch::create(dir.path()).unwrap();
-    let kept = launcher().keep(None, &[], Some(scratch.path())).unwrap();
-    kept.finish().unwrap();
+    let reused = launcher().reusable(None, &[], Some(scratch.path())).unwrap();
+    drop(reused);
     assert!(!scratch.path().exists());
 }

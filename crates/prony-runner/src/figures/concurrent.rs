@@ -7,7 +7,7 @@ use prony_os::sample::Snapshot;
 
 use crate::boundaries::suspending::Hold;
 use crate::boundaries::threads::Thread;
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 /// Who uses less than this part of a processor meanwhile rests.
 const RESTS: u64 = 50;

@@ -28,26 +28,15 @@ use crate::boundaries::suspending::{Hold, MOST_HOLDS};
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::tracked::Tracked;
 use crate::roles::replicas::{Ran, Replicated};
-use crate::watch::Watched;
+use crate::watched::Watched;
 use readings::{Readings, not_reached, rate_of_told, set};
 use span::Span;
 
-/// When the program was held.
-pub fn held_times(watched: &Watched) -> Suspensions {
-    times(watched, |_| true)
-}
-
-/// When the program was held of which `which` is true.
-fn times(watched: &Watched, which: impl Fn(&Hold) -> bool) -> Suspensions {
-    let holds = watched.holds.iter().filter(|hold| which(hold));
-    Suspensions::new(holds.map(|hold| (hold.from, watched.hold_ended(hold))).collect())
-}
-
 /// Every phase of the variant. `silent` is why no probe spoke, where none did.
 pub fn observed(specs: &[PhaseSpec], watched: &Watched, series: &[ProcessSeries], silent: &Why) -> Vec<Observed> {
-    let held = held_times(watched);
+    let held = watched.suspensions(|_| true);
     let running = series.iter().map(|process| without_holds(process, &held)).collect::<Vec<_>>();
-    let shared = times(watched, |hold| concurrent::went_on(watched, hold));
+    let shared = watched.suspensions(|hold| concurrent::went_on(watched, hold));
     let trial = Trial { specs, watched, series: &running, seen: series, held: &held, shared: &shared, silent };
     specs.iter().enumerate().map(|(index, spec)| trial.record(spec, index)).collect()
 }

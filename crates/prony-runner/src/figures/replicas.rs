@@ -12,7 +12,7 @@ use prony_os::sample::counters::Counters;
 use prony_os::sample::{Snapshot, phase_readings};
 use prony_runtime::ProbeLine;
 
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;

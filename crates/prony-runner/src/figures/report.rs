@@ -11,8 +11,8 @@ use prony_model::units::{Bytes, Nanos};
 
 use crate::figures::readings::{Readings, set};
 use crate::lab::Lab;
-use crate::roles::worker;
-use crate::watch::Watched;
+use crate::roles::report::Report;
+use crate::watched::Watched;
 
 /// What the worker notes of a phase beside its figures, as findings.
 pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
@@ -36,7 +36,7 @@ pub fn notes(phase: &str, report: &PhaseReport) -> Vec<Finding> {
 
 /// What is to be said of a store's trial beside what guards find: notes of the worker, a disk that is nearly full, and work
 /// at the close that belongs to no phase.
-pub fn remarks(lab: &Lab<'_>, record: &TrialRecord, watched: &Watched, worker: &worker::Report) -> Vec<Finding> {
+pub fn remarks(lab: &Lab<'_>, record: &TrialRecord, watched: &Watched, worker: &Report) -> Vec<Finding> {
     let reports = record.phases.iter().zip(&watched.tracker.phases);
     let notes = reports.filter_map(|(phase, tracked)| Some(notes(&phase.name, tracked.report.as_ref()?)));
     let closing = worker.told_to_stop.map(|told| watched.ended.at.since(told));

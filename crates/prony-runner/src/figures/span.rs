@@ -14,7 +14,7 @@ use prony_os::sample::{Processes, Snapshot, phase_readings};
 use crate::boundaries::suspending::Hold;
 use crate::boundaries::suspensions::Suspensions;
 use crate::figures::readings::{Readings, set};
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 /// From one edge to another.
 pub struct Span<'a> {

@@ -7,7 +7,7 @@ use prony_model::reading::Why;
 use prony_model::spec::PhaseSpec;
 
 use crate::boundaries::functions::observed;
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 /// The first phase whose `at_end` suspended the program while the phase at an index was under way.
 pub fn inside<'p>(phases: &'p [PhaseSpec], watched: &Watched, index: usize) -> Option<&'p str> {

@@ -25,7 +25,7 @@ use prony_model::program::{Care, Change, CommandLine, CopyOf, ProgramSpec};
 use prony_model::record::effective::Source;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
-use prony_os::launch::{LaunchSpec, Launcher, Scratch, Status};
+use prony_os::launch::{Launch, LaunchSpec, Scratch, Status};
 use prony_os::limits::Group;
 
 use crate::error::Error;
@@ -69,8 +69,8 @@ pub struct Place {
 /// What every launch needs.
 #[derive(Clone, Copy)]
 pub struct Means<'a> {
-    /// Starts supervisors.
-    pub launcher: &'a Launcher,
+    /// Starts processes.
+    pub launcher: &'a dyn Launch,
     /// Where scratch goes.
     pub near: &'a Path,
     /// Whether the user asked to stop.
@@ -317,17 +317,19 @@ pub fn step(means: Means<'_>, setting: &Setting<'_>, what: &'static str, line: &
 
 /// Runs it to its end; `None` where it was ended for the deadline or the user.
 fn launch(means: Means<'_>, spec: LaunchSpec, deadline: Option<Instant>) -> Result<Option<(Status, String)>, Error> {
-    let mut running = means.launcher.start(spec)?.release()?;
+    let mut process = means.launcher.start(spec)?;
+    process.release()?;
+    process.started(&[])?;
     let end = loop {
-        if let Some(end) = running.wait(Some(LOOK))? {
+        if let Some(end) = process.wait(Some(LOOK))? {
             break Some(end);
         }
         if means.interrupt.asked() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            running.kill_tree()?;
+            process.kill_tree()?;
             break None;
         }
     };
-    running.finish()?;
+    process.finish()?;
     Ok(end.map(|end| {
         let said = [end.stderr, end.stdout].into_iter().flatten().map(|captured| captured.text());
         let said: String = said.collect::<Vec<_>>().join("").trim().chars().take(2000).collect();

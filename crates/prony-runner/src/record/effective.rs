@@ -3,29 +3,28 @@
 use prony_model::record::EffectiveProgram;
 use prony_model::spec::TrialSpec;
 
-use crate::record::{probes, replicas};
-use crate::roles::probe::Probing;
-use crate::roles::{Prepared, data};
-use crate::watch::Watched;
+use crate::place::setting::Setting;
+use crate::record::replicas;
+use crate::roles::data;
+use crate::watched::Watched;
 
 /// A program with what was seen of it. Command lines stand there only where `commands` are recorded.
 pub fn of_program(
-    program: Prepared<'_>,
+    setting: &Setting<'_>,
+    mut effective: EffectiveProgram,
     spec: &TrialSpec,
     watched: &Watched,
-    probing: &Probing,
     commands: bool,
 ) -> EffectiveProgram {
-    let Prepared { setting, mut effective } = program;
     let executable = watched.executable.as_ref().filter(|_| commands);
     effective.executable = executable.map(|path| path.to_string_lossy().into_owned());
-    describe(&mut effective, spec, watched, probing);
-    effective.replicas = replicas::report(&setting, &watched.replicas, commands);
+    describe(&mut effective, spec, watched);
+    effective.replicas = replicas::report(setting, &watched.replicas, commands);
     effective
 }
 
 /// Adds what else was seen of the program, and what it left behind.
-fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched, probing: &Probing) {
+fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watched) {
     let replicas = spec.subject.program().and_then(|program| program.replicas.as_ref());
     let unheard = spec.phases.iter().zip(&watched.tracker.phases);
     let unheard = unheard.enumerate().filter(|(index, (_, phase))| {
@@ -43,7 +42,6 @@ fn describe(effective: &mut EffectiveProgram, spec: &TrialSpec, watched: &Watche
     effective.left_behind = watched.ended.leftover;
     effective.strange_marks.clone_from(&watched.tracker.strange);
     effective.strange_marks_in_all = watched.tracker.strangers;
-    effective.calls = probes::calls(&spec.phases, watched, &probing.silent());
     if let Some(store) = &mut effective.store {
         data::describe(store, &watched.edges, watched.looks);
     }

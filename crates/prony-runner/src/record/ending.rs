@@ -12,7 +12,7 @@ use crate::boundaries::limits::Stopped;
 use crate::boundaries::tracked::Tracked;
 use crate::place::setting::why_not_executed;
 use crate::roles::replicas::{Ran, ReplicaEnd};
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 /// Lines of messages that stand as evidence.
 const LAST_LINES: usize = 3;

@@ -12,10 +12,9 @@ use prony_runtime::{DETAIL, ProbeEvent, ProbeLine};
 use crate::boundaries::functions::{self, Part};
 use crate::boundaries::tracked::Ending;
 use crate::figures::heaps::longest_gap;
-use crate::figures::held_times;
 use crate::figures::suspended;
 use crate::roles::probe::Probing;
-use crate::watch::Watched;
+use crate::watched::Watched;
 
 /// Each phase that is a function, or begins or ends with one: which one, where it was found, and why it was never called,
 /// where it was not. Of two functions it is the one that the phase waited for last.
@@ -73,7 +72,7 @@ pub fn probe(
     }
     let name = |index: usize| phases.get(index).map_or("", |phase| phase.name.as_str());
     let suspended = |index| Some((name(index).to_owned(), suspended::inside(phases, watched, index)?.to_owned()));
-    let held = held_times(watched);
+    let held = watched.suspensions(|_| true);
     let tracked = phases.iter().zip(&watched.tracker.phases);
     let unread = tracked.filter_map(|(phase, tracked)| {
         let end = tracked.ended.filter(|_| tracked.is_complete()).unwrap_or(watched.ended.at);

@@ -8,6 +8,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 use prony_model::program::Care;
@@ -15,11 +16,11 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSample;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
-use prony_os::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
+use prony_os::launch::{Finished, LaunchSpec, Process, Reusable, Scratch, Started};
 use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
-use prony_os::sample::{Root, Sampler, Settings, Snapshot};
+use prony_os::sample::{Root, Sampler, Samplers, Settings, Snapshot};
 
 use crate::error::Error;
 use crate::lab::{Lab, starts_replicas};
@@ -33,13 +34,11 @@ const FIRST: Nanos = Nanos::from_millis(2);
 /// What one trial stands on.
 pub struct Environment {
     scratch: Scratch,
-    /// The supervisor that it takes over, until the program is held.
-    kept: Option<Kept>,
+    /// The supervisor that it takes over, until the program is prepared.
+    supervisor: Option<Box<dyn Reusable>>,
     common: Option<Common>,
     /// The program's control group, where it is the trial's own.
     group: Option<Group>,
-    /// The program's process, where it is held.
-    held: Option<u32>,
 }
 
 impl Environment {
@@ -54,11 +53,11 @@ impl Environment {
         let light = lab.experiment.observe().care == Care::Light && !starts_replicas(lab.experiment);
         if !reusable || !light || is_confined(&spec.limits) {
             let scratch = Scratch::create(&lab.near)?;
-            return Ok(Self { scratch, kept: None, common: None, group: None, held: None });
+            return Ok(Self { scratch, supervisor: None, common: None, group: None });
         }
-        let ReusedEnvironment { kept, common, scratch } =
-            lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
-        Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None, held: None })
+        let ReusedEnvironment { supervisor, common, scratch } =
+            lab.stages.take(&lab.near, &*lab.launcher, &lab.tracepoints)?;
+        Ok(Self { scratch, supervisor: Some(supervisor), common: Some(common), group: None })
     }
 
     /// The trial's scratch directory.
@@ -66,14 +65,9 @@ impl Environment {
         self.scratch.path()
     }
 
-    /// The control group of what is held, where it is the trial's own.
+    /// The control group of what is suspended, where it is the trial's own.
     pub const fn group(&self) -> Option<&Group> {
         self.group.as_ref()
-    }
-
-    /// The process that is held; `None` where it is made when it is let go.
-    pub const fn held(&self) -> Option<u32> {
-        self.held
     }
 
     /// Attaches everything that observes a role's processes: to the first of them, suspended before its first instruction, or
@@ -81,74 +75,93 @@ impl Environment {
     ///
     /// # Errors
     /// Where it cannot be prepared, or the machine refuses what observes it.
-    pub fn hold(
+    pub fn suspend(
         &mut self,
         lab: &Lab<'_>,
         spec: &TrialSpec,
         role: &str,
         OnDisk { store, device }: OnDisk,
         mut launch: LaunchSpec,
-    ) -> Result<(Release, Sampler), Error> {
+    ) -> Result<(Suspended, Sampler), Error> {
         let settings = Settings { hertz: lab.experiment.observe().hertz, store, device, ..Settings::default() };
-        let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
+        let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let settings = Settings { group: counting(&group), ..settings };
             self.group = Some(group.clone());
             launch.group = Some(group);
-            let held = lab.launcher.start(launch)?;
-            self.held = Some(held.pid());
-            let root = Root::subject(held.pid(), role);
+            let process = lab.launcher.start(launch)?;
+            let roots = process.suspended().map(|pid| Root::subject(pid, role));
             let failed = |source| Error::Setup { doing: "start the sampler", source };
-            let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
-            sampler.count_syncs(role, lab.tracepoints.follow(held.pid()));
-            let release = |_: &Sampler, _: &Ends, edge: &mut Snapshot| {
-                let running = held.release()?;
-                tell_held(edge, &running);
-                Ok(running)
-            };
-            return Ok((Box::new(release), sampler));
+            let sampler = Sampler::start(roots.into_iter().collect(), settings).map_err(failed)?;
+            if let Some(pid) = process.suspended() {
+                sampler.count_syncs(role, lab.tracepoints.follow(pid));
+            }
+            return Ok((Suspended { process, late: None }, sampler));
         };
         let (group, group_files) = (common.counting.clone(), common.files.clone());
         let stranger = Some(common.stranger);
         let settings = Settings { group, group_files, stranger, first: FIRST, lean: true, ..settings };
         let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(role, common.syncs.clone());
-        let (role, samplers) = (role.to_owned(), lab.stages.samplers()?);
-        let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Snapshot| {
-            let mut running = kept.launch(launch, &ends.open().collect::<Vec<_>>())?;
-            // What has ended already is not looked at: its number may be another's by now.
-            if running.wait(Some(Duration::ZERO))?.is_none() {
-                sampler.watch(Root::subject(running.pid(), role));
-                samplers.begin(sampler, running.released());
-            }
-            tell_held(edge, &running);
-            tell_preparation(edge, &running);
-            Ok(running)
-        };
-        Ok((Box::new(release), sampler))
+        let late = Some((role.to_owned(), lab.stages.samplers()?));
+        Ok((Suspended { process: supervisor.start(launch)?, late }, sampler))
     }
 
     /// Ends what is left of the tree. What is clean then is left for the next trial, the rest is removed.
     ///
     /// # Errors
     /// Where the supervisor is gone, or the scratch directory cannot be removed.
-    pub fn clear(self, lab: &Lab<'_>, running: Running) -> Result<Finished, Error> {
-        let Some(common) = self.common else {
-            let finished = running.finish()?;
-            self.scratch.remove()?;
-            return Ok(finished);
-        };
-        let (finished, kept) = running.next()?;
-        match kept {
-            Some(kept) if empty(self.scratch.path()).is_ok() => {
-                *lab.stages.left.borrow_mut() = Some(ReusedEnvironment { kept, common, scratch: self.scratch });
+    pub fn clear(self, lab: &Lab<'_>, process: Box<dyn Process>) -> Result<Finished, Error> {
+        let (finished, supervisor) = process.finish()?;
+        match (supervisor, self.common) {
+            (Some(supervisor), Some(common)) if empty(self.scratch.path()).is_ok() => {
+                *lab.stages.left.borrow_mut() = Some(ReusedEnvironment { supervisor, common, scratch: self.scratch });
             }
-            kept => {
-                drop(kept);
+            (supervisor, _) => {
+                drop(supervisor);
                 self.scratch.remove()?;
             }
         }
         Ok(finished)
+    }
+}
+
+/// A role's first process, and what begins to observe it when it is released.
+pub struct Suspended {
+    process: Box<dyn Process>,
+    /// Of a process that is made when it is released: its role, and the thread that samples it.
+    late: Option<(String, Rc<Samplers>)>,
+}
+
+impl Suspended {
+    /// Its number; `None` where it is made when it is released.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.suspended()
+    }
+
+    /// Lets it begin, whose streams have these ends, and corrects the snapshot before that by what it reported itself.
+    ///
+    /// # Errors
+    /// Where it cannot be executed, or its supervisor is gone.
+    pub fn release(
+        self,
+        sampler: &Sampler,
+        ends: &Ends,
+        before: &mut Snapshot,
+    ) -> Result<(Box<dyn Process>, Started), prony_os::Error> {
+        let Self { mut process, late } = self;
+        process.release()?;
+        let started = process.started(&ends.open().collect::<Vec<_>>())?;
+        begin_at(before, &started);
+        if let Some((role, samplers)) = late {
+            // What has ended already is not sampled: its number may be another's by now.
+            if process.wait(Some(Duration::ZERO))?.is_none() {
+                sampler.watch(Root::subject(started.pid, role));
+                samplers.begin(sampler, started.released);
+            }
+            deduct_preparation(before, &started);
+        }
+        Ok((process, started))
     }
 }
 
@@ -182,22 +195,19 @@ fn remove(path: &Path) -> io::Result<()> {
     if fs::symlink_metadata(path)?.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
 }
 
-/// Lets the program begin, whose streams have these ends, and corrects the edge before that by what its process told.
-pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Snapshot) -> Result<Running, prony_os::Error>>;
-
-/// A program that was made after the edge has its preparation in the group's count.
-fn tell_preparation(edge: &mut Snapshot, running: &Running) {
-    if let (Reading::Measured(group), Some((cpu, _))) = (&mut edge.group, running.before()) {
+/// A program that was made after the snapshot has its preparation in the group's count.
+fn deduct_preparation(before: &mut Snapshot, started: &Started) {
+    if let (Reading::Measured(group), Some((cpu, _))) = (&mut before.group, &started.before) {
         group.total += cpu.user + cpu.system;
     }
 }
 
-/// Puts into the edge at which a program was held what its process told when it began to execute: figures up to the
-/// last instruction before, instead of those seen some time earlier.
-fn tell_held(edge: &mut Snapshot, running: &Running) {
-    let Some((cpu, usage)) = running.before() else { return };
+/// Puts into the snapshot at which a program was suspended what its process reported when it began to execute: figures up to
+/// the last instruction before, instead of those read some time earlier.
+fn begin_at(before: &mut Snapshot, started: &Started) {
+    let Some((cpu, usage)) = &started.before else { return };
     let sample = ProcessSample {
-        at: edge.at,
+        at: before.at,
         cpu_user: cpu.user,
         cpu_system: cpu.system,
         minor_faults: usage.minor_faults,
@@ -208,7 +218,7 @@ fn tell_held(edge: &mut Snapshot, running: &Running) {
         written: Some(usage.written),
         ..ProcessSample::default()
     };
-    let before = edge.totals.get("").cloned().unwrap_or_default();
+    let earlier = before.totals.get("").cloned().unwrap_or_default();
     let total = Counters {
         cpu_user: cpu.user,
         cpu_system: cpu.system,
@@ -218,13 +228,13 @@ fn tell_held(edge: &mut Snapshot, running: &Running) {
         switches_forced: usage.switches_forced,
         read: Reading::Measured(usage.read),
         written: Reading::Measured(usage.written),
-        ..before
+        ..earlier
     };
-    edge.totals.insert(String::new(), total);
+    before.totals.insert(String::new(), total);
     let pss = Reading::Missing(Why::NotApplicable);
     let process =
-        ProcessSnapshot { pid: running.pid(), role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };
-    edge.processes = vec![process];
+        ProcessSnapshot { pid: started.pid, role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };
+    before.processes = vec![process];
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ pub mod data;
 pub mod environment;
 pub mod probe;
 pub mod replicas;
+pub mod report;
 pub mod worker;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 use prony_model::program::{CommandLine, ProgramSpec};
 use prony_model::record::EffectiveProgram;
 use prony_model::spec::{PhaseSpec, TrialSpec};
+use prony_model::trial::PlannedTrial;
 use prony_os::launch::LaunchSpec;
 use prony_os::sample::Sampler;
 
@@ -29,7 +31,7 @@ use replicas::run::{Ground, Replicas};
 use worker::Worker;
 
 /// How the main role of a trial is launched and observed.
-pub struct Launch<'a> {
+pub struct MainRole<'a> {
     /// The role of its processes.
     pub role: &'a str,
     /// What is executed, where, and with what.
@@ -42,6 +44,19 @@ pub struct Launch<'a> {
     pub probing: Probing,
     /// The worker that the runner leads, where it is one.
     pub worker: Option<Worker<'a>>,
+}
+
+impl<'a> MainRole<'a> {
+    /// A worker whose store goes into `directory`.
+    ///
+    /// # Errors
+    /// Where no socket can be made.
+    pub fn of_store(lab: &Lab<'_>, trial: &PlannedTrial, spec: &'a TrialSpec, directory: &Path) -> Result<Self, Error> {
+        let (launch, worker) = Worker::prepare(lab, trial, spec, directory)?;
+        let (ends, probing) = (Ends::default(), Probing::default());
+        let on_disk = OnDisk::at(directory);
+        Ok(Self { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
+    }
 }
 
 /// A program in its place, ready to be launched.
@@ -71,7 +86,7 @@ impl<'a> Prepared<'a> {
     ///
     /// # Errors
     /// Where a pipe, a terminal or a file that it needs cannot be made or opened.
-    pub fn launch(&self, lab: &Lab<'_>, spec: &TrialSpec, recorder: Option<&Recorder>) -> Result<Launch<'_>, Error> {
+    pub fn launch(&self, lab: &Lab<'_>, spec: &TrialSpec, recorder: Option<&Recorder>) -> Result<MainRole<'_>, Error> {
         let program = self.setting.program;
         let (mut launch, ends) = self.setting.launch()?;
         if let Some(recorder) = recorder {
@@ -79,7 +94,7 @@ impl<'a> Prepared<'a> {
         }
         let probing = probe::install(&mut launch, program, &spec.phases, self.setting.scratch)?;
         let on_disk = OnDisk::of(&self.setting, lab.experiment.observe().care);
-        Ok(Launch { role: &program.name, launch, ends, on_disk, probing, worker: None })
+        Ok(MainRole { role: &program.name, launch, ends, on_disk, probing, worker: None })
     }
 
     /// Its replicas, suspended.
@@ -95,7 +110,7 @@ impl<'a> Prepared<'a> {
         recorder: Option<&Recorder>,
     ) -> Result<Replicas, Error> {
         let ground = Ground { lab, setting: &self.setting, group: environment.group(), sampler, recorder };
-        Replicas::hold(&ground, &spec.phases)
+        Replicas::suspend(&ground, &spec.phases)
     }
 
     /// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.

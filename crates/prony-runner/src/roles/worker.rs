@@ -6,26 +6,18 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use prony_model::outcome::{OutOfMemory, Outcome};
-use prony_model::protocol::{Failure, FromWorker, ToWorker, VERSION};
-use prony_model::reading::Reading;
-use prony_model::record::EffectiveStore;
+use prony_model::protocol::{FromWorker, ToWorker, VERSION};
 use prony_model::spec::{Amount, PhaseSpec, TrialSpec};
 use prony_model::trial::PlannedTrial;
 use prony_model::units::Nanos;
 use prony_os::clock::monotonic;
-use prony_os::launch::classify::{EndedByUs, Evidence, classify};
-use prony_os::launch::{End, Input, LaunchSpec};
+use prony_os::launch::{Input, LaunchSpec};
 
 use crate::boundaries::channel::{Channel, Received};
-use crate::boundaries::limits::Stopped;
 use crate::boundaries::observation::Observation;
 use crate::error::Error;
 use crate::lab::Lab;
-use crate::place::setting::Ends;
-use crate::roles::Launch;
-use crate::roles::data::OnDisk;
-use crate::roles::probe::Probing;
+use crate::roles::report::{Fault, Report};
 
 /// How long a worker may take to close its store and end, where no `close` phase limits it.
 const CLOSING: Duration = Duration::from_secs(60);
@@ -35,33 +27,6 @@ const FAILING: Duration = Duration::from_millis(500);
 
 /// Messages that are taken in one go: whatever a worker writes, limits and the user are looked at in between.
 const MESSAGES: usize = 256;
-
-/// Why a worker did not come to the end of its last phase.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// Its end of the socket is closed.
-    Gone,
-    /// It reported what failed.
-    Failed {
-        /// What kind of failure.
-        failure: Failure,
-        /// Its message.
-        message: String,
-    },
-    /// What it wrote is not of the protocol.
-    Garbled(String),
-}
-
-/// What is known of a worker beside its phases.
-#[derive(Clone, Debug, Default)]
-pub struct Report {
-    /// Engine, version and settings as it reported them; `None` before it did.
-    pub effective: Option<Box<EffectiveStore>>,
-    /// Why it did not complete its phases.
-    pub fault: Option<Fault>,
-    /// When it was told to close the store and end: all phases were complete.
-    pub told_to_stop: Option<Nanos>,
-}
 
 /// A worker under way.
 pub struct Worker<'a> {
@@ -91,7 +56,7 @@ impl<'a> Worker<'a> {
         trial: &PlannedTrial,
         spec: &'a TrialSpec,
         directory: &Path,
-    ) -> Result<Launch<'a>, Error> {
+    ) -> Result<(LaunchSpec, Self), Error> {
         let failed = |source| Error::Setup { doing: "make a socket", source };
         let (ours, theirs) = UnixStream::pair().map_err(failed)?;
         // The supervisor is this same binary, so its own image is the worker's too, even if the file has been replaced.
@@ -110,9 +75,7 @@ impl<'a> Worker<'a> {
         let channel = Channel::new(ours);
         let worker =
             Self { spec, channel, plan, next: 0, closed: false, more: false, until: None, report: Report::default() };
-        let (ends, probing) = (Ends::default(), Probing::default());
-        let on_disk = OnDisk::at(directory);
-        Ok(Launch { role: spec.subject.role(), launch, ends, on_disk, probing, worker: Some(worker) })
+        Ok((launch, worker))
     }
 
     /// Tells it what to host: it opens its store from here on.
@@ -245,65 +208,18 @@ fn total_operations(spec: &TrialSpec, phase: &PhaseSpec) -> Option<u64> {
     }
 }
 
-impl Report {
-    /// How the worker ended, and what shows it; `stopped` is why the runner ended it, where it did.
-    pub fn outcome(&self, end: &End, stopped: Option<Stopped>) -> (Outcome, Vec<String>) {
-        let classified = |by_us| classify(&Evidence::of(end, by_us));
-        match (&self.fault, stopped.and_then(Stopped::decided)) {
-            (None, None) if self.told_to_stop.is_some() && stopped == Some(Stopped::Overdue) => {
-                // No kill of unknown cause.
-                let (outcome, mut shown) = classified(Some(EndedByUs::TimedOut));
-                shown.push(
-                    "every phase was completed; closing the store took too long: a `close` phase would time it"
-                        .to_owned(),
-                );
-                (outcome, shown)
-            }
-            (None, None) if self.told_to_stop.is_some() => classified(None),
-            (None | Some(Fault::Gone), Some(by_us)) => classified(Some(by_us)),
-            (None | Some(Fault::Gone), None) => match classified(None) {
-                // An exit with 0 before the last phase is no success.
-                (Outcome::Ok, mut shown) => {
-                    shown.push("the worker ended before it was told to".to_owned());
-                    (Outcome::Failed { code: Some(0) }, shown)
-                }
-                other => other,
-            },
-            (Some(Fault::Garbled(what)), _) => {
-                (Outcome::Failed { code: None }, vec![format!("the worker broke the protocol: {what}")])
-            }
-            (Some(Fault::Failed { failure, message }), _) => (failed(*failure, end), vec![message.clone()]),
-        }
-    }
-}
-
-fn failed(failure: Failure, end: &End) -> Outcome {
-    match failure {
-        Failure::Failed => Outcome::Failed { code: None },
-        Failure::Unsupported => Outcome::Unsupported,
-        Failure::WrongAnswer => Outcome::WrongAnswer,
-        Failure::Saturated => Outcome::Saturated,
-        Failure::DiskFull => Outcome::DiskFull,
-        // Whose limit it was needs evidence: an allocation that was refused does not tell.
-        Failure::OutOfMemory => match end.memory.limit_reached {
-            Reading::Measured(true) => Outcome::OutOfMemory { by: OutOfMemory::Limit },
-            _ => Outcome::Failed { code: None },
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
     use std::io::{BufRead, BufReader, Write};
 
     use prony_model::protocol::PhaseReport;
+    use prony_model::record::EffectiveStore;
     use prony_model::spec::{Action, Durability, Limits, SettleSpec, StoreSpec, Subject};
-    use prony_os::launch::Status;
     use prony_os::sample::{Root, Sampler, Settings};
 
     use super::*;
-    use crate::figures::span::tests::{edge, ms, watched};
+    use crate::figures::span::tests::ms;
     use crate::observer::Log;
 
     /// A trial of these phases under a scripted worker, whose end of the socket is given to `script` beside what turns the
@@ -437,41 +353,5 @@ mod tests {
             assert!(seen.tracker.phases[0].ended.is_none());
         });
         assert_eq!(report.fault, Some(Fault::Gone));
-    }
-
-    /// The outcome of a worker that was told to stop, or not, and ended with this status.
-    fn outcome(told: bool, status: Status, stopped: Option<Stopped>) -> (Outcome, String) {
-        let end = End { status, ..watched(vec![edge(0, 0, &[7])], vec![]).ended };
-        let report = Report { told_to_stop: told.then_some(Nanos::ZERO), ..Report::default() };
-        let (outcome, shown) = report.outcome(&end, stopped);
-        (outcome, shown.join("; "))
-    }
-
-    #[test]
-    fn worker_that_closes_for_too_long_is_not_killed_for_an_unknown_cause() {
-        let (killed, shown) = outcome(true, Status::Signalled(9), Some(Stopped::Overdue));
-        assert_eq!(killed, Outcome::TimedOut);
-        assert!(shown.contains("closing the store took too long"), "{shown}");
-        assert_eq!(outcome(true, Status::Signalled(9), None).0, Outcome::Killed);
-        assert_eq!(outcome(true, Status::Exited(0), None).0, Outcome::Ok);
-    }
-
-    #[test]
-    fn worker_that_exits_with_0_before_its_last_phase_failed() {
-        let (exited, shown) = outcome(false, Status::Exited(0), None);
-        assert_eq!(exited, Outcome::Failed { code: Some(0) });
-        assert!(shown.contains("before it was told to"), "{shown}");
-        assert_eq!(outcome(false, Status::Exited(0), Some(Stopped::Deadline)).0, Outcome::TimedOut);
-        assert_eq!(outcome(false, Status::Signalled(9), Some(Stopped::Interrupted)).0, Outcome::Interrupted);
-    }
-
-    #[test]
-    fn what_a_worker_reports_goes_before_how_it_ended() {
-        let end = watched(vec![edge(0, 0, &[7])], vec![]).ended;
-        let of = |fault| Report { fault: Some(fault), ..Report::default() }.outcome(&end, Some(Stopped::Overdue));
-        let failed = |failure| of(Fault::Failed { failure, message: "m".into() });
-        assert_eq!(failed(Failure::DiskFull), (Outcome::DiskFull, vec!["m".to_owned()]));
-        assert_eq!(failed(Failure::OutOfMemory).0, Outcome::Failed { code: None }, "no limit was reached");
-        assert_eq!(of(Fault::Garbled("x".into())).0, Outcome::Failed { code: None });
     }
 }

@@ -13,7 +13,7 @@ use prony_model::spec::{Limits, SettleSpec};
 use prony_model::units::Nanos;
 use prony_os::clock::{SystemClock, monotonic};
 use prony_os::fixture::{Done, Said, Step};
-use prony_os::launch::{Input, LaunchSpec, Launcher, Output, Running, Scratch};
+use prony_os::launch::{Input, Launch, LaunchSpec, Launcher, Output, Process, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, Settings, Snapshot, Tracepoints};
 use prony_os::settle::{self, Activity, Probe, SettleResult, TreeProbe};
@@ -76,10 +76,14 @@ impl Bench {
     fn child(&self, sampler: &Sampler, dir: &Path, group: Group) -> Result<Child, Error> {
         let (ours, theirs) = UnixStream::pair().map_err(setup("make a socket"))?;
         ours.set_read_timeout(Some(SILENCE)).map_err(setup("make a socket"))?;
-        let held = self.launcher.start(spec(theirs, dir, group).map_err(setup("make a socket"))?)?;
-        sampler.watch(Root::subject(held.pid(), ROLE));
-        sampler.count_syncs(ROLE, self.tracepoints.follow(held.pid()));
-        Ok(Child { running: held.release()?, said: BufReader::new(ours) })
+        let mut process = self.launcher.start(spec(theirs, dir, group).map_err(setup("make a socket"))?)?;
+        if let Some(pid) = process.suspended() {
+            sampler.watch(Root::subject(pid, ROLE));
+            sampler.count_syncs(ROLE, self.tracepoints.follow(pid));
+        }
+        process.release()?;
+        process.started(&[])?;
+        Ok(Child { process, said: BufReader::new(ours) })
     }
 }
 
@@ -101,7 +105,7 @@ fn spec(socket: UnixStream, dir: &Path, group: Group) -> io::Result<LaunchSpec> 
 /// One fixture's process.
 #[derive(Debug)]
 struct Child {
-    running: Running,
+    process: Box<dyn Process>,
     said: BufReader<UnixStream>,
 }
 
@@ -200,13 +204,13 @@ impl Observed {
     /// # Errors
     /// Where one cannot be ended.
     pub fn end(self) -> Result<Vec<ProcessSeries>, Error> {
-        for Child { mut running, said } in self.children {
+        for Child { mut process, said } in self.children {
             // It ends when there are no more steps.
             drop(said);
-            if running.wait(Some(FAREWELL))?.is_none() {
-                running.kill_tree()?;
+            if process.wait(Some(FAREWELL))?.is_none() {
+                process.kill_tree()?;
             }
-            running.finish()?;
+            process.finish()?;
         }
         Ok(self.sampler.finish().series)
     }

@@ -1,4 +1,4 @@
-//! Replicas under way: held from the trial's begin, released together when their phase begins, read along, and ended
+//! Replicas under way: suspended from the trial's begin, released together when their phase begins, read along, and ended
 //! with the program.
 
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::{monotonic, thread_cpu};
-use prony_os::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
+use prony_os::launch::{End, Finished, Process, Started, Status};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, Snapshot};
 use regex::Regex;
@@ -57,7 +57,7 @@ pub struct Ground<'a> {
 pub struct Replicas {
     /// Index of the phase with which they start.
     phase: usize,
-    held: Vec<(Held, Replica)>,
+    suspended: Vec<Replica>,
     /// Those that were released.
     begun: Vec<Replica>,
     /// All of them have ended, which was told.
@@ -72,14 +72,16 @@ struct Replica {
     number: u32,
     /// Whether its command may be recorded.
     commands: bool,
-    running: Option<Running>,
+    /// `None` where it could not be executed.
+    process: Option<Box<dyn Process>>,
+    /// What is known of it since it was released; when that was, and nothing more, where it could not be executed.
+    started: Started,
     fate: Option<ReplicaEnd>,
     streams: [Stream; 3],
     read: Option<Regex>,
     lines: Tracker,
     threads: Threads,
     probing: Probing,
-    released: Nanos,
     /// Indices of edges: the last before its begin and the first after its end.
     first: usize,
     until: Option<usize>,
@@ -90,30 +92,30 @@ struct Replica {
 }
 
 impl Replicas {
-    /// Has all replicas of a program made and held, in its group.
+    /// Has all replicas of a program made and suspended, in its group.
     ///
     /// # Errors
     /// Where one cannot be prepared.
-    pub fn hold(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
+    pub fn suspend(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
         let Some(spec) = &ground.setting.program.replicas else { return Ok(Self::default()) };
         // The checker has found it among them.
         let phase = phases.iter().position(|phase| phase.name == spec.phase).unwrap_or_default();
         let of_phase = || phases.get(phase).and_then(observed).and_then(|observe| observe.read.clone());
         let read = spec.read.clone().or_else(of_phase);
-        let held = (1..=spec.count).map(|number| hold(ground, spec, read.as_deref(), number));
-        Ok(Self { phase, held: held.collect::<Result<_, _>>()?, ..Self::default() })
+        let all = (1..=spec.count).map(|number| suspend(ground, spec, read.as_deref(), number));
+        Ok(Self { phase, suspended: all.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
-    /// The processes that are held.
+    /// The processes that are suspended.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
-        self.held.iter().map(|(held, _)| held.pid())
+        self.suspended.iter().filter_map(|replica| replica.process.as_ref()?.suspended())
     }
 
     /// What to wait for.
     pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.begun.iter().filter(|replica| replica.fate.is_none()).flat_map(|replica| {
             let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
-            replica.running.iter().map(Running::as_fd).chain(streams)
+            replica.process.iter().map(AsFd::as_fd).chain(streams)
         })
     }
 
@@ -122,15 +124,17 @@ impl Replicas {
     /// # Errors
     /// Where a supervisor is gone or cannot be understood; a replica that cannot be executed is a result.
     pub fn begin(&mut self, seen: &Observation<'_>) -> Result<(), Error> {
-        if self.held.is_empty() || seen.tracker.phases[self.phase].began.is_none() {
+        if self.suspended.is_empty() || seen.tracker.phases[self.phase].began.is_none() {
             return Ok(());
         }
-        let (held, replicas): (Vec<Held>, Vec<Replica>) = std::mem::take(&mut self.held).into_iter().unzip();
-        for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
-            self.begun.push(replica.begin(running, seen)?);
-        }
-        self.memory =
-            MemoryReadings::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
+        self.begun = std::mem::take(&mut self.suspended);
+        self.begun
+            .iter_mut()
+            .filter_map(|replica| replica.process.as_mut())
+            .try_for_each(|process| process.release())?;
+        self.begun.iter_mut().try_for_each(|replica| replica.begin(seen))?;
+        let released = self.begun.iter().map(|replica| replica.started.released);
+        self.memory = MemoryReadings::since(released.min().unwrap_or_default());
         Ok(())
     }
 
@@ -249,23 +253,20 @@ impl Replicas {
         let fates = begun.iter().filter_map(|replica| replica.fate.as_ref());
         replicated.ended = last_end(fates).filter(|_| !self.over);
         for mut replica in begun {
-            if let Some(running) = replica.running.take() {
-                let (before, pid) = (running.before().copied(), running.pid());
-                let Finished { killed, problems } = running.finish()?;
+            if let Some(process) = replica.process.take() {
+                let (Finished { killed, problems }, _) = process.finish()?;
                 replicated.finished.killed += killed;
                 let named = problems.into_iter().map(|problem| format!("`{}`: {problem}", replica.role()));
                 replicated.finished.problems.extend(named);
-                replicated.all.extend(replica.ran(pid, before)?);
-            } else {
-                replicated.all.extend(replica.ran(0, None)?);
             }
+            replicated.all.extend(replica.ran()?);
         }
         Ok(replicated)
     }
 }
 
-/// Has one made and held.
-fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u32) -> Result<(Held, Replica), Error> {
+/// Has one made and suspended.
+fn suspend(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u32) -> Result<Replica, Error> {
     let (lab, outer) = (ground.lab, ground.setting);
     let program = outer.program.replica(spec, number);
     let scratch = outer.scratch.join(&program.name);
@@ -280,16 +281,19 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         recorder.environment(&mut launch.env)?;
     }
     let probing = probe::install(&mut launch, &program, &[], &scratch)?;
-    let held = lab.launcher.start(launch)?;
-    ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+    let process = lab.launcher.start(launch)?;
+    if let Some(pid) = process.suspended() {
+        ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(pid));
+    }
     let listens = read.is_some();
     let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
     let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
     let phase = PhaseSpec { name: program.name.clone(), timed: true, action: Action::Observe(observe), limit: None };
-    let replica = Replica {
+    Ok(Replica {
         number,
         commands: lab.experiment.records_commands(),
-        running: None,
+        process: Some(process),
+        started: Started::default(),
         fate: None,
         streams,
         // The checker has compiled it before.
@@ -297,13 +301,11 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         lines: Tracker::new(&[phase]),
         threads: Threads::default(),
         probing,
-        released: Nanos::ZERO,
         first: 0,
         until: None,
         told: None,
         unread: false,
-    };
-    Ok((held, replica))
+    })
 }
 
 impl Replica {
@@ -328,32 +330,34 @@ impl Replica {
         }
     }
 
-    fn begin(mut self, running: Result<Running, prony_os::Error>, seen: &Observation<'_>) -> Result<Self, Error> {
+    /// It was released.
+    fn begin(&mut self, seen: &Observation<'_>) -> Result<(), Error> {
         self.first = seen.edges.len().saturating_sub(1);
-        match running {
-            Ok(mut running) => {
-                self.released = running.released();
-                // Not before it is its own program: what was held is a copy of its supervisor's. Nor after its end, as one
-                // that was killed while it was held: its number may be another's by now.
-                if running.wait(Some(Duration::ZERO))?.is_none() {
-                    seen.sampler.watch(Root::subject(running.pid(), self.role()));
+        let Some(mut process) = self.process.take() else { return Ok(()) };
+        match process.started(&[]) {
+            Ok(started) => {
+                self.started = started;
+                // Not before it is its own program: what was suspended is a copy of its supervisor's. Nor after its end, as
+                // one that was killed while it was suspended: its number may be another's by now.
+                if process.wait(Some(Duration::ZERO))?.is_none() {
+                    seen.sampler.watch(Root::subject(self.started.pid, self.role()));
                 }
-                self.running = Some(running);
+                self.process = Some(process);
             }
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
-                self.released = monotonic();
+                self.started.released = monotonic();
                 self.fate = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
             }
             Err(error) => return Err(error.into()),
         }
-        self.lines.start(self.released);
-        Ok(self)
+        self.lines.start(self.started.released);
+        Ok(())
     }
 
     /// Whether it has ended by now.
     fn look(&mut self) -> Result<bool, Error> {
-        let Some(running) = &mut self.running else { return Ok(true) };
-        let end = running.wait(Some(Duration::ZERO))?;
+        let Some(process) = &mut self.process else { return Ok(true) };
+        let end = process.wait(Some(Duration::ZERO))?;
         self.fate = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
         Ok(self.fate.is_some())
     }
@@ -398,24 +402,24 @@ impl Replica {
 
     /// Ends it, unless it has ended by itself since anyone looked.
     fn cut_off(&mut self) -> Result<(), Error> {
-        let Some(running) = &mut self.running else { return Ok(()) };
-        let end = Box::new(running.kill_tree()?);
+        let Some(process) = &mut self.process else { return Ok(()) };
+        let end = Box::new(process.kill_tree()?);
         let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
         self.fate = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
         Ok(())
     }
 
-    /// What was seen of it; `before` is what its process had used before its program was executed.
-    fn ran(self, pid: u32, before: Option<(CpuTime, Usage)>) -> Result<Option<Ran>, Error> {
+    /// What was seen of it.
+    fn ran(self) -> Result<Option<Ran>, Error> {
         let deaths = self.probing.deaths()?;
         let [stdout, stderr, _] = self.streams;
         let marks = self.lines.strangers;
         let (Some(fate), Some(lines)) = (self.fate, self.lines.phases.into_iter().next()) else { return Ok(None) };
         Ok(Some(Ran {
             number: self.number,
-            pid,
-            released: self.released,
-            before,
+            pid: self.started.pid,
+            released: self.started.released,
+            before: self.started.before,
             fate,
             first: self.first,
             until: self.until,

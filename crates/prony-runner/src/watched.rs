@@ -1,0 +1,74 @@
+//! What was observed of a trial, from its release to its end: figures and record are made of it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use prony_model::units::Nanos;
+use prony_os::launch::{Captured, End};
+use prony_os::sample::Snapshot;
+
+use crate::boundaries::limits::Stopped;
+use crate::boundaries::settling::Settled;
+use crate::boundaries::suspending::Hold;
+use crate::boundaries::suspensions::Suspensions;
+use crate::boundaries::threads::Threads;
+use crate::boundaries::tracker::Tracker;
+use crate::roles::replicas::Replicated;
+use crate::roles::report::Report;
+
+/// What was observed of a trial's main role.
+pub struct Watched {
+    /// Its phases.
+    pub tracker: Tracker,
+    /// Every edge, in order; the first while it was held, the last after its end.
+    pub edges: Vec<Snapshot>,
+    /// Index of the edge at which each phase began.
+    pub begin: Vec<Option<usize>>,
+    /// Index of the edge at which each phase ended.
+    pub end: Vec<Option<usize>>,
+    /// When it was released.
+    pub released: Nanos,
+    /// When its program was seen to be executed.
+    pub executed: Nanos,
+    /// The file that was executed, where that is known.
+    pub executable: Option<PathBuf>,
+    /// How it ended.
+    pub ended: End,
+    /// Whether prony ended it.
+    pub stopped: Option<Stopped>,
+    /// Standard output and error.
+    pub output: [Captured; 2],
+    /// What probes said.
+    pub threads: Threads,
+    /// When threads were held.
+    pub holds: Vec<Hold>,
+    /// Further copies of the program that were started.
+    pub replicas: Replicated,
+    /// What a store's worker reported beside its phases; `None` of any other subject.
+    pub worker: Option<Report>,
+    /// When a store's trial was cut short while its worker was there, and the index of the edge then.
+    pub cut: Option<(Nanos, usize)>,
+    /// What was found in phases that end when the tree is quiet, by the phase's index.
+    pub settled: BTreeMap<usize, Settled>,
+    /// How long looks at the program's data took that were taken for those.
+    pub looks: Nanos,
+}
+
+impl Watched {
+    /// When it was over, and the index of the edge then: when it was cut short, else when the main process ended.
+    pub fn over(&self) -> (Nanos, usize) {
+        self.cut.unwrap_or((self.ended.at, self.edges.len() - 1))
+    }
+
+    /// When the program was suspended, by those of its suspensions of which `which` is true.
+    pub fn suspensions(&self, which: impl Fn(&Hold) -> bool) -> Suspensions {
+        let all = self.holds.iter().filter(|hold| which(hold));
+        Suspensions::new(all.map(|hold| (hold.from, self.hold_ended(hold))).collect())
+    }
+
+    /// When a hold ended: as the thread told, else when its thread or the program ended.
+    pub fn hold_ended(&self, hold: &Hold) -> Nanos {
+        let thread = self.threads.all().iter().rev().find(|thread| thread.source == hold.source);
+        hold.until.or(thread.map(|thread| thread.ended)).unwrap_or(self.ended.at)
+    }
+}
