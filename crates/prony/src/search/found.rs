@@ -96,6 +96,8 @@ pub struct Confirmed {
     pub data: RunData,
     /// What it says.
     pub verdicts: Verdicts,
+    /// Whether that is worse than the default, in the direction that was asked for.
+    pub is_worse: bool,
     /// What the winner's trials say of the constraints.
     pub kept: Kept,
     /// How it ended.

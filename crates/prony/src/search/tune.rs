@@ -9,6 +9,7 @@ use prony_experiment::design::{Blocks, CellPart, Column, Experiment, Expr, Stati
 use prony_experiment::expr;
 use prony_model::event::Event;
 use prony_model::finding::Severity;
+use prony_model::metric::Better;
 use prony_model::reading::Reading;
 use prony_model::record::TrialRecord;
 use prony_model::units::Nanos;
@@ -22,9 +23,10 @@ use super::prober::{Means, Prober};
 use super::source::Source;
 use super::tune_text;
 use crate::error::Error;
-use prony_analysis::verdicts::{self, Verdicts};
+use prony_analysis::verdicts;
 use prony_results::{Database, RunId};
 use prony_runner::Summary;
+use prony_stats::Verdict;
 
 /// What a search came to.
 #[derive(Clone, Debug, PartialEq)]
@@ -56,9 +58,8 @@ impl Tuned {
 
     /// Whether a setting came out that keeps the constraints and is not worse than the default.
     pub fn is_good(&self) -> bool {
-        let worse = |verdicts: &Verdicts| verdicts.lines.iter().any(|line| line.comparison.verdict.is_worse());
         let stands = |confirmed: &Confirmed| {
-            confirmed.kept.holds() == Holds::Yes && !confirmed.summary.interrupted && !worse(&confirmed.verdicts)
+            confirmed.kept.holds() == Holds::Yes && !confirmed.summary.interrupted && !confirmed.is_worse
         };
         self.found.as_ref().is_some_and(|found| found.winner.is_some()) && self.confirmed.as_ref().is_none_or(stands)
     }
@@ -198,7 +199,15 @@ fn duelled(duel: &Experiment, wanted: &TuneWanted, text: String, means: Means<'_
     let data = Database::open(database)?.load_run(run)?;
     let verdicts = verdicts::of(&data);
     let kept = Kept::of(&wanted.constraints, data.trials.iter().filter(|trial| trial.trial.variant == 1));
-    Ok(Confirmed { data, verdicts, kept, summary })
+    let is_worse = verdicts.lines.iter().any(|line| is_worse(&line.comparison.verdict, wanted));
+    Ok(Confirmed { data, verdicts, is_worse, kept, summary })
+}
+
+/// Whether a verdict says that the winner is worse by what was asked for, which may be the other direction of the metric:
+/// `--maximize` of a number of operations.
+fn is_worse(verdict: &Verdict, wanted: &TuneWanted) -> bool {
+    let usual = (wanted.objective.key.metric.better() == Better::Higher) == wanted.maximize;
+    if usual { verdict.is_worse() } else { verdict.is_better() }
 }
 
 /// A search under way.
@@ -326,6 +335,29 @@ const fn name_of(seen: Seen) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn winner_is_judged_by_the_direction_that_was_asked_for() {
+        let wanted = |objective: &str, maximize| TuneWanted {
+            file: "x.toml".into(),
+            overrides: Default::default(),
+            ranges: vec![],
+            objective: objective.parse().unwrap(),
+            maximize,
+            constraints: vec![],
+            defaults: vec![],
+            grid: None,
+            resolution: 0.05,
+            budget: None,
+            max_trials: None,
+            confirm: None,
+        };
+        let is = |objective, maximize| {
+            [Verdict::Better, Verdict::Worse].map(|verdict| is_worse(&verdict, &wanted(objective, maximize)))
+        };
+        assert_eq!([is("w.time", false), is("w.rate", true)], [[false, true]; 2]);
+        assert_eq!([is("w.operations", true), is("w.rate", false)], [[true, false]; 2], "against the usual direction");
+    }
 
     #[test]
     fn the_fresh_blocks_fit_the_time_that_is_left_as_far_as_a_verdict_allows() {
