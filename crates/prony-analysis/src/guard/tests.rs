@@ -351,6 +351,15 @@ fn answers_to_different_questions_do_not_differ() {
     assert_eq!(differ(&drawn, &other_data), 0, "other data");
     let pass = asked(Amount::Records, Order::Record, 1);
     assert_eq!(differ(&pass, &asked(Amount::Records, Order::Shuffled, 4)), 1, "a pass reads all records");
+    let after = |action| {
+        let mut spec = pass.clone();
+        spec.phases.insert(0, phase_spec("load", action));
+        differ(&spec, &spec)
+    };
+    let for_a_time = || ops(Amount::Duration(Nanos::from_millis(300)));
+    assert_eq!(after(Action::Put(for_a_time())), 0, "how much is stored depends on speed");
+    assert_eq!(after(Action::Get(for_a_time())), 1, "reading changes nothing");
+    assert_eq!(after(Action::Put(ops(Amount::Records))), 1);
 }
 
 #[test]

@@ -63,13 +63,25 @@ pub fn answers_differ(baseline: &VariantTrials<'_>, variant: &VariantTrials<'_>)
 }
 
 /// Whether a phase asks the same of the same data in both, so that its answers should agree: not where the compared
-/// factor changes the data, the amount or the records drawn. Grouping, pauses, rates and sampling change no answer.
+/// factor changes the data, the amount or the records drawn, nor after a phase that changes data for a time: how much is
+/// stored then depends on speed. Grouping, pauses, rates and sampling change no answer.
 fn same_question(a: &TrialSpec, b: &TrialSpec, phase: &str) -> bool {
     let action = |spec: &'_ TrialSpec| spec.phases.iter().find(|p| p.name == phase).map(|p| p.action.clone());
     match (action(a), action(b)) {
-        (Some(x), Some(y)) => a.data == b.data && same_kind(&x, &y) && same_draws(&x, &y),
+        (Some(x), Some(y)) => {
+            let by_speed = [a, b].into_iter().any(|spec| is_stored_by_speed(spec, phase));
+            a.data == b.data && !by_speed && same_kind(&x, &y) && same_draws(&x, &y)
+        }
         _ => true,
     }
+}
+
+/// Whether what is stored at the begin of a phase depends on how fast an earlier one was.
+fn is_stored_by_speed(spec: &TrialSpec, phase: &str) -> bool {
+    let mut before = spec.phases.iter().take_while(|earlier| earlier.name != phase).map(|earlier| &earlier.action);
+    before.any(|action| {
+        action.changes_data() && action.ops().is_some_and(|ops| matches!(ops.amount, Amount::Duration(_)))
+    })
 }
 
 /// Why times and rates of a phase are not compared, where the two were not offered the same work (METHOD 8.2): in a block
