@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
@@ -166,8 +167,23 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    say(&error.render().to_string());
+    say(&unknown_option(error).map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
+}
+
+/// An option that does not exist; the parser would propose to pass it as a value first.
+fn unknown_option(error: &clap::Error) -> Option<Error> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    };
+    let option = context(ContextKind::InvalidArg)?;
+    if error.kind() != ErrorKind::UnknownArgument || !option.starts_with('-') {
+        return None;
+    }
+    let near = context(ContextKind::SuggestedArg).map(|near| format!("did you mean `{near}`? "));
+    let hint = format!("{}`--help` lists the options", near.unwrap_or_default());
+    Some(Error::Arguments { message: format!("unknown option `{option}`"), hint })
 }
 
 /// Says something on standard error. Where nobody can read it there is nothing to do about that.
