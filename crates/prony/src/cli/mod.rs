@@ -20,6 +20,7 @@ pub mod engines;
 pub mod exec;
 pub mod grow;
 pub mod hidden;
+pub mod import;
 pub mod ls;
 pub mod mark;
 pub mod new;
@@ -70,6 +71,8 @@ enum Command {
     New(new::Arguments),
     /// Print the JSON Schema of the experiment file
     Schema(schema::Arguments),
+    /// Show what hyperfine measured, from its JSON
+    Import(import::Arguments),
     /// Print the tables of a run
     Show(show::ShowArgs),
     /// Write a run as a document or as data
@@ -201,6 +204,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),
         Command::Schema(arguments) => schema::run(&arguments, output),
+        Command::Import(arguments) => import::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output).map(yes),
         Command::Report(arguments) => report::report(&arguments, &mut output.data()).map(yes),
         Command::Compare(arguments) => compare::run(&arguments, output),

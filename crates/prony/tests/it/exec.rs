@@ -262,3 +262,48 @@ fn every_variable_is_there_with_env_all() {
     assert!(set.contains("NO_COLOR=2\n") && !set.contains("NO_COLOR=1\n"), "{set}");
     assert!(!printed(&["--env-all"]).contains("PRONY_CACHE="), "what prony itself reads is not handed over");
 }
+
+#[test]
+fn times_are_exported_as_hyperfine_has_them_and_come_back_without_a_verdict() {
+    let bench = Bench::new();
+    let exports = ["--export-hyperfine-json", "h.json", "--export-asciidoc", "r.adoc", "--export-orgmode", "r.org"];
+    let lists = ["-L", "seconds", "0.01,0.02", "-n", "nap {seconds}", "-n", "no nap"];
+    let commands = ["--", "sleep", "{seconds}", "--vs", "sh", "-c", "exit 3 # {seconds}"];
+    let words = [&["-r", "2", "-i=3"], &exports[..], &lists[..], &commands[..]].concat();
+    let (output, data) = bench.exec(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    let text = fs::read_to_string(bench.path("h.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let results = json["results"].as_array().unwrap();
+    let names: Vec<&str> = results.iter().map(|one| one["command"].as_str().unwrap()).collect();
+    assert_eq!(names, ["nap 0.01", "no nap (seconds=0.01)", "nap 0.02", "no nap (seconds=0.02)"]);
+    let first = &results[0];
+    let times: Vec<f64> = first["times"].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect();
+    assert_eq!(times.len(), 4, "the baseline has two trials in each block");
+    assert!(times.iter().all(|time| *time > 0.01 && *time < 60.0), "seconds: {times:?}");
+    let mean = times.iter().sum::<f64>() / 4.0;
+    assert!((first["mean"].as_f64().unwrap() - mean).abs() < 1e-9);
+    assert_eq!(
+        (&first["exit_codes"], &first["parameters"]["seconds"]),
+        (&serde_json::json!([0, 0, 0, 0]), &"0.01".into())
+    );
+    assert_eq!(results[1]["exit_codes"], serde_json::json!([3, 3]));
+    for key in ["stddev", "median", "user", "system", "min", "max"] {
+        assert!(first[key].as_f64().is_some(), "{key}: {first}");
+    }
+    assert_eq!(data.trials.len(), 12);
+    assert!(fs::read_to_string(bench.path("r.adoc")).unwrap().contains("\n|===\n"));
+    assert!(fs::read_to_string(bench.path("r.org")).unwrap().contains("\n| <l> "));
+
+    let imported = bench.prony(&["import", "h.json"]);
+    let text = out(&imported);
+    assert_eq!(imported.status.code(), Some(0), "{}", err(&imported));
+    assert!(text.contains("nap 0.02") && text.contains("no verdict: ") && !text.contains("faster"), "{text}");
+    fs::write(bench.path("x.json"), "{}").unwrap();
+    let wrong = bench.prony(&["import", "x.json"]);
+    assert!(
+        wrong.status.code() == Some(2) && err(&wrong).contains("`x.json` is no JSON of hyperfine"),
+        "{}",
+        err(&wrong)
+    );
+}

@@ -179,6 +179,15 @@ pub struct ExportArguments {
     /// Write the results as Markdown
     #[arg(long, value_name = "FILE")]
     pub export_markdown: Option<PathBuf>,
+    /// Write the results as AsciiDoc
+    #[arg(long, value_name = "FILE")]
+    pub export_asciidoc: Option<PathBuf>,
+    /// Write the results for Emacs' org-mode
+    #[arg(long, value_name = "FILE")]
+    pub export_orgmode: Option<PathBuf>,
+    /// Write the times as `hyperfine --export-json` does, for scripts that read them; `prony import` shows such a file
+    #[arg(long, value_name = "FILE")]
+    pub export_hyperfine_json: Option<PathBuf>,
 }
 
 /// Order of commands in the summary.

@@ -5,6 +5,7 @@ pub mod arguments;
 pub mod commands;
 pub mod exports;
 pub mod file;
+pub mod hyperfine;
 pub mod parameters;
 pub mod summary;
 pub mod timeline;
@@ -71,7 +72,7 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     if arguments.style != Style::None {
         output.print(&said(&database, &data, arguments, output.width)?)?;
     }
-    exports.into_iter().try_for_each(|export| export.write(&arguments.database, id, output))?;
+    exports.into_iter().try_for_each(|export| export.write(&arguments.database, &data, output))?;
     summary.cleaned()?;
     Ok(if summary.failed > 0 || summary.interrupted { Answer::No } else { Answer::Yes })
 }

@@ -213,7 +213,7 @@ fn evidence(trials: &[&TrialRecord]) -> Option<String> {
 }
 
 /// A figure of a trial that counts, or why there is none.
-fn value(trial: &TrialRecord, instance: Option<&str>, key: MetricKey) -> Option<Reading<f64>> {
+pub fn value(trial: &TrialRecord, instance: Option<&str>, key: MetricKey) -> Option<Reading<f64>> {
     let phase = trial.phases.first()?.name.clone();
     Some(trial.figure(&MetricName { phase, instance: instance.map(str::to_owned), key }))
 }
