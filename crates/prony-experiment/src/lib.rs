@@ -26,6 +26,7 @@ mod reference;
 mod schema;
 mod sequence;
 mod shape;
+mod shell_syntax;
 mod subject;
 mod substitute;
 mod validate;
@@ -36,6 +37,7 @@ pub use node::{RawExperiment, not_utf8, parse};
 pub use problem::{Label, Problem, render};
 pub use reference::reference;
 pub use schema::schema;
+pub use shell_syntax::{shell_syntax, warnings};
 
 /// A commented file to begin with, which passes [`check`] where the engines `memory` and `lmdb` are built in.
 pub fn template() -> &'static str {

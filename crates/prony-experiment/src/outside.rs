@@ -8,7 +8,7 @@ use super::problem::{Problem, Problems};
 use prony_model::program::{DIR, INSTANCE, TMP};
 
 /// Keys of a program whose texts are told the directory in which it works, and its TMPDIR.
-const WITH_DIR: [&str; 6] = ["command", "env", "store", "build", "prepare", "cleanup"];
+const WITH_DIR: [&str; 7] = ["command", "env", "store", "build", "prepare", "conclude", "cleanup"];
 
 /// Keys of replicas whose texts are told that and the number of each.
 const WITH_INSTANCE: [&str; 2] = ["command", "env"];

@@ -49,6 +49,9 @@ pub struct ProgramSpec {
     pub build: Option<CommandLine>,
     /// Done before each trial, untimed.
     pub prepare: Option<CommandLine>,
+    /// Done after each trial, untimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conclude: Option<CommandLine>,
     /// Done once a variant, after its last trial of the session.
     pub cleanup: Option<CommandLine>,
     /// Runs before a variant's first trial whose figures are thrown away.
@@ -153,13 +156,17 @@ pub enum InputSpec {
 }
 
 /// What becomes of a program's output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputTo {
     /// Beginning and end are kept, the rest is counted.
     Capture,
     /// It is thrown away.
     Null,
+    /// It goes where prony's own goes.
+    Inherit,
+    /// What it prints goes to this file, which each trial begins anew; messages are captured.
+    File(String),
 }
 
 /// A language runtime that a probe can look into. Programs of other languages are plain processes.

@@ -32,6 +32,27 @@ pub(super) fn markdown_sentence(text: &str) -> String {
     parts.iter().enumerate().map(part).collect()
 }
 
+/// For AsciiDoc, inside a table cell or a sentence: nothing in it is markup.
+pub(super) fn asciidoc(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in terminal(text).chars() {
+        match c {
+            '&' | '<' | '>' | '|' | '*' | '_' | '`' | '#' | '+' | '{' | '^' | '~' | '[' | '\'' | '"' => {
+                out.push_str(&format!("&#{};", u32::from(c)));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// For org-mode, inside a table cell or a sentence, where emphasis is switched off.
+pub(super) fn orgmode(text: &str) -> String {
+    let text = terminal(text).replace('|', "\\vert{}");
+    // At the begin of a line these are a heading or a keyword; a space of no width is no such begin.
+    if text.starts_with(['*', '#']) { format!("\u{200b}{text}") } else { text }
+}
+
 /// For a field of a CSV file. A text that a spreadsheet would take for a formula begins with an apostrophe, by which it
 /// knows a text.
 pub(super) fn no_formula(text: &str) -> Cow<'_, str> {
@@ -53,6 +74,13 @@ mod tests {
         assert_eq!(markdown("a|b*c\n<script>&[x](y)"), "a\\|b\\*c\\\\n&lt;script&gt;&amp;\\[x\\](y)");
         assert_eq!(markdown_sentence("see `a_b` and <c>"), "see `a_b` and &lt;c&gt;");
         assert_eq!(markdown_sentence("a stray ` and `x|y`"), "a stray \\` and \\`x\\|y\\`");
+    }
+
+    #[test]
+    fn asciidoc_and_orgmode_take_nothing_for_markup() {
+        assert_eq!(asciidoc("a|*b* <<x>>"), "a&#124;&#42;b&#42; &#60;&#60;x&#62;&#62;");
+        assert_eq!(orgmode("* a|b"), "\u{200b}* a\\vert{}b");
+        assert_eq!(orgmode("a * b"), "a * b");
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub enum Error {
     Step {
         /// The program's name.
         program: String,
-        /// `build`, `prepare`, `cleanup`, `change`.
+        /// `build`, `prepare`, `conclude`, `cleanup`, `change`.
         step: &'static str,
         /// What happened.
         message: String,

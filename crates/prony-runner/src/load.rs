@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use prony_engines::catalog::Catalog;
+use prony_experiment::Problem;
 use prony_experiment::design::Experiment;
 use prony_model::catalog::{Overrides, Surroundings};
 
@@ -51,6 +52,14 @@ pub fn read(file: &Path) -> Result<(String, String), Error> {
             Err(Error::Experiment { file: name, text, problems })
         }
     }
+}
+
+/// What is no fault of the file and probably not meant: for each a text with its place, and what to do.
+pub fn warnings(experiment: &Experiment, file: &Path) -> Vec<(String, Option<String>)> {
+    let text = |problem: &Problem| {
+        format!("warning: {}:{}:{}: {}", file.display(), problem.line, problem.column, problem.message)
+    };
+    prony_experiment::warnings(experiment).into_iter().map(|problem| (text(&problem), problem.hint)).collect()
 }
 
 /// Checks a text as if it were the file of this name; all its faults at once.

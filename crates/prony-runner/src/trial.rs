@@ -104,6 +104,7 @@ fn attempt(
     record.sampler_cpu = sampled.cpu;
     // What lies in the scratch is read before that is cleared with the environment.
     program.iter_mut().for_each(|program| program.find_data(lab));
+    program.iter().try_for_each(|program| program.conclude(lab))?;
     match (watched, program) {
         (Err(Error::Os(error @ (NotExecuted { .. } | NotEntered { .. }))), Some(program)) => {
             record.ending = ending::not_begun(&error, lab.experiment.records_commands());

@@ -41,21 +41,18 @@ pub(crate) fn program(
         command: command(view.get("command")?, view.get("shell"), problems)?,
         directory: view.text("directory").map(|path| place.resolve(&path)),
         copy,
-        links: match view.plain("links") {
-            Some("copy") => OutwardLinks::Copy,
-            Some("keep") => OutwardLinks::Keep,
-            _ => OutwardLinks::Refuse,
-        },
+        links: links(&view),
         store: store(&view, problems),
         env: view.get("env").map(env).unwrap_or_default(),
         inherit: texts(view.get("inherit")),
         input: view.get("input").map_or(Some(InputSpec::Null), |node| place.input(node))?,
-        output: if view.plain("output") == Some("null") { OutputTo::Null } else { OutputTo::Capture },
+        output: view.get("output").map_or(Some(OutputTo::Capture), |node| place.output(node))?,
         pty: view.flag("pty").unwrap_or(false),
         runtime: view.plain("runtime").and_then(Runtime::named),
         success: success(view.get("success")),
         build: view.get("build").and_then(line),
         prepare: view.get("prepare").and_then(line),
+        conclude: view.get("conclude").and_then(line),
         cleanup: view.get("cleanup").and_then(line),
         warmup: view.whole("warmup").map_or(0, |n| n as u32),
         changes: Vec::new(),
@@ -85,11 +82,19 @@ pub(crate) fn program(
         let problem = Problem::new(view.key_span("links"), message);
         problems.add(problem.hint(format!("write `links = \"copy\"`, or leave `{step}` out")));
     }
-    if spec.output == OutputTo::Null && spec.pty {
-        let problem = Problem::new(view.key_span("pty"), "output that is thrown away needs no terminal");
+    if spec.output != OutputTo::Capture && spec.pty {
+        let problem = Problem::new(view.key_span("pty"), "`pty` is a terminal for output that is captured");
         problems.add(problem.hint("take `pty` or `output` out"));
     }
     Some(spec)
+}
+
+fn links(view: &View<'_>) -> OutwardLinks {
+    match view.plain("links") {
+        Some("copy") => OutwardLinks::Copy,
+        Some("keep") => OutwardLinks::Keep,
+        _ => OutwardLinks::Refuse,
+    }
 }
 
 /// Where its data lie, as it is written: only a trial knows the directory it works in.
@@ -241,6 +246,17 @@ impl Place<'_> {
                 let file = view.text("file").map(|path| InputSpec::File(self.resolve(&path)));
                 file.or_else(|| view.text("text").map(InputSpec::Text))
             }
+        }
+    }
+
+    fn output(&self, node: &Node) -> Option<OutputTo> {
+        match (node.table(), node.text()) {
+            (Some(_), _) => {
+                View::new(Some(node), &grammar::OUTPUT).text("file").map(|path| OutputTo::File(self.resolve(&path)))
+            }
+            (None, Some("null")) => Some(OutputTo::Null),
+            (None, Some("inherit")) => Some(OutputTo::Inherit),
+            (None, _) => Some(OutputTo::Capture),
         }
     }
 

@@ -80,12 +80,16 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
         optional(
             "output",
-            Shape::Word(&[
-                ("capture", "its beginning and end are kept, the rest is counted"),
-                ("null", "it is thrown away, and the program may notice"),
+            Shape::Either(&[
+                Shape::Word(&[
+                    ("capture", "its beginning and end are kept, the rest is counted"),
+                    ("null", "it is thrown away, and the program may notice"),
+                    ("inherit", "it goes where prony's own goes, and takes as long as that does"),
+                ]),
+                Shape::Table(&OUTPUT),
             ]),
             "\"capture\"",
-            "What becomes of its output and messages.",
+            "What becomes of its output and messages; `{ file = \"...\" }` has what the last trial printed.",
         ),
         optional(
             "shell",
@@ -113,6 +117,12 @@ pub(crate) static PROGRAM: TableShape = TableShape {
         ),
         optional("build", COMMAND_SHAPE, "none", "Done once a variant in its copy, untimed; a text goes to `sh -c`."),
         optional("prepare", COMMAND_SHAPE, "none", "Done before each trial, untimed; a text goes to `sh -c`."),
+        optional(
+            "conclude",
+            COMMAND_SHAPE,
+            "none",
+            "Done after each trial, untimed, before what is left of its processes is ended; a text goes to `sh -c`.",
+        ),
         optional(
             "cleanup",
             COMMAND_SHAPE,
@@ -182,6 +192,14 @@ pub(crate) static INPUT: TableShape = TableShape {
     name: "input",
     doc: "What a program reads.",
     fields: &[&[action("file", Shape::Text, "This file."), action("text", Shape::Text, "This text.")]],
+    rest: None,
+};
+
+/// `output = { ... }`.
+pub(crate) static OUTPUT: TableShape = TableShape {
+    name: "output",
+    doc: "Where a program's output goes.",
+    fields: &[&[required("file", Shape::Text, "This file, which each trial begins anew; messages are captured.")]],
     rest: None,
 };
 

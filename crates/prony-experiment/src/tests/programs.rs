@@ -27,7 +27,10 @@ fn the_least_program_is_measured_as_a_whole() {
     let spec = &experiment.variants()[0].spec;
     let program = spec.subject.program().unwrap();
     assert_eq!((program.name.as_str(), &program.command), ("x", &words(&["true"])));
-    assert_eq!((program.copy, &program.input, program.output), (CopyOf::Variant, &InputSpec::Null, OutputTo::Capture));
+    assert_eq!(
+        (program.copy, &program.input, &program.output),
+        (CopyOf::Variant, &InputSpec::Null, &OutputTo::Capture)
+    );
     assert_eq!((program.success.as_slice(), program.directory.as_ref()), ([0].as_slice(), None));
     assert_eq!((spec.phases.len(), spec.phases[0].name.as_str()), (1, "run"));
     assert_eq!(observe(&spec.phases[0]), &ObserveSpec::WHOLE);
@@ -319,7 +322,7 @@ fn what_cannot_run_is_named() {
     let change = of("command = \"a\"\nchange = { patch = \"p\" }");
     assert!(change.contains("program `x` has no copy that could be changed"), "{change}");
     let pty = of("command = \"a\"\npty = true\noutput = \"null\"");
-    assert!(pty.contains("output that is thrown away needs no terminal"), "{pty}");
+    assert!(pty.contains("`pty` is a terminal for output that is captured"), "{pty}");
 }
 
 const SITE: &str = "[program.x]\ncommand = \"a\"\ndirectory = \"site\"\nchange = \"{code}\"\n";

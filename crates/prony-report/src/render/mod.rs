@@ -6,6 +6,7 @@ use super::model::Report;
 
 mod grid;
 pub mod markdown;
+pub mod markup;
 pub mod terminal;
 
 /// A medium.

@@ -272,7 +272,8 @@ impl Place {
         let mut spec = setting.beside(&program.command.words())?;
         (spec.stdin, spec.group) = (setting.input()?, Some(Group::create(limits)?));
         let deadline = limits.trial.map(|limit| Instant::now() + limit.to_duration());
-        launch(means, spec, deadline).map(drop)
+        launch(means, spec, deadline)?;
+        program.conclude.iter().try_for_each(|conclude| step(means, &setting, "conclude", conclude))
     }
 }
 

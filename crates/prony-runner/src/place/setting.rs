@@ -69,12 +69,24 @@ impl<'a> Setting<'a> {
     pub fn launch(&self) -> Result<(LaunchSpec, Ends), Error> {
         let mut spec = self.bare()?;
         let mut ends = Ends { marks: Some(self.marks()?), ..Ends::default() };
-        if self.program.output == OutputTo::Null {
-            (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
-            return Ok((spec, ends));
+        match &self.program.output {
+            OutputTo::Null => {
+                (spec.stdout, spec.stderr) = (Output::Null, Output::Null);
+                return Ok((spec, ends));
+            }
+            OutputTo::Inherit => {
+                (spec.stdout, spec.stderr) = streams_of_ours()?;
+                return Ok((spec, ends));
+            }
+            OutputTo::File(path) => {
+                let unwritten = |source| Error::Write { what: format!("`{path}`"), source };
+                spec.stdout = Output::File(File::create(path).map_err(unwritten)?);
+            }
+            OutputTo::Capture => {
+                let (read, write) = if self.program.pty { terminal()? } else { pipe()? };
+                (spec.stdout, ends.stdout) = (Output::File(write.into()), Some(read.into()));
+            }
         }
-        let (read, write) = if self.program.pty { terminal()? } else { pipe()? };
-        (spec.stdout, ends.stdout) = (Output::File(write.into()), Some(read.into()));
         let (read, write) = pipe()?;
         (spec.stderr, ends.stderr) = (Output::File(write.into()), Some(read.into()));
         Ok((spec, ends))
@@ -206,6 +218,16 @@ pub fn why_not_executed(error: &prony_os::Error, commands: bool) -> String {
         _ => error.to_string(),
     };
     format!("{text}{cause}")
+}
+
+/// The standard streams of prony, for a program to write to.
+#[expect(clippy::disallowed_methods, reason = "nothing is written to them here")]
+fn streams_of_ours() -> Result<(Output, Output), Error> {
+    let copied = |stream: BorrowedFd<'_>| -> Result<Output, Error> {
+        let failed = |source| Error::Setup { doing: "hand over prony's own output", source };
+        Ok(Output::File(stream.try_clone_to_owned().map_err(failed)?.into()))
+    };
+    Ok((copied(std::io::stdout().as_fd())?, copied(std::io::stderr().as_fd())?))
 }
 
 /// Read and write end.

@@ -74,6 +74,6 @@ fn hint(command: &str, here: bool) -> String {
     if here {
         format!("write `./{command}` for the file in its directory")
     } else {
-        "it is in no directory of PATH; shell builtins need `shell = true` (`prony exec --shell`)".into()
+        "it is in no directory of PATH; shell builtins need `shell = true` (`prony exec -S sh`)".into()
     }
 }

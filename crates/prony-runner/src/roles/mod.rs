@@ -126,6 +126,17 @@ impl<'a> Prepared<'a> {
         Err(named::ambiguous(self.setting.program, phase, call, &files, &self.setting.directory))
     }
 
+    /// Does its `conclude`, which may end what the program left running. What interrupts the trial interrupts this too.
+    ///
+    /// # Errors
+    /// Where it fails.
+    pub fn conclude(&self, lab: &Lab<'_>) -> Result<(), Error> {
+        match &self.setting.program.conclude {
+            Some(conclude) if !lab.interrupt.asked() => place::step(lab.means(), &self.setting, "conclude", conclude),
+            _ => Ok(()),
+        }
+    }
+
     /// Finds where its data lie, while the trial's scratch is there.
     pub fn find_data(&mut self, lab: &Lab<'_>) {
         self.effective.store = data::place(&self.setting, lab.experiment.observe().care);

@@ -113,6 +113,7 @@ mod tests {
             success: Vec::new(),
             build: None,
             prepare: None,
+            conclude: None,
             cleanup: None,
             warmup: 0,
             changes: Vec::new(),

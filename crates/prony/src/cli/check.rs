@@ -51,6 +51,10 @@ pub fn run(arguments: &Arguments, output: &mut Output<'_>) -> Result<Answer, Err
     let outline = outline(&experiment);
     let estimate = estimate::of(&experiment, &outline, &arguments.database.database);
     output.print(&text(&experiment, &outline, &estimate, output.width))?;
+    for (text, hint) in load::warnings(&experiment, &arguments.file) {
+        let hint = hint.map(|hint| format!("hint: {hint}\n")).unwrap_or_default();
+        output.print(&format!("{}\n{hint}", one_line(&text)))?;
+    }
     Ok(Answer::Yes)
 }
 

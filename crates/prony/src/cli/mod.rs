@@ -3,6 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 
 use crate::error::Error;
@@ -19,6 +20,7 @@ pub mod engines;
 pub mod exec;
 pub mod grow;
 pub mod hidden;
+pub mod import;
 pub mod ls;
 pub mod mark;
 pub mod new;
@@ -69,6 +71,8 @@ enum Command {
     New(new::Arguments),
     /// Print the JSON Schema of the experiment file
     Schema(schema::Arguments),
+    /// Show what hyperfine measured, from its JSON
+    Import(import::Arguments),
     /// Print the tables of a run
     Show(show::ShowArgs),
     /// Write a run as a document or as data
@@ -166,8 +170,23 @@ fn not_parsed(error: &clap::Error) -> ExitCode {
             _ => ExitCode::SUCCESS,
         };
     }
-    say(&error.render().to_string());
+    say(&unknown_option(error).map_or_else(|| error.render().to_string(), |error| error.text()));
     ExitCode::from(2)
+}
+
+/// An option that does not exist; the parser would propose to pass it as a value first.
+fn unknown_option(error: &clap::Error) -> Option<Error> {
+    let context = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text),
+        _ => None,
+    };
+    let option = context(ContextKind::InvalidArg)?;
+    if error.kind() != ErrorKind::UnknownArgument || !option.starts_with('-') {
+        return None;
+    }
+    let near = context(ContextKind::SuggestedArg).map(|near| format!("did you mean `{near}`? "));
+    let hint = format!("{}`--help` lists the options", near.unwrap_or_default());
+    Some(Error::Arguments { message: format!("unknown option `{option}`"), hint })
 }
 
 /// Says something on standard error. Where nobody can read it there is nothing to do about that.
@@ -185,6 +204,7 @@ fn dispatch(command: Command, output: &mut Output<'_>) -> Result<Answer, Error> 
         Command::Check(arguments) => check::run(&arguments, output),
         Command::New(arguments) => new::run(&arguments, output),
         Command::Schema(arguments) => schema::run(&arguments, output),
+        Command::Import(arguments) => import::run(&arguments, output),
         Command::Show(arguments) => show::show(&arguments, output).map(yes),
         Command::Report(arguments) => report::report(&arguments, &mut output.data()).map(yes),
         Command::Compare(arguments) => compare::run(&arguments, output),

@@ -30,6 +30,11 @@ impl<'a> Output<'a> {
         Self { out, shown, width, colour }
     }
 
+    /// Whether colour may be used from now on.
+    pub fn set_colour(&mut self, colour: bool) {
+        self.colour = colour;
+    }
+
     /// Writes text.
     ///
     /// # Errors

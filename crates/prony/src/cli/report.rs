@@ -12,6 +12,7 @@ use prony_report::profile::markdown;
 use prony_report::profiles;
 use prony_report::render::Render;
 use prony_report::render::markdown::Markdown;
+use prony_report::render::markup::Markup;
 use prony_report::{Options, build, html};
 use prony_results::{Database, RunData};
 
@@ -56,6 +57,10 @@ pub enum ReportFormat {
     /// Tables and findings, as GitHub shows them
     #[default]
     Markdown,
+    /// The same as AsciiDoc
+    Asciidoc,
+    /// The same for Emacs' org-mode
+    Orgmode,
     /// One row a figure, sample or group
     Csv,
     /// One document, or one object a sample or group
@@ -83,8 +88,8 @@ pub enum What {
 /// # Errors
 /// Those of the database, [`Error::Arguments`], [`Error::Write`].
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> Result<(), Error> {
-    let for_people = matches!(args.format(), ReportFormat::Markdown | ReportFormat::Html);
-    if for_people && args.what != What::Results {
+    let is_data = matches!(args.format(), ReportFormat::Csv | ReportFormat::Json);
+    if !is_data && args.what != What::Results {
         let message = "samples and series alone are data, for programs to read".to_owned();
         return Err(Error::Arguments { message, hint: "add `--format csv` or `--format json`".to_owned() });
     }
@@ -99,6 +104,8 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
     let options = Options { processes: args.processes, ..Options::default() };
     match (args.format(), args.what) {
         (ReportFormat::Html, _) => Ok(html::write_loaded(database, data, &options, out)?),
+        (ReportFormat::Asciidoc, _) => marked_up(Markup::Asciidoc, data, &options, out),
+        (ReportFormat::Orgmode, _) => marked_up(Markup::Orgmode, data, &options, out),
         (ReportFormat::Markdown, _) => {
             let profiles = profiles::load(database, data, |_| true)?;
             let profiles: String = profiles.iter().map(|of| markdown(of, ROWS)).collect();
@@ -120,6 +127,11 @@ fn write(args: &ReportArgs, database: &Database, data: &RunData, out: &mut dyn W
         (ReportFormat::Json, _) => rows(args.what, database, data, &mut Json::new(out)),
         (ReportFormat::Csv, _) => rows(args.what, database, data, &mut Csv::new(out)),
     }
+}
+
+fn marked_up(markup: Markup, data: &RunData, options: &Options, out: &mut dyn Write) -> Result<(), Error> {
+    let written = markup.render(&build(data, options), out).and_then(|()| out.flush());
+    written.map_err(|source| Error::Write { what: "the report".to_owned(), source })
 }
 
 fn rows(what: What, database: &Database, data: &RunData, rows: &mut dyn Rows) -> Result<(), Error> {

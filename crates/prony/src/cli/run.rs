@@ -232,6 +232,9 @@ fn fresh(arguments: &Arguments, interrupt: Interrupt, observer: &mut dyn Observe
     let overrides = Overrides { budget: arguments.budget, ..arguments.overrides.read()? };
     let experiment = load::experiment(file, &overrides, &Here::new(&near)?)?;
     gates_are_declared(arguments, &experiment)?;
+    for (text, hint) in load::warnings(&experiment, file) {
+        observer.event(&Event::Notice { text, hint });
+    }
     Ok(prony_runner::begin(&experiment, path, &near, interrupt, observer)?)
 }
 

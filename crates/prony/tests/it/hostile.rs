@@ -473,7 +473,8 @@ fn what_check_accepts_run_can_begin() {
 #[test]
 fn exports_that_cannot_be_written_are_found_before_anything_runs() {
     let place = Place::new();
-    for option in ["--export-json", "--export-csv", "--export-markdown"] {
+    for format in ["json", "csv", "markdown", "asciidoc", "orgmode", "hyperfine-json"] {
+        let option = &format!("--export-{format}");
         let output = place.run(&["exec", "-r", "1", option, "nowhere/x", "--", "touch", "ran"]);
         assert_eq!(sound(&output, &option), 2);
         assert!(text(&output.stderr).contains("cannot write `nowhere/x`"), "{}", text(&output.stderr));

@@ -8,6 +8,7 @@ mod compared;
 mod copies;
 mod data;
 mod docs;
+mod exec;
 mod failures;
 mod floor;
 mod hostile;

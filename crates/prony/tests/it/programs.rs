@@ -209,6 +209,21 @@ fn variants_of_code_are_levels_and_each_step_runs_when_it_should() {
 }
 
 #[test]
+fn conclude_can_end_what_a_program_leaves_running() {
+    let bench = Bench::new();
+    let program = "[program.x]\nshell = true\ncommand = \"sleep 100 >&2 & echo $! > pid\"\n\
+                   conclude = \"p=$(cat {dir}/pid); kill $p; while kill -0 $p; do sleep 0.01; done\"\ndirectory = \"site\"\n";
+    fs::create_dir(bench.path("site")).unwrap();
+    // Even where the trial has a copy of its own, what it wrote is still there.
+    for (key, killed) in [("conclude", 0), ("#conclude", 1), ("copy = \"trial\"\nconclude", 0)] {
+        let trial = bench.trial(&program.replace("conclude", key));
+        assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
+        assert_eq!(trial.program().unwrap().left_behind, 1, "{key}");
+        assert_eq!(trial.conditions.killed_at_the_end, killed, "{key}: by prony");
+    }
+}
+
+#[test]
 fn a_change_that_does_not_apply_ends_the_run() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();

@@ -1,25 +1,24 @@
 //! The experiment file that repeats what was typed. Pure.
 
+use prony_experiment::design::{Experiment, Variant};
 use prony_model::program::Runtime;
 use toml::{Table, Value};
+
+use super::parameters::{Parameter, filled};
 
 /// What was typed, as far as the file is concerned.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Typed {
     /// The commands; the first is the baseline of the others.
     pub commands: Vec<Command>,
-    /// Stands above the tables.
-    pub title: Option<String>,
-    /// So many trials of each; without it 10 of one command, and 6 to 30 blocks of several.
-    pub runs: Option<u32>,
+    /// What `{name}` stands for in the commands.
+    pub parameters: Vec<Parameter>,
+    /// So many trials of each, at least and at most; without it 10 of one command, and 6 to 30 blocks of several.
+    pub runs: Option<(u32, u32)>,
     /// The time that the run has, as typed: as many trials as it holds.
     pub budget: Option<String>,
     /// Runs before the first trial of each.
     pub warmup: u32,
-    /// Before each trial.
-    pub prepare: Option<String>,
-    /// After the last trial of each.
-    pub cleanup: Option<String>,
     /// Limits, as typed.
     pub memory: Option<String>,
     /// See `memory`.
@@ -34,14 +33,12 @@ pub struct Typed {
     pub env: Vec<(String, String)>,
     /// Variables taken over.
     pub inherit: Vec<String>,
-    /// The shell that runs the commands.
-    pub shell: Option<String>,
-    /// Throws the output away.
-    pub discard: bool,
+    /// The shell that runs the commands: its program and the arguments before `-c`; empty for none.
+    pub shell: Vec<String>,
     /// Gives a terminal for output.
     pub pty: bool,
-    /// Any exit code will do.
-    pub any_exit: bool,
+    /// Exit codes that are no failure; `None` is 0, and an empty list is any.
+    pub success: Option<Vec<u8>>,
     /// Whose heap a probe reads.
     pub runtime: Option<Runtime>,
     /// Where the commands run.
@@ -56,13 +53,35 @@ pub struct Typed {
     pub syncs: bool,
 }
 
-/// One command.
+/// One command, and what is done beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Command {
     /// As typed: words, or one text that is cut into words or goes to the shell.
     pub words: Vec<String>,
     /// What it is called in tables.
     pub name: Option<String>,
+    /// Before its first trial.
+    pub setup: Option<String>,
+    /// Before each trial.
+    pub prepare: Option<String>,
+    /// After each trial.
+    pub conclude: Option<String>,
+    /// After its last trial.
+    pub cleanup: Option<String>,
+    /// What becomes of its output.
+    pub output: Output,
+}
+
+/// What becomes of the output of a command.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Its beginning and end are kept.
+    #[default]
+    Capture,
+    /// It is thrown away, or shown, by the file's word for it.
+    Word(&'static str),
+    /// It goes to this file.
+    File(String),
 }
 
 impl Command {
@@ -72,7 +91,7 @@ impl Command {
     }
 
     /// One word with blanks in it is a text, as in `prony exec 'sleep 1'`.
-    fn is_text(&self) -> bool {
+    pub fn is_text(&self) -> bool {
         matches!(self.words.as_slice(), [only] if only.contains(char::is_whitespace))
     }
 }
@@ -81,19 +100,18 @@ impl Typed {
     /// The file.
     pub fn to_toml(&self) -> String {
         let labels = self.labels();
-        let title = self.title.clone().unwrap_or_else(|| labels.join(" against "));
         let mut file = Table::new();
         let mut put = |name: &str, table: Table| {
             if !table.is_empty() {
                 file.insert(name.to_owned(), table.into());
             }
         };
-        put("experiment", table([("title", some(title))]));
+        put("experiment", table([("title", some(labels.join(" against ")))]));
+        put("factors", self.factors(&labels));
         if labels.len() > 1 {
-            let levels = labels.iter().enumerate().map(|(at, label)| (label.clone(), program(at).into()));
-            put("factors", table([("command", some(levels.collect::<Table>()))]));
             put("subject", table([("program", some("{command}"))]));
         }
+        put("design", self.design(&labels));
         put("compare", self.compare(&labels));
         put("observe", self.observe());
         put("limits", self.limits());
@@ -115,17 +133,55 @@ impl Typed {
         labels
     }
 
+    fn factors(&self, labels: &[String]) -> Table {
+        let levels = labels.iter().enumerate().map(|(at, label)| (label.clone(), program(at).into()));
+        let commands = (labels.len() > 1).then(|| some(levels.collect::<Table>())).flatten();
+        let mut factors = table([("command", commands)]);
+        let parameters = self.parameters.iter();
+        factors.extend(parameters.map(|parameter| (parameter.name.clone(), parameter.values.clone().into())));
+        factors
+    }
+
+    /// Whether the first of several commands is the same whatever the parameters are: it runs once a block, and all are
+    /// compared with it.
+    fn is_fixed_baseline(&self) -> bool {
+        let [first, _, ..] = self.commands.as_slice() else { return false };
+        let beside = [&first.setup, &first.prepare, &first.conclude, &first.cleanup];
+        let mut texts =
+            first.words.iter().chain(beside.into_iter().flatten()).chain(self.env.iter().map(|(_, text)| text));
+        !self.parameters.is_empty() && !texts.any(|text| filled(text, &self.parameters) != filled(text, &[]))
+    }
+
+    /// Without the levels in which a fixed baseline would run again.
+    fn design(&self, labels: &[String]) -> Table {
+        let others = self.parameters.iter().filter(|parameter| self.is_fixed_baseline() && parameter.values.len() > 1);
+        let skip = |parameter: &Parameter| {
+            let mut one = table([("command", labels.first().map(|label| label.as_str().into()))]);
+            one.insert(parameter.name.clone(), parameter.values[1..].to_vec().into());
+            Value::from(one)
+        };
+        let skipped: Vec<Value> = others.map(skip).collect();
+        table([("skip", (!skipped.is_empty()).then(|| skipped.into()))])
+    }
+
     fn compare(&self, labels: &[String]) -> Table {
-        let blocks = match (&self.budget, self.runs, labels.len()) {
+        let blocks = match (&self.budget, self.runs, labels.len() > 1 || !self.parameters.is_empty()) {
             (Some(_), ..) => None,
-            (None, Some(runs), _) => some(runs),
-            (None, None, 0 | 1) => some(10),
-            (None, None, _) => some(table([("min", some(6)), ("max", some(30))])),
+            (None, Some((min, max)), _) if min == max => some(min),
+            (None, Some((min, max)), _) => some(table([("min", some(min)), ("max", some(max))])),
+            (None, None, false) => some(10),
+            (None, None, true) => some(table([("min", some(6)), ("max", some(30))])),
         };
-        let baseline = match labels {
-            [baseline, _, ..] => some(table([("command", some(baseline.as_str()))])),
-            _ => None,
-        };
+        let mut baseline = Table::new();
+        if let [first, _, ..] = labels {
+            baseline.insert("command".to_owned(), first.as_str().into());
+        }
+        // Several commands are compared at the same values of the parameters.
+        if labels.len() == 1 || self.is_fixed_baseline() {
+            let first = |parameter: &Parameter| Some((parameter.name.clone(), parameter.values.first()?.clone()));
+            baseline.extend(self.parameters.iter().filter_map(first));
+        }
+        let baseline = (!baseline.is_empty()).then(|| baseline.into());
         table([("budget", self.budget.clone().map(Value::from)), ("blocks", blocks), ("baseline", baseline)])
     }
 
@@ -149,30 +205,74 @@ impl Typed {
     }
 
     fn program(&self, command: &Command) -> Table {
-        let line = match self.shell.is_some() || command.is_text() {
-            true => some(filled(&command.words.join(" "))),
-            false => some(command.words.iter().map(|word| filled(word)).collect::<Vec<_>>()),
+        let varied = |text: &str| filled(text, &self.parameters);
+        let (line, shell): (Value, Option<Value>) = match self.shell.as_slice() {
+            [] if command.is_text() => (varied(&command.words[0]).into(), None),
+            [] => (command.words.iter().map(|word| varied(word)).collect::<Vec<_>>().into(), None),
+            [shell] => {
+                let shell = if shell == "sh" { true.into() } else { filled(shell, &[]).into() };
+                (varied(&command.words.join(" ")).into(), Some(shell))
+            }
+            _ => (self.by_shell(&command.words.join(" ")), None),
         };
-        let shell = self.shell.as_deref().map(|shell| if shell == "sh" { true.into() } else { shell.into() });
-        let text = |text: &Option<String>| text.as_deref().map(|text| filled(text).into());
-        let env: Table = self.env.iter().map(|(name, value)| (name.clone(), filled(value).into())).collect();
+        let step = |text: &Option<String>| match self.shell.as_slice() {
+            [] => text.as_deref().map(|text| varied(text).into()),
+            [shell] if shell == "sh" => text.as_deref().map(|text| varied(text).into()),
+            _ => text.as_deref().map(|text| self.by_shell(text)),
+        };
+        let env: Table = self.env.iter().map(|(name, value)| (name.clone(), varied(value).into())).collect();
+        let success = self.success.as_ref().map(|codes| match codes.as_slice() {
+            [] => "any".into(),
+            codes => codes.iter().map(|code| i64::from(*code)).collect::<Vec<_>>().into(),
+        });
+        let output = match &command.output {
+            Output::Capture => None,
+            Output::Word(word) => some(*word),
+            Output::File(path) => some(table([("file", some(filled(path, &[])))])),
+        };
         table([
-            ("command", line),
+            ("command", Some(line)),
             ("shell", shell),
-            ("directory", some(filled(&self.directory))),
+            ("directory", some(filled(&self.directory, &[]))),
             ("copy", some("none")),
             ("inherit", (!self.inherit.is_empty()).then(|| self.inherit.clone().into())),
-            ("input", text(&self.input)),
-            ("output", self.discard.then(|| "null".into())),
+            ("input", self.input.as_deref().map(|path| filled(path, &[]).into())),
+            ("output", output),
             ("pty", self.pty.then(|| true.into())),
-            ("success", self.any_exit.then(|| "any".into())),
+            ("success", success),
             ("runtime", self.runtime.map(|runtime| runtime.name().into())),
-            ("prepare", text(&self.prepare)),
-            ("cleanup", text(&self.cleanup)),
+            ("build", step(&command.setup)),
+            ("prepare", step(&command.prepare)),
+            ("conclude", step(&command.conclude)),
+            ("cleanup", step(&command.cleanup)),
             ("warmup", (self.warmup > 0).then(|| self.warmup.into())),
             ("env", (!env.is_empty()).then(|| env.into())),
         ])
     }
+
+    /// A text as words, of which the first are those of the shell that reads it.
+    fn by_shell(&self, script: &str) -> Value {
+        let shell = self.shell.iter().map(|word| filled(word, &[]));
+        let script = ["-c".to_owned(), filled(script, &self.parameters)];
+        shell.chain(script).collect::<Vec<_>>().into()
+    }
+}
+
+/// What a variant is called: its command with the values of its parameters, and those that stand nowhere in it.
+pub fn label(experiment: &Experiment, variant: &Variant) -> String {
+    let levels =
+        experiment.factors().iter().zip(&variant.levels).map(|(factor, at)| (&factor.name, &factor.levels[*at].label));
+    let (commands, parameters): (Vec<_>, Vec<_>) = levels.partition(|(name, _)| *name == "command");
+    let mut label = commands.first().map_or(experiment.title(), |(_, label)| label.as_str()).to_owned();
+    let mut unused = Vec::new();
+    for (name, value) in parameters {
+        let hole = format!("{{{name}}}");
+        match label.contains(&hole) {
+            true => label = label.replace(&hole, value),
+            false => unused.push(format!("{name}={value}")),
+        }
+    }
+    if unused.is_empty() { label } else { format!("{label} ({})", unused.join(", ")) }
 }
 
 /// The entries that have a value.
@@ -190,24 +290,18 @@ fn program(at: usize) -> String {
     if at < 26 { letter.to_string() } else { format!("{letter}{}", at / 26) }
 }
 
-/// A text whose braces are no placeholders.
-fn filled(text: &str) -> String {
-    text.replace('{', "{{").replace('}', "}}")
-}
-
 #[cfg(test)]
 mod tests {
     use prony_engines::catalog::Catalog;
-    use prony_experiment::design::Experiment;
     use prony_experiment::{check, parse, render};
     use prony_model::catalog::Overrides;
-    use prony_model::program::{CommandLine, ProgramSpec};
+    use prony_model::program::{CommandLine, OutputTo, ProgramSpec};
     use prony_model::units::Nanos;
 
     use super::*;
 
     fn command(words: &[&str]) -> Command {
-        Command { words: words.iter().map(|word| (*word).to_owned()).collect(), name: None }
+        Command { words: words.iter().map(|word| (*word).to_owned()).collect(), ..Command::default() }
     }
 
     fn typed(commands: &[&[&str]]) -> Typed {
@@ -273,23 +367,80 @@ mod tests {
     #[test]
     fn every_option_reaches_the_program() {
         let mut all = typed(&[&["sort {x}"]]);
-        all.runs = Some(7);
-        (all.warmup, all.hertz, all.discard, all.any_exit) = (3, 50, true, true);
-        (all.prepare, all.cleanup) = (Some("echo {p}".into()), Some("rm x".into()));
+        all.runs = Some((7, 7));
+        (all.warmup, all.hertz, all.success) = (3, 50, Some(Vec::new()));
+        let text = |text: &str| Some(text.to_owned());
+        let one = &mut all.commands[0];
+        (one.setup, one.prepare, one.conclude, one.cleanup) =
+            (text("make {m}"), text("echo {p}"), text("kill 1"), text("rm x"));
+        one.output = Output::File("/tmp/{o}".into());
         all.profile = true;
         (all.memory, all.cpus, all.pids, all.time) = (Some("64 MB".into()), Some(2.0), Some(9), Some("3 s".into()));
-        (all.input, all.shell, all.runtime) = (Some("in".into()), Some("bash".into()), Some(Runtime::Node));
+        (all.input, all.shell, all.runtime) = (Some("in".into()), vec!["bash".into()], Some(Runtime::Node));
         (all.env, all.inherit) = (vec![("K".into(), "{v}".into())], vec!["HTTP_PROXY".into()]);
         let experiment = checked(&all);
         let (program, limits) = (programs(&experiment)[0], &experiment.variants()[0].spec.limits);
         assert_eq!(program.command.words(), ["bash", "-c", "sort {x}"]);
         assert_eq!((program.env["K"].as_str(), program.warmup, program.success.len()), ("{v}", 3, 0));
-        assert_eq!(program.prepare.as_ref().unwrap().words(), ["sh", "-c", "echo {p}"]);
+        let steps = [&program.build, &program.prepare, &program.conclude, &program.cleanup];
+        let scripts = steps.map(|step| step.as_ref().unwrap().words().join(" "));
+        assert_eq!(scripts, ["bash -c make {m}", "bash -c echo {p}", "bash -c kill 1", "bash -c rm x"]);
+        assert_eq!(program.output, OutputTo::File("/tmp/{o}".into()));
         assert_eq!(
             (limits.cpus, limits.pids, limits.trial.is_some(), limits.memory.is_some()),
             (Some(2.0), Some(9), true, true)
         );
         assert_eq!((experiment.variants()[0].blocks.max, experiment.observe().hertz), (7, 50));
         assert!(experiment.observe().profile.is_some());
+    }
+
+    fn with_parameters(commands: &[&[&str]], parameters: &[(&str, &[i64])]) -> Typed {
+        let parameter = |(name, values): &(&str, &[i64])| Parameter {
+            name: (*name).to_owned(),
+            values: values.iter().map(|value| Value::from(*value)).collect(),
+        };
+        Typed { parameters: parameters.iter().map(parameter).collect(), ..typed(commands) }
+    }
+
+    fn lines(typed: &Typed) -> Vec<String> {
+        programs(&checked(typed)).iter().map(|program| program.command.words().join(" ")).collect()
+    }
+
+    #[test]
+    fn parameters_are_factors_and_stand_in_texts_and_words() {
+        let two: &[(&str, &[i64])] = &[("x", &[1, 2]), ("y", &[7])];
+        let one = with_parameters(&[&["echo {x} {y} {z}"]], two);
+        assert_eq!(lines(&one), ["echo 1 7 {z}", "echo 2 7 {z}"]);
+        assert_eq!(lines(&with_parameters(&[&["echo", "-{x}{", "{y}"]], two)), ["echo -1{ 7", "echo -2{ 7"]);
+        let experiment = checked(&one);
+        assert_eq!(
+            (experiment.compare().baseline["x"].as_str(), experiment.compare().baseline["y"].as_str()),
+            ("1", "7")
+        );
+        assert_eq!((experiment.compare().blocks.min, experiment.compare().blocks.max), (6, 30));
+        let mut beside = with_parameters(&[&["true"]], &[("x", &[1, 2])]);
+        beside.commands[0].prepare = Some("echo {x}".into());
+        let experiment = checked(&beside);
+        assert_eq!(programs(&experiment)[1].prepare.as_ref().unwrap().words(), ["sh", "-c", "echo 2"]);
+    }
+
+    #[test]
+    fn commands_are_compared_at_the_same_values_and_with_a_baseline_without_parameters_at_all() {
+        let both = checked(&with_parameters(&[&["a", "{x}"], &["b", "{x}"]], &[("x", &[1, 2])]));
+        assert_eq!(both.compare().baseline.len(), 1);
+        assert_eq!(both.variants().iter().filter(|variant| variant.baseline).count(), 2);
+        let fixed = with_parameters(&[&["r"], &["a", "{x}", "{y}"]], &[("x", &[1, 2]), ("y", &[3, 4])]);
+        assert_eq!(lines(&fixed), ["r", "a 1 3", "a 1 4", "a 2 3", "a 2 4"]);
+        assert_eq!(checked(&fixed).variants().iter().filter(|variant| variant.baseline).count(), 1);
+    }
+
+    #[test]
+    fn shell_with_arguments_reads_commands_and_steps() {
+        let mut one = typed(&[&["echo {x}", "y"]]);
+        one.shell = vec!["bash".into(), "--norc".into()];
+        one.commands[0].prepare = Some("p".into());
+        let experiment = checked(&one);
+        assert_eq!(programs(&experiment)[0].command.words(), ["bash", "--norc", "-c", "echo {x} y"]);
+        assert_eq!(programs(&experiment)[0].prepare.as_ref().unwrap().words(), ["bash", "--norc", "-c", "p"]);
     }
 }

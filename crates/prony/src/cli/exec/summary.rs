@@ -26,8 +26,58 @@ enum Figure {
     Unknown(String),
 }
 
+/// A unit in which every time is shown, whatever its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum TimeUnit {
+    /// us, with one digit behind the point.
+    Microsecond,
+    /// ms, with one digit behind the point.
+    Millisecond,
+    /// s, with three digits behind the point.
+    Second,
+    /// min, with three digits behind the point.
+    Minute,
+    /// h, with three digits behind the point.
+    Hour,
+}
+
+impl TimeUnit {
+    /// Nanoseconds in this unit.
+    fn text(self, nanos: f64) -> String {
+        match self {
+            Self::Microsecond => format!("{:.1} us", nanos / 1e3),
+            Self::Millisecond => format!("{:.1} ms", nanos / 1e6),
+            Self::Second => format!("{:.3} s", nanos / 1e9),
+            Self::Minute => format!("{:.3} min", nanos / 60e9),
+            Self::Hour => format!("{:.3} h", nanos / 3600e9),
+        }
+    }
+}
+
+/// A value with its unit; a time in the unit that was asked for.
+fn text(value: f64, unit: Unit, time: Option<TimeUnit>) -> String {
+    match (unit, time) {
+        (Unit::Nanos, Some(time)) => time.text(value),
+        _ => quantity(value, unit),
+    }
+}
+
+/// The mean wall time of the trials that ended well, in nanoseconds.
+pub fn mean_wall(trials: &[&TrialRecord]) -> Option<f64> {
+    match figure(trials, MetricKey::amount(Metric::Wall)) {
+        Figure::Known(found, _) => Some(found.mean),
+        Figure::Unknown(_) => None,
+    }
+}
+
 /// Everything said of one command; `syncs` where calls such as `fsync` were counted.
-pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)>, syncs: bool) -> String {
+pub fn of(
+    label: &str,
+    trials: &[&TrialRecord],
+    courses: Option<(Course, Course)>,
+    syncs: bool,
+    time: Option<TimeUnit>,
+) -> String {
     let mut out = format!("{label}\n");
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "  {name:<10} {}", one_line(&text));
@@ -44,20 +94,20 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
     }
     let figure = |key: MetricKey| figure(trials, key);
     let amount = |metric| MetricKey::amount(metric);
-    line("wall", with_range(&figure(amount(Metric::Wall)), Unit::Nanos));
-    line("cpu", cpu(trials));
+    line("wall", with_range(&figure(amount(Metric::Wall)), Unit::Nanos, time));
+    line("cpu", cpu(trials, time));
     let largest = |metric| figure(MetricKey::gauge(metric, Stat::Max));
-    line("anonymous", with_range(&largest(Metric::Anon), Unit::Bytes));
-    line("mapped", with_range(&largest(Metric::File), Unit::Bytes));
-    line("peak", peak(trials));
-    let io = [Metric::Read, Metric::Written].map(|metric| short(&figure(amount(metric)), Unit::Bytes));
+    line("anonymous", with_range(&largest(Metric::Anon), Unit::Bytes, time));
+    line("mapped", with_range(&largest(Metric::File), Unit::Bytes, time));
+    line("peak", peak(trials, time));
+    let io = [Metric::Read, Metric::Written].map(|metric| short(&figure(amount(metric)), Unit::Bytes, time));
     let mut disk = format!("read {}, written {}", io[0], io[1]);
     if syncs {
-        disk += &format!(", fsyncs {}", short(&figure(amount(Metric::Fsyncs)), Unit::Count));
+        disk += &format!(", fsyncs {}", short(&figure(amount(Metric::Fsyncs)), Unit::Count, time));
     }
     line("disk", disk);
     if trials.iter().any(|trial| trial.conditions.probe.is_some()) {
-        heaps(trials).into_iter().for_each(|(name, text)| line(name, text));
+        heaps(trials, time).into_iter().for_each(|(name, text)| line(name, text));
     }
     if let Some((cpu, memory)) = courses {
         line("", format!("{}  CPU, at most {:.2} cores", cpu.text, cpu.highest));
@@ -70,51 +120,58 @@ pub fn of(label: &str, trials: &[&TrialRecord], courses: Option<(Course, Course)
 }
 
 /// CPU time, split where that says something.
-fn cpu(trials: &[&TrialRecord]) -> String {
+fn cpu(trials: &[&TrialRecord], time: Option<TimeUnit>) -> String {
     let of = |metric| figure(trials, MetricKey::amount(metric));
     let all = of(Metric::Cpu);
-    let text = with_range(&all, Unit::Nanos);
+    let text = with_range(&all, Unit::Nanos, time);
     match all {
         Figure::Known(found, _) if found.median < SPLIT => format!("{text}, too short to tell user from system"),
         _ => {
-            let [user, system] = [Metric::CpuUser, Metric::CpuSystem].map(|metric| short(&of(metric), Unit::Nanos));
+            let [user, system] =
+                [Metric::CpuUser, Metric::CpuSystem].map(|metric| short(&of(metric), Unit::Nanos, time));
             format!("{text}, user {user}, system {system}")
         }
     }
 }
 
 /// The kernel's own peak of resident memory; where several processes ran it keeps one for each, so that samples must do.
-fn peak(trials: &[&TrialRecord]) -> String {
+fn peak(trials: &[&TrialRecord], time: Option<TimeUnit>) -> String {
     let of = |stat| figure(trials, MetricKey::gauge(Metric::Rss, stat));
     match (of(Stat::Peak), of(Stat::Max)) {
         (Figure::Unknown(why), sampled @ Figure::Known(..)) => {
-            let sampled = with_range(&sampled, Unit::Bytes);
+            let sampled = with_range(&sampled, Unit::Bytes, time);
             format!(
                 "{sampled} resident by samples, summed over processes, so that shared pages count several times; no peak by the kernel: {why}"
             )
         }
-        (exact, _) => with_range(&exact, Unit::Bytes),
+        (exact, _) => with_range(&exact, Unit::Bytes, time),
     }
 }
 
 /// What the runtime tells of its heaps, and what asking it took.
-fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
+fn heaps(trials: &[&TrialRecord], time: Option<TimeUnit>) -> Vec<(&'static str, String)> {
     let gauge = |metric, stat| figure(trials, MetricKey::gauge(metric, stat));
     let largest = gauge(Metric::HeapUsed, Stat::Max);
     let blocks = gauge(Metric::HeapBlocks, Stat::Max);
     let [end, total, external] =
         [(Metric::HeapUsed, Stat::End), (Metric::HeapTotal, Stat::Max), (Metric::External, Stat::Max)]
-            .map(|(metric, stat)| short(&gauge(metric, stat), Unit::Bytes));
+            .map(|(metric, stat)| short(&gauge(metric, stat), Unit::Bytes, time));
     let heap = match (&largest, &blocks) {
-        (Figure::Unknown(_), Figure::Known(..)) => format!("{} blocks", with_range(&blocks, Unit::Count)),
-        (Figure::Unknown(_), _) => with_range(&gauge(Metric::HeapUsed, Stat::End), Unit::Bytes),
-        _ => format!("{}, at the end {end}, total {total}, external {external}", with_range(&largest, Unit::Bytes)),
+        (Figure::Unknown(_), Figure::Known(..)) => format!("{} blocks", with_range(&blocks, Unit::Count, time)),
+        (Figure::Unknown(_), _) => with_range(&gauge(Metric::HeapUsed, Stat::End), Unit::Bytes, time),
+        _ => {
+            format!("{}, at the end {end}, total {total}, external {external}", with_range(&largest, Unit::Bytes, time))
+        }
     };
     let amount = |metric| figure(trials, MetricKey::amount(metric));
     let collections = match amount(Metric::GcCount) {
-        unknown @ Figure::Unknown(_) => with_range(&unknown, Unit::Count),
+        unknown @ Figure::Unknown(_) => with_range(&unknown, Unit::Count, time),
         count => {
-            format!("{} in {} collections", short(&amount(Metric::GcTime), Unit::Nanos), short(&count, Unit::Count))
+            format!(
+                "{} in {} collections",
+                short(&amount(Metric::GcTime), Unit::Nanos, time),
+                short(&count, Unit::Count, time)
+            )
         }
     };
     let mut lines = vec![("heap", heap), ("gc", collections)];
@@ -131,7 +188,7 @@ fn heaps(trials: &[&TrialRecord]) -> Vec<(&'static str, String)> {
     let probes = trials.iter().filter_map(|trial| trial.conditions.probe.as_ref());
     let spoke = probes.filter(|probe| !probe.threads.is_empty());
     let costs: Vec<f64> = spoke.map(|probe| probe.cost.as_nanos() as f64).collect();
-    let cost = summary(&costs).map(|found| quantity(found.median, Unit::Nanos));
+    let cost = summary(&costs).map(|found| text(found.median, Unit::Nanos, time));
     lines.extend(cost.map(|cost| ("probe", format!("{cost} by its own account, contained in the figures"))));
     lines
 }
@@ -156,7 +213,7 @@ fn evidence(trials: &[&TrialRecord]) -> Option<String> {
 }
 
 /// A figure of a trial that counts, or why there is none.
-fn value(trial: &TrialRecord, instance: Option<&str>, key: MetricKey) -> Option<Reading<f64>> {
+pub fn value(trial: &TrialRecord, instance: Option<&str>, key: MetricKey) -> Option<Reading<f64>> {
     let phase = trial.phases.first()?.name.clone();
     Some(trial.figure(&MetricName { phase, instance: instance.map(str::to_owned), key }))
 }
@@ -180,12 +237,12 @@ fn figure(trials: &[&TrialRecord], key: MetricKey) -> Figure {
 }
 
 /// `102 ms, 101 ms to 104 ms`.
-fn with_range(figure: &Figure, unit: Unit) -> String {
+fn with_range(figure: &Figure, unit: Unit, time: Option<TimeUnit>) -> String {
     match figure {
         Figure::Unknown(why) => format!("- ({why})"),
-        Figure::Known(found, 0) if found.n == 1 => quantity(found.median, unit),
+        Figure::Known(found, 0) if found.n == 1 => text(found.median, unit, time),
         Figure::Known(found, without) => {
-            let [median, min, max] = [found.median, found.min, found.max].map(|value| quantity(value, unit));
+            let [median, min, max] = [found.median, found.min, found.max].map(|value| text(value, unit, time));
             let part =
                 if *without > 0 { format!(", of {} of {} trials", found.n, found.n + without) } else { String::new() };
             format!("{median} ({min} to {max}{part})")
@@ -193,10 +250,10 @@ fn with_range(figure: &Figure, unit: Unit) -> String {
     }
 }
 
-fn short(figure: &Figure, unit: Unit) -> String {
+fn short(figure: &Figure, unit: Unit, time: Option<TimeUnit>) -> String {
     match figure {
         Figure::Unknown(_) => "-".to_owned(),
-        Figure::Known(found, _) => quantity(found.median, unit),
+        Figure::Known(found, _) => text(found.median, unit, time),
     }
 }
 

@@ -1,0 +1,99 @@
+//! Commands that are written for a shell where none reads them. Pure.
+//!
+//! A text without `shell` is cut into words as a shell does it, and nothing more: in `echo hi > f` the program `echo` gets the
+//! words `>` and `f`. That is no fault, since a program may want such words, but hardly ever what was meant.
+
+use super::design::Experiment;
+use super::node::{Node, Value, parse};
+use super::problem::{Problem, Problems};
+
+/// The first sign in a text that means something to a shell and nothing where words are cut only; `None` where it has none.
+/// Signs in quotes or behind a backslash are words of the command.
+///
+/// ```
+/// use prony_experiment::shell_syntax;
+/// assert_eq!(shell_syntax("sort a | uniq"), Some('|'));
+/// assert_eq!(shell_syntax("grep 'a|b' f"), None);
+/// ```
+pub fn shell_syntax(text: &str) -> Option<char> {
+    let (mut quote, mut before) = (None, ' ');
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        let starts_word = quote.is_none() && before.is_whitespace();
+        before = c;
+        match (c, quote) {
+            ('\'', None) | ('"', None) => quote = Some(c),
+            (c, Some(open)) if c == open => quote = None,
+            (_, Some('\'')) => {}
+            ('\\', _) => before = characters.next().unwrap_or(c),
+            ('`', _) => return Some(c),
+            ('$', _) if characters.peek().is_some_and(|next| !next.is_whitespace() && *next != '"') => return Some(c),
+            ('>' | '<' | '|' | '&' | ';' | '*' | '?', None) => return Some(c),
+            ('~', None) if starts_word => return Some(c),
+            ('#', None) if starts_word => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What is no fault of a file and probably not meant, in the file's order: commands with a sign of the shell and no shell.
+pub fn warnings(experiment: &Experiment) -> Vec<Problem> {
+    let text = experiment.source();
+    let Ok(raw) = parse(text, "") else { return Vec::new() };
+    let mut problems = Problems::new(text);
+    for program in raw.root.get("program").and_then(Node::table).unwrap_or_default() {
+        let node = &program.node;
+        let without = node.get("shell").is_none_or(|shell| matches!(shell.value, Value::Flag(false)));
+        let commands = [node.get("command"), node.get("replicas").and_then(|replicas| replicas.get("command"))];
+        for command in commands.into_iter().flatten().filter(|_| without) {
+            if let Some(sign) = command.text().and_then(shell_syntax) {
+                let message = format!("no shell reads this command: `{sign}` is passed to the program as it stands");
+                let hint = "add `shell = true`, or write the command as a list of words";
+                problems.add(Problem::new(command.span.clone(), message).hint(hint));
+            }
+        }
+    }
+    problems.into_list()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shell_syntax_is_found_outside_of_quotes() {
+        for (text, sign) in [
+            ("echo hi > f", '>'),
+            ("a <f", '<'),
+            ("a|b", '|'),
+            ("a && b", '&'),
+            ("a; b", ';'),
+            ("echo $HOME", '$'),
+            ("echo \"$HOME\"", '$'),
+            ("echo `date`", '`'),
+            ("ls *.rs", '*'),
+            ("ls a?", '?'),
+            ("ls ~/x", '~'),
+            ("echo 'a' > b", '>'),
+        ] {
+            assert_eq!(shell_syntax(text), Some(sign), "{text}");
+        }
+        for text in [
+            "",
+            "sleep 1",
+            "grep 'a|b' f",
+            "grep \"a|b;*\" f",
+            r"a \| b \$x",
+            "cost 5$",
+            "echo \"5$\"",
+            "a~b",
+            "x # a | b",
+            "echo '$HOME `x`'",
+            "echo \"it's\" x",
+            "a #b > c",
+        ] {
+            assert_eq!(shell_syntax(text), None, "{text}");
+        }
+    }
+}

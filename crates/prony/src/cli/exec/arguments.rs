@@ -1,0 +1,248 @@
+//! The options of `prony exec`, as typed.
+
+use std::path::PathBuf;
+
+use prony_model::program::Runtime;
+
+use super::summary::TimeUnit;
+use crate::cli::choice::{DatabaseArg, SharedArg};
+
+/// Trials of a command: at least one, and no more than a file may ask for.
+fn count() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=10_000)
+}
+
+/// What to run and how.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Commands:
+  Options come before the first command. Where its first word contains a blank, every argument is one command:
+    prony exec 'sleep 0.1' 'sleep 0.2'
+  Otherwise words form one command up to `--vs`. After `--`, options of prony are words of the command:
+    prony exec -r 20 -- node build.js -n --vs node build-new.js -n
+  The others are compared with the first, or with `--reference`. Without `-S` no shell runs them.
+
+Variables:
+  Commands find PATH, HOME, USER, LOGNAME, SHELL, LANG, LC_ALL, TERM, TZ and a TMPDIR of their own; `--env` adds others, and
+  `--env-all` hands over all of them, which makes a run harder to repeat.")]
+pub struct Arguments {
+    /// Trials of each command [default: 10 of one; of several 6 to 30, until every comparison is decided]
+    #[arg(long, short, value_name = "N", value_parser = count(), conflicts_with_all = ["min_runs", "max_runs"])]
+    pub runs: Option<u32>,
+    /// Trials of each command, at least [default: 10 of one, 6 of several]
+    #[arg(long, short = 'm', value_name = "N", value_parser = count())]
+    pub min_runs: Option<u32>,
+    /// Trials of each command, at most [default: 10 of one, 30 of several]
+    #[arg(long, short = 'M', value_name = "N", value_parser = count())]
+    pub max_runs: Option<u32>,
+    /// As many trials of each command as fit into this time, as `4 min`, until it is decided how they compare
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["runs", "min_runs", "max_runs"])]
+    pub budget: Option<String>,
+    /// Runs of each command before the first trial, thrown away
+    #[arg(long, short, value_name = "N", default_value_t = 0)]
+    pub warmup: u32,
+    /// The command with which the others are compared; without it, it is the first
+    #[arg(long, value_name = "CMD")]
+    pub reference: Option<String>,
+    /// Name of the reference command in tables
+    #[arg(long, value_name = "NAME", requires = "reference")]
+    pub reference_name: Option<String>,
+    /// Done once for each command before its first trial, by the shell, such as `make`; once for all, or once for each
+    #[arg(long, short, value_name = "CMD")]
+    pub setup: Vec<String>,
+    /// Done before each trial, untimed, by the shell (`sh`, or that of `-S`); once for all commands, or once for each
+    #[arg(long, short, value_name = "CMD")]
+    pub prepare: Vec<String>,
+    /// Done after each trial, untimed, by the shell; once for all commands, or once for each
+    #[arg(long, short = 'C', value_name = "CMD")]
+    pub conclude: Vec<String>,
+    /// Done after the last trial of each command, by the shell; once for all commands, or once for each
+    #[arg(long, short, value_name = "CMD")]
+    pub cleanup: Vec<String>,
+    /// Run the commands with each of these values in the place of `{VAR}`: `-L compiler gcc,clang '{compiler} main.c'`.
+    /// `\,` is a comma in a value; given several times, every combination runs
+    #[arg(long, short = 'L', value_names = ["VAR", "VALUES"], num_args = 2, allow_hyphen_values = true,
+          action = clap::ArgAction::Append, conflicts_with = "parameter_scan")]
+    pub parameter_list: Vec<String>,
+    /// Run the commands with each number from MIN to MAX in the place of `{VAR}`: `-P threads 1 8 'make -j {threads}'`
+    #[arg(long, short = 'P', value_names = ["VAR", "MIN", "MAX"], num_args = 3, allow_hyphen_values = true)]
+    pub parameter_scan: Vec<String>,
+    /// The step of `--parameter-scan`: `-P delay 0.3 0.7 -D 0.2 'sleep {delay}'` [default: 1 between whole numbers]
+    #[arg(long, short = 'D', value_name = "DELTA", requires = "parameter_scan")]
+    pub parameter_step_size: Option<String>,
+    /// Memory limit of the whole process tree, as `512 MB`
+    #[arg(long, value_name = "SIZE")]
+    pub memory: Option<String>,
+    /// Processors' worth of CPU time
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<f64>,
+    /// Processes and threads at most
+    #[arg(long, value_name = "N")]
+    pub pids: Option<u32>,
+    /// Time limit of each trial, as `30 s`
+    #[arg(long, value_name = "TIME")]
+    pub time: Option<String>,
+    /// What each command reads: `null`, or a file [default: null]
+    #[arg(long, value_name = "null|FILE")]
+    pub input: Option<PathBuf>,
+    /// What becomes of the output: `pipe` keeps its beginning and end, `null` throws it away, `inherit` shows it, a FILE (with
+    /// a `/`, as `./out.txt`) has that of the last trial; once for all commands, or once for each [default: pipe]
+    #[arg(long, value_name = "WHERE", conflicts_with = "show_output")]
+    pub output: Vec<String>,
+    /// Show the output of the commands; the same as `--output inherit`
+    #[arg(long, conflicts_with = "style")]
+    pub show_output: bool,
+    /// Throw the output away; the same as `--output null`
+    #[arg(long, conflicts_with_all = ["output", "show_output"])]
+    pub discard_output: bool,
+    /// A variable for the commands; without a value it is taken over
+    #[arg(long, value_name = "NAME[=VALUE]")]
+    pub env: Vec<String>,
+    /// Hand all variables over to the commands, as other benchmark runners do
+    #[arg(long)]
+    pub env_all: bool,
+    /// Run the commands by this shell, which is measured with them: `sh`, `bash`, `'bash --norc'`; `default` is `sh`
+    #[arg(long, short = 'S', value_name = "SHELL", overrides_with = "shell")]
+    pub shell: Option<String>,
+    /// Run the commands without a shell, which is the default; the same as `--shell none`
+    #[arg(short = 'N', conflicts_with = "shell")]
+    pub no_shell: bool,
+    /// Any exit code is as good as 0, or these: `-i=1,2`
+    #[arg(long, short, value_name = "all-non-zero|CODES", num_args = 0..=1, default_missing_value = "all-non-zero",
+          require_equals = true)]
+    pub ignore_failure: Option<String>,
+    /// A terminal for the output
+    #[arg(long)]
+    pub pty: bool,
+    /// The language runtime of the commands, `node` or `python`: a probe reads its heap
+    #[arg(long, value_parser = runtime)]
+    pub runtime: Option<Runtime>,
+    /// Name of a command in tables, in the commands' order; may be given several times
+    #[arg(long, short = 'n', value_name = "NAME", visible_alias = "command-name")]
+    pub name: Vec<String>,
+    /// Samples a second
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub hertz: u32,
+    /// Profile one more run of each command, which counts in no figure: V8's own profiler with `--runtime node`, else `perf`
+    #[arg(long)]
+    pub profile: bool,
+    /// Keep command lines and variables out of the results database; a command without --name is called `a`, `b` ...
+    #[arg(long)]
+    pub omit_commands: bool,
+    /// Count calls such as `fsync`; each system call on the machine then takes some 40 ns longer
+    #[arg(long)]
+    pub syncs: bool,
+    /// Order of the commands in the summary: as typed (`auto`, `command`), or by mean time
+    #[arg(long, value_enum, value_name = "METHOD", default_value_t)]
+    pub sort: Sort,
+    /// Unit of times in the summary [default: the one that fits each]
+    #[arg(long, short = 'u', value_enum, value_name = "UNIT")]
+    pub time_unit: Option<TimeUnit>,
+    /// Colour and the line of progress: both on a terminal (`auto`), none (`basic`), both anywhere (`full`), progress only
+    /// (`nocolor`), colour only (`color`); `none` prints nothing, errors apart
+    #[arg(long, value_enum, value_name = "TYPE", default_value_t)]
+    pub style: Style,
+    /// Write the experiment file that repeats this; never over another without --force
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Let --save write over a file
+    #[arg(long, requires = "save")]
+    pub force: bool,
+    /// Files for results.
+    #[command(flatten)]
+    pub exports: ExportArguments,
+    /// Say only what needs attention while running
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Where the results are.
+    #[command(flatten)]
+    pub database: DatabaseArg,
+    /// Who may see them.
+    #[command(flatten)]
+    pub shared: SharedArg,
+    /// Known as an option only so that it can be refused with the right words.
+    #[arg(long, hide = true)]
+    pub vs: bool,
+    /// The commands
+    #[arg(value_name = "CMD", required = true, trailing_var_arg = true)]
+    pub command: Vec<String>,
+}
+
+/// Files for results; `-` is standard output.
+#[derive(Debug, clap::Args)]
+pub struct ExportArguments {
+    /// Write the results as JSON; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub export_json: Option<PathBuf>,
+    /// Write the results as CSV
+    #[arg(long, value_name = "FILE")]
+    pub export_csv: Option<PathBuf>,
+    /// Write the results as Markdown
+    #[arg(long, value_name = "FILE")]
+    pub export_markdown: Option<PathBuf>,
+    /// Write the results as AsciiDoc
+    #[arg(long, value_name = "FILE")]
+    pub export_asciidoc: Option<PathBuf>,
+    /// Write the results for Emacs' org-mode
+    #[arg(long, value_name = "FILE")]
+    pub export_orgmode: Option<PathBuf>,
+    /// Write the times as `hyperfine --export-json` does, for scripts that read them; `prony import` shows such a file
+    #[arg(long, value_name = "FILE")]
+    pub export_hyperfine_json: Option<PathBuf>,
+}
+
+/// Order of commands in the summary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Sort {
+    /// As typed.
+    #[default]
+    Auto,
+    /// As typed.
+    Command,
+    /// The fastest first.
+    MeanTime,
+}
+
+/// What the output may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Style {
+    /// Colour and progress where a terminal shows them.
+    #[default]
+    Auto,
+    /// Neither.
+    Basic,
+    /// Both.
+    Full,
+    /// Progress.
+    Nocolor,
+    /// Colour.
+    Color,
+    /// No output.
+    None,
+}
+
+impl Style {
+    /// Whether a line of progress is rewritten, where `auto` would or would not.
+    pub const fn is_live(self, auto: bool) -> bool {
+        match self {
+            Self::Auto => auto,
+            Self::Full | Self::Nocolor => true,
+            Self::Basic | Self::Color | Self::None => false,
+        }
+    }
+
+    /// Whether there is colour; `None` as for any other command.
+    pub const fn colour(self) -> Option<bool> {
+        match self {
+            Self::Auto => None,
+            Self::Full | Self::Color => Some(true),
+            Self::Basic | Self::Nocolor | Self::None => Some(false),
+        }
+    }
+}
+
+fn runtime(name: &str) -> Result<Runtime, String> {
+    Runtime::named(name).ok_or_else(|| {
+        let known = Runtime::ALL.map(|runtime| format!("`{}`", runtime.name())).join(" and ");
+        format!("there are {known}; programs of other languages need no `--runtime`")
+    })
+}

@@ -1,0 +1,129 @@
+//! Words typed behind the options of `prony exec` -> commands. Pure.
+//!
+//! Two ways of writing several commands meet here: `'A' 'B'`, each a text, as other benchmark runners have it, and words
+//! up to `--vs`, which need no quotes. A blank in the first word tells them apart: a path with a blank in it stands in
+//! quotes inside its text (`"'./my program' 1"`).
+
+use std::ffi::OsString;
+
+use clap::{Args as _, Command as Parser};
+
+use super::arguments::Arguments;
+use crate::error::Error;
+
+/// What stands between two commands.
+const BETWEEN: &str = "--vs";
+
+/// Whether `--` stands before the last `words` of what was typed: the parser takes it out.
+pub fn is_literal(typed: &[OsString], words: usize) -> bool {
+    typed.len().checked_sub(words + 1).and_then(|at| typed.get(at)).is_some_and(|word| word == "--")
+}
+
+/// The words of each command. Where they are not `literal`, none of them may be an option of prony.
+///
+/// # Errors
+/// Where a command has no word, or an option of prony stands among them.
+pub fn commands(words: &[String], literal: bool) -> Result<Vec<Vec<String>>, Error> {
+    let mut commands = Vec::new();
+    for words in words.split(|word| word == BETWEEN) {
+        match words {
+            [] => return Err(between()),
+            [first, ..] if first.contains(char::is_whitespace) => {
+                commands.extend(words.iter().map(|w| vec![w.clone()]))
+            }
+            words => commands.push(words.to_vec()),
+        }
+    }
+    let options = Options::known();
+    match words.iter().find(|word| !literal && options.has(word)) {
+        None => Ok(commands),
+        Some(option) => Err(Error::Arguments {
+            message: format!("`{option}` is an option of prony and stands behind the first command"),
+            hint: "put it before the first command; where it belongs to the command, put `--` before the first command"
+                .to_owned(),
+        }),
+    }
+}
+
+/// `--vs` without a command before or behind it.
+pub fn between() -> Error {
+    let (message, hint) = ("`--vs` stands between two commands".to_owned(), "`prony exec -- A --vs B`".to_owned());
+    Error::Arguments { message, hint }
+}
+
+/// The options of prony, from their definitions.
+struct Options {
+    long: Vec<String>,
+    short: Vec<char>,
+}
+
+impl Options {
+    fn known() -> Self {
+        let parser = Arguments::augment_args(Parser::new("exec"));
+        let all = || parser.get_arguments().filter(|argument| argument.get_id() != "vs");
+        let long = all().flat_map(|argument| argument.get_long_and_visible_aliases().unwrap_or_default());
+        // The only one that every command of prony has.
+        let long = long.chain(["color"]).map(str::to_owned).collect();
+        Self { long, short: all().filter_map(clap::Arg::get_short).collect() }
+    }
+
+    /// `--runs`, `--runs=3`, `-r`, `-r3`. Other short ones with their value are not told from clusters such as `-rf`.
+    fn has(&self, word: &str) -> bool {
+        if let Some(long) = word.strip_prefix("--") {
+            return self.long.iter().any(|known| Some(known.as_str()) == long.split('=').next());
+        }
+        let letter = word.strip_prefix('-').map(|rest| rest.trim_end_matches(|c: char| c.is_ascii_digit()));
+        let mut letters = letter.unwrap_or_default().chars();
+        matches!((letters.next(), letters.next()), (Some(letter), None) if self.short.contains(&letter))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split('|').map(str::to_owned).collect()
+    }
+
+    fn cut(line: &str, literal: bool) -> Vec<String> {
+        commands(&words(line), literal).unwrap().into_iter().map(|command| command.join("|")).collect()
+    }
+
+    fn refused(line: &str) -> String {
+        commands(&words(line), false).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn commands_are_texts_where_the_first_word_has_a_blank_and_words_up_to_vs_elsewhere() {
+        assert_eq!(cut("sleep 0.1|sleep 0.2|true", false), ["sleep 0.1", "sleep 0.2", "true"]);
+        assert_eq!(cut("sleep|0.1|--vs|sleep|0.2", false), ["sleep|0.1", "sleep|0.2"]);
+        assert_eq!(cut("sleep 0.1|--vs|sleep|0.2", false), ["sleep 0.1", "sleep|0.2"]);
+        assert_eq!(cut("a|b c", false), ["a|b c"], "a word of the command may have blanks");
+        assert_eq!(cut("a b|c d|--vs|e", true), ["a b", "c d", "e"]);
+        for line in ["--vs|a", "a|--vs", "a|--vs|--vs|b"] {
+            assert_eq!(refused(line), "`--vs` stands between two commands");
+        }
+    }
+
+    #[test]
+    fn options_behind_the_command_are_refused_unless_two_dashes_stand_before_it() {
+        for option in ["--export-markdown", "--runs=3", "-r", "-r3", "-N", "--command-name", "--color"] {
+            let line = format!("sleep|0.06|{option}|x.md");
+            assert_eq!(refused(&line), format!("`{option}` is an option of prony and stands behind the first command"));
+            assert_eq!(cut(&line, true), [line]);
+        }
+        assert_eq!(refused("sleep 1|--runs|3"), "`--runs` is an option of prony and stands behind the first command");
+        for own in ["-rf", "--runsx", "-", "--", "--help", "-3", "-l", "x"] {
+            assert_eq!(cut(&format!("a|{own}"), false), [format!("a|{own}")]);
+        }
+    }
+
+    #[test]
+    fn two_dashes_are_found_only_before_the_command() {
+        let typed = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        assert!(is_literal(&typed("prony exec -r 3 -- a b"), 2));
+        assert!(!is_literal(&typed("prony exec a -- b"), 3));
+        assert!(!is_literal(&typed("a"), 1));
+    }
+}

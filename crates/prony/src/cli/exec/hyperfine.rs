@@ -1,0 +1,100 @@
+//! The JSON of hyperfine: written for scripts that read it, and read. Times are in seconds.
+
+use std::collections::BTreeMap;
+
+use prony_model::metric::{Metric, MetricKey, Stat};
+use prony_model::record::{Status, TrialRecord};
+use prony_results::RunData;
+use prony_stats::summary::summary;
+use serde::{Deserialize, Serialize};
+
+use super::file::label;
+use super::summary::value;
+
+/// A file of hyperfine.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Document {
+    /// One for each command.
+    pub results: Vec<Benchmark>,
+}
+
+/// The runs of a command.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Benchmark {
+    /// The command, or its name.
+    pub command: String,
+    /// The average time.
+    pub mean: f64,
+    /// The sample standard deviation; `None` of one run.
+    pub stddev: Option<f64>,
+    /// The middle time.
+    pub median: f64,
+    /// Average time in user mode; `None` where it is not known.
+    pub user: Option<f64>,
+    /// Average time in the kernel; `None` where it is not known.
+    pub system: Option<f64>,
+    /// The least time.
+    pub min: f64,
+    /// The greatest time.
+    pub max: f64,
+    /// The times of all runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<Vec<f64>>,
+    /// The most memory of each run, in bytes, where it is known of all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_usage_byte: Option<Vec<u64>>,
+    /// How each run ended; `None` by a signal.
+    #[serde(default)]
+    pub exit_codes: Vec<Option<i32>>,
+    /// Values of parameters by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A run as hyperfine would have it. Trials that failed have no times, and a command of which all failed is left out.
+pub fn document(data: &RunData) -> Document {
+    let experiment = &data.experiment;
+    let results = experiment.variants().iter().filter_map(|variant| {
+        let well = |trial: &&TrialRecord| trial.trial.variant == variant.id && trial.ending.outcome.is_ok();
+        let trials: Vec<&TrialRecord> = data.trials.iter().filter(well).collect();
+        let levels = experiment.factors().iter().zip(&variant.levels);
+        let parameters = levels.filter(|(factor, _)| factor.name != "command");
+        let parameters = parameters.map(|(factor, at)| (factor.name.clone(), factor.levels[*at].label.clone()));
+        benchmark(label(experiment, variant), &trials, parameters.collect())
+    });
+    Document { results: results.collect() }
+}
+
+fn benchmark(command: String, trials: &[&TrialRecord], parameters: BTreeMap<String, String>) -> Option<Benchmark> {
+    let read = |trial: &TrialRecord, key: MetricKey| value(trial, None, key)?.measured().copied();
+    let known = |key: MetricKey| trials.iter().filter_map(|trial| read(trial, key)).collect::<Vec<f64>>();
+    let timed: Vec<(f64, Option<i32>)> = trials
+        .iter()
+        .filter_map(|trial| Some((read(trial, MetricKey::amount(Metric::Wall))? / 1e9, exit_code(trial))))
+        .collect();
+    let times: Vec<f64> = timed.iter().map(|(time, _)| *time).collect();
+    let found = summary(&times)?;
+    let mean = |metric| Some(summary(&known(MetricKey::amount(metric)))?.mean / 1e9);
+    let memory = Some(known(MetricKey::gauge(Metric::Rss, Stat::Peak))).filter(|memory| memory.len() == times.len());
+    Some(Benchmark {
+        command,
+        mean: found.mean,
+        stddev: (found.n > 1).then_some(found.sd),
+        median: found.median,
+        user: mean(Metric::CpuUser),
+        system: mean(Metric::CpuSystem),
+        min: found.min,
+        max: found.max,
+        times: Some(times),
+        memory_usage_byte: memory.map(|bytes| bytes.into_iter().map(|bytes| bytes as u64).collect()),
+        exit_codes: timed.into_iter().map(|(_, code)| code).collect(),
+        parameters,
+    })
+}
+
+fn exit_code(trial: &TrialRecord) -> Option<i32> {
+    match trial.program()?.status.as_ref()? {
+        Status::Exited(code) => Some(*code),
+        Status::Signalled(_) => None,
+    }
+}

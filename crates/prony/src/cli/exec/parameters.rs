@@ -1,0 +1,194 @@
+//! `--parameter-list` and `--parameter-scan`: what stands for `{VAR}` in commands, as factors. Pure.
+
+use toml::Value;
+
+use crate::error::Error;
+
+/// More values than anyone waits for; the variants of a file have the same bound.
+const MOST: i128 = 10_000;
+
+/// A factor that `{name}` stands for in the texts of commands.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameter {
+    /// Between the braces.
+    pub name: String,
+    /// Numbers where all of them are.
+    pub values: Vec<Value>,
+}
+
+/// The parameters of `--parameter-list VAR VALUES ...`.
+///
+/// # Errors
+/// Where a name or a value is there twice, or a name cannot be one.
+pub fn lists(words: &[String]) -> Result<Vec<Parameter>, Error> {
+    let mut parameters: Vec<Parameter> = Vec::new();
+    for pair in words.chunks_exact(2) {
+        let (name, texts) = (named(&pair[0])?, tokens(&pair[1]));
+        if parameters.iter().any(|known| known.name == name) {
+            return Err(wrong(format!("the parameter `{name}` is given twice"), "give each parameter one list"));
+        }
+        if let Some((_, twice)) = texts.iter().enumerate().find(|(at, text)| texts[..*at].contains(text)) {
+            let message = format!("the parameter `{name}` has the value `{twice}` twice");
+            return Err(wrong(message, "list each value once: it is a variant, and has as many trials as the others"));
+        }
+        let numbers: Option<Vec<Value>> = texts.iter().map(|text| number(text)).collect();
+        let plain = |text: String| Value::from(filled(&text, &[]));
+        parameters.push(Parameter { name, values: numbers.unwrap_or_else(|| texts.into_iter().map(plain).collect()) });
+    }
+    Ok(parameters)
+}
+
+/// The parameter of `--parameter-scan VAR MIN MAX`, with `--parameter-step-size`.
+///
+/// # Errors
+/// Where one is no number, the step leads nowhere, or it is missing between numbers that are not whole.
+pub fn scan(words: &[String], step: Option<&str>) -> Result<Vec<Parameter>, Error> {
+    let [name, from, to] = words else { return Ok(Vec::new()) };
+    let name = named(name)?;
+    let ends = [decimal(from)?, decimal(to)?];
+    let step = match step {
+        Some(step) => decimal(step)?,
+        None if ends.iter().all(|(_, digits)| *digits == 0) => (1, 0),
+        None => {
+            let hint = "name it with `--parameter-step-size`, as `-D 0.1`";
+            return Err(wrong(format!("from {from} to {to}, the step is not known"), hint));
+        }
+    };
+    let digits = ends[0].1.max(ends[1].1).max(step.1);
+    let scaled = |(number, of): (i128, u32)| number * 10_i128.pow(digits - of);
+    let (from_scaled, to_scaled, step) = (scaled(ends[0]), scaled(ends[1]), scaled(step));
+    if step <= 0 || from_scaled > to_scaled {
+        let message = format!("from {from} to {to}, there is no value");
+        return Err(wrong(message, "MIN is at most MAX, and the step is greater than 0"));
+    }
+    let more = (to_scaled - from_scaled) / step;
+    if more >= MOST {
+        return Err(wrong(format!("the parameter `{name}` has more than {MOST} values"), "take a larger step"));
+    }
+    let value = |at: i128| {
+        let number = from_scaled + at * step;
+        match i64::try_from(number) {
+            Ok(whole) if digits == 0 => Value::from(whole),
+            _ => Value::from(number as f64 / 10_f64.powi(digits as i32)),
+        }
+    };
+    Ok(vec![Parameter { name, values: (0..=more).map(value).collect() }])
+}
+
+/// A text whose braces are no placeholders but for those of the parameters.
+pub fn filled(text: &str, parameters: &[Parameter]) -> String {
+    let (mut filled, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(['{', '}']) {
+        filled.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let holes = parameters.iter().map(|parameter| format!("{{{}}}", parameter.name));
+        let hole = holes.into_iter().find(|hole| rest.starts_with(hole.as_str()));
+        let (taken, put) = hole.map_or_else(|| (1, rest[..1].repeat(2)), |hole| (hole.len(), hole));
+        filled.push_str(&put);
+        rest = &rest[taken..];
+    }
+    filled + rest
+}
+
+/// A name that a factor can have beside that of commands.
+fn named(name: &str) -> Result<String, Error> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+    match name {
+        "command" | "i" | "dir" | "tmp" | "instance" | "env" => {
+            let message = format!("no parameter can be named `{name}`: placeholders of another kind begin so");
+            Err(wrong(message, "choose another name"))
+        }
+        name if name.is_empty() || !name.chars().all(plain) => {
+            Err(wrong(format!("`{name}` is no name for a parameter"), "a name has letters, digits, `-` and `_`"))
+        }
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The values between commas; `\,` is a comma and `\\` a backslash.
+fn tokens(list: &str) -> Vec<String> {
+    let (mut tokens, mut token, mut characters) = (Vec::new(), String::new(), list.chars().peekable());
+    while let Some(c) = characters.next() {
+        match (c, characters.peek()) {
+            ('\\', Some(escaped @ (',' | '\\'))) => {
+                token.push(*escaped);
+                characters.next();
+            }
+            (',', _) => tokens.push(std::mem::take(&mut token)),
+            _ => token.push(c),
+        }
+    }
+    tokens.push(token);
+    tokens
+}
+
+/// A number that is written as prony writes it: the command gets the same text.
+fn number(text: &str) -> Option<Value> {
+    let whole = text.parse::<i64>().ok().filter(|n| n.to_string() == text).map(Value::from);
+    let real = || text.parse::<f64>().ok().filter(|x| x.is_finite() && x.to_string() == text).map(Value::from);
+    whole.or_else(real)
+}
+
+/// A decimal number without its point, and the digits behind that: steps of 0.1 add up without error.
+fn decimal(text: &str) -> Result<(i128, u32), Error> {
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    let digits = part.chars().all(|c| c.is_ascii_digit()) && part.len() <= 9 && whole.len() <= 18;
+    match format!("{whole}{part}").parse() {
+        Ok(number) if digits => Ok((number, part.len() as u32)),
+        _ => Err(wrong(format!("`{text}` is no number"), "write it as `3` or `0.25`")),
+    }
+}
+
+fn wrong(message: String, hint: &str) -> Error {
+    Error::Arguments { message, hint: hint.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<String> {
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+
+    fn scanned(from: &str, to: &str, step: Option<&str>) -> Result<Vec<String>, String> {
+        let found = scan(&words(&["x", from, to]), step).map_err(|error| error.to_string())?;
+        Ok(found[0].values.iter().map(Value::to_string).collect())
+    }
+
+    #[test]
+    fn scan_has_both_ends_and_no_error_of_addition() {
+        assert_eq!(scanned("1", "4", None).unwrap(), ["1", "2", "3", "4"]);
+        assert_eq!(scanned("30", "46", Some("5")).unwrap(), ["30", "35", "40", "45"]);
+        assert_eq!(scanned("0.3", "0.7", Some("0.2")).unwrap(), ["0.3", "0.5", "0.7"]);
+        assert_eq!(scanned("-1", "0", Some("0.5")).unwrap(), ["-1.0", "-0.5", "0.0"]);
+        assert_eq!(scanned("0", "1", Some("0.1")).unwrap().len(), 11);
+        assert_eq!(scanned("0.1", "1", None).unwrap_err(), "from 0.1 to 1, the step is not known");
+        assert_eq!(scanned("2", "1", None).unwrap_err(), "from 2 to 1, there is no value");
+        assert_eq!(scanned("1", "2", Some("0")).unwrap_err(), "from 1 to 2, there is no value");
+        assert_eq!(scanned("a", "2", None).unwrap_err(), "`a` is no number");
+        assert_eq!(scanned("0", "10000", None).unwrap_err(), "the parameter `x` has more than 10000 values");
+    }
+
+    #[test]
+    fn list_is_of_numbers_where_all_are_written_as_numbers() {
+        let listed = |values: &str| {
+            let found = lists(&words(&["x", values])).map_err(|error| error.to_string())?;
+            Ok(found[0].values.iter().map(Value::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(listed("1,2.5"), Ok(words(&["1", "2.5"])));
+        assert_eq!(listed("1,02"), Ok(words(&["\"1\"", "\"02\""])), "the command gets what was typed");
+        assert_eq!(listed(r"a\,b,c\d,\\"), Ok(words(&["\"a,b\"", "'c\\d'", "'\\'"])));
+        assert_eq!(listed("").unwrap(), ["\"\""]);
+        assert_eq!(listed("a,a"), Err("the parameter `x` has the value `a` twice".to_owned()));
+    }
+
+    #[test]
+    fn parameter_names_are_names_of_factors_and_differ() {
+        let fault = |list: &[&str]| lists(&words(list)).unwrap_err().to_string();
+        assert_eq!(fault(&["x", "1", "x", "2"]), "the parameter `x` is given twice");
+        assert_eq!(fault(&["a b", "1"]), "`a b` is no name for a parameter");
+        assert!(fault(&["command", "1"]).contains("no parameter can be named `command`"));
+        assert_eq!(lists(&words(&["x", "1", "y", "2"])).unwrap().len(), 2);
+    }
+}

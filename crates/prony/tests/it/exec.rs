@@ -1,0 +1,309 @@
+//! `prony exec` as users of hyperfine type it: its own integration tests, as far as they mean the same here, and what prony
+//! refuses so that nobody measures something else than was meant.
+
+use std::fs;
+use std::process::{Command, Output, Stdio};
+
+use prony_model::record::TrialRecord;
+
+use crate::programs::{Bench, PRONY, said};
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What is said of a line that is refused before anything runs.
+fn refused(bench: &Bench, args: &[&str]) -> String {
+    let output = bench.prony(&[&["exec"], args].concat());
+    assert_eq!(output.status.code(), Some(2), "{args:?}: {}", err(&output));
+    assert!(!bench.path("prony.db").exists(), "{args:?}: nothing was begun");
+    err(&output)
+}
+
+/// The words of each variant's command.
+fn commands(bench: &Bench) -> Vec<String> {
+    let data = bench.data();
+    let programs = data.experiment.variants().iter().filter_map(|variant| variant.spec.subject.program());
+    programs.map(|program| program.command.words().join(" ")).collect()
+}
+
+#[test]
+fn options_behind_the_command_run_nothing() {
+    let bench = Bench::new();
+    let text = refused(&bench, &["--vs", "sleep", "0.06", "--export-markdown", "x.md"]);
+    assert!(text.starts_with("error: `--vs` stands between two commands\nhint: "), "{text}");
+    let text = refused(&bench, &["sleep", "0.06", "--vs", "sleep", "0.06", "--export-markdown", "x.md"]);
+    assert!(text.contains("`--export-markdown` is an option of prony and stands behind the first command"), "{text}");
+    assert!(text.contains("hint: put it before the first command"), "{text}");
+    let text = refused(&bench, &["--exprot-json", "x", "true"]);
+    assert_eq!(
+        text,
+        "error: unknown option `--exprot-json`\nhint: did you mean `--export-json`? `--help` lists the options\n"
+    );
+    let (output, data) = bench.exec(&["-r", "1", "--", "echo", "-n", "-r"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(said(&data.trials[0]), "-r", "behind `--` they are the command's");
+}
+
+#[test]
+fn commands_in_quotes_and_words_up_to_vs_are_the_same() {
+    let bench = Bench::new();
+    bench.exec(&["-r", "1", "sleep 0.01", "sleep 0.02", "true"]);
+    assert_eq!(commands(&bench), ["sleep 0.01", "sleep 0.02", "true"]);
+    bench.exec(&["-r", "1", "sleep", "0.01", "--vs", "sleep 0.02", "--vs", "true"]);
+    assert_eq!(commands(&bench), ["sleep 0.01", "sleep 0.02", "true"]);
+}
+
+#[test]
+fn texts_for_a_shell_without_one_are_warned_about() {
+    let bench = Bench::new();
+    let (output, data) = bench.exec(&["-r", "1", "echo hi > f"]);
+    assert!(
+        err(&output).contains("warning: no shell reads `echo hi > f`: `>` is passed to the program"),
+        "{}",
+        err(&output)
+    );
+    assert!(err(&output).contains("hint: `-S sh` before the commands"), "{}", err(&output));
+    assert_eq!(said(&data.trials[0]), "hi > f\n");
+    for args in
+        [&["-r", "1", "-S", "sh", "echo hi > f"][..], &["-r", "1", "echo 'a > b'"], &["-r", "1", "--", "echo", ">"]]
+    {
+        let (output, _) = bench.exec(args);
+        assert!(!err(&output).contains("no shell reads"), "{}", err(&output));
+    }
+    assert_eq!(fs::read_to_string(bench.path("f")).unwrap(), "hi\n");
+    let file = "[compare]\nblocks = 1\n[observe]\ncare = \"light\"\n[program.x]\ncommand = \"echo a | cat\"\n";
+    fs::write(bench.path("e.toml"), file).unwrap();
+    let warning = "warning: e.toml:6:11: no shell reads this command: `|` is passed to the program as it stands\nhint: add `shell = true`";
+    let checked = bench.prony(&["check", "e.toml"]);
+    assert!(checked.status.success() && out(&checked).contains(warning), "{}", out(&checked));
+    let run = bench.prony(&["run", "e.toml", "--quiet"]);
+    assert!(run.status.success() && err(&run).contains(warning), "{}", err(&run));
+    fs::write(bench.path("e.toml"), format!("{file}shell = true\n")).unwrap();
+    assert!(!out(&bench.prony(&["check", "e.toml"])).contains("warning"));
+}
+
+#[test]
+fn closed_standard_output_ends_quietly() {
+    for more in [&["echo dummy"][..], &["--export-json=-", "echo dummy"], &["echo dummy", "echo second"]] {
+        let bench = Bench::new();
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(PRONY);
+        command.args(["exec", "-r", "1", "--database"]).arg(bench.path("x.db")).args(more).stdout(writer);
+        let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    }
+}
+
+#[test]
+fn shells_are_named_with_their_arguments() {
+    let bench = Bench::new();
+    let shown = |args: &[&str]| out(&bench.exec(&[&["-r", "1", "-n", "x", "--show-output"], args].concat()).0);
+    assert!(shown(&["--shell=none", "echo 'hello world' argument2"]).contains("hello world argument2\n"));
+    let custom = shown(&["--shell", "echo 'custom_shell' '--shell-arg'", "echo benchmark"]);
+    assert!(custom.contains("custom_shell --shell-arg -c echo benchmark\n"), "{custom}");
+    assert!(shown(&["-S", "bash", "echo $BASH_VERSION"]).contains('.'));
+    assert!(shown(&["-S", "default", "echo $((40 + 2))"]).contains("42\n"));
+    let missing = bench.prony(&["exec", "-S", "--", "true"]);
+    assert_eq!(missing.status.code(), Some(2));
+    assert!(err(&missing).contains("a value is required for '--shell <SHELL>'"), "{}", err(&missing));
+}
+
+#[test]
+fn commands_that_are_not_there_or_fail_say_so() {
+    let absent = "some-nonexisting-program-b5d9574198b7e4b12a71fa4747c0a577";
+    let bench = Bench::new();
+    let unfound = bench.prony(&["exec", "-r", "1", absent]);
+    assert!(unfound.status.code() == Some(2) && err(&unfound).contains(&format!("cannot find the command `{absent}`")));
+    let (by_shell, _) = bench.exec(&["-r", "1", "-S", "sh", absent]);
+    assert!(
+        by_shell.status.code() == Some(1) && out(&by_shell).contains("failed (exit code 127)"),
+        "{}",
+        out(&by_shell)
+    );
+    let note = "no other variable: `--env NAME` or `--env-all` hands over more";
+    assert!(out(&by_shell).contains(note), "{}", out(&by_shell));
+    let (with_all, _) = bench.exec(&["-r", "1", "--env-all", "-S", "sh", absent]);
+    assert!(!out(&with_all).contains(note));
+    let (fails, _) = bench.exec(&["-r", "1", "false"]);
+    assert!(fails.status.code() == Some(1) && !out(&fails).contains(note), "{}", out(&fails));
+    for (option, step) in
+        [("--setup", "build"), ("--prepare", "prepare"), ("--conclude", "conclude"), ("--cleanup", "cleanup")]
+    {
+        let output = bench.prony(&["exec", "-r", "1", option, absent, "echo test"]);
+        assert_eq!(output.status.code(), Some(2), "{option}: {}", err(&output));
+        let text = format!("{step} of program `a` failed: exit code 127");
+        assert!(err(&output).contains(&text), "{option}: {}", err(&output));
+    }
+}
+
+#[test]
+fn exit_codes_that_are_named_are_no_failure() {
+    let bench = Bench::new();
+    let code = |option: &str, code: &str| {
+        bench.exec(&["-r", "1", option, "-S", "sh", &format!("exit {code}")]).0.status.code()
+    };
+    for (option, ends) in [("--ignore-failure=1", "1"), ("-i=1,2,3", "2"), ("-i=1,2,3", "3"), ("-i=1", "0")] {
+        assert_eq!(code(option, ends), Some(0), "{option} {ends}");
+    }
+    assert_eq!(code("--ignore-failure=all-non-zero", "5"), Some(0));
+    assert_eq!(code("-i", "5"), Some(0));
+    assert_eq!((code("--ignore-failure=1", "2"), code("-i=1,2,3", "4")), (Some(1), Some(1)));
+}
+
+#[test]
+fn output_goes_where_it_is_sent_and_input_comes_from_a_file() {
+    let bench = Bench::new();
+    let (output, _) = bench.exec(&["-r", "2", "--command-name=dummy", "--show-output", "echo 4fd47015"]);
+    assert_eq!(out(&output).matches("4fd47015").count(), 2, "{}", out(&output));
+    fs::write(bench.path("in.txt"), "This text is part of a file\n").unwrap();
+    let words = ["--output", "./a.txt", "--output", "pipe", "--output=null", "--input=in.txt"];
+    let (output, data) = bench.exec(&[&["-r", "2"], &words[..], &["--", "cat", "--vs", "cat", "--vs", "cat"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    assert_eq!(fs::read_to_string(bench.path("a.txt")).unwrap(), "This text is part of a file\n", "of the last trial");
+    let kept: Vec<(usize, &str)> = data.trials.iter().map(|trial| (trial.trial.variant, said(trial))).collect();
+    assert!(kept.iter().all(|(variant, text)| (*variant == 1) == text.contains("This text")), "{kept:?}");
+    let missing = bench.prony(&["exec", "--input=nowhere.txt", "cat"]);
+    assert!(
+        missing.status.code() == Some(2) && err(&missing).contains("cannot read `nowhere.txt`"),
+        "{}",
+        err(&missing)
+    );
+    assert_eq!(bench.prony(&["exec", "-r", "1", "--input", "null", "cat"]).status.code(), Some(0));
+}
+
+#[test]
+fn steps_run_as_often_as_they_should() {
+    let bench = Bench::new();
+    let step = |what: &str| format!("echo {what} >> log");
+    let [setup, prepare, conclude, cleanup] = ["setup", "prepare", "conclude", "cleanup"].map(step);
+    let steps = ["-s", &setup, "-p", &prepare, "-C", &conclude, "-c", &cleanup];
+    bench.exec(&[&["-r", "2", "-w", "1", "-S", "sh"], &steps[..], &["echo trial >> log"]].concat());
+    let log = fs::read_to_string(bench.path("log")).unwrap();
+    let three = "prepare trial conclude ".repeat(3);
+    assert_eq!(
+        log.split_whitespace().collect::<Vec<_>>().join(" "),
+        format!("setup {three}cleanup"),
+        "one is a warm-up"
+    );
+}
+
+#[test]
+fn parameters_make_variants_that_are_compared_with_the_first_or_the_reference() {
+    let bench = Bench::new();
+    let scan = ["--parameter-scan", "time", "30", "45", "--parameter-step-size", "5"];
+    let (output, data) = bench.exec(&[&["-r", "1"], &scan[..], &["echo {time}"]].concat());
+    assert_eq!(commands(&bench), ["echo 30", "echo 35", "echo 40", "echo 45"]);
+    assert!(out(&output).contains("echo 35\n  outcome"), "{}", out(&output));
+    assert_eq!(data.trials.len(), 5, "the baseline has two trials in a block");
+    bench.exec(&[&["-r", "1", "--reference=echo 25"], &scan[..], &["echo {time}"]].concat());
+    assert_eq!(commands(&bench), ["echo 25", "echo 30", "echo 35", "echo 40", "echo 45"]);
+    bench.exec(&["-r", "1", "-L", "a", "x,y", "-L", "b", "1,2", "-p", "echo {b}", "echo", "{a}"]);
+    assert_eq!(commands(&bench), ["echo x", "echo x", "echo y", "echo y"]);
+    let unused = bench.prony(&["exec", "-r", "1", "-L", "branch", "master,feature", "echo test"]);
+    assert!(unused.status.code() == Some(2) && err(&unused).contains("`branch` is used nowhere"), "{}", err(&unused));
+}
+
+#[test]
+fn reference_is_the_baseline_under_its_name() {
+    let bench = Bench::new();
+    let reference = ["--reference=sleep 0.02", "--reference-name=refabc123"];
+    let (output, data) = bench.exec(&[&["-r", "1"], &reference[..], &["sleep 0.01", "sleep 0.03"]].concat());
+    assert!(out(&output).starts_with("refabc123\n"), "{}", out(&output));
+    assert_eq!(data.experiment.compare().baseline["command"], "refabc123");
+}
+
+#[test]
+fn summary_has_the_order_and_the_unit_that_were_asked_for() {
+    let bench = Bench::new();
+    let order = |sort: &str, unit: &str| {
+        let text = out(&bench.exec(&["-r", "1", "--sort", sort, "-u", unit, "sleep 0.2", "sleep 0.01"]).0);
+        let slow_first = text.find("sleep 0.2\n") < text.find("sleep 0.01\n");
+        (slow_first, text)
+    };
+    for (sort, slow_first) in [("auto", true), ("command", true), ("mean-time", false)] {
+        assert_eq!(order(sort, "millisecond").0, slow_first, "{sort}");
+    }
+    for (unit, least) in
+        [("microsecond", "us"), ("millisecond", "ms"), ("second", "s"), ("minute", "min"), ("hour", "h")]
+    {
+        let (_, text) = order("auto", unit);
+        let wall = text.lines().find(|line| line.starts_with("  wall")).unwrap();
+        assert_eq!(wall.split_whitespace().nth(2).map(|word| word.trim_end_matches(',')), Some(least), "{wall}");
+    }
+}
+
+#[test]
+fn style_none_prints_only_what_is_exported_to_standard_output() {
+    let bench = Bench::new();
+    let (output, _) = bench.exec(&["-r", "1", "--style=none", "--export-markdown", "-", "sleep 0.01", "sleep 0.02"]);
+    assert!(out(&output).starts_with("# sleep 0.01 against sleep 0.02\n"), "{}", out(&output));
+    assert_eq!(err(&output), "");
+    let (output, _) = bench.exec(&["-r", "1", "--style=none", "true"]);
+    assert_eq!((out(&output), err(&output)), (String::new(), String::new()));
+}
+
+#[test]
+fn every_variable_is_there_with_env_all() {
+    let bench = Bench::new();
+    let printed = |option: &[&str]| {
+        let (_, data) = bench.exec(&[&["-r", "1"], option, &["--", "env"]].concat());
+        said(&data.trials[0] as &TrialRecord).to_owned()
+    };
+    // `NO_COLOR` is set for every command of the bench.
+    assert!(!printed(&[]).contains("NO_COLOR="));
+    assert!(printed(&["--env-all"]).contains("NO_COLOR=1\n"));
+    let set = printed(&["--env-all", "--env", "NO_COLOR=2"]);
+    assert!(set.contains("NO_COLOR=2\n") && !set.contains("NO_COLOR=1\n"), "{set}");
+    assert!(!printed(&["--env-all"]).contains("PRONY_CACHE="), "what prony itself reads is not handed over");
+}
+
+#[test]
+fn times_are_exported_as_hyperfine_has_them_and_come_back_without_a_verdict() {
+    let bench = Bench::new();
+    let exports = ["--export-hyperfine-json", "h.json", "--export-asciidoc", "r.adoc", "--export-orgmode", "r.org"];
+    let lists = ["-L", "seconds", "0.01,0.02", "-n", "nap {seconds}", "-n", "no nap"];
+    let commands = ["--", "sleep", "{seconds}", "--vs", "sh", "-c", "exit 3 # {seconds}"];
+    let words = [&["-r", "2", "-i=3"], &exports[..], &lists[..], &commands[..]].concat();
+    let (output, data) = bench.exec(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", out(&output));
+    let text = fs::read_to_string(bench.path("h.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let results = json["results"].as_array().unwrap();
+    let names: Vec<&str> = results.iter().map(|one| one["command"].as_str().unwrap()).collect();
+    assert_eq!(names, ["nap 0.01", "no nap (seconds=0.01)", "nap 0.02", "no nap (seconds=0.02)"]);
+    let first = &results[0];
+    let times: Vec<f64> = first["times"].as_array().unwrap().iter().map(|time| time.as_f64().unwrap()).collect();
+    assert_eq!(times.len(), 4, "the baseline has two trials in each block");
+    assert!(times.iter().all(|time| *time > 0.01 && *time < 60.0), "seconds: {times:?}");
+    let mean = times.iter().sum::<f64>() / 4.0;
+    assert!((first["mean"].as_f64().unwrap() - mean).abs() < 1e-9);
+    assert_eq!(
+        (&first["exit_codes"], &first["parameters"]["seconds"]),
+        (&serde_json::json!([0, 0, 0, 0]), &"0.01".into())
+    );
+    assert_eq!(results[1]["exit_codes"], serde_json::json!([3, 3]));
+    for key in ["stddev", "median", "user", "system", "min", "max"] {
+        assert!(first[key].as_f64().is_some(), "{key}: {first}");
+    }
+    assert_eq!(data.trials.len(), 12);
+    assert!(fs::read_to_string(bench.path("r.adoc")).unwrap().contains("\n|===\n"));
+    assert!(fs::read_to_string(bench.path("r.org")).unwrap().contains("\n| <l> "));
+
+    let imported = bench.prony(&["import", "h.json"]);
+    let text = out(&imported);
+    assert_eq!(imported.status.code(), Some(0), "{}", err(&imported));
+    assert!(text.contains("nap 0.02") && text.contains("no verdict: ") && !text.contains("faster"), "{text}");
+    fs::write(bench.path("x.json"), "{}").unwrap();
+    let wrong = bench.prony(&["import", "x.json"]);
+    assert!(
+        wrong.status.code() == Some(2) && err(&wrong).contains("`x.json` is no JSON of hyperfine"),
+        "{}",
+        err(&wrong)
+    );
+}
