@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clear_difference_is_seen_by_all() {
+    fn clear_difference_is_found_by_every_test() {
         let a: Vec<f64> = (0..10).map(|i| 100.0 + f64::from(i)).collect();
         let b: Vec<f64> = a.iter().map(|v| v * 2.0).collect();
         assert!(welch(&a, &b) < 1e-6 && mann_whitney(&a, &b) < 1e-3 && gate(&a, &b));

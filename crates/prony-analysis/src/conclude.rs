@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn full_disk_is_named_and_an_earlier_end_is_kept() {
+    fn full_disk_is_named_and_an_earlier_outcome_takes_precedence() {
         let specs = [spec("write", Amount::Records)];
         let full = || vec![Observed { disk_full: 3, ..observed("write", Reached::OwnEnd, Some((97, 3))) }];
         let of = |outcome| conclude(&specs, AllowedErrors::default(), ending(outcome), full()).0;

@@ -536,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_few_error_texts_are_kept() {
+    fn only_the_first_error_texts_are_recorded() {
         let mut tally = Tally::default();
         (0..50).for_each(|n| tally.failed(1, refused(&format!("page {n}"))).unwrap());
         let mut other = Tally::default();

@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn problem_in_a_long_line_shows_the_part_around_it() {
+    fn problem_in_a_long_line_shows_an_excerpt() {
         let text = format!("a = [{}\"x\"{}]\n", "\"é\", ".repeat(1_000), ", 1".repeat(1_000));
         let at = text.find("\"x\"").unwrap();
         let mut problems = Problems::new(&text);

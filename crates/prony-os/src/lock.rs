@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_locks_keep_others_from_holding_it_alone() {
+    fn shared_locks_exclude_an_exclusive_lock() {
         let dir = tempfile::tempdir().unwrap();
         let (a, b) = (Lock::shared(dir.path()).unwrap(), Lock::shared(dir.path()).unwrap());
         drop(a);

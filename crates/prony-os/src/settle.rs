@@ -522,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_seen_is_named_and_quiet_needs_at_least_one_sign() {
+    fn unobserved_signs_are_named_and_quiet_needs_one_sign() {
         let missing = || Why::NotPermitted("`/proc/7/io`".into());
         let partly = found(|ms| Activity { written: Reading::Missing(missing()), ..cpu(ms.min(500)) });
         near(&partly, 500);
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_step_between_two_looks_is_told() {
+    fn longest_step_between_two_polls_is_reported() {
         assert_eq!(found(|_| idle()).step, Nanos::from_millis(100), "a twentieth of the window");
         let mut watch = Watch::begin(spec(), Nanos::ZERO, idle());
         let looks = [100, 200, 1700, 1800, 2100].map(|ms| watch.look(Nanos::from_millis(ms), idle()));

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn others_may_use_what_is_shared_and_no_more() {
+    fn shared_files_grant_other_users_only_their_direction() {
         let top = tempfile::tempdir().unwrap();
         let (dir, marks, hold) = (top.path().join("tmp"), top.path().join("marks"), top.path().join("hold"));
         directory(&dir).unwrap();

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_told_is_missing_with_its_reason() {
+    fn unreported_heap_figure_is_missing_with_a_reason() {
         let figures: HeapFigures = serde_json::from_str(r#"{"used":5,"gc_count":1,"gc_major":0,"gc_time":7}"#).unwrap();
         assert_eq!(figures.used, Reading::Measured(Bytes::from_bytes(5)));
         assert!(

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_come_in_order_and_the_end_is_seen() {
+    fn commands_arrive_in_order_and_then_end_of_file() {
         let dir = tempfile::tempdir().unwrap();
         let mut holder = Holder::answer(dir.path(), Source { pid: 7, thread: 2 }, 3).unwrap();
         let path = dir.path().join("7-2-3");

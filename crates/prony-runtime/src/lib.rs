@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_cannot_be_told_is_refused() {
+    fn unrepresentable_probe_path_is_refused() {
         let here = Path::new("relative");
         let spec = ProbeSpec { calls: &[], dir: here, marks: here, hold: here, directory: here, detail: 1 };
         let error = prepare(Runtime::Node, &spec, &mut BTreeMap::new()).unwrap_err();

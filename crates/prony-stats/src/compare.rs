@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_family_sees_a_tenfold_difference_at_the_first_look() {
+    fn large_family_finds_a_tenfold_difference_at_the_first_interim_analysis() {
         let members = vec![contrast(blocks(6, 10.0)); 20];
         for c in compare_family(&family(members)) {
             assert_eq!(c.verdict, Verdict::Worse, "{c:?}");
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_after_the_last_look_do_not_count() {
+    fn blocks_after_the_last_interim_analysis_do_not_count() {
         let (at, after) = (alone(blocks(11, 1.5)), alone(blocks(17, 1.5)));
         assert_eq!((at.interval, at.p_adjusted), (after.interval, after.p_adjusted));
         assert!(after.notes.iter().any(|note| note.starts_with("6 of 17 blocks lie after")));
@@ -535,7 +535,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_without_a_look_do_not_count_in_the_family() {
+    fn comparisons_without_interim_analyses_are_outside_the_family() {
         let shown = Contrast { looks: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
         let family = family(vec![contrast(blocks(30, 2.0)), shown]);
         assert_eq!(family.size(), 1);
@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn more_looks_only_narrow_the_interval_and_lose_no_claim() {
+    fn more_interim_analyses_only_narrow_the_interval() {
         let mut before: Option<Comparison> = None;
         for n in [6, 11, 18, 30] {
             let now = alone(blocks(n, 1.3));

@@ -136,7 +136,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn looks_of_the_default_plans() {
+    fn interim_analyses_of_the_default_plans() {
         assert_eq!(InterimAnalyses::new(6, 30).at(), [6, 11, 18, 30]);
         assert_eq!(InterimAnalyses::new(10, 10).at(), [10]);
         assert_eq!(InterimAnalyses::new(6, 7).at(), [6]);
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_of_a_time_budget_depend_on_no_estimate_and_leave_half_of_the_error() {
+    fn timed_interim_analyses_need_no_estimate_and_leave_half_of_the_error() {
         let looks = InterimAnalyses::timed(6, 10_000);
         assert_eq!(looks.at()[..6], [6, 10, 17, 29, 49, 83]);
         assert!(looks.at().iter().all(|at| *at < 10_000));
@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn looks_rise_end_at_the_most_and_spend_the_error_once(min in 1u32..60, more in 0u32..200) {
+        fn interim_analyses_rise_to_the_maximum_and_spend_the_error_once(min in 1u32..60, more in 0u32..200) {
             let max = min + more;
             let looks = InterimAnalyses::new(min, max);
             if max < MIN_BLOCKS {

@@ -436,7 +436,7 @@ mod tests {
         }
 
         #[test]
-        fn a_variant_that_stops_finishing_never_looks_better(
+        fn variant_that_stops_finishing_never_ranks_better(
             blocks in prop::collection::vec(block(), 2..20), which in 0usize..20, alpha in 0.001..0.2f64,
         ) {
             let before = SignTest::new(&brackets(&blocks));

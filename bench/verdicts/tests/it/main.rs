@@ -59,7 +59,7 @@ fn campaigns_that_a_time_budget_ends_keep_the_promised_error() {
 }
 
 #[test]
-fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
+fn minimum_detectable_effect_is_found_in_four_of_five() {
     let mut all = Vec::new();
     for noise in recorded() {
         for (size, blocks) in [(1, 6), (1, 11), (1, 30), (5, 11), (20, 11), (20, 30)] {
@@ -75,7 +75,7 @@ fn the_advertised_smallest_effect_is_seen_in_four_of_five() {
 }
 
 #[test]
-fn a_tenfold_slowdown_is_always_seen_and_soon() {
+fn tenfold_slowdown_is_always_found_early() {
     for noise in recorded() {
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(10.0), 20);
         let found = Simulation::new(&noise, &InterimAnalyses::new(6, 30)).campaigns(&setting, 40, &mut Rng::new(31));
@@ -87,7 +87,7 @@ fn a_tenfold_slowdown_is_always_seen_and_soon() {
 }
 
 #[test]
-fn more_of_a_larger_effect_is_seen() {
+fn power_rises_with_the_effect() {
     let noise = &recorded()[1];
     let seen = |effect| {
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), 5);

@@ -370,7 +370,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn source_changed_names_the_first_path_and_counts_the_others() {
+    fn source_changed_names_the_first_path_and_counts_the_rest() {
         let found = |paths: &[&str]| {
             let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
             source_changed(Path::new("/home/site"), &paths).map(|finding| finding.message)
@@ -382,7 +382,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn quiet_that_was_not_seen_whole_is_named() {
+    fn quiet_not_observed_completely_is_reported() {
         let settled = |blind: &[&str]| {
             let blind = blind.iter().map(|sign| (*sign).to_owned()).collect();
             let result = Some(SettleResult { blind, ..SettleResult::default() });

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_leftovers_and_releases_apart_are_told() {
+    fn silent_leftover_and_late_replicas_are_reported() {
         let copies = [copy(1, ReplicaEnd::Ended, true, 0), copy(2, ReplicaEnd::Ended, false, 3)];
         let all = found(Outcome::Ok, 100e6, 6_000_000, &copies);
         let guards: Vec<&str> = all.iter().map(|(guard, _)| guard.as_str()).collect();

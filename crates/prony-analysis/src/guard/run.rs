@@ -145,7 +145,7 @@ mod tests {
     use prony_model::record::effective::Source;
 
     #[test]
-    fn a_baseline_that_warms_up_is_seen() {
+    fn warming_baseline_is_reported() {
         let rising: Vec<f64> = (0..20).map(|i| 100.0 + f64::from(i) * 2.0 + f64::from(i % 3)).collect();
         let found = drifting(&rising, 0.03).unwrap();
         assert_eq!((found.guard.as_str(), found.severity), ("drift", Severity::Note));

@@ -276,7 +276,7 @@ fn a_disk_is_nearly_full_by_share_or_by_need() {
 
 /// A settle phase's spec is data too: nothing about it may trip the guards of timed work.
 #[test]
-fn phases_not_reached_are_left_alone() {
+fn unreached_phases_yield_no_finding() {
     let within = SettleSpec { quiet: Nanos::from_secs(5), within: Nanos::from_secs(60), ..SettleSpec::default() };
     let mut with_settle = spec("lmdb");
     with_settle.phases.push(phase_spec("settle", Action::Settle(within)));

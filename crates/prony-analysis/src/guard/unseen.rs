@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_that_was_not_seen_says_why() {
+    fn missing_function_has_a_reason() {
         let never = calls(&[("c", "a.js#f", NOT_LOADED), ("b", "a.js#g", None)]);
         assert_eq!(
             said(&spec(line(), line()), never),

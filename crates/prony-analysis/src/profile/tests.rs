@@ -224,7 +224,7 @@ fn speedscope_gets_a_profile_for_each_thread() {
 }
 
 #[test]
-fn a_flame_graph_leaves_out_what_cannot_be_seen() {
+fn flame_graph_leaves_out_invisible_frames() {
     let profile = of(BUILD);
     let selection = profile.during(None);
     let whole = Flame::of(&selection, 0.0);
@@ -301,7 +301,7 @@ fn built(stacks: &[(Vec<&'static str>, u64)]) -> Profile {
 
 proptest! {
     #[test]
-    fn own_times_add_up_and_totals_hold_them(stacks in stacks()) {
+    fn own_times_add_up_to_totals(stacks in stacks()) {
         let profile = built(&stacks);
         let selection = profile.during(None);
         let times = selection.times();

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_grid_is_thinned_by_the_seed_alone() {
+    fn large_grid_is_thinned_by_the_seed_only() {
         let five = ranges(&["a=0..100", "b=0..100", "c=0..100", "d=0..100", "e=0..100"]);
         let grid = coarse(&five, per_axis(5), 7);
         assert_eq!(grid.len(), MOST);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_stand_around_and_within_the_bounds() {
+    fn neighbours_surround_the_centre_within_the_bounds() {
         let two = ranges(&["a=0..100", "b=0..100"]);
         assert_eq!(around(&two, &[50.0, 50.0], 0.1).len(), 8);
         assert_eq!(around(&two, &[0.0, 50.0], 0.1).len(), 5, "nothing lies below the bound");

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_look_above_costs_nothing_but_itself() {
+    fn disturbed_trial_above_the_boundary_costs_only_itself() {
         let fate = |value: f64, _| match value {
             value if value <= 11.0 => TrialEnd::Lived,
             value if value <= 16.0 => TrialEnd::Died,
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn what_dies_when_asked_again_is_not_the_edge() {
+    fn value_that_fails_on_confirmation_is_not_the_limit() {
         // 8 lives once and dies at the second trial.
         let fate = |value: f64, before: u32| {
             if value < 8.0 || (value < 8.5 && before == 0) { TrialEnd::Lived } else { TrialEnd::Died }
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn told_the_same_it_asks_the_same() {
+    fn search_is_deterministic_for_equal_results() {
         let (_, asked) = grown(settings("n=3..9000"), below(777.0));
         let mut again = Grow::new(settings("n=3..9000"));
         for value in asked {
@@ -358,7 +358,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_edge_is_bracketed_within_the_resolution_and_a_bound(
+        fn limit_is_bracketed_within_the_resolution_and_a_bound(
             start in 1u32..1000, edge in 1u32..10_000_000, resolution in 0.01f64..0.5, confirm in 1u32..5,
         ) {
             let settings = Settings { resolution, confirm, ..settings(&format!("n={start}..20_000_000")) };

@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_that_arrive_out_of_order_count_no_time_twice() {
+    fn out_of_order_timestamps_count_no_time_twice() {
         let busy = Busy::default();
         busy.enter(100);
         busy.leave(200);

@@ -90,7 +90,7 @@ fn in_an_open_loop_both_latencies_know_of_failures() {
 }
 
 #[test]
-fn alone_and_between_clients_only_what_failed_is_lost() {
+fn failed_operation_loses_only_itself_in_own_and_shared_transactions() {
     for threads in [1, 3] {
         let each = Ops { threads, sample: Sampling::Every, ..ops(Order::Record) };
         let [put, get, _] = put_and_get(999, each, "fail_every", 9);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_are_all_kept_until_there_are_too_many_then_one_in_so_many() {
+    fn groups_are_recorded_fully_then_one_in_n() {
         let mut groups = GroupSeries { most: 100, ..GroupSeries::new(10) };
         for n in 0..100 {
             groups.add(n, n + 1);

@@ -98,7 +98,7 @@ fn digests_tell_other_contents_and_other_kinds_of_digest_apart() {
 }
 
 #[test]
-fn distinct_records_are_told_by_the_order_or_counted() {
+fn distinct_records_are_known_from_the_order_or_counted() {
     let count = |order, count, threads| Action::Get(Ops { amount: Amount::Count(count), threads, ..ops(order) });
     let plan = plan(
         100,
@@ -164,7 +164,7 @@ fn a_transaction_stays_open_over_phases_until_the_commit() {
 }
 
 #[test]
-fn what_was_not_committed_is_gone() {
+fn uncommitted_records_are_lost() {
     let open = Ops { transaction: Grouping::Open, ..ops(Order::Record) };
     let plan = plan(N, [Action::Put(open)]);
     reports(&plan);

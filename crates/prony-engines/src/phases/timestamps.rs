@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn without_shared_transactions_nothing_is_held() {
+    fn timestamps_are_not_buffered_without_shared_transactions() {
         let (mut stamps, mut samples) = (Timestamps::new(LatencyKind::Service, false), Samples::default());
         fill(&mut stamps, 2);
         stamps.collect(&chunk(2), &[], &mut samples);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_takes_no_more_room_than_the_series() {
+    fn undo_log_is_bounded_by_the_series() {
         let mut undoing = Undoing::default();
         let sum = Sum { operations: 10, bytes: 100 };
         (0..1000).for_each(|i| undoing.hold(sum, (i * 1000, i * 1000 + 900), 100_000));

@@ -371,7 +371,7 @@ fn a_baseline_that_the_command_line_takes_out_is_named() {
 }
 
 #[test]
-fn records_that_no_file_can_hold_are_refused() {
+fn records_larger_than_any_file_are_refused() {
     let data = |data: &str| {
         faults_around(&format!("[store]\nengine = \"lmdb\"\n[data]\n{data}\n[[phase]]\nname = \"p\"\nput = {{}}\n"))
     };

@@ -378,7 +378,7 @@ fn changes_are_left_out_one_by_one() {
 }
 
 #[test]
-fn programs_are_told_their_directory_and_variables() {
+fn programs_get_their_directory_and_variables() {
     let text = "[program.x]\ncommand = [\"a\", \"--in={dir}/x\", \"{{dir}}\"]\ndirectory = \"{env.PLACE}\"\n\
                 env = { TOKEN = \"<{env.TOKEN}>\" }\n";
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -402,7 +402,7 @@ fn programs_are_told_their_directory_and_variables() {
 }
 
 #[test]
-fn changes_of_variables_are_told_the_directory() {
+fn change_variables_resolve_the_directory() {
     let variable = |text: &str| programs(text)[0].env["A"].clone();
     let here = format!("{DIR}/x");
     let table = "{ env = { A = \"{dir}/x\" } }";

@@ -178,7 +178,7 @@ fn no_phase_ends_by_what_it_waited_for() {
 }
 
 #[test]
-fn faults_of_phases_hide_no_others() {
+fn phase_faults_hide_no_other_faults() {
     let broken = phase("a", "begin = { lime = 3, line = 3 }");
     let follows = phase("b", "begin = { after = \"c\" }");
     let said = started("querys", &format!("{broken}{follows}{}", phase("queries", "")));

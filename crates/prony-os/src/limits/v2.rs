@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_alone_steps_aside() {
+    fn step_aside_moves_only_a_sole_member() {
         let me = ProcessId::current();
         let crowd = fake(&[("cgroup.procs", &format!("{}\n1\n", me.pid))]);
         assert!(step_aside(crowd.path()).is_err());

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_whose_parent_ignores_it_is_banked_as_last_seen() {
+    fn unreaped_child_is_counted_with_its_last_counters() {
         let mut ledger = Ledger::default();
         ledger.take(alone(counters(500, 6000, 120, 12)));
         let round =

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_hold_used_is_in_no_process() {
+    fn suspension_usage_is_deducted_from_processes() {
         let (begin, end) = (edge(100, &[(1, 0, 1), (2, 0, 1)]), edge(1_000, &[(1, 500, 1), (2, 300, 1)]));
         let (from, to) = (edge(300, &[(1, 100, 1), (2, 100, 1)]), edge(400, &[(1, 350, 1), (2, 100, 1)]));
         let seen = [series(1, "node", &[(100, 0, 1)]), series(2, "node", &[(100, 0, 1)])];

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_seen_only_between_the_edges_still_forbids_a_peak() {
+    fn process_sampled_only_between_snapshots_makes_the_peak_missing() {
         let alive = |at| edge(at, 0, vec![process(1, "worker", at, 1)]);
         let short = series(9, "worker", &[(150, 700)]);
         let readings = phase_readings(&alive(100), &alive(300), &[short], "");
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn the_groups_cpu_goes_before_that_of_the_processes_seen() {
+    fn group_cpu_takes_precedence_over_process_cpu() {
         let group = |total| GroupCpu { total: ms(total), user: ms(total / 2), system: ms(total / 4) };
         let (mut begin, mut end) = (edge(100, 10, vec![]), edge(300, 40, vec![]));
         begin.group = Reading::Measured(group(100));

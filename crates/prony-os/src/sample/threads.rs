@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_threads_are_found_and_ended_ones_kept() {
+    fn own_threads_are_found_and_ended_threads_counted() {
         let mut threads = Threads::new(std::process::id());
         let (release, held) = std::sync::mpsc::channel::<()>();
         let extra = std::thread::spawn(move || held.recv().is_ok());

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_sorted_into_processes_threads_and_strangers() {
+    fn tasks_are_classified_as_processes_threads_or_foreign() {
         let known = BTreeMap::from([(5, "worker".to_owned()), (6, "mongo".to_owned())]);
         let ids = |process, parent| parse::Ids { process, parent };
         // 9 is a child of 12, which comes later; 11 a thread of 6; 13 a stranger's child; 14 a root.
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_find_a_child_born_between_two_looks() {
+    fn arrivals_find_a_child_spawned_between_two_scans() {
         let me = std::process::id();
         let roots = [Root::subject(me, "worker")];
         let mut finder = Finder::default();

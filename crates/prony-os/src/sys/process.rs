@@ -549,7 +549,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_tells_of_one_birth_and_forgets_it() {
+    fn spawn_page_reports_one_spawn_until_cleared() {
         let page = SpawnPage::new().unwrap();
         assert!(page.get().is_none() && page.pid().is_none() && page.failed().is_none());
         // Late, of a child before.

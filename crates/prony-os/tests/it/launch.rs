@@ -22,7 +22,7 @@ fn stdout_of(spec: LaunchSpec) -> String {
 }
 
 #[test]
-fn a_child_is_held_until_released() {
+fn child_is_suspended_until_released() {
     let dir = tempfile::tempdir().unwrap();
     let held = launcher().start(subject("mark", dir.path())).unwrap();
     let pid = held.pid();
@@ -59,7 +59,7 @@ fn a_peak_is_the_childs_own_in_any_order_from_any_parent() {
 }
 
 #[test]
-fn a_held_child_that_nobody_releases_is_ended() {
+fn suspended_child_that_is_dropped_is_ended() {
     let dir = tempfile::tempdir().unwrap();
     let held = launcher().start(subject("mark", dir.path())).unwrap();
     let pid = held.pid();
@@ -113,7 +113,7 @@ fn a_subject_sees_its_environment_and_nothing_of_ours() {
 }
 
 #[test]
-fn signals_are_as_at_birth() {
+fn child_starts_with_default_signals() {
     // A shell, because Rust's own start-up ignores SIGPIPE.
     let mut spec = LaunchSpec::new("sh", "/");
     spec.args = ["-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status"].map(Into::into).into();
@@ -157,7 +157,7 @@ fn descriptors_carry_data_under_their_numbers() {
 }
 
 #[test]
-fn ends_are_told_as_they_were() {
+fn process_ends_are_reported_exactly() {
     let dir = tempfile::tempdir().unwrap();
     let end = |role: &str| launch(role, dir.path()).wait(None).unwrap().unwrap();
     let code = end("code");
@@ -191,7 +191,7 @@ fn a_polite_subject_ends_by_sigterm() {
 }
 
 #[test]
-fn a_flood_is_counted_and_not_kept() {
+fn excess_output_is_counted_and_discarded() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = subject("flood", dir.path());
     spec.stdout = Output::Capture { first: Bytes::from_kib(4), last: Bytes::from_kib(4) };

@@ -51,7 +51,7 @@ fn directories(group: &Group) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_held_child_is_in_its_group_already() {
+fn suspended_child_is_in_its_group() {
     if lacking("a memory limit", |can| can.memory.clone()) {
         return;
     }
@@ -161,7 +161,7 @@ fn the_groups_cpu_time_is_the_trees() {
 }
 
 #[test]
-fn a_tree_past_its_share_of_a_processor_is_held_back() {
+fn tree_above_its_processor_quota_is_throttled() {
     if lacking("a limit on CPU time", |can| can.cpus.clone()) {
         return;
     }
@@ -203,7 +203,7 @@ fn what_killed_runners_and_supervisors_leave_is_swept() {
 }
 
 #[test]
-fn what_this_machine_can_do_is_told_with_a_reason() {
+fn limit_capabilities_are_reported_with_reasons() {
     let can = capability();
     for ability in [&can.memory, &can.cpus, &can.pids] {
         if let Ability::Missing { why } = ability {

@@ -57,7 +57,7 @@ fn who_ignores_sigterm_is_killed() {
 }
 
 #[test]
-fn a_dropped_handle_takes_the_tree_along() {
+fn dropped_handle_ends_the_tree() {
     let dir = tempfile::tempdir().unwrap();
     let running = launch("double", dir.path());
     let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
@@ -83,7 +83,7 @@ fn a_killed_runner_leaves_nothing() {
 }
 
 #[test]
-fn a_killed_supervisor_takes_the_subject_along() {
+fn killed_supervisor_ends_the_subject() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = launch("sleep", dir.path());
     let pid = left_pid(dir.path(), "sleep");
@@ -127,7 +127,7 @@ fn keep() -> Kept {
 }
 
 #[test]
-fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
+fn reused_supervisor_ends_once_after_a_daemon() {
     let dir = tempfile::tempdir().unwrap();
     let kept = keep();
     let supervisor = parent_of(kept.spawner());
@@ -143,7 +143,7 @@ fn a_kept_supervisor_whose_subject_leaves_a_daemon_is_ended_once() {
 }
 
 #[test]
-fn a_kept_supervisor_that_was_left_to_itself_is_reaped() {
+fn dropped_reused_supervisor_is_reaped() {
     let kept = keep();
     let supervisor = parent_of(kept.spawner());
     in_time("its end", move || drop(kept));
@@ -229,7 +229,7 @@ fn reused_supervisor_without_its_spawner_takes_no_other_subject() {
 }
 
 #[test]
-fn one_subject_after_another_is_told_with_what_it_executed() {
+fn successive_subjects_are_reported_with_their_executables() {
     let dir = tempfile::tempdir().unwrap();
     let bin = dir.path().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -258,7 +258,7 @@ fn one_subject_after_another_is_told_with_what_it_executed() {
 }
 
 #[test]
-fn a_subject_that_lives_longer_is_told_when_it_runs() {
+fn long_running_subject_is_reported_when_it_executes() {
     let dir = tempfile::tempdir().unwrap();
     let mut running = keep().launch(unread("sleep", dir.path()), &[]).unwrap();
     assert_eq!(left_pid(dir.path(), "sleep"), running.pid());
@@ -269,7 +269,7 @@ fn a_subject_that_lives_longer_is_told_when_it_runs() {
 }
 
 #[test]
-fn what_a_kept_supervisor_cannot_have_made_is_named() {
+fn impossible_launch_by_a_reused_supervisor_names_the_cause() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("text"), "hello").unwrap();
     fs::write(dir.path().join("odd"), "hello").unwrap();
@@ -316,7 +316,7 @@ fn killed_spawner_is_reported_and_blocks_nothing() {
 }
 
 #[test]
-fn a_kept_supervisor_removes_its_scratch_when_the_runner_is_done() {
+fn reused_supervisor_removes_its_scratch_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let scratch = Scratch::create(dir.path()).unwrap();
     let kept = launcher().keep(None, &[], Some(scratch.path())).unwrap();

@@ -76,7 +76,7 @@ fn the_peak_of_a_phase_is_exact_and_not_that_of_an_earlier_one() {
 }
 
 #[test]
-fn a_look_reads_the_roles_it_is_asked_for_and_leaves_no_trace() {
+fn partial_snapshot_reads_the_named_roles_and_adds_no_sample() {
     let mut subject = Subject::start("spike 200");
     let other = Subject::start("allocate 1");
     let roots = vec![worker(&subject), Root::subject(other.pid(), "other")];
@@ -103,7 +103,7 @@ fn file_of(dir: &Path, mib: usize) -> String {
 }
 
 #[test]
-fn a_mapped_file_moves_file_pages_and_leaves_anonymous_memory_alone() {
+fn mapped_file_adds_file_pages_and_no_anonymous_memory() {
     let dir = tempfile::tempdir().unwrap();
     let mut subject = Subject::start(&format!("map {}", file_of(dir.path(), 200)));
     let sampler = sampler(vec![worker(&subject)]);
@@ -115,7 +115,7 @@ fn a_mapped_file_moves_file_pages_and_leaves_anonymous_memory_alone() {
 }
 
 #[test]
-fn four_readers_of_one_file_hold_it_once_by_pss() {
+fn pss_counts_a_file_of_four_readers_once() {
     let dir = tempfile::tempdir().unwrap();
     let task = format!("map {}", file_of(dir.path(), 100));
     let readers: Vec<Subject> = (0..4).map(|_| Subject::done(&task)).collect();
@@ -303,7 +303,7 @@ fn the_groups_clock_goes_before_that_of_the_processes() {
 }
 
 #[test]
-fn an_edge_survives_json() {
+fn snapshot_round_trips_through_json() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let subject = Subject::done("nothing");
     let edge = Sampler::start(vec![worker(&subject)], on_disk(dir.path())).unwrap().edge();

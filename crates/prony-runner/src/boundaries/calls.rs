@@ -155,7 +155,7 @@ mod tests {
 
     /// A hold at the end of another function may come while these are under way.
     #[test]
-    fn time_side_by_side_leaves_out_what_was_held() {
+    fn concurrent_call_time_excludes_suspensions() {
         let mut calls = Calls::default();
         calls.begin(A, ms(0), 0);
         calls.begin(A, ms(5), 1);

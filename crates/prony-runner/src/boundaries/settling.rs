@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_watched_while_the_program_is_held() {
+    fn settling_pauses_during_suspensions() {
         let mut settling = Settling::default();
         let mut tree = Tree(Nanos::ZERO);
         settling.begin(0, spec(Nanos::from_nanos(1), Nanos::from_secs(600)), &mut tree);
@@ -198,7 +198,7 @@ mod tests {
 
     /// The phase begins where the program is held: it stands already when the watch begins, and for longer than that sees.
     #[test]
-    fn no_time_in_which_the_program_was_held_is_in_it() {
+    fn settle_time_excludes_suspensions() {
         let ms = Nanos::from_millis;
         let found = |time: u64| {
             let held = Suspensions::new(vec![(ms(100), ms(1_000))]);

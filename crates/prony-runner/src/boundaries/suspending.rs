@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn after_many_holds_it_is_not_held_any_more() {
+    fn function_is_not_suspended_after_the_most_suspensions() {
         let mut scene = Scene::new();
         for number in 1..=MOST_HOLDS as u64 {
             scene.stands(number, AtEndSpec::default(), false);

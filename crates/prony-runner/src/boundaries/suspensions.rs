@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_clock_stands_still_where_anything_is_held() {
+    fn running_clock_excludes_suspensions() {
         let held = Suspensions::new(vec![(ms(50), ms(60)), (ms(10), ms(20)), (ms(15), ms(30))]);
         assert_eq!((held.between(ms(0), ms(100)), held.between(ms(12), ms(55))), (ms(30), ms(23)));
         let at = [5, 10, 25, 30, 40, 100].map(|n| held.running(ms(n)));
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_outside_leave_out_what_was_held() {
+    fn outside_intervals_exclude_suspensions() {
         let held = Suspensions::new(vec![(ms(10), ms(30)), (ms(50), ms(60))]);
         let outside =
             |begin, end| held.outside(ms(begin), ms(end)).into_iter().map(|(a, b)| b.since(a)).collect::<Vec<_>>();

@@ -322,7 +322,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_not_kept_is_counted_and_dated() {
+    fn discarded_samples_are_counted_and_dated() {
         let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 0)]);
         threads.kept = MOST_SAMPLES - 1;
         [heap(1, 0, 1, "sample", 5), heap(1, 0, 2, "sample", 9), heap(1, 0, 3, "sample", 9)]
@@ -335,7 +335,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_said_while_held_is_marked() {
+    fn samples_during_a_suspension_are_marked() {
         let held = line(1, 0, 20, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
         let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
         let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_begin_and_end_and_strangers_are_kept() {
+    fn marks_bound_phases_and_unknown_marks_are_recorded() {
         let mut tracker =
             Tracker::new(&[phase(mark("load"), mark("load"), None, false), phase(None, None, None, false)]);
         assert!(!tracker.listens());
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_counted_beyond_those_that_are_kept() {
+    fn unknown_marks_are_counted_beyond_those_recorded() {
         let mut tracker = Tracker::new(&[]);
         (0..50).for_each(|n| tracker.stranger(&format!("mark {n}")));
         assert_eq!((tracker.strange.len(), tracker.strangers), (MOST_STRANGE, 50));
@@ -414,7 +414,7 @@ mod tests {
 
     /// A thread comes to stand only where it is outside of the function.
     #[test]
-    fn where_the_program_is_held_the_end_is_that_of_the_outermost_invocation() {
+    fn suspension_ends_the_phase_at_the_outermost_invocation() {
         let mut tracker = Tracker::new(&[phase(single("f"), single("g"), None, true)]);
         tracker.invoked(0, Part::Begin, &of_call("begin", 5, 0));
         assert!(tracker.invoked(0, Part::End, &of_call("end", 7, 1)).is_none());

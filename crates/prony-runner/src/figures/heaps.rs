@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_were_told_and_not_kept_are_not_the_programs_fault() {
+    fn discarded_figures_are_not_attributed_to_the_program() {
         let mut threads = full(&[hello(1, 0, 0)]);
         [gc(1_000, 3, 1_000), gc(2_000, 4, 2_000)].iter().for_each(|line| threads.take(line));
         threads.finish(ms(3_000), &[], &BTreeMap::new());
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn heaps_add_up_and_each_role_stands_alone() {
+    fn heaps_are_summed_and_listed_per_role() {
         let lines = [
             hello(1, 0, 0),
             heap(1, 0, 100, "sample", 50),
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn collections_while_the_program_was_held_are_left_out() {
+    fn collections_during_a_suspension_are_excluded() {
         let lines = [hello(1, 0, 0), ends(300, 1, &[100, 125, 126, 200]), gc(300, 4, 300)];
         let threads = finished(&lines, 310);
         let held = Suspensions::new(vec![(ms(120), ms(130))]);

@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_shorter_than_its_lag_has_no_figure_but_what_the_program_told() {
+    fn phase_shorter_than_its_lag_has_only_reported_figures() {
         let of = |record: &PhaseRecord, metric| record.reading(MetricKey::amount(metric)).cloned().unwrap();
         let long = begun_by_a_line(142);
         assert_eq!(of(&long, Metric::Wall), Reading::Measured(32e6));
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_tells_a_digest_alone_has_told_no_rows() {
+    fn digest_without_rows_reports_no_row_count() {
         let told = |rows: Option<f64>, digest: Option<&str>| {
             let mut tracker = Tracker::new(&[spec("x")]);
             let tracked = &mut tracker.phases[0];
@@ -560,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_in_which_nobody_else_worked_is_in_no_figure() {
+    fn idle_suspension_is_excluded_from_figures() {
         let records = records(1);
         let around = amounts(&records[0]);
         let expected = [("cpu", 18e6), ("held", 1e9), ("time", 200e6), ("wall", 200e6), ("written", 18.0)];
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hold_in_which_others_worked_leaves_no_figure_of_the_phase_that_has_it_inside() {
+    fn busy_suspension_makes_figures_of_the_enclosing_phase_missing() {
         let records = records(800);
         let around = amounts(&records[0]);
         let missing: Vec<&str> = around.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();

@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_edge_saw_is_missing_in_between() {
+    fn counters_without_a_snapshot_are_missing() {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[]), edge_of(300, 9, &[])];
         let one = ran(1, (50, 200), 80, &[]);
         let cpu = |first, until| one.between(&edges, first, until).unwrap().map(|all| all.cpu_user.as_nanos() as f64);
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_they_told_is_summed_where_the_program_told_nothing() {
+    fn replica_reports_are_summed_where_the_program_reports_nothing() {
         let of = |second: &'static str| [ran(1, (0, 9), 5, &["30 ops"]), ran(2, (0, 9), 5, &[second])];
         let mut readings = Readings::new();
         whole(&mut readings, &BTreeMap::new(), &of("12 ops"));
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_used_between_edges_is_exact_where_it_ended() {
+    fn usage_between_snapshots_is_exact_for_an_ended_replica() {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30)]), edge_of(300, 9, &[]), edge_of(400, 9, &[])];
         let one = ran(1, (50, 200), 80, &[]);
         let cpu = |first, until| one.between(&edges, first, until).map(|all| all.map(|all| all.cpu_user));
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_at_the_end_is_that_when_it_told() {
+    fn replica_memory_at_the_end_is_from_its_report() {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30), (2, 40)]), edge_of(300, 9, &[])];
         let mut all = [ran(1, (50, 200), 80, &["5 ops"]), ran(2, (50, 250), 8, &["5 ops"])];
         all[0].told = Some(edges[1].clone());
@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_beside_edges_and_samples_counts_in_their_extremes() {
+    fn additional_readings_count_in_extremes() {
         let edges = [edge_of(0, 0, &[]), edge_of(300, 9, &[])];
         let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(30), ..ProcessSample::default() };
         let role = "replica.1".to_owned();

@@ -465,7 +465,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn memory_after_a_hold_is_that_of_the_process_that_was_held() {
+    fn memory_after_a_suspension_is_of_the_suspended_process() {
         let mut edges = vec![edge(0, 0, &[7, 8]), edge(100, 10, &[7, 8]), edge(900, 20, &[7, 8, 9]), edge(950, 0, &[])];
         for (edge, sizes) in edges.iter_mut().zip([[10, 10, 0], [80, 30, 0], [50, 200, 70]]) {
             for (process, mib) in edge.processes.iter_mut().zip(sizes) {
@@ -500,7 +500,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn counters_of_a_program_that_is_gone_are_not_zero() {
+    fn counters_of_an_ended_program_are_missing_not_zero() {
         let lost = ["cpu", "cpu.user", "cpu.on", "cpu.wait", "read", "written", "faults.minor", "switches.voluntary"];
         // Its own mark ends the phase, and nothing is left when it is read.
         let edges = || vec![edge(0, 0, &[7]), edge(100, 10, &[7]), edge(200, 0, &[]), edge(210, 0, &[])];

@@ -24,7 +24,7 @@ fn made(original: &Path, copy: &Path, outward: OutwardLinks) -> Result<(), Error
 }
 
 #[test]
-fn a_copy_has_everything_and_leaves_the_original_alone() {
+fn copy_is_complete_and_does_not_change_the_original() {
     let top = tempfile::tempdir().unwrap();
     let (site, copy) = (top.path().join("site"), top.path().join("copy"));
     fs::create_dir_all(site.join("a/b")).unwrap();
@@ -49,7 +49,7 @@ fn a_copy_has_everything_and_leaves_the_original_alone() {
 }
 
 #[test]
-fn link_that_is_kept_leads_to_the_same_place_from_the_copy() {
+fn preserved_link_has_the_same_target_in_the_copy() {
     let top = tempfile::tempdir().unwrap();
     let (site, copy) = (top.path().join("site"), top.path().join("elsewhere/deeper/copy"));
     fs::create_dir(&site).unwrap();

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn last_words_hold_the_error_that_they_follow() {
+    fn last_output_includes_the_preceding_error() {
         let trace = "loading\n\nError: Cannot find module 'lmdb'\nRequire stack:\n- nodes.js\n- main.js\n- index.js\n";
         assert_eq!(last_words(trace), "Error: Cannot find module 'lmdb' | - nodes.js | - main.js | - index.js");
         assert_eq!(last_words("error: first\na\nb\nlast error\n"), "a | b | last error");

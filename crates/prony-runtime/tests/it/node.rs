@@ -177,7 +177,7 @@ fn es_modules_are_timed_where_node_can_be_hooked() {
 }
 
 #[test]
-fn a_hot_function_is_counted_and_not_told_call_by_call() {
+fn frequent_function_is_counted_without_single_calls() {
     let main = "const lib = require('./lib/lib'); let n = 0; for (let i = 1; i <= 200000; i += 1) n = lib.fixed(n); console.log(n);";
     let main = main.replace("lib.fixed(n)", "n + lib.fixed(1) - 1");
     let Some(stage) = stage(&["lib.js#fixed"], &main) else { return };
@@ -195,7 +195,7 @@ fn a_hot_function_is_counted_and_not_told_call_by_call() {
 }
 
 #[test]
-fn the_heap_is_told_at_start_in_between_and_at_exit() {
+fn heap_is_reported_at_start_periodically_and_at_exit() {
     let main = "let keep = []; const i = setInterval(() => { keep.push(Buffer.alloc(1e5), Array.from({ length: 2e4 }, (_, i) => ({ i }))); if (keep.length > 50) clearInterval(i); }, 10);";
     let Some(stage) = stage(&[], main) else { return };
     stage.succeed(&["main.js"]);
@@ -292,7 +292,7 @@ fn is_read(event: &ProbeEvent) -> bool {
 }
 
 #[test]
-fn a_held_program_collects_reads_and_goes_on() {
+fn suspended_node_program_collects_reads_and_resumes() {
     let main = "
         const lib = require('./lib/lib');
         (async () => {
@@ -337,7 +337,7 @@ fn a_held_program_collects_reads_and_goes_on() {
 }
 
 #[test]
-fn a_held_program_can_be_stopped_there() {
+fn suspended_node_program_can_be_stopped() {
     let main = "const lib = require('./lib/lib'); process.on('exit', () => console.log('exit handler')); lib.fixed(1); console.log('went on');";
     let Some(stage) = Stage::new(Runtime::Node, &[held("lib.js#fixed")], &[("lib/lib.js", LIB), ("main.js", main)])
     else {
@@ -382,7 +382,7 @@ fn workers_and_children_are_probed_whatever_their_environment() {
 }
 
 #[test]
-fn the_users_own_options_still_hold() {
+fn user_node_options_stay_in_force() {
     let files = [
         ("own.js", "global.own = 1;"),
         ("main.js", "console.log(own, require('v8').getHeapStatistics().heap_size_limit < 5e8);"),

@@ -165,7 +165,7 @@ fn attached(dir: &Path, script: &str) -> Option<(Child, Perf)> {
 const COUNT: &str = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
 
 #[test]
-fn perf_sees_a_held_process_and_what_it_starts() {
+fn perf_samples_a_suspended_process_and_its_children() {
     let dir = tempfile::tempdir().unwrap();
     let Some((mut child, perf)) = attached(dir.path(), &format!("{COUNT}; sh -c '{COUNT}'; :")) else { return };
     let begin = monotonic();

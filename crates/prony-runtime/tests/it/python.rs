@@ -160,7 +160,7 @@ print(n)
 }
 
 #[test]
-fn collections_are_told_one_by_one_with_their_instants() {
+fn collections_are_reported_one_by_one_with_their_instants() {
     let main = "
 import gc, time
 gc.disable()
@@ -188,7 +188,7 @@ gc.collect(0)
 }
 
 #[test]
-fn a_held_program_collects_and_is_stopped() {
+fn suspended_python_program_collects_and_stops() {
     let main = "
 import atexit, gc
 from pkg.lib import Store, fib
@@ -253,7 +253,7 @@ if __name__ == '__main__':
 }
 
 #[test]
-fn the_users_own_sitecustomize_and_path_still_hold() {
+fn user_sitecustomize_and_path_stay_in_force() {
     let files = [
         ("own/sitecustomize.py", "import builtins\nbuiltins.own = __name__ + ' ' + __file__.rsplit('/', 2)[1]"),
         ("own/mine.py", "x = 3"),

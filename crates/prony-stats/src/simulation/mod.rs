@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_uses_each_run_once_and_gives_each_arm_its_own() {
+    fn campaign_uses_each_run_once_for_one_variant() {
         let noise = noise(40);
         let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
         let values = draw(&noise, &setting, 6, 10, &mut Rng::new(1));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_stops_at_the_look_at_which_all_is_said() {
+    fn campaign_stops_at_the_interim_analysis_that_decides_all() {
         let (noise, looks) = (noise(200), InterimAnalyses::new(6, 30));
         let simulation = Simulation::new(&noise, &looks);
         let slower = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(10.0), 1);

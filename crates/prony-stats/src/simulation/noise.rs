@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plain_arm_sees_what_was_recorded_and_a_slower_one_so_much_more() {
+    fn plain_variant_has_recorded_noise_and_slower_variant_a_shift() {
         let values: Vec<f64> = (0..200).map(|t| f64::from(100 + t % 7 + t / 50)).collect();
         let noise = Noise::new("x", &values).unwrap();
         assert_eq!(noise.runs(), 200);

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_does_not_hold_only_where_a_trial_says_so() {
+    fn constraint_fails_only_where_a_trial_breaks_it() {
         let constraint: Constraint = "work.disk < 100 MB".parse().unwrap();
         let said = |held, broke, silent| {
             let why = (silent > 0).then(|| "not reached".to_owned());

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_does_what_it_is_told_and_stops() {
+    fn worker_executes_commands_and_stops() {
         let mut runner = Runner::new();
         runner.say(&runner.plan("memory", VERSION));
         let Some(FromWorker::Ready { effective, .. }) = runner.hear() else { panic!("not ready") };
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_whose_runner_is_gone_ends() {
+    fn worker_ends_when_its_runner_ends() {
         let runner = Runner::new();
         assert_eq!(runner.code(), ExitCode::from(2));
         let mut runner = Runner::new();
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_of_a_panic_is_told() {
+    fn panic_text_is_reported() {
         let panic = catch_unwind(|| panic!("page {} is torn", 7)).unwrap_err();
         assert_eq!(panic_text(panic.as_ref()), "page 7 is torn");
         let panic = catch_unwind(|| panic!("plain")).unwrap_err();

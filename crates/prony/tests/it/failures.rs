@@ -305,7 +305,7 @@ fn variant_that_fails_in_half_of_its_trials_is_never_better() {
 }
 
 #[test]
-fn outcome_cell_shows_what_was_seen_at_least_and_no_figure() {
+fn outcome_cell_shows_the_least_memory_and_no_figure() {
     let run = run_of(6, |t| (t.trial.variant == 1).then_some((Outcome::Crashed { signal: 11 }, Reached::SubjectEnd)));
     let table = &build(&data(&run), &Options::default()).tables[0];
     let cell = &table.rows[1].cells[0];
@@ -387,7 +387,7 @@ fn gate_at_the_command_line_exits_with_its_answer() {
 }
 
 #[test]
-fn runs_side_by_side_show_failed_trials_beside_the_figures_of_the_others() {
+fn compared_runs_show_failed_trials_next_to_figures() {
     let bench = Bench::new();
     let body = "[compare]\nblocks = 6\n[observe]\ncare = \"light\"\n[program.x]\nshell = true\ndirectory = \".\"\n\
                 copy = \"none\"\ncommand = \"echo >> count; test $(wc -l < count) -eq 1 || kill -SEGV $$\"\n";

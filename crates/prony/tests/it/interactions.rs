@@ -39,7 +39,7 @@ fn found(data: &RunData) -> Interactions {
 }
 
 #[test]
-fn an_effect_that_depends_on_the_other_factor_is_told_with_both_levels() {
+fn interaction_is_reported_with_both_levels() {
     let found = found(&run(&engines(&["each", "batch"]), |engine, way| [[1.0, 1.0], [6.0, 3.0]][engine][way]));
     let [one] = found.found.as_slice() else { panic!("{found:?}") };
     assert_eq!((one.factor.as_str(), one.on.as_str()), ("engine", "way"), "the baseline's factor has the effect");
@@ -56,14 +56,14 @@ fn an_effect_that_depends_on_the_other_factor_is_told_with_both_levels() {
 }
 
 #[test]
-fn factors_that_multiply_and_differences_below_the_margin_are_not_told() {
+fn multiplicative_factors_and_differences_below_the_margin_are_no_interactions() {
     assert!(found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w])).found.is_empty());
     let little = found(&run(&engines(&["each", "batch"]), |e, w| [1.0, 6.0][e] * [1.0, 0.2][w] * [1.0, 1.02][e * w]));
     assert!(little.found.is_empty() && little.looked_at == 1, "{little:?}");
 }
 
 #[test]
-fn of_many_levels_the_greatest_change_is_told_and_all_effects_with_it() {
+fn largest_change_of_many_levels_is_reported_with_all_effects() {
     let data = run(&engines(&["each", "ten", "hundred"]), |e, w| [[1.0; 3], [6.0, 5.9, 1.0]][e][w]);
     let found = found(&data);
     let [one] = found.found.as_slice() else { panic!("{found:?}") };
@@ -73,7 +73,7 @@ fn of_many_levels_the_greatest_change_is_told_and_all_effects_with_it() {
 }
 
 #[test]
-fn other_factors_are_held_and_named() {
+fn interaction_fixes_and_names_other_factors() {
     let factors = [
         texts("engine", &["memory", "lmdb"]),
         texts("way", &["each", "batch"]),
@@ -119,7 +119,7 @@ fn what_an_interaction_rests_on_is_said() {
 }
 
 #[test]
-fn the_promise_of_all_intervals_together_is_for_one_look() {
+fn joint_confidence_is_stated_for_one_analysis() {
     let time = |e: usize, w: usize| [[1.0; 3], [6.0, 5.9, 1.0]][e][w];
     let once = engines(&["each", "ten", "hundred"]);
     let note = found(&run(&once, time)).note();
@@ -236,7 +236,7 @@ fn memory_that_the_host_lacked_is_not_the_subjects() {
 }
 
 #[test]
-fn a_measured_nought_forbids_a_power_law_and_is_told() {
+fn measured_zero_excludes_a_power_law_and_is_reported() {
     let mut sourcing = pages::sourcing();
     let nought = sourcing.1.iter_mut().find(|t| t.trial.variant == 0).unwrap();
     nought.phases[0].readings.get_mut("").unwrap().insert(key("time"), Reading::Measured(0.0));

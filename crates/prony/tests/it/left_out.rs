@@ -215,7 +215,7 @@ fn the_json_document_has_the_effects_as_numbers() {
 
 /// Programs tell their own times, so that the effects are exact.
 #[test]
-fn a_file_that_leaves_one_out_is_judged_against_all_unless_told() {
+fn left_out_file_is_compared_with_all_by_default() {
     let bench = Bench::new();
     let body = "[compare]\nblocks = 6\n[design]\nleave_one_out = \"code\"\n[factors.code]\n\
                 fast = { env = { SLOW = \"\" } }\nsame = { env = { OTHER = 1 } }\n\

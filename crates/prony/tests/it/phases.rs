@@ -87,7 +87,7 @@ fn a_watch_for_rest_blocks_nothing() {
 
 /// The program is held where the phase begins for longer than it must be quiet; its work comes after that.
 #[test]
-fn a_program_that_is_held_is_not_at_rest() {
+fn suspended_program_does_not_count_as_quiet() {
     let Some(_) = version("python3") else { return };
     let main = "
 import time, work

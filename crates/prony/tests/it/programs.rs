@@ -537,7 +537,7 @@ fn a_reached_limit_of_processes_is_a_finding() {
 }
 
 #[test]
-fn a_program_that_is_gone_before_it_was_observed_is_still_measured() {
+fn program_that_ends_before_observation_is_measured() {
     let bench = Bench::new();
     let (_, data) = bench.exec(&["-r", "3", "--", "true"]);
     for trial in &data.trials {
@@ -550,7 +550,7 @@ fn a_program_that_is_gone_before_it_was_observed_is_still_measured() {
 }
 
 #[test]
-fn outcomes_are_told_apart() {
+fn program_outcomes_are_distinguished() {
     let bench = Bench::new();
     let ending = |script: &str| bench.trial(&shell(script)).ending;
     assert_eq!(ending("kill -SEGV $$").outcome, Outcome::Crashed { signal: 11 });
@@ -730,7 +730,7 @@ fn a_command_that_is_not_there_is_a_mistake_and_begins_no_run() {
 }
 
 #[test]
-fn a_program_that_its_build_did_not_make_fails_in_its_variant_alone() {
+fn missing_build_output_fails_only_its_variant() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
     let body = "[factors.which]\ngood = { command = [\"true\"] }\nbad = { command = [\"./made\"] }\n\
@@ -764,7 +764,7 @@ fn short_programs_after_one_another_have_figures_of_their_own() {
 }
 
 #[test]
-fn a_build_is_done_once_for_each_content_and_kept_for_the_next_run() {
+fn build_runs_once_per_content_and_is_cached_for_the_next_run() {
     let bench = Bench::new();
     fs::create_dir(bench.path("site")).unwrap();
     fs::write(bench.path("site/source"), "one").unwrap();
@@ -897,7 +897,7 @@ fn a_link_in_the_place_of_tmpdir_is_not_followed() {
 }
 
 #[test]
-fn finished_trials_are_kept_before_one_that_may_take_long() {
+fn finished_trials_are_saved_before_a_long_trial() {
     let bench = Bench::new();
     bench.script("short", ": > ran");
     // Not short either where it comes first.

@@ -170,7 +170,7 @@ fn everything_of_a_run_has_samples_and_histograms_and_is_no_table() {
 }
 
 #[test]
-fn a_report_goes_to_a_file_where_told() {
+fn report_is_written_to_the_named_file() {
     let fixture = Fixture::new();
     let file = fixture.dir.path().join("report.md");
     let shown = fixture.run(&format!("report 1 -o {}", file.display()));
@@ -224,7 +224,7 @@ impl Write for Gone {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_told_apart() {
+fn broken_pipe_is_distinguished_from_other_errors() {
     let fixture = Fixture::new();
     let path = fixture.path();
     let database = path.to_str().unwrap();

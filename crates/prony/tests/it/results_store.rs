@@ -163,7 +163,7 @@ fn queries_by_hand_find_names_spelled_out() {
 }
 
 #[test]
-fn what_trials_lack_alike_is_kept_once() {
+fn equal_sets_of_missing_figures_are_stored_once() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
     let run = begin(&mut database);
@@ -181,7 +181,7 @@ fn what_trials_lack_alike_is_kept_once() {
 }
 
 #[test]
-fn a_set_of_missing_figures_that_is_lost_is_told() {
+fn lost_set_of_missing_figures_is_an_error() {
     for damage in ["DELETE FROM absences", "UPDATE absences SET body = '[[999, 1, 1]]'", "DELETE FROM reasons"] {
         let f = fixture();
         let mut database = Database::create(&f.path).unwrap();
@@ -196,7 +196,7 @@ fn a_set_of_missing_figures_that_is_lost_is_told() {
 }
 
 #[test]
-fn names_of_what_was_not_kept_are_not_remembered() {
+fn names_of_discarded_trials_are_not_cached() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
     let run = begin(&mut database);
@@ -234,7 +234,7 @@ fn several_writers_share_one_new_file() {
 }
 
 #[test]
-fn what_is_no_database_of_ours_is_left_alone() {
+fn foreign_database_is_refused_unchanged() {
     let f = fixture();
     assert!(matches!(Database::open(&f.path), Err(Error::NoDatabase { .. })));
     assert!(!f.path.exists());
@@ -252,7 +252,7 @@ fn what_is_no_database_of_ours_is_left_alone() {
 }
 
 #[test]
-fn another_schema_is_named_with_path_and_versions_and_left_alone() {
+fn foreign_schema_version_is_refused_with_path_and_versions() {
     let f = fixture();
     drop(Database::create(&f.path).unwrap());
     for found in [5, 99] {

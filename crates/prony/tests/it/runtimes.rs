@@ -311,7 +311,7 @@ fn threads_and_children_are_shown_by_role() {
 }
 
 #[test]
-fn a_death_by_the_heaps_own_limit_is_told_with_its_figures() {
+fn heap_limit_failure_is_reported_with_its_figures() {
     let Some(_) = version("node") else { return };
     let files = [
         ("fill.js", "module.exports.fill = () => { const all = []; for (;;) all.push({ x: 1 }); };"),
@@ -491,7 +491,7 @@ fn collections_of_each_phase_are_exact_whatever_the_event_loop_does() {
 }
 
 #[test]
-fn collections_of_python_are_exact_and_those_of_a_hold_are_left_out() {
+fn python_collections_are_exact_and_exclude_suspensions() {
     let Some(_) = version("python3") else { return };
     let work = "
 import gc
@@ -550,7 +550,7 @@ fn phase_of(trial: &TrialRecord, name: &str) -> Reading<f64> {
 /// V8 keeps what a `WeakRef` was made of or dereferenced to until the current job ends, so that a collection forced at
 /// the end of a call counted a weak cache as a strong one.
 #[test]
-fn forced_collection_frees_what_only_weak_references_hold() {
+fn forced_node_collection_frees_weakly_referenced_objects() {
     if !has_weak_references() {
         return;
     }
@@ -662,7 +662,7 @@ fn phase_whose_collection_another_call_replaced_has_its_own_reason() {
 
 /// Python has no such promise: a weakly referenced object goes with its last reference, or with the cycle that it is in.
 #[test]
-fn forced_collection_of_python_frees_what_only_weak_references_hold() {
+fn forced_python_collection_frees_weakly_referenced_objects() {
     let Some(_) = version("python3") else { return };
     let work = "
 import gc, weakref
@@ -715,7 +715,7 @@ fn forced_collection_counts_freed_buffers_out_of_external_memory() {
 }
 
 #[test]
-fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
+fn phase_limit_excludes_suspensions() {
     let Some(_) = version("node") else { return };
     let main = "const w = require('./work.js'); w.load(10); w.load(10);";
     let site = Site::new(&[("work.js", WORK), ("main.js", main)]);
@@ -728,7 +728,7 @@ fn a_limit_of_a_phase_stands_still_while_the_program_is_held() {
 }
 
 #[test]
-fn a_hold_beside_which_a_worker_goes_on_leaves_no_time_of_the_phase_that_has_it_inside() {
+fn suspension_with_a_running_worker_makes_the_enclosing_phase_time_missing() {
     let Some(_) = version("node") else { return };
     let main = "
         const { Worker, isMainThread, parentPort } = require('worker_threads');
@@ -751,7 +751,7 @@ fn a_hold_beside_which_a_worker_goes_on_leaves_no_time_of_the_phase_that_has_it_
 }
 
 #[test]
-fn a_held_process_that_is_killed_switches_no_limit_off() {
+fn killed_suspended_process_leaves_limits_in_force() {
     let Some(_) = version("node") else { return };
     let main = "process.send('now'); require('./work.js').load(10);";
     let parent = "const child = require('child_process').fork('./main.js'); setInterval(() => {}, 1e6); \
@@ -795,7 +795,7 @@ fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_held_program_goes_with_its_runner() {
+fn suspended_program_ends_with_its_runner() {
     let Some(_) = version("node") else { return };
     let main = "require('fs').writeFileSync(process.env.PIDFILE, String(process.pid)); require('./work.js').load(10);";
     for (signal, code) in [(Signal::INT, Some(1)), (Signal::KILL, None)] {

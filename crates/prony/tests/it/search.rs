@@ -33,7 +33,7 @@ impl Bench {
     }
 
     /// What the environment holds and no experiment asks for is in no file that a search leaves behind.
-    fn has_kept_no_secret(&self) {
+    fn assert_no_secret_recorded(&self) {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(self.dir.path()).unwrap().map(Result::unwrap) {
             if entry.file_type().unwrap().is_file() {
@@ -93,7 +93,7 @@ command = "test {n} -le {kind.edge}"
 "#;
 
 #[test]
-fn each_combination_grows_to_its_own_edge() {
+fn each_combination_grows_to_its_own_limit() {
     let bench = Bench::new(EDGES);
     let (code, said, errors) =
         bench.prony(&["grow", "x.toml", "--raise", "n=1..100_000", "--resolution", "1%", "--journal", "j.jsonl"]);
@@ -142,7 +142,7 @@ begin = { line = '^nothing' }
 "#;
 
 #[test]
-fn a_warning_is_told_with_the_first_trial_that_has_it_and_once() {
+fn warning_is_printed_once_with_its_first_trial() {
     let bench = Bench::new(DEAF);
     let (code, said, errors) = bench.prony(&["grow", "x.toml", "--raise", "n=1..2", "--confirm", "1"]);
     assert_eq!(code, Some(0), "{errors}");
@@ -275,7 +275,7 @@ fn interrupted_and_resumed(observe: &str) {
     drop(database);
     let (code, _, errors) = bench.prony(&["grow", "--resume"]);
     assert!(code == Some(2) && errors.contains("`x.toml` is not what it was when run 1 began"), "{errors}");
-    bench.has_kept_no_secret();
+    bench.assert_no_secret_recorded();
 }
 
 /// A subject that tells its own time and memory: a bowl in the batch with its bottom at 300, and a slope in the pause.
@@ -389,7 +389,7 @@ fn an_interrupted_race_ends_as_it_would_have() {
     assert_eq!(order(&bench.run(1)), order(&bench.run(3)));
     let trials = |run| bench.journal(run).into_iter().filter(|entry| entry["trial"].is_number()).count();
     assert_eq!(trials(1), trials(3));
-    bench.has_kept_no_secret();
+    bench.assert_no_secret_recorded();
 }
 
 #[test]
@@ -455,7 +455,7 @@ fn the_levels_of_a_factor_are_replaced_whatever_the_design_says_of_them() {
 }
 
 #[test]
-fn mistakes_of_a_search_are_told_before_anything_runs() {
+fn search_mistakes_are_reported_before_any_trial() {
     let bench = Bench::new(BOWL);
     let cases: [(&[&str], &str); 9] = [
         (&["--over", "size=1..9"], "nothing says what is best"),

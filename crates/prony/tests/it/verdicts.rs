@@ -80,7 +80,7 @@ fn each_stratum_has_its_own_baseline() {
 }
 
 #[test]
-fn declared_metrics_join_the_family_and_others_get_no_verdict() {
+fn declared_metrics_join_the_family_and_undeclared_get_no_verdict() {
     let two = edited(&two_stores(12), |json| json["compare"]["metrics"] = json!(["write.rate", "write.time"]));
     let data = data(&two, 12, |t| write(t, 1.0 + t.trial.variant as f64));
     let verdicts = verdicts::of(&data);
@@ -234,7 +234,7 @@ fn too_few_blocks_say_how_many_more() {
 }
 
 #[test]
-fn cells_that_run_in_few_blocks_do_not_weaken_the_others() {
+fn cells_with_few_blocks_do_not_weaken_other_cells() {
     let factors = [texts("store", &["lmdb", "redb"]), numbers("documents", &["1", "2"])];
     let plain = against(&experiment("few", &factors, &[("write", true)], 12), "store", "lmdb");
     let few = edited(&plain, |json| {

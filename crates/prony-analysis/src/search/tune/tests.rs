@@ -93,7 +93,7 @@ fn with_noise_the_winner_is_nearly_as_good_as_the_best_and_trials_are_bounded() 
 }
 
 #[test]
-fn a_constraint_that_bites_is_kept() {
+fn tune_respects_a_binding_constraint() {
     // The larger the chunk, the faster and the more memory: the best lies at the bound of 500.
     let subject = |point: &[f64], _: u32| {
         let time = 1000.0 / point[0].powf(0.3);
@@ -163,7 +163,7 @@ fn more_is_better_where_asked() {
 }
 
 #[test]
-fn budgets_are_kept_and_leave_room_for_the_confirmation() {
+fn tune_budget_reserves_room_for_the_confirmation() {
     let limited = |max_trials, budget| {
         let settings = Settings { max_trials, budget, ..settings(&["a=10..10000,log", "b=0..10"], &[10.0, 1.0]) };
         search(settings, noisy(0.05, 3)).found
@@ -184,7 +184,7 @@ fn whole_values_run_out_before_the_resolution() {
 }
 
 #[test]
-fn told_the_same_it_asks_the_same() {
+fn search_is_deterministic_for_equal_results() {
     let all = || settings(&["a=10..10000,log", "b=0..10"], &[10.0, 1.0]);
     let (first, again) = (search(all(), noisy(0.1, 5)), search(all(), noisy(0.1, 5)));
     assert_eq!((first.blocks, first.found), (again.blocks, again.found));

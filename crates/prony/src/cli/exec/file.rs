@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn words_come_back_whatever_they_hold() {
+    fn command_words_round_trip() {
         let odd = ["a b", "{x}", "\"'\\", "\u{7f}\n\t", "é", ""];
         let experiment = checked(&typed(&[&["prog", odd[0], odd[1], odd[2], odd[3], odd[4], odd[5]]]));
         let CommandLine::Words(words) = &programs(&experiment)[0].command else { panic!("a shell") };
