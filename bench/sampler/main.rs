@@ -63,10 +63,10 @@ fn measure(pids: &[u32]) -> Result<Vec<Measured>, Failure> {
             *edge = other.edge().took;
             drop(other);
             let sampled = sampler.finish();
-            let seen: usize = sampled.series.iter().map(|process| process.samples.len()).sum();
+            let samples: usize = sampled.series.iter().map(|process| process.samples.len()).sum();
             let expected = PROCESSES * *hertz as usize * SPAN.as_secs() as usize;
-            if seen < expected * 9 / 10 {
-                eprintln!("only {seen} of {expected} samples at {hertz} Hz: {} instants missed", sampled.missed);
+            if samples < expected * 9 / 10 {
+                eprintln!("only {samples} of {expected} samples at {hertz} Hz: {} instants missed", sampled.missed);
             }
             let cpu = sampled.cpu.measured().ok_or("the sampler's thread panicked")?;
             shares.push(cpu.as_secs_f64() / wall.as_secs_f64());
@@ -87,7 +87,7 @@ fn start(awake: bool) -> Result<Child, Failure> {
 }
 
 fn subject(awake: bool) -> Result<(), Failure> {
-    let _held = Allocation::touched(Bytes::from_mib(8));
+    let _memory = Allocation::touched(Bytes::from_mib(8));
     for _ in 1..THREADS {
         std::thread::spawn(move || live(awake));
     }

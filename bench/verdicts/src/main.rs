@@ -7,7 +7,7 @@ use std::time::Instant;
 use prony_bench_verdicts::measure::{self, INSIDE, LASTING, Null, SEQUENTIAL};
 use prony_bench_verdicts::noise::recorded;
 use prony_bench_verdicts::record;
-use prony_stats::simulation::{Arm, Campaigns, Noise, Rate, Rng, Setting, Simulation, draw, family};
+use prony_stats::simulation::{Campaigns, Noise, Rate, Rng, Setting, Simulation, Variant, draw, family};
 use prony_stats::{InterimAnalyses, compare_family};
 
 const FAMILIES: [usize; 3] = [1, 5, 20];
@@ -45,7 +45,7 @@ fn tables() {
         ("injected", injected, 5),
         ("smallest", smallest, 4),
         ("candidates", candidates, 4),
-        ("others", others, 4),
+        ("others", recordings, 4),
         ("speed", speed, 1),
     ];
     for (_, print, part) in tables.iter().filter(|(name, ..)| only.as_deref().is_none_or(|o| o == *name)) {
@@ -115,7 +115,7 @@ fn injected(noises: &[Noise], many: u32) {
     for noise in noises {
         for size in FAMILIES {
             for effect in EFFECTS {
-                let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), size);
+                let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(effect), size);
                 let all = Simulation::new(noise, &looks).campaigns(&setting, many, &mut Rng::new(7));
                 let (name, percent) = (noise.name, 100.0 * effect);
                 let (worse, beyond, blocks) = (all.worse, all.beyond_margin, all.mean_blocks());
@@ -137,7 +137,7 @@ fn smallest(noises: &[Noise], many: u32) {
                 let found = |same| Simulation::new(noise, &looks).advertised(size, same, many, &mut Rng::new(11));
                 let (here, anywhere) = (found(true), found(false));
                 let (name, percent) = (noise.name, 100.0 * here.effect.unwrap_or(f64::NAN));
-                println!("| {name} | {size} | {blocks} | {percent:.1} % | {} | {} |", here.seen, anywhere.seen);
+                println!("| {name} | {size} | {blocks} | {percent:.1} % | {} | {} |", here.detected, anywhere.detected);
             }
         }
     }
@@ -163,7 +163,7 @@ fn candidates(noises: &[Noise], many: u32) {
     println!("| noise | slower by | blocks | {} |\n|---|---|---|{}", INSIDE.join(" | "), "---|".repeat(INSIDE.len()));
     for noise in noises {
         for (effect, blocks) in [(0.05, 10), (0.05, 30), (0.2, 10), (0.2, 30), (0.5, 10)] {
-            let setting = Setting::of(Arm::PLAIN, Arm::PLAIN.slower(effect), 1);
+            let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(effect), 1);
             let rates = measure::inside(noise, &setting, blocks, many, &mut Rng::new(17));
             let cells: Vec<String> = rates.iter().map(ToString::to_string).collect();
             println!("| {} | {:.0} % | {blocks} | {} |", noise.name, 100.0 * effect, cells.join(" | "));
@@ -171,7 +171,7 @@ fn candidates(noises: &[Noise], many: u32) {
     }
 }
 
-fn others(noises: &[Noise], many: u32) {
+fn recordings(noises: &[Noise], many: u32) {
     println!("\n## Other tools' ways: all runs of one command, then all of the same again ({many} a cell)\n");
     println!(
         "| noise | family | runs | {} |\n|---|---|---|{}",
@@ -181,7 +181,7 @@ fn others(noises: &[Noise], many: u32) {
     for noise in noises {
         for size in [1, 5, 20] {
             for runs in [10, 20, 30] {
-                let rates = measure::sequential(noise, Arm::PLAIN, size, runs, many, &mut Rng::new(19));
+                let rates = measure::sequential(noise, Variant::PLAIN, size, runs, many, &mut Rng::new(19));
                 let cells: Vec<String> = rates.iter().map(ToString::to_string).collect();
                 println!("| {} | {size} | {runs} | {} |", noise.name, cells.join(" | "));
             }
@@ -191,7 +191,7 @@ fn others(noises: &[Noise], many: u32) {
 
 /// How long it takes to compare 11,200 trials: 20 variants in 400 blocks of 4 sub-blocks with two baselines each.
 fn speed(noises: &[Noise], _: u32) {
-    let setting = Setting::of(Arm::PLAIN, Arm::PLAIN, 5);
+    let setting = Setting::of(Variant::PLAIN, Variant::PLAIN, 5);
     let looks = InterimAnalyses::new(6, 400);
     let mut whole = family(&[], &looks);
     for _ in 0..4 {

@@ -167,8 +167,8 @@ fn written(spec: &ProbeSpec<'_>, reports: &Path) -> Result<String, Error> {
 
 /// A path as a probe can be told it.
 pub(crate) fn utf8(path: &Path) -> Result<&str, Error> {
-    let told = path.to_str().filter(|text| path.is_absolute() && !text.contains(['\n', '\0']));
-    told.ok_or_else(|| Error::ProbePath { path: path.to_owned() })
+    let utf8_path = path.to_str().filter(|text| path.is_absolute() && !text.contains(['\n', '\0']));
+    utf8_path.ok_or_else(|| Error::ProbePath { path: path.to_owned() })
 }
 
 /// Writes files below a directory, with the directories that they lie in.

@@ -360,7 +360,7 @@ mod tests {
 
     /// Blocks whose baselines are 100 to 100.5 and a variant of `ratio` times that.
     fn blocks(n: u32, ratio: f64) -> Vec<Block> {
-        let value = |i: u32, arm: usize| Observation::Value(100.0 + 0.2 * ORDERS[i as usize % 6][arm]);
+        let value = |i: u32, place: usize| Observation::Value(100.0 + 0.2 * ORDERS[i as usize % 6][place]);
         let times = |o| if let Observation::Value(v) = o { Observation::Value(v * ratio) } else { o };
         (0..n).map(|i| Block::pair(times(value(i, 2)), &[value(i, 0), value(i, 1)])).collect()
     }
@@ -380,7 +380,7 @@ mod tests {
         Family { alpha: 0.05, margin: 0.03, members }
     }
 
-    fn alone(blocks: Vec<Block>) -> Comparison {
+    fn one_comparison(blocks: Vec<Block>) -> Comparison {
         compare_family(&family(vec![contrast(blocks)])).remove(0)
     }
 
@@ -390,11 +390,11 @@ mod tests {
 
     #[test]
     fn plain_cases_have_plain_verdicts() {
-        assert_eq!(alone(blocks(30, 1.0)).verdict, Verdict::NoDifference);
-        assert_eq!(alone(blocks(30, 2.0)).verdict, Verdict::Worse);
-        assert_eq!(alone(blocks(30, 0.5)).verdict, Verdict::Better);
-        assert_eq!(alone(blocks(30, 1.02)).verdict, Verdict::DiffersWithinMargin);
-        let c = alone(blocks(30, 2.0));
+        assert_eq!(one_comparison(blocks(30, 1.0)).verdict, Verdict::NoDifference);
+        assert_eq!(one_comparison(blocks(30, 2.0)).verdict, Verdict::Worse);
+        assert_eq!(one_comparison(blocks(30, 0.5)).verdict, Verdict::Better);
+        assert_eq!(one_comparison(blocks(30, 1.02)).verdict, Verdict::DiffersWithinMargin);
+        let c = one_comparison(blocks(30, 2.0));
         assert!((c.ratio.measured().unwrap() - 2.0).abs() < 0.01);
         assert!(*c.p_adjusted.measured().unwrap() < 0.001 && c.blocks == 30);
         assert!(c.method.contains("look 4 of 4 at 30 blocks"), "{}", c.method);
@@ -404,7 +404,7 @@ mod tests {
     fn comparison_without_any_paired_block_is_not_helped_by_more_blocks() {
         let silent = |n| {
             let blocks = blocks(n, 1.0).into_iter();
-            alone(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
+            one_comparison(blocks.map(|block| with(block, Some(Observation::Disturbed), None)).collect())
         };
         assert_eq!(silent(6).verdict, Verdict::CantTell { more_blocks: Reading::Missing(Why::NotReached) });
         assert_eq!(silent(2).verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
@@ -431,25 +431,25 @@ mod tests {
 
     #[test]
     fn too_few_blocks_tell_nothing_and_say_how_many_more() {
-        let c = alone(blocks(4, 2.0));
+        let c = one_comparison(blocks(4, 2.0));
         assert_eq!(c.verdict, Verdict::CantTell { more_blocks: Reading::Measured(2) });
         assert_eq!(c.p_adjusted, Reading::Missing(Why::TooFew { have: 4, need: 6 }));
         assert!(c.ratio.measured().is_some());
-        let none = alone(Vec::new());
+        let none = one_comparison(Vec::new());
         assert_eq!(none.verdict, Verdict::CantTell { more_blocks: Reading::Measured(6) });
         assert!(none.interval.measured().is_none() && none.ratio.measured().is_none());
     }
 
     #[test]
     fn blocks_after_the_last_interim_analysis_do_not_count() {
-        let (at, after) = (alone(blocks(11, 1.5)), alone(blocks(17, 1.5)));
+        let (at, after) = (one_comparison(blocks(11, 1.5)), one_comparison(blocks(17, 1.5)));
         assert_eq!((at.interval, at.p_adjusted), (after.interval, after.p_adjusted));
         assert!(after.notes.iter().any(|note| note.starts_with("6 of 17 blocks lie after")));
     }
 
     #[test]
     fn no_difference_is_refused_for_a_margin_below_the_smallest_effect() {
-        let c = alone(blocks(30, 1.0));
+        let c = one_comparison(blocks(30, 1.0));
         let effect = *c.smallest_effect.measured().unwrap();
         let with_margin = |margin| {
             let family = Family { margin, ..family(vec![contrast(blocks(30, 1.0))]) };
@@ -462,13 +462,16 @@ mod tests {
     #[test]
     fn outcomes_come_first() {
         let oom = |b: Block| with(b, Some(Observation::Unfinished), None);
-        let c = alone(blocks(6, 1.0).into_iter().map(oom).collect());
+        let c = one_comparison(blocks(6, 1.0).into_iter().map(oom).collect());
         assert_eq!(c.verdict, Verdict::DoesNotFinish);
         assert_eq!((c.variant, c.baseline), (Counts { finished: 0, trials: 6 }, Counts { finished: 12, trials: 12 }));
         let turned = |b: Block| with(b, None, Some(Observation::Unfinished));
-        assert_eq!(alone(blocks(6, 1.0).into_iter().map(turned).collect()).verdict, Verdict::BaselineDoesNotFinish);
+        assert_eq!(
+            one_comparison(blocks(6, 1.0).into_iter().map(turned).collect()).verdict,
+            Verdict::BaselineDoesNotFinish
+        );
         let neither = |b: Block| oom(turned(b));
-        assert_eq!(alone(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
+        assert_eq!(one_comparison(blocks(6, 1.0).into_iter().map(neither).collect()).verdict, Verdict::NeitherFinishes);
     }
 
     #[test]
@@ -478,7 +481,7 @@ mod tests {
         for (i, block) in some.iter_mut().enumerate() {
             block.trials[0] = if i % 3 == 0 { block.trials[0] } else { Observation::Unfinished };
         }
-        let c = alone(some);
+        let c = one_comparison(some);
         assert!(c.verdict.is_worse(), "{c:?}");
         assert_eq!(c.interval.measured().unwrap().high, None);
         assert_eq!(c.ratio, Reading::Missing(Why::NotReached));
@@ -488,7 +491,7 @@ mod tests {
     fn wrong_answers_and_guards_refuse() {
         let mut wrong = blocks(30, 2.0);
         wrong[3].trials[0] = Observation::WrongAnswer;
-        assert_eq!(alone(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
+        assert_eq!(one_comparison(wrong).verdict, Verdict::Refused { why: "an answer is wrong".into() });
         let guarded = Contrast { refused: Some("answers differ".into()), ..contrast(blocks(30, 2.0)) };
         let found = compare_family(&family(vec![guarded])).remove(0);
         assert_eq!(found.verdict, Verdict::Refused { why: "answers differ".into() });
@@ -498,7 +501,7 @@ mod tests {
     fn disturbed_blocks_are_not_paired_and_noted() {
         let mut some = blocks(8, 2.0);
         some[2].trials[2] = Observation::Disturbed;
-        let c = alone(some);
+        let c = one_comparison(some);
         assert_eq!(c.blocks, 6);
         assert!(c.notes.iter().any(|note| note.starts_with("1 of 8 blocks are not paired")), "{:?}", c.notes);
     }
@@ -514,11 +517,11 @@ mod tests {
 
     #[test]
     fn the_second_label_of_the_baseline_is_shown() {
-        let c = alone(blocks(30, 2.0));
+        let c = one_comparison(blocks(30, 2.0));
         let aa = c.aa.measured().unwrap();
         assert!((aa.ratio - 1.0).abs() < 0.01 && aa.interval.low < 1.0 && aa.interval.high.unwrap() > 1.0);
         let once = blocks(30, 2.0).into_iter().map(|b| Block::pair(b.trials[0], &b.trials[1..2])).collect();
-        let c = alone(once);
+        let c = one_comparison(once);
         assert!(c.aa.measured().is_none() && c.verdict == Verdict::Worse);
         assert!(c.notes.iter().any(|note| note.contains("ran once a block")));
     }
@@ -540,7 +543,7 @@ mod tests {
         let family = family(vec![contrast(blocks(30, 2.0)), shown]);
         assert_eq!(family.size(), 1);
         let found = compare_family(&family);
-        assert_eq!(found[0], alone(blocks(30, 2.0)));
+        assert_eq!(found[0], one_comparison(blocks(30, 2.0)));
         assert!(matches!(found[1].verdict, Verdict::CantTell { .. }) && found[1].ratio.measured().is_some());
     }
 
@@ -575,7 +578,7 @@ mod tests {
     fn more_interim_analyses_only_narrow_the_interval() {
         let mut before: Option<Comparison> = None;
         for n in [6, 11, 18, 30] {
-            let now = alone(blocks(n, 1.3));
+            let now = one_comparison(blocks(n, 1.3));
             if let Some(before) = &before {
                 let (a, b) = (before.interval.measured().unwrap(), now.interval.measured().unwrap());
                 assert!(b.low >= a.low && b.high.unwrap() <= a.high.unwrap(), "{a:?} {b:?}");
@@ -586,7 +589,7 @@ mod tests {
         // A claim of the second look stands though the blocks after it say nothing.
         let mut late = blocks(11, 3.0);
         late.extend(blocks(19, 1.0));
-        assert!(alone(late).verdict.is_worse());
+        assert!(one_comparison(late).verdict.is_worse());
     }
 
     #[test]
@@ -605,7 +608,7 @@ mod tests {
         for block in some.iter_mut().take(3) {
             block.trials = vec![Observation::Unfinished; 3];
         }
-        let c = alone(some);
+        let c = one_comparison(some);
         assert_eq!((c.blocks, c.variant.finished, c.baseline.finished), (11, 9, 18));
         assert!(c.verdict.is_worse() || matches!(c.verdict, Verdict::CantTell { .. }));
         let ratio = *c.ratio.measured().unwrap();
@@ -616,15 +619,15 @@ mod tests {
     fn unsupported_arms_are_not_compared() {
         let mut some = blocks(8, 1.0);
         some[0].trials[0] = Observation::Unsupported;
-        assert_eq!(alone(some).verdict, Verdict::Refused { why: "not supported".into() });
+        assert_eq!(one_comparison(some).verdict, Verdict::Refused { why: "not supported".into() });
     }
 
     #[test]
     fn a_zero_beside_a_zero_is_equal_and_beside_more_is_better() {
         let zero = |variant| Block::pair(Observation::Value(variant), &[Observation::Value(0.0); 2]);
-        let equal = alone(vec![zero(0.0); 30]);
+        let equal = one_comparison(vec![zero(0.0); 30]);
         assert_eq!((equal.ratio, equal.verdict), (Reading::Measured(1.0), Verdict::NoDifference));
-        assert!(alone(vec![zero(5.0); 30]).verdict.is_worse());
+        assert!(one_comparison(vec![zero(5.0); 30]).verdict.is_worse());
     }
 
     #[test]
@@ -636,7 +639,7 @@ mod tests {
 
     #[test]
     fn comparisons_survive_json() {
-        let c = alone(blocks(30, 2.0));
+        let c = one_comparison(blocks(30, 2.0));
         let text = serde_json::to_string(&c).unwrap();
         assert_eq!(serde_json::from_str::<Comparison>(&text).unwrap().verdict, c.verdict);
     }
@@ -659,7 +662,7 @@ mod tests {
         #[test]
         fn scaling_does_nothing(data in noisy(), power in -30i32..30) {
             // Powers of two, so that no rounding moves a tie.
-            let (a, b) = (alone(data.clone()), alone(map_values(&data, |v| v * 2f64.powi(power))));
+            let (a, b) = (one_comparison(data.clone()), one_comparison(map_values(&data, |v| v * 2f64.powi(power))));
             // A logarithm may round otherwise after a scaling, and the last place of p with it.
             for (one, other) in [(&a.p, &b.p), (&a.ratio, &b.ratio)] {
                 prop_assert_eq!(one.measured().is_some(), other.measured().is_some());
@@ -673,8 +676,8 @@ mod tests {
         #[test]
         fn swapping_the_arms_inverts_the_ratio(values in prop::collection::vec((1.0..50.0f64, 1.0..50.0f64), 6..30)) {
             let block = |(b, v): &(f64, f64)| Block::pair(Observation::Value(*v), &[Observation::Value(*b)]);
-            let forth = alone(values.iter().map(block).collect());
-            let back = alone(values.iter().map(|(b, v)| block(&(*v, *b))).collect());
+            let forth = one_comparison(values.iter().map(block).collect());
+            let back = one_comparison(values.iter().map(|(b, v)| block(&(*v, *b))).collect());
             let product = forth.ratio.measured().unwrap() * back.ratio.measured().unwrap();
             prop_assert!((product - 1.0).abs() < 1e-9);
             let (f, b) = (forth.interval.measured().unwrap(), back.interval.measured().unwrap());
@@ -685,11 +688,11 @@ mod tests {
 
         #[test]
         fn stopping_to_finish_never_turns_worse_into_better(data in noisy(), which in 0usize..30) {
-            let before = alone(data.clone());
+            let before = one_comparison(data.clone());
             let mut worse = data;
             let place = which % worse.len();
             worse[place].trials[0] = Observation::Unfinished;
-            let after = alone(worse);
+            let after = one_comparison(worse);
             prop_assert!(before.verdict.is_better() || !after.verdict.is_better(), "{before:?} {after:?}");
         }
 

@@ -154,8 +154,8 @@ mod tests {
 
     #[test]
     fn counts_leave_disturbances_out() {
-        let arm = [Observation::Value(1.0), Observation::Unfinished, Observation::Disturbed];
-        let counts = Counts::of(arm.into_iter());
+        let observations = [Observation::Value(1.0), Observation::Unfinished, Observation::Disturbed];
+        let counts = Counts::of(observations.into_iter());
         assert_eq!(counts, Counts { finished: 1, trials: 2 });
         assert!(!counts.never() && !counts.always());
         let (low, high) = counts.interval(0.95);

@@ -170,7 +170,7 @@ fn unread(gap: Nanos, dropped: u64) -> (String, &'static str) {
 /// A program that was to be held at the end of a call and went on by itself, or ended.
 pub fn went_on(record: &TrialRecord) -> Option<Finding> {
     let holds = &record.conditions.probe.as_ref()?.holds;
-    let first = holds.iter().find(|hold| hold.by_itself() || hold.fault.is_some())?;
+    let first = holds.iter().find(|suspension| suspension.by_itself() || suspension.fault.is_some())?;
     let why = first.fault.as_deref().or(first.went_on.map(Because::text)).unwrap_or_default();
     let message = format!("the program was to be held at the end of a call, and this went wrong: {why}");
     let hint = "memory at the phase's end was not read as asked; run it again on a machine with less load";
@@ -192,11 +192,14 @@ pub fn suspended_inside(record: &TrialRecord) -> Vec<Finding> {
 /// External memory that was read while a program was held: what callbacks of finalizers would release is still in it.
 pub fn finalizers_not_run(record: &TrialRecord) -> Vec<Finding> {
     let holds = record.conditions.probe.iter().flat_map(|probe| &probe.holds);
-    let held: BTreeSet<&str> = holds.filter(|hold| hold.collected.is_some()).map(|hold| hold.phase.as_str()).collect();
+    let collected: BTreeSet<&str> =
+        holds.filter(|suspension| suspension.collected.is_some()).map(|suspension| suspension.phase.as_str()).collect();
     let finding = |phase: &PhaseRecord| {
         let end = |metric| phase.reading(MetricKey::gauge(metric, Stat::End))?.measured().copied();
         let (external, used) = (end(Metric::External)?, end(Metric::HeapUsed)?);
-        if !held.contains(phase.name.as_str()) || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used) {
+        if !collected.contains(phase.name.as_str())
+            || external < (EXTERNAL.as_bytes() as f64).max(EXTERNAL_SHARE * used)
+        {
             return None;
         }
         let size = Bytes::from_bytes(external as u64);
@@ -353,7 +356,7 @@ pub(super) mod tests {
         TrialRecord { conditions, ..record(Outcome::Ok, EffectiveProgram::default()) }
     }
 
-    fn hold(phase: &str) -> SuspensionReport {
+    fn suspension(phase: &str) -> SuspensionReport {
         SuspensionReport {
             phase: phase.into(),
             pid: 7,
@@ -428,7 +431,10 @@ pub(super) mod tests {
             phases: Vec::new(),
             ..probed(ProbeReport {
                 lines_lost: 3,
-                holds: vec![hold("b"), SuspensionReport { went_on: Some(Because::Unanswered), ..hold("b") }],
+                holds: vec![
+                    suspension("b"),
+                    SuspensionReport { went_on: Some(Because::Unanswered), ..suspension("b") },
+                ],
                 deaths: vec![death],
                 suspended_inside: BTreeMap::from([("whole".to_owned(), "load".to_owned())]),
                 ..ProbeReport::default()
@@ -445,7 +451,7 @@ pub(super) mod tests {
     fn large_external_memory_of_a_collected_phase_is_named() {
         let of = |external: f64, collected: Option<u64>| {
             let collected = collected.map(Nanos::from_nanos);
-            let holds = vec![SuspensionReport { collected, ..hold("b") }];
+            let holds = vec![SuspensionReport { collected, ..suspension("b") }];
             let mut trial = probed(ProbeReport { holds, ..ProbeReport::default() });
             let end = |metric, value| (MetricKeyText(MetricKey::gauge(metric, Stat::End)), Reading::Measured(value));
             let readings = BTreeMap::from([end(Metric::External, external), end(Metric::HeapUsed, 70e6)]);

@@ -17,7 +17,7 @@ pub fn check(record: &TrialRecord) -> Vec<Finding> {
     let (phase, copies) = (replicas.phase.as_str(), replicas.copies.as_slice());
     let mut findings = Vec::new();
     findings.extend(cut_off(record, copies));
-    findings.extend(told_nothing(copies));
+    findings.extend(without_report(copies));
     findings.extend(left_behind(copies));
     findings.extend(released_apart(record, phase, replicas.released_within));
     findings.into_iter().map(|finding| finding.in_phase(phase)).collect()
@@ -39,7 +39,7 @@ pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
 }
 
 /// Lines of replicas were to be read, and none of them matched.
-pub fn told_nothing(copies: &[Replica]) -> Option<Finding> {
+pub fn without_report(copies: &[Replica]) -> Option<Finding> {
     let names = names(copies, |copy| copy.fate == ReplicaEnd::Ended && copy.heard_nothing)?;
     let message = format!("no line of {names} matched `read`: what it was to tell is in no figure");
     let hint = "compare the pattern with what they write; their output is in the record";

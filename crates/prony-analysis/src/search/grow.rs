@@ -46,7 +46,7 @@ impl Tried {
         self.lived > 0 && self.died > 0
     }
 
-    const fn told(&self) -> u32 {
+    const fn concluded(&self) -> u32 {
         self.lived + self.died
     }
 }
@@ -100,7 +100,7 @@ pub struct Grow {
     /// The first value that died, from below.
     first_death: Option<f64>,
     /// Whether one look was taken above it.
-    looked: bool,
+    tried_above: bool,
     /// The value whose last trials were disturbed, and how many of them in a row: it is asked until they are too many.
     row: Option<(f64, u32)>,
 }
@@ -108,29 +108,29 @@ pub struct Grow {
 impl Grow {
     /// A search that has tried nothing yet.
     pub const fn new(settings: Settings) -> Self {
-        Self { settings, tried: Vec::new(), first_death: None, looked: false, row: None }
+        Self { settings, tried: Vec::new(), first_death: None, tried_above: false, row: None }
     }
 
     /// How many trials of a value have been told: the block of its next one.
     pub fn trials_of(&self, value: f64) -> u32 {
-        self.tried.iter().find(|tried| tried.value == value).map_or(0, |tried| tried.told() + tried.disturbed)
+        self.tried.iter().find(|tried| tried.value == value).map_or(0, |tried| tried.concluded() + tried.disturbed)
     }
 
     /// What to try now.
     pub fn ask(&self) -> Ask {
         if let Some(value) = self.given_up() {
             // The look above the first death comes last, when both sides of the edge are known: no more than it is lost.
-            let look = self.first_death.is_some_and(|first| value > first);
-            return self.done(if look { End::Edge } else { End::Disturbed });
+            let above = self.first_death.is_some_and(|first| value > first);
+            return self.done(if above { End::Edge } else { End::Disturbed });
         }
         // A disturbed trial is repeated before anything is concluded.
-        if let Some(tried) = self.tried.iter().find(|tried| tried.told() == 0) {
+        if let Some(tried) = self.tried.iter().find(|tried| tried.concluded() == 0) {
             return Ask::Try(tried.value);
         }
         match (self.lives(), self.dies()) {
             (None, None) => Ask::Try(self.settings.range.round(self.settings.range.low)),
             (Some(lives), None) => self.upwards(lives),
-            (None, Some(dies)) if dies.told() < self.settings.confirm => Ask::Try(dies.value),
+            (None, Some(dies)) if dies.concluded() < self.settings.confirm => Ask::Try(dies.value),
             (None, Some(_)) => self.done(End::NothingLives),
             (Some(lives), Some(dies)) => self.between(lives, dies),
         }
@@ -150,7 +150,7 @@ impl Grow {
         }
         let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
         self.row = (fate == TrialEnd::Disturbed).then_some((value, before + 1));
-        self.looked |= self.first_death.is_some_and(|first| value > first);
+        self.tried_above |= self.first_death.is_some_and(|first| value > first);
         if fate == TrialEnd::Died && self.first_death.is_none() {
             self.first_death = Some(value);
         }
@@ -189,7 +189,7 @@ impl Grow {
         if lives.lived < self.settings.confirm {
             return Ask::Try(lives.value);
         }
-        if dies.told() < self.settings.confirm {
+        if dies.concluded() < self.settings.confirm {
             return Ask::Try(dies.value);
         }
         match self.above() {
@@ -210,7 +210,7 @@ impl Grow {
 
     /// One look above the first death: what lives there, though less died, is no edge.
     fn above(&self) -> Option<f64> {
-        let first = self.first_death.filter(|_| !self.looked)?;
+        let first = self.first_death.filter(|_| !self.tried_above)?;
         Some(self.settings.range.round(first * 2.0)).filter(|value| *value > first)
     }
 
@@ -248,8 +248,8 @@ mod tests {
         }
     }
 
-    fn below(edge: f64) -> impl FnMut(f64, u32) -> TrialEnd {
-        move |value, _| if value <= edge { TrialEnd::Lived } else { TrialEnd::Died }
+    fn below(limit: f64) -> impl FnMut(f64, u32) -> TrialEnd {
+        move |value, _| if value <= limit { TrialEnd::Lived } else { TrialEnd::Died }
     }
 
     #[test]
@@ -359,16 +359,16 @@ mod tests {
     proptest! {
         #[test]
         fn limit_is_bracketed_within_the_resolution_and_a_bound(
-            start in 1u32..1000, edge in 1u32..10_000_000, resolution in 0.01f64..0.5, confirm in 1u32..5,
+            start in 1u32..1000, limit in 1u32..10_000_000, resolution in 0.01f64..0.5, confirm in 1u32..5,
         ) {
             let settings = Settings { resolution, confirm, ..settings(&format!("n={start}..20_000_000")) };
-            let edge = f64::from(edge);
-            let (growth, asked) = grown(settings, below(edge));
-            if edge < f64::from(start) {
+            let limit = f64::from(limit);
+            let (growth, asked) = grown(settings, below(limit));
+            if limit < f64::from(start) {
                 prop_assert_eq!(growth.end, End::NothingLives);
             } else {
                 let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
-                prop_assert!(lives.value <= edge && edge < dies.value);
+                prop_assert!(lives.value <= limit && limit < dies.value);
                 prop_assert!(dies.value <= (lives.value * (1.0 + resolution)).max(lives.value + 1.0));
                 prop_assert!(lives.lived >= confirm && dies.died >= confirm);
                 let (doublings, halvings) = (26.0, (1.0 / resolution).log2().ceil() + 3.0);

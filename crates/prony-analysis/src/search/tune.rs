@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::grid::{self, Point};
-use super::race::{Lane, Standing, median, standing};
+use super::race::{Lane, RaceResult, median, race_result};
 use super::range::Range;
 use prony_experiment::plan::lone_block;
 use prony_model::units::Nanos;
@@ -49,7 +49,7 @@ pub struct Settings {
 
 /// What a trial of a setting showed.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Seen {
+pub enum TrialResult {
     /// It ended well, kept every constraint, and the objective is this: of 0 no ratio can be stated.
     Good(f64),
     /// It ended well and broke a constraint.
@@ -169,7 +169,7 @@ struct Stage {
     alive: Vec<usize>,
     first_block: u32,
     /// Whether anyone was clearly behind, or broke something.
-    told_apart: bool,
+    separated: bool,
 }
 
 /// A search under way.
@@ -198,7 +198,7 @@ impl Tune {
                 size: 0,
                 alive: Vec::new(),
                 first_block: 0,
-                told_apart: false,
+                separated: false,
             },
             blocks: 0,
             spent: Nanos::ZERO,
@@ -242,28 +242,31 @@ impl Tune {
     }
 
     /// How a trial of a block went, and what it cost.
-    pub fn tell(&mut self, candidate: usize, seen: Seen, cost: Nanos) {
+    pub fn tell(&mut self, candidate: usize, result: TrialResult, cost: Nanos) {
         self.spent += cost;
         let block = self.blocks.saturating_sub(1);
         let sign = if self.settings.maximize { -1.0 } else { 1.0 };
         let this = &mut self.candidates[candidate];
         this.trials += 1;
-        let out = match seen {
-            Seen::Good(value) | Seen::Broke(value) if value > 0.0 && value.is_finite() => {
+        let out = match result {
+            TrialResult::Good(value) | TrialResult::Broke(value) if value > 0.0 && value.is_finite() => {
                 this.values.push((block, sign * value.ln()));
-                matches!(seen, Seen::Broke(_)).then_some(Out::Broke)
+                matches!(result, TrialResult::Broke(_)).then_some(Out::Broke)
             }
             // The logarithm of nothing: no ratio can be stated.
-            Seen::Good(0.0) => Some(Out::Zero),
-            Seen::Good(_) | Seen::Unread => Some(Out::Unread),
-            Seen::Broke(_) => Some(Out::Broke),
-            Seen::Died => Some(Out::Died),
-            Seen::Disturbed => {
+            TrialResult::Good(0.0) => Some(Out::Zero),
+            TrialResult::Good(_) | TrialResult::Unread => Some(Out::Unread),
+            TrialResult::Broke(_) => Some(Out::Broke),
+            TrialResult::Died => Some(Out::Died),
+            TrialResult::Disturbed => {
                 this.disturbed += 1;
                 (this.disturbed >= PATIENCE).then_some(Out::Disturbed)
             }
         };
-        this.failed += u32::from(matches!(seen, Seen::Died | Seen::Disturbed | Seen::Unread | Seen::Good(0.0)));
+        this.failed += u32::from(matches!(
+            result,
+            TrialResult::Died | TrialResult::Disturbed | TrialResult::Unread | TrialResult::Good(0.0)
+        ));
         this.out = this.out.or(out);
     }
 
@@ -309,7 +312,7 @@ impl Tune {
         self.stage.size = alive.len();
         self.stage.alive = alive;
         self.stage.first_block = self.blocks;
-        self.stage.told_apart = false;
+        self.stage.separated = false;
     }
 
     /// Who runs in a block: those still in, and the default, until it has failed too often.
@@ -322,13 +325,13 @@ impl Tune {
         members
     }
 
-    fn standing(&self) -> Standing {
+    fn race_result(&self) -> RaceResult {
         let from = self.stage.first_block;
         let of_stage = |id: &usize| -> Lane {
             let values = self.candidates[*id].values.iter().filter(|(block, _)| *block >= from);
             (*id, values.copied().collect())
         };
-        standing(&self.stage.alive.iter().map(of_stage).collect::<Vec<_>>())
+        race_result(&self.stage.alive.iter().map(of_stage).collect::<Vec<_>>())
     }
 
     /// After a block: who broke something leaves, who is clearly behind leaves, and of the rest the better half stays.
@@ -336,15 +339,15 @@ impl Tune {
         let before = self.stage.alive.len();
         let candidates = &self.candidates;
         self.stage.alive.retain(|id| candidates[*id].out.is_none());
-        self.stage.told_apart |= self.stage.alive.len() < before;
-        let standing = self.standing();
-        let ahead = standing.order.first().map(|(id, _)| *id);
+        self.stage.separated |= self.stage.alive.len() < before;
+        let race_result = self.race_result();
+        let ahead = race_result.order.first().map(|(id, _)| *id);
         let (mut behind, mut halved) = (Vec::new(), Vec::new());
         if self.ran() >= LEAST_BLOCKS {
-            behind = standing.losers().collect();
-            self.stage.told_apart |= !behind.is_empty();
+            behind = race_result.losers().collect();
+            self.stage.separated |= !behind.is_empty();
             let keep = self.stage.size.div_ceil(1 << (self.ran() - 1)).max(1);
-            let rest = standing.order.iter().map(|(id, _)| *id).filter(|id| !behind.contains(id));
+            let rest = race_result.order.iter().map(|(id, _)| *id).filter(|id| !behind.contains(id));
             halved = rest.skip(keep).collect();
             self.stage.alive.retain(|id| !behind.contains(id) && !halved.contains(id));
         }
@@ -352,21 +355,23 @@ impl Tune {
         self.decisions.push(Decision { stage, block, ahead, behind, halved, on: self.stage.alive.clone() });
         if let Some(ahead) = ahead {
             self.ranking = std::iter::once(ahead)
-                .chain(standing.order.iter().skip(1).map(|(id, _)| *id))
-                .chain(self.ranking.iter().copied().filter(|id| !standing.order.iter().any(|(known, _)| known == id)))
+                .chain(race_result.order.iter().skip(1).map(|(id, _)| *id))
+                .chain(
+                    self.ranking.iter().copied().filter(|id| !race_result.order.iter().any(|(known, _)| known == id)),
+                )
                 .collect();
         }
     }
 
     fn stage_is_over(&self) -> bool {
-        let alone = self.stage.alive.len() <= 1 && self.ran() >= LEAST_BLOCKS;
-        self.stage.alive.is_empty() || alone || self.ran() >= MOST_BLOCKS
+        let single = self.stage.alive.len() <= 1 && self.ran() >= LEAST_BLOCKS;
+        self.stage.alive.is_empty() || single || self.ran() >= MOST_BLOCKS
     }
 
     /// The next stage, or why there is none.
     fn advance(&mut self) -> Option<End> {
         let Some(centre) = self.best() else { return Some(End::NothingFeasible) };
-        if !self.stage.alive.is_empty() && !self.stage.told_apart {
+        if !self.stage.alive.is_empty() && !self.stage.separated {
             return Some(End::Noise);
         }
         // Where all of a stage broke something, the next best place gets the same step.
@@ -377,8 +382,8 @@ impl Tune {
                 return Some(End::Fine);
             }
             let step = coarser / 2.0;
-            let around = grid::around(&self.settings.ranges, &self.candidates[centre].point, step);
-            let mut alive: Vec<usize> = around.into_iter().map(|point| self.enter(point)).collect();
+            let neighbours = grid::neighbours(&self.settings.ranges, &self.candidates[centre].point, step);
+            let mut alive: Vec<usize> = neighbours.into_iter().map(|point| self.enter(point)).collect();
             alive.retain(|id| self.candidates[*id].out.is_none());
             if !alive.is_empty() {
                 alive.push(centre);

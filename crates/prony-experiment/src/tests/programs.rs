@@ -365,8 +365,8 @@ fn changes_are_left_out_one_by_one() {
     assert_eq!(experiment.leave_one_out(), Some(0));
     let untold = sound(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""));
     assert_eq!(untold.compare().baseline, experiment.compare().baseline, "`all` unless told");
-    let told = sound(&text.replace("code = \"all\"", "code = \"none\""));
-    assert_eq!(told.compare().baseline["code"], "none");
+    let checked = sound(&text.replace("code = \"all\"", "code = \"none\""));
+    assert_eq!(checked.compare().baseline["code"], "none");
     let set = Overrides { set: vec![("code".to_owned(), vec!["none".to_owned()])], ..Overrides::default() };
     let aside = faults_with(&text.replace("[compare]\nbaseline = { code = \"all\" }\n", ""), &set);
     assert!(aside.starts_with("10:17 --set code=none takes out `all`, the baseline"), "{aside}");

@@ -105,8 +105,8 @@ fn phases_end_with_replicas_where_there_are_any() {
                 leave the phase out by its `when`";
     assert_eq!(of(""), none);
     assert_eq!(of("replicas = { count = 0, phase = \"queries\" }"), none);
-    let gone = faults(&format!("[program.x]\ncommand = \"a\"\n{}", ends.replace("ended", "gone")));
-    assert!(gone.contains("`replicas` cannot be `gone`"), "{gone}");
+    let found = faults(&format!("[program.x]\ncommand = \"a\"\n{}", ends.replace("ended", "gone")));
+    assert!(found.contains("`replicas` cannot be `gone`"), "{found}");
 }
 
 #[test]

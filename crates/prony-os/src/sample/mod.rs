@@ -37,7 +37,7 @@ pub use tree::Root;
 
 use crate::clock::{monotonic, thread_cpu};
 use counters::Counters;
-use state::{Look, Ran, State};
+use state::{Ran, RoundKind, State};
 
 /// Samples a process tree until it is finished or dropped. Writes nothing while it does.
 #[derive(Debug)]
@@ -197,7 +197,7 @@ fn run(shared: &Shared, period: Nanos, began: Nanos) {
     loop {
         let due = began + first + Nanos::from_nanos(period.as_nanos() * number);
         let Some(mut state) = wait_until(shared, due) else { break };
-        state.round(Look::Round(number));
+        state.round(RoundKind::Round(number));
         // Instants are fixed: a late round does not move those after it.
         let next = monotonic().since(began + first).as_nanos() / period.as_nanos() + 1;
         state.ran.rounds += 1;

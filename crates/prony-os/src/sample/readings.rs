@@ -192,12 +192,12 @@ fn mean(sums: &[(Nanos, f64)]) -> Option<f64> {
 /// The kernel's exact peak, where one process ran in the phase and lives at its end.
 fn peak(begin: &Snapshot, end: &Snapshot, series: &[ProcessSeries], role: &str) -> Reading<f64> {
     let within = |role_of: &str| role.is_empty() || role_of == role;
-    let at_edges = [begin, end].into_iter().flat_map(|edge| &edge.processes);
-    let at_edges = at_edges.filter(|process| within(&process.role)).map(|process| process.pid);
-    let seen = |process: &&ProcessSeries| {
+    let in_snapshots = [begin, end].into_iter().flat_map(|edge| &edge.processes);
+    let in_snapshots = in_snapshots.filter(|process| within(&process.role)).map(|process| process.pid);
+    let sampled = |process: &&ProcessSeries| {
         within(&process.role) && process.samples.iter().any(|s| begin.at < s.at && s.at < end.at)
     };
-    let pids: BTreeSet<u32> = at_edges.chain(series.iter().filter(seen).map(|process| process.pid)).collect();
+    let pids: BTreeSet<u32> = in_snapshots.chain(series.iter().filter(sampled).map(|process| process.pid)).collect();
     let last = end.processes.iter().find(|process| within(&process.role));
     match (pids.len(), last) {
         (0, _) => Reading::Missing(Why::TooFew { have: 0, need: 1 }),
@@ -223,9 +223,9 @@ fn peak_of(begin: &Snapshot, process: &ProcessSnapshot) -> Reading<f64> {
 fn pss(end: &Snapshot, role: &str, readings: &mut Readings) {
     let alive = end.processes.iter().filter(|process| role.is_empty() || process.role == role);
     let sum = alive.map(|process| process.pss.clone().map(bytes)).reduce(|a, b| a.and(b, |a, b| a + b));
-    let gone = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
+    let none_alive = || Reading::Missing(Why::Failed("no process was alive at the phase's end".into()));
     let key = |stat| MetricKeyText(MetricKey::gauge(Metric::Pss, stat));
-    readings.insert(key(Stat::End), sum.unwrap_or_else(gone));
+    readings.insert(key(Stat::End), sum.unwrap_or_else(none_alive));
     for stat in [Stat::Mean, Stat::Max, Stat::Min, Stat::Peak] {
         let dear = "read at the edges of phases only: it costs 5 us for each mapped MB and holds the memory map's lock";
         readings.insert(key(stat), Reading::Missing(Why::NotSupported(dear.into())));

@@ -86,7 +86,7 @@ impl Tracepoints {
         };
         let mut held = Vec::new();
         let ids = ids.map(|id| match id {
-            Reading::Measured(id) => match Counter::hold(id) {
+            Reading::Measured(id) => match Counter::open(id) {
                 Ok(counter) => {
                     held.push(counter);
                     Reading::Measured(id)
@@ -173,8 +173,8 @@ fn tracepoint(place: &Path, call: &str) -> Reading<u64> {
 
 /// Where tracefs is mounted.
 fn tracefs(may_mount: bool) -> Result<PathBuf, Why> {
-    let look = || PLACES.iter().map(PathBuf::from).find(|place| place.join("events/syscalls").is_dir());
-    if let Some(place) = look() {
+    let find = || PLACES.iter().map(PathBuf::from).find(|place| place.join("events/syscalls").is_dir());
+    if let Some(place) = find() {
         return Ok(place);
     }
     if let Err(error) = fs::read_dir(PLACES[0])
@@ -189,7 +189,7 @@ fn tracefs(may_mount: bool) -> Result<PathBuf, Why> {
         )));
     }
     match mount("tracefs", PLACES[0], "tracefs", MountFlags::empty(), None) {
-        Ok(()) => look().ok_or_else(|| Why::NotSupported("the kernel has no system call tracepoints".into())),
+        Ok(()) => find().ok_or_else(|| Why::NotSupported("the kernel has no system call tracepoints".into())),
         Err(error) => Err(why(&format!("mounting tracefs at `{}`", PLACES[0]), &error.into())),
     }
 }

@@ -110,10 +110,10 @@ impl Finder {
     pub(crate) fn arrivals(&mut self, news: News, roots: &[Root], known: &BTreeMap<u32, String>) -> Arrivals {
         let mut arrivals = match news {
             News::Among { again, new } => {
-                let look = |pid: u32| (pid, ids(pid));
-                let new: Vec<_> = new.into_iter().map(look).collect();
+                let scan = |pid: u32| (pid, ids(pid));
+                let new: Vec<_> = new.into_iter().map(scan).collect();
                 self.unseen = new.iter().filter(|(_, ids)| ids.is_none()).map(|(pid, _)| *pid).collect();
-                let all = new.into_iter().chain(again.into_iter().map(look));
+                let all = new.into_iter().chain(again.into_iter().map(scan));
                 admit(roots, known, all.filter_map(|(pid, ids)| Some((pid, ids?))).collect())
             }
             News::Anywhere => {
@@ -283,14 +283,14 @@ mod tests {
         let roots = [Root::subject(me, "worker")];
         let mut finder = Finder::default();
         // The size keeps other tests' processes from sending it on a walk.
-        let mut look = |known: &BTreeMap<u32, String>| {
+        let mut scan = |known: &BTreeMap<u32, String>| {
             let news = finder.news(1 << 20);
             finder.arrivals(news, &roots, known).processes
         };
-        let mut known = look(&BTreeMap::new());
+        let mut known = scan(&BTreeMap::new());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("`sleep` starts");
         for _ in 0..2 {
-            known.extend(look(&known));
+            known.extend(scan(&known));
         }
         assert_eq!(known.get(&child.id()).map(String::as_str), Some("worker"));
         child.kill().expect("our own child can be ended");

@@ -146,19 +146,20 @@ impl SpawnPage {
     /// What the child told in the instant before it executed its program; `None` before that.
     pub(crate) fn get(&self) -> Option<SpawnReport> {
         let (_, candidate, [_, at, executed]) = self.fields();
-        let told = |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
-        let at = told(at)?;
+        let reported =
+            |field: &AtomicU64| Some(field.load(Ordering::Acquire)).filter(|at| *at != 0).map(Nanos::from_nanos);
+        let at = reported(at)?;
         // SAFETY: mapped as above and written before `at`; any bytes are a valid `rusage`.
         let usage = unsafe { ptr::read_volatile(ptr::addr_of!((*self.raw()).usage)) };
         // Who made the child before may have come to tell only when that one was gone, and forgotten.
-        let executed = told(executed).filter(|executed| *executed >= at);
+        let executed = reported(executed).filter(|executed| *executed >= at);
         Some(SpawnReport { at, before: Counts::from(&usage), executed, candidate: candidate.load(Ordering::Acquire) })
     }
 
     /// What could not be done, and the errno.
     pub(crate) fn failed(&self) -> Option<(Step, c_int)> {
-        let told = self.fields().2[0].load(Ordering::Acquire);
-        Some((Step::from_byte((told >> 32) as u8)?, told as u32 as c_int))
+        let reported = self.fields().2[0].load(Ordering::Acquire);
+        Some((Step::from_byte((reported >> 32) as u8)?, reported as u32 as c_int))
     }
 
     /// Tells what could not be done. Calls nothing that a forked child may not call.

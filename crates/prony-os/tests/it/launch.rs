@@ -24,12 +24,12 @@ fn stdout_of(spec: LaunchSpec) -> String {
 #[test]
 fn child_is_suspended_until_released() {
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("mark", dir.path())).unwrap();
-    let pid = held.pid();
+    let suspended = launcher().start(subject("mark", dir.path())).unwrap();
+    let pid = suspended.pid();
     // Held means waiting in a read on its pipe, before exec: the command is still the supervisor's.
     eventually("the child waits", || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") S "));
     assert!(!dir.path().join("marked").exists());
-    let mut running = held.release().unwrap();
+    let mut running = suspended.release().unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(0));
     assert_eq!(left_pid(dir.path(), "marked"), pid);
 }
@@ -40,12 +40,12 @@ fn a_peak_is_the_childs_own_in_any_order_from_any_parent() {
     let dir = tempfile::tempdir().unwrap();
     let large = Allocation::touched(Bytes::from_bytes(300_000_000));
     let peak = |role: &str| {
-        let held = launcher().start(subject(role, dir.path())).unwrap();
-        let status = fs::read_to_string(format!("/proc/{}/status", held.pid())).unwrap();
+        let suspended = launcher().start(subject(role, dir.path())).unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", suspended.pid())).unwrap();
         let before = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap().trim().to_owned();
         let before: f64 = before.trim_end_matches(" kB").parse().unwrap();
         assert!(before < 8_000.0, "what is held is small: {before} kB");
-        let mut running = held.release().unwrap();
+        let mut running = suspended.release().unwrap();
         let end = running.wait(None).unwrap().unwrap();
         assert!(running.released() <= running.since() && running.released() <= end.at);
         end.usage.measured().unwrap().peak.as_bytes() as f64
@@ -61,10 +61,10 @@ fn a_peak_is_the_childs_own_in_any_order_from_any_parent() {
 #[test]
 fn suspended_child_that_is_dropped_is_ended() {
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("mark", dir.path())).unwrap();
-    let pid = held.pid();
+    let suspended = launcher().start(subject("mark", dir.path())).unwrap();
+    let pid = suspended.pid();
     assert!(runs(pid));
-    drop(held);
+    drop(suspended);
     assert!(!runs(pid));
     assert!(!dir.path().join("marked").exists());
 }
@@ -89,7 +89,10 @@ fn a_file_that_is_no_program_is_named() {
 
 #[test]
 fn a_directory_that_is_not_there_is_named() {
-    let error = launcher().start(LaunchSpec::new("/bin/true", "/nowhere")).and_then(|held| held.release()).unwrap_err();
+    let error = launcher()
+        .start(LaunchSpec::new("/bin/true", "/nowhere"))
+        .and_then(|suspended| suspended.release())
+        .unwrap_err();
     assert_eq!(error.to_string(), "cannot enter the directory `/nowhere` for `/bin/true`");
 }
 
@@ -137,9 +140,9 @@ fn only_given_descriptors_are_open() {
     assert!(fds.contains(&"9 /dev/zero") && fds.contains(&"0 /dev/null"), "{fds:?}");
     assert!(fds.iter().any(|line| line.starts_with("2 ") && line.ends_with("/log")), "{fds:?}");
     // The listing itself holds one descriptor open, which is gone when its link is read.
-    let others: Vec<&&str> = fds.iter().filter(|line| ![0, 1, 2, 9].contains(&number(line))).collect();
-    assert!(others.iter().all(|line| line.contains("/proc/")), "{others:?}");
-    assert!(others.len() <= 1, "{others:?}");
+    let other_fds: Vec<&&str> = fds.iter().filter(|line| ![0, 1, 2, 9].contains(&number(line))).collect();
+    assert!(other_fds.iter().all(|line| line.contains("/proc/")), "{other_fds:?}");
+    assert!(other_fds.len() <= 1, "{other_fds:?}");
 }
 
 #[test]

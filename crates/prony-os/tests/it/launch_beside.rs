@@ -11,7 +11,7 @@ use crate::launch_roles::{launcher, left_pid, runs, subject};
 fn concurrent_subjects_end_separately_and_with_the_first() {
     let dirs = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let group = Group::create(&Limits::default()).unwrap();
-    let held = dirs.iter().enumerate().map(|(index, dir)| {
+    let suspended = dirs.iter().enumerate().map(|(index, dir)| {
         let mut spec = subject("sleep", dir.path());
         if index == 0 {
             spec.group = Some(group.clone());
@@ -20,16 +20,19 @@ fn concurrent_subjects_end_separately_and_with_the_first() {
         }
         launcher().start(spec).unwrap()
     });
-    let held: Vec<Held> = held.collect();
+    let suspended: Vec<Held> = suspended.collect();
     let grouped = !group.directories().is_empty();
     if grouped {
         let members = group.members();
-        assert!(held.iter().all(|held| members.contains(&i32::try_from(held.pid()).unwrap())), "held in it already");
+        assert!(
+            suspended.iter().all(|suspended| members.contains(&i32::try_from(suspended.pid()).unwrap())),
+            "held in it already"
+        );
     } else {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "a control group: {:?}", group.notes());
         eprintln!("SKIPPED: a control group: {:?}", group.notes());
     }
-    let running: Vec<Running> = Held::release_all(held).into_iter().map(Result::unwrap).collect();
+    let running: Vec<Running> = Held::release_all(suspended).into_iter().map(Result::unwrap).collect();
     let pids = dirs.each_ref().map(|dir| left_pid(dir.path(), "sleep"));
     let [mut first, mut second, mut third] = <[Running; 3]>::try_from(running).unwrap();
 
@@ -52,8 +55,8 @@ fn subject_that_cannot_be_executed_does_not_stop_its_siblings() {
     let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let mut nowhere = subject("code", dirs[0].path());
     nowhere.command = "/nowhere/at/all".into();
-    let held = [nowhere, subject("code", dirs[1].path())].map(|spec| launcher().start(spec).unwrap());
-    let mut all = Held::release_all(held.into()).into_iter();
+    let suspended = [nowhere, subject("code", dirs[1].path())].map(|spec| launcher().start(spec).unwrap());
+    let mut all = Held::release_all(suspended.into()).into_iter();
     assert!(matches!(all.next().unwrap(), Err(prony_os::Error::Exec { .. })));
     let mut other = all.next().unwrap().unwrap();
     assert_eq!(other.wait(None).unwrap().unwrap().status, Status::Exited(3));

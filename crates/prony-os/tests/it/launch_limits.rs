@@ -57,11 +57,11 @@ fn suspended_child_is_in_its_group() {
     }
     let dir = tempfile::tempdir().unwrap();
     let (group, spec) = limited("mark", dir.path(), &memory_limit(256));
-    let held = launcher().start(spec).unwrap();
-    assert_eq!(group.members(), [i32::try_from(held.pid()).unwrap()]);
+    let suspended = launcher().start(spec).unwrap();
+    assert_eq!(group.members(), [i32::try_from(suspended.pid()).unwrap()]);
     let dirs = directories(&group);
     assert!(dirs.iter().all(|dir| dir.exists()));
-    drop(held);
+    drop(suspended);
     assert!(!dirs.iter().any(|dir| dir.exists()), "{dirs:?}");
 }
 
@@ -136,11 +136,11 @@ fn a_small_fork_bomb_is_ended_without_any_group() {
     // The limit keeps the machine safe; the supervisor is not told of the group, so it has only the tree to go by.
     let group = Group::create(&Limits { pids: Some(24), ..Limits::default() }).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("bomb", dir.path())).unwrap();
+    let suspended = launcher().start(subject("bomb", dir.path())).unwrap();
     for directory in group.directories() {
-        std::fs::write(directory.join("cgroup.procs"), held.pid().to_string()).unwrap();
+        std::fs::write(directory.join("cgroup.procs"), suspended.pid().to_string()).unwrap();
     }
-    let mut running = held.release().unwrap();
+    let mut running = suspended.release().unwrap();
     left(dir.path(), "full");
     running.kill_tree().unwrap();
     assert!(group.members().is_empty(), "{:?}", group.members());
@@ -226,16 +226,16 @@ fn what_the_machine_killed_before_is_no_evidence_for_the_next_subject() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[], None).unwrap();
+    let reused = launcher().keep(None, &[], None).unwrap();
     let mut eater = run(limited("eat", dir.path(), &memory_limit(64)).1);
     eater.wait(None).unwrap();
     let before = killed_on_the_machine();
-    let mut first = kept.launch(unread("code", dir.path()), &[]).unwrap();
+    let mut first = reused.launch(unread("code", dir.path()), &[]).unwrap();
     first.wait(None).unwrap();
-    let (_, kept) = first.next().unwrap();
-    let mut second = kept.expect("nothing is left").launch(unread("sleep", dir.path()), &[]).unwrap();
+    let (_, reused) = first.next().unwrap();
+    let mut second = reused.expect("nothing is left").launch(unread("sleep", dir.path()), &[]).unwrap();
     let end = second.kill_tree().unwrap();
-    let seen = end.memory.host_oom_kills.measured().copied();
+    let at = end.memory.host_oom_kills.measured().copied();
     let most = killed_on_the_machine() - before;
-    assert!(seen.is_some_and(|seen| seen <= most), "{seen:?}, and {most} since the first began");
+    assert!(at.is_some_and(|at| at <= most), "{at:?}, and {most} since the first began");
 }

@@ -97,9 +97,9 @@ fn killed_supervisor_ends_the_subject() {
 #[test]
 fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
     let dir = tempfile::tempdir().unwrap();
-    let held = launcher().start(subject("code", dir.path())).unwrap();
-    let supervisor = parent_of(held.pid());
-    let mut running = held.release().unwrap();
+    let suspended = launcher().start(subject("code", dir.path())).unwrap();
+    let supervisor = parent_of(suspended.pid());
+    let mut running = suspended.release().unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().status, Status::Exited(3));
     kill(supervisor);
     let finished = running.finish().unwrap();
@@ -108,17 +108,17 @@ fn a_supervisor_that_is_killed_after_its_subject_leaves_the_end_as_it_was() {
     assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
     let daemon = left_pid(dir.path(), "daemon");
     kill(parent_of(daemon));
-    let (finished, kept) = running.next().unwrap();
-    assert_eq!((finished.problems.len(), kept.is_none()), (1, true), "{finished:?}");
+    let (finished, reused) = running.next().unwrap();
+    assert_eq!((finished.problems.len(), reused.is_none()), (1, true), "{finished:?}");
     // What nobody is left to end is for this process, or a reaper above it.
     kill(daemon);
 }
 
 /// Fails where something hangs that must not.
 fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'static) -> T {
-    let (tell, told) = mpsc::channel();
+    let (tell, answer) = mpsc::channel();
     std::thread::spawn(move || tell.send(does()));
-    told.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
+    answer.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|_| panic!("hangs: {what}"))
 }
 
 /// A supervisor for one subject after another, which has a descriptor to hold open.
@@ -129,24 +129,24 @@ fn keep() -> Kept {
 #[test]
 fn reused_supervisor_ends_once_after_a_daemon() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = keep();
-    let supervisor = parent_of(kept.spawner());
-    let mut running = kept.launch(unread("daemon", dir.path()), &[]).unwrap();
+    let reused = keep();
+    let supervisor = parent_of(reused.spawner());
+    let mut running = reused.launch(unread("daemon", dir.path()), &[]).unwrap();
     assert_eq!(running.wait(None).unwrap().unwrap().leftover, 1);
-    let (finished, kept) = in_time("another subject after a daemon", move || running.next().unwrap());
-    assert_eq!((finished.killed, finished.problems.len(), kept.is_none()), (1, 0, true));
+    let (finished, reused) = in_time("another subject after a daemon", move || running.next().unwrap());
+    assert_eq!((finished.killed, finished.problems.len(), reused.is_none()), (1, 0, true));
     assert!(!runs(left_pid(dir.path(), "daemon")));
-    let kept = keep();
-    let also = parent_of(kept.spawner());
-    in_time("the end of a supervisor that was not used", move || kept.finish().unwrap());
+    let reused = keep();
+    let also = parent_of(reused.spawner());
+    in_time("the end of a supervisor that was not used", move || reused.finish().unwrap());
     eventually("they exit", || !runs(supervisor) && !runs(also));
 }
 
 #[test]
 fn dropped_reused_supervisor_is_reaped() {
-    let kept = keep();
-    let supervisor = parent_of(kept.spawner());
-    in_time("its end", move || drop(kept));
+    let reused = keep();
+    let supervisor = parent_of(reused.spawner());
+    in_time("its end", move || drop(reused));
     eventually("it exits", || !runs(supervisor));
     let entry = format!("/proc/{supervisor}");
     eventually("a later launch reaps it", || {
@@ -159,14 +159,14 @@ fn dropped_reused_supervisor_is_reaped() {
 fn a_subject_that_is_killed_leaves_its_supervisor_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
     let group = Group::for_counting();
-    let kept = launcher().keep(Some(group.clone()), &[], None).unwrap();
-    let spawner = kept.spawner();
-    let mut running = kept.launch(unread("double", dir.path()), &[]).unwrap();
+    let reused = launcher().keep(Some(group.clone()), &[], None).unwrap();
+    let spawner = reused.spawner();
+    let mut running = reused.launch(unread("double", dir.path()), &[]).unwrap();
     let pids = [left_pid(dir.path(), "sleep"), left_pid(dir.path(), "daemon")];
     assert_eq!(running.kill_tree().unwrap().status, Status::Signalled(libc::SIGKILL));
     assert!(!pids.iter().any(|pid| runs(*pid)) && runs(spawner));
-    let (_, kept) = running.next().unwrap();
-    let mut running = kept.expect("nothing is left").launch(unread("code", dir.path()), &[]).unwrap();
+    let (_, reused) = running.next().unwrap();
+    let mut running = reused.expect("nothing is left").launch(unread("code", dir.path()), &[]).unwrap();
     let end = running.wait(None).unwrap().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
     drop(running);
@@ -181,14 +181,14 @@ fn waits(pid: u32) -> bool {
 #[test]
 fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[], None).unwrap();
-    let supervisor = parent_of(kept.spawner());
+    let reused = launcher().keep(None, &[], None).unwrap();
+    let supervisor = parent_of(reused.spawner());
     let signal = |signal| kill_process(Pid::from_raw(supervisor.cast_signed()).unwrap(), signal).unwrap();
     let (input, end_it) = std::io::pipe().unwrap();
     let mut spec = LaunchSpec::new("/bin/sh", dir.path());
     (spec.stdin, spec.stdout, spec.stderr) = (Input::File(OwnedFd::from(input).into()), Output::Null, Output::Null);
     spec.args = ["-c", "read line; exit 3"].map(Into::into).into();
-    let mut first = kept.launch(spec, &[]).unwrap();
+    let mut first = reused.launch(spec, &[]).unwrap();
     drop(end_it);
     // Its end is told, and not yet heard here.
     poll(&mut [PollFd::new(&first, PollFlags::IN)], None).unwrap();
@@ -203,9 +203,9 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
     first.signal(libc::SIGTERM).unwrap();
     let end = first.kill_tree().unwrap();
     assert_eq!((end.status, end.killed), (Status::Exited(3), None));
-    let kept = first.next().unwrap().1.expect("nothing is left");
+    let reused = first.next().unwrap().1.expect("nothing is left");
     let spec = unread("sleep", dir.path());
-    let launched = std::thread::spawn(move || kept.launch(spec, &[]).unwrap());
+    let launched = std::thread::spawn(move || reused.launch(spec, &[]).unwrap());
     left(dir.path(), "sleep");
     signal(Signal::CONT);
     let mut second = in_time("the next subject", move || launched.join().unwrap());
@@ -217,15 +217,15 @@ fn what_comes_too_late_for_one_subject_is_not_done_to_the_next() {
 #[test]
 fn reused_supervisor_without_its_spawner_takes_no_other_subject() {
     let dir = tempfile::tempdir().unwrap();
-    let kept = launcher().keep(None, &[], None).unwrap();
-    let spawner = kept.spawner();
-    let mut running = kept.launch(unread("sleep", dir.path()), &[]).unwrap();
+    let reused = launcher().keep(None, &[], None).unwrap();
+    let spawner = reused.spawner();
+    let mut running = reused.launch(unread("sleep", dir.path()), &[]).unwrap();
     left(dir.path(), "sleep");
     kill(spawner);
     eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
     running.kill_tree().unwrap();
-    let (_, kept) = running.next().unwrap();
-    assert!(kept.is_none());
+    let (_, reused) = running.next().unwrap();
+    assert!(reused.is_none());
 }
 
 #[test]
@@ -240,20 +240,20 @@ fn successive_subjects_are_reported_with_their_executables() {
         spec.env = vec![("PATH".into(), "/nowhere:bin:/usr/bin:/bin".into())];
         spec
     };
-    let mut kept = keep();
-    let spawner = kept.spawner();
+    let mut reused = keep();
+    let spawner = reused.spawner();
     for place in ["/usr/bin/sh", "bin/sh", "/usr/bin/sh"] {
         // What may not be executed is passed over, as by every shell; what is there and may be is taken.
         let mode = if place == "bin/sh" { 0o755 } else { 0o644 };
         fs::write(bin.join("sh"), "#!/bin/sh\nexit 5\n").unwrap();
         fs::set_permissions(bin.join("sh"), fs::Permissions::from_mode(mode)).unwrap();
-        let mut running = kept.launch(spec(), &[]).unwrap();
+        let mut running = reused.launch(spec(), &[]).unwrap();
         let end = running.wait(None).unwrap().unwrap();
         assert_eq!((end.status, running.executable()), (Status::Exited(5), Some(Path::new(place))));
         assert!(running.released() <= running.since() && running.since() <= end.at && running.pid() > 0);
         assert!(end.cpu.measured().is_some() && running.before().is_some());
-        kept = running.next().unwrap().1.expect("nothing is left");
-        assert_eq!(kept.spawner(), spawner);
+        reused = running.next().unwrap().1.expect("nothing is left");
+        assert_eq!(reused.spawner(), spawner);
     }
 }
 
@@ -293,17 +293,18 @@ fn impossible_launch_by_a_reused_supervisor_names_the_cause() {
 
 #[test]
 fn killed_spawner_is_reported_and_blocks_nothing() {
-    let gone =
-        |kept: Kept| in_time("a launch without a spawner", move || kept.launch(unread("code", Path::new("/")), &[]));
-    let kept = keep();
-    kill(kept.spawner());
+    let launch_error = |reused: Kept| {
+        in_time("a launch without a spawner", move || reused.launch(unread("code", Path::new("/")), &[]))
+    };
+    let reused = keep();
+    kill(reused.spawner());
     // At once, while it may still be there, and when it is not.
-    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
-    let kept = keep();
-    let spawner = kept.spawner();
+    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorGone { .. }));
+    let reused = keep();
+    let spawner = reused.spawner();
     kill(spawner);
     eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
-    assert!(matches!(gone(kept).unwrap_err(), Error::SupervisorGone { .. }));
+    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorGone { .. }));
     let stopped = keep();
     let pid = Pid::from_raw(stopped.spawner().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
@@ -311,7 +312,7 @@ fn killed_spawner_is_reported_and_blocks_nothing() {
         std::thread::sleep(Duration::from_millis(20));
         kill_process(pid, Signal::KILL)
     });
-    assert!(matches!(gone(stopped).unwrap_err(), Error::SupervisorGone { .. }), "it never read what was asked");
+    assert!(matches!(launch_error(stopped).unwrap_err(), Error::SupervisorGone { .. }), "it never read what was asked");
     killer.join().unwrap().unwrap();
 }
 
@@ -319,7 +320,7 @@ fn killed_spawner_is_reported_and_blocks_nothing() {
 fn reused_supervisor_removes_its_scratch_at_the_end() {
     let dir = tempfile::tempdir().unwrap();
     let scratch = Scratch::create(dir.path()).unwrap();
-    let kept = launcher().keep(None, &[], Some(scratch.path())).unwrap();
-    kept.finish().unwrap();
+    let reused = launcher().keep(None, &[], Some(scratch.path())).unwrap();
+    reused.finish().unwrap();
     assert!(!scratch.path().exists());
 }

@@ -276,14 +276,14 @@ fn write_cpu(group: &Path, cpu_us: u64) {
 
 #[test]
 fn members_of_the_group_belong_whoever_started_them() {
-    let (subject, stranger) = (Subject::done("nothing"), Subject::done("burst 30"));
-    let group = group(0, &[subject.pid(), stranger.pid()]);
+    let (subject, foreign) = (Subject::done("nothing"), Subject::done("burst 30"));
+    let group = group(0, &[subject.pid(), foreign.pid()]);
     let root = Root { group: Some(group.path().to_owned()), ..worker(&subject) };
     let sampler = sampler(vec![root]);
     let edge = sampler.edge();
     let mut pids: Vec<u32> = edge.processes.iter().map(|process| process.pid).collect();
     pids.sort_unstable();
-    let mut expected = vec![subject.pid(), stranger.pid()];
+    let mut expected = vec![subject.pid(), foreign.pid()];
     expected.sort_unstable();
     assert_eq!(pids, expected);
     assert!(edge.processes.iter().all(|process| process.role == "worker"));

@@ -143,11 +143,11 @@ fn does_its_task() {
     }
 }
 
-fn hold<T>(said: &str, kept: T) {
+fn hold<T>(said: &str, value: T) {
     println!("<ready> {said}");
     let mut rest = Vec::new();
     std::io::stdin().read_to_end(&mut rest).expect("stdin is a pipe");
-    drop(kept);
+    drop(value);
 }
 
 fn wait_for_line() {

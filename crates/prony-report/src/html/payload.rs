@@ -243,7 +243,7 @@ fn column(source: Source<'_>, verdicts: &Verdicts, comparisons: &Comparisons<'_>
         missing.entry(why.to_string()).or_default().extend(trials);
     }
     let none = values.iter().all(Option::is_none);
-    let alone = missing.len() == 1;
+    let single = missing.len() == 1;
     let metric: Metric = name.key.metric;
     Column {
         name: name.to_string(),
@@ -251,7 +251,7 @@ fn column(source: Source<'_>, verdicts: &Verdicts, comparisons: &Comparisons<'_>
         better: metric.better(),
         doc: metric.doc(),
         values: (!none).then(|| Packed::of(values)),
-        missing: missing.into_iter().map(|(why, at)| (why, (!(none && alone)).then_some(at))).collect(),
+        missing: missing.into_iter().map(|(why, at)| (why, (!(none && single)).then_some(at))).collect(),
         effects: if none { None } else { effects(source, verdicts, comparisons, name) },
     }
 }

@@ -120,7 +120,7 @@ mod tests {
             phase("to a line", once("a.js#f"), Some(Trigger::Line("x".into())), false),
             phase("lines", Some(Trigger::Line("x".into())), None, false),
         ];
-        let told: Vec<(String, String, bool)> =
+        let planned: Vec<(String, String, bool)> =
             phases.iter().flat_map(specs).map(|spec| (spec.id, spec.call, spec.hold_at_end)).collect();
         let expected = [
             ("p q", "a.js#f", true),
@@ -128,7 +128,7 @@ mod tests {
             ("span/end", "a.js#g", true),
             ("to a line/begin", "a.js#f", false),
         ];
-        assert_eq!(told, expected.map(|(id, call, hold)| (id.to_owned(), call.to_owned(), hold)));
+        assert_eq!(planned, expected.map(|(id, call, hold)| (id.to_owned(), call.to_owned(), hold)));
         let functions = Functions::of(&phases);
         assert_eq!(functions.find("span/end"), Some((1, Part::End)));
         assert_eq!((functions.find("p q"), functions.find("span")), (Some((0, Part::Whole)), None));

@@ -52,7 +52,7 @@ pub struct Thread {
     last: Nanos,
     /// Whether it is held, and whether its next delay is that of a hold.
     held: bool,
-    was_held: bool,
+    after_suspension: bool,
 }
 
 /// Everything that probes said of threads.
@@ -61,7 +61,7 @@ pub struct Threads {
     list: Vec<Thread>,
     current: BTreeMap<Source, usize>,
     roles: Roles,
-    kept: usize,
+    recorded: usize,
     collections: usize,
     dropped: u64,
     /// Why a function cannot be timed, by the name under which it is told of.
@@ -93,18 +93,18 @@ impl Threads {
         let thread = &mut self.list[*index];
         thread.last = thread.last.max(line.at);
         if let ProbeEvent::Gc { points } = &line.event {
-            let kept = points.iter().take(MOST_COLLECTIONS - self.collections);
-            self.collections += kept.len();
-            return thread.collections.extend(kept);
+            let recorded = points.iter().take(MOST_COLLECTIONS - self.collections);
+            self.collections += recorded.len();
+            return thread.collections.extend(recorded);
         }
         let Some(heap) = thread.take(line) else { return };
-        if self.kept == MOST_SAMPLES {
+        if self.recorded == MOST_SAMPLES {
             self.dropped += 1;
             thread.cut.get_or_insert(line.at);
             return;
         }
-        self.kept += 1;
-        thread.samples.push(Sample { at: line.at, heap: heap.clone(), held: thread.held && !line.is_held() });
+        self.recorded += 1;
+        thread.samples.push(Sample { at: line.at, heap: heap.clone(), held: thread.held && !line.is_suspended() });
     }
 
     fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
@@ -131,7 +131,7 @@ impl Threads {
             orderly: false,
             last: line.at,
             held: false,
-            was_held: false,
+            after_suspension: false,
         });
     }
 
@@ -195,12 +195,12 @@ impl Threads {
 }
 
 /// Whether figures were taken at a hold's begin, which is the end of the call and not past it.
-trait IsHeld {
-    fn is_held(&self) -> bool;
+trait IsSuspended {
+    fn is_suspended(&self) -> bool;
 }
 
-impl IsHeld for ProbeLine {
-    fn is_held(&self) -> bool {
+impl IsSuspended for ProbeLine {
+    fn is_suspended(&self) -> bool {
         matches!(self.event, ProbeEvent::Held { .. })
     }
 }
@@ -212,13 +212,13 @@ impl Thread {
             ProbeEvent::Heap { why, heap, loop_delay_max } => {
                 self.orderly |= *why == Occasion::Exit;
                 // The first delay after a hold is that of the hold.
-                let of_a_hold = self.was_held && *why == Occasion::Sample;
-                self.delays.extend(loop_delay_max.filter(|_| !of_a_hold).map(|delay| (line.at, delay)));
-                self.was_held &= !of_a_hold;
+                let of_suspension = self.after_suspension && *why == Occasion::Sample;
+                self.delays.extend(loop_delay_max.filter(|_| !of_suspension).map(|delay| (line.at, delay)));
+                self.after_suspension &= !of_suspension;
                 return Some(heap);
             }
             ProbeEvent::Held { heap, .. } => {
-                (self.held, self.was_held) = (true, true);
+                (self.held, self.after_suspension) = (true, true);
                 return Some(heap);
             }
             ProbeEvent::Collected { heap, .. } => return Some(heap),
@@ -285,7 +285,7 @@ pub(crate) mod tests {
     /// Those of which no more figures are kept.
     pub(crate) fn full(lines: &[ProbeLine]) -> Threads {
         let mut threads = threads(lines);
-        threads.kept = MOST_SAMPLES;
+        threads.recorded = MOST_SAMPLES;
         threads
     }
 
@@ -324,13 +324,13 @@ pub(crate) mod tests {
     #[test]
     fn discarded_samples_are_counted_and_dated() {
         let mut threads = threads(&[hello(1, 0, 0), hello(2, 0, 0)]);
-        threads.kept = MOST_SAMPLES - 1;
+        threads.recorded = MOST_SAMPLES - 1;
         [heap(1, 0, 1, "sample", 5), heap(1, 0, 2, "sample", 9), heap(1, 0, 3, "sample", 9)]
             .iter()
             .for_each(|line| threads.take(line));
-        let kept: Vec<(usize, Option<Nanos>)> =
+        let recorded: Vec<(usize, Option<Nanos>)> =
             threads.all().iter().map(|thread| (thread.samples.len(), thread.cut)).collect();
-        assert_eq!(kept, [(1, Some(ms(2))), (0, None)]);
+        assert_eq!(recorded, [(1, Some(ms(2))), (0, None)]);
         assert_eq!(threads.report(true).samples_dropped, 2);
     }
 

@@ -84,7 +84,7 @@ impl Tracker {
                 change.began.push(index);
             }
             if let (Happened::Line(line), true) = (happened, listening.contains(&index))
-                && phase.may_hold(at.since(lag))
+                && phase.can_contain(at.since(lag))
             {
                 phase.listen(line);
             }
@@ -253,12 +253,13 @@ mod tests {
         let read = r"(?<time>[\d.]+)s - (?<operations>[\d,]+)";
         let mut tracker = Tracker::new(&[phase(line("go"), line("end"), Some(read), false)]);
         say(&mut tracker, "9.9s - 9", 0);
-        assert!(tracker.phases[0].told.is_empty(), "it had not begun");
+        assert!(tracker.phases[0].reported.is_empty(), "it had not begun");
         say(&mut tracker, "go 0.5s - 1", 1);
         say(&mut tracker, "end 1.5s - 2,000", 2);
         say(&mut tracker, "7s - 7", 3);
-        let told: Vec<(String, f64)> = tracker.phases[0].told.iter().map(|(key, n)| (key.to_string(), *n)).collect();
-        assert_eq!(told, [("time".to_owned(), 1.5e9), ("operations".to_owned(), 2000.0)]);
+        let reported: Vec<(String, f64)> =
+            tracker.phases[0].reported.iter().map(|(key, n)| (key.to_string(), *n)).collect();
+        assert_eq!(reported, [("time".to_owned(), 1.5e9), ("operations".to_owned(), 2000.0)]);
     }
 
     #[test]
@@ -284,7 +285,7 @@ mod tests {
     }
 
     fn time(tracker: &Tracker, phase: usize) -> Option<f64> {
-        tracker.phases[phase].told.values().next().copied()
+        tracker.phases[phase].reported.values().next().copied()
     }
 
     /// Lines and marks come by two ways: the mark that ends a phase may be read before its last line.

@@ -144,10 +144,10 @@ fn gauges(threads: &[&Thread], span: Span<'_>, metric: Metric, gauge: Gauge, rea
 /// Why figures between two instants were told and are not there.
 fn full(threads: &[&Thread], begin: Nanos, end: Nanos) -> Option<Why> {
     let cut = |thread: &&&Thread| thread.ended >= begin && thread.cut.is_some_and(|cut| cut <= end);
-    threads.iter().find(cut).map(|_| not_kept())
+    threads.iter().find(cut).map(|_| not_recorded())
 }
 
-fn not_kept() -> Why {
+fn not_recorded() -> Why {
     Why::NotSupported(format!(
         "a trial stores {MOST_SAMPLES} heap samples at most; later ones are counted and not stored"
     ))
@@ -177,7 +177,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
         match read {
             Some((then, value)) if at.since(then) <= fresh => sum = Some(sum.unwrap_or(0.0) + value),
             Some((then, _)) => return Reading::Missing(stale(thread, at.since(then), at)),
-            None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_kept()),
+            None if thread.cut.is_some_and(|cut| cut <= at) => return Reading::Missing(not_recorded()),
             None => {}
         }
     }
@@ -187,7 +187,7 @@ fn sum_at(threads: &[&Thread], gauge: Gauge, at: Nanos, fresh: Nanos) -> Reading
 
 fn stale(thread: &Thread, age: Nanos, at: Nanos) -> Why {
     if thread.cut.is_some_and(|cut| cut <= at) {
-        return not_kept();
+        return not_recorded();
     }
     let who = match thread.role {
         Role::Main => String::new(),
@@ -305,15 +305,15 @@ impl<'t> Collections<'t> {
     /// The counts after the last that were told: those, where the thread told them at its end. One that was ended may have
     /// collected since.
     fn last(&self, last: GcFigures, at: Nanos) -> Reading<GcFigures> {
-        let told = !self.counts.is_empty();
+        let reported = !self.counts.is_empty();
         let late = at.since(last.until);
-        if told && (late == Nanos::ZERO || (self.thread.orderly && late <= FRESH)) {
+        if reported && (late == Nanos::ZERO || (self.thread.orderly && late <= FRESH)) {
             return Reading::Measured(last);
         }
         if self.thread.cut.is_some_and(|cut| cut <= at) {
-            return Reading::Missing(not_kept());
+            return Reading::Missing(not_recorded());
         }
-        if told {
+        if reported {
             let since = if self.thread.orderly {
                 "the program gave its runtime no occasion since"
             } else {
@@ -330,8 +330,9 @@ impl<'t> Collections<'t> {
 }
 
 fn loop_delay(threads: &[&Thread], span: Span<'_>) -> Reading<f64> {
-    let told = threads.iter().flat_map(|thread| &thread.delays);
-    let inside = told.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
+    let reported = threads.iter().flat_map(|thread| &thread.delays);
+    let inside =
+        reported.filter(|(at, _)| span.begin < *at && *at <= span.end).map(|(_, delay)| delay.as_nanos() as f64);
     let none = "the runtime told no delay of an event loop in the phase; Node 11.10 and later do";
     inside
         .max_by(f64::total_cmp)

@@ -29,7 +29,7 @@ use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::tracked::Tracked;
 use crate::roles::replicas::{Ran, Replicated};
 use crate::watch::Watched;
-use readings::{Readings, not_reached, rate_of_told, set};
+use readings::{Readings, not_reached, rate_of_reported, set};
 use span::Span;
 
 /// When the program was held.
@@ -101,7 +101,7 @@ impl Trial<'_> {
         let mut roles = self.times(spec, index, (began, ended, late), &mut readings);
         if !watched.holds.is_empty() {
             let over = hold.and_then(|hold| hold.until).unwrap_or(ended).max(ended);
-            set(&mut readings, Metric::Held, Reading::Measured(nanos(self.held.between(began, over))));
+            set(&mut readings, Metric::Suspended, Reading::Measured(nanos(self.held.between(began, over))));
         }
         let histograms = tracked.calls.as_ref().map(|calls| called(calls, spec, (ended, self.held), &mut readings));
         if self.shared.between(began, ended) > Nanos::ZERO {
@@ -121,9 +121,9 @@ impl Trial<'_> {
         tracked.report.iter().for_each(|report| report::inside(spec, report, &mut readings));
         let started = self.started_with(index);
         if !started.is_empty() {
-            replicas::whole(&mut readings, &tracked.told, started);
+            replicas::whole(&mut readings, &tracked.reported, started);
         }
-        rate_of_told(&mut readings);
+        rate_of_reported(&mut readings);
         instances.entry(String::new()).or_default().extend(readings);
         let pss = &watched.replicas.memory.pss;
         let seen = replicas::Inputs { edges: &watched.edges, series: self.seen, pss };
@@ -245,12 +245,12 @@ impl Trial<'_> {
 
 /// What is known of a phase's boundaries themselves, whatever happened inside.
 const fn is_of_boundaries(key: MetricKey) -> bool {
-    matches!(key.metric, Metric::Lag | Metric::Held)
+    matches!(key.metric, Metric::Lag | Metric::Suspended)
 }
 
 /// What the program's lines say of a phase; missing where several phases read the same lines.
 fn own_account(tracked: &Tracked, readings: &mut Readings) {
-    for (key, number) in &tracked.told {
+    for (key, number) in &tracked.reported {
         readings.insert(MetricKeyText(*key), Reading::Measured(*number));
     }
     for key in tracked.figures_of_lines().filter(|_| tracked.ambiguous) {
@@ -361,7 +361,7 @@ fn called(
 
 /// What the program says that it answered: rows, or a digest, or both.
 fn answer(tracked: &Tracked) -> Option<Answer> {
-    let rows = tracked.told.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
+    let rows = tracked.reported.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
     let digest = match (&tracked.digest, rows) {
         (Some(digest), _) => format!("told:{digest}"),
         (None, Some(_)) => "rows:".to_owned(),
@@ -539,41 +539,41 @@ mod tests {
     }
 
     fn amounts(record: &PhaseRecord) -> BTreeMap<&'static str, Option<f64>> {
-        let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Held];
+        let metrics = [Metric::Wall, Metric::Time, Metric::Cpu, Metric::Written, Metric::Suspended];
         let of = |metric: Metric| record.reading(MetricKey::amount(metric)).and_then(|found| found.measured().copied());
         metrics.into_iter().map(|metric| (metric.name(), of(metric))).collect()
     }
 
     #[test]
     fn digest_without_rows_reports_no_row_count() {
-        let told = |rows: Option<f64>, digest: Option<&str>| {
+        let reported = |rows: Option<f64>, digest: Option<&str>| {
             let mut tracker = Tracker::new(&[spec("x")]);
             let tracked = &mut tracker.phases[0];
-            tracked.told.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), rows)));
+            tracked.reported.extend(rows.map(|rows| (MetricKey::amount(Metric::Rows), rows)));
             tracked.digest = digest.map(str::to_owned);
             answer(tracked).map(|answer| (answer.rows, answer.digest))
         };
-        assert_eq!(told(None, Some("ab")), Some((None, "told:ab".into())));
-        assert_eq!(told(Some(0.0), Some("ab")), Some((Some(0), "told:ab".into())), "none is a number");
-        assert_eq!(told(Some(3.0), None), Some((Some(3), "rows:".into())));
-        assert_eq!(told(None, None), None);
+        assert_eq!(reported(None, Some("ab")), Some((None, "told:ab".into())));
+        assert_eq!(reported(Some(0.0), Some("ab")), Some((Some(0), "told:ab".into())), "none is a number");
+        assert_eq!(reported(Some(3.0), None), Some((Some(3), "rows:".into())));
+        assert_eq!(reported(None, None), None);
     }
 
     #[test]
     fn idle_suspension_is_excluded_from_figures() {
         let records = records(1);
-        let around = amounts(&records[0]);
+        let enclosing = amounts(&records[0]);
         let expected = [("cpu", 18e6), ("held", 1e9), ("time", 200e6), ("wall", 200e6), ("written", 18.0)];
-        assert_eq!(around, expected.map(|(name, value)| (name, Some(value))).into());
+        assert_eq!(enclosing, expected.map(|(name, value)| (name, Some(value))).into());
     }
 
     #[test]
     fn busy_suspension_makes_figures_of_the_enclosing_phase_missing() {
         let records = records(800);
-        let around = amounts(&records[0]);
-        let missing: Vec<&str> = around.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
+        let enclosing = amounts(&records[0]);
+        let missing: Vec<&str> = enclosing.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| *name).collect();
         assert_eq!(missing, ["cpu", "time", "wall", "written"], "the second of 800 ms of work was left out");
-        assert_eq!(around["held"], Some(1e9), "how long it was is known");
+        assert_eq!(enclosing["held"], Some(1e9), "how long it was is known");
         match records[0].reading(MetricKey::amount(Metric::Wall)) {
             Some(Reading::Missing(why)) => assert!(why.to_string().contains("went on while one was held"), "{why}"),
             other => panic!("{other:?}"),

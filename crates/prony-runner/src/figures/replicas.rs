@@ -17,7 +17,7 @@ use crate::watch::Watched;
 use crate::boundaries::suspensions::Suspensions;
 use crate::boundaries::threads::Threads;
 use crate::figures::heaps;
-use crate::figures::readings::{Readings, rate_of_told, set};
+use crate::figures::readings::{Readings, rate_of_reported, set};
 use crate::roles::replicas::memory::LargestPss;
 use crate::roles::replicas::{GONE, NEVER_BEGAN, Ran, ReplicaEnd};
 
@@ -126,7 +126,7 @@ fn without_schedule(readings: &mut Readings) {
 pub fn whole(readings: &mut Readings, own: &BTreeMap<MetricKey, f64>, all: &[Ran]) {
     set(readings, Metric::Makespan, makespan(all));
     set(readings, Metric::Skew, skew(all));
-    let sums = told(all);
+    let sums = reported(all);
     readings.extend(sums.into_iter().filter(|(key, _)| !own.contains_key(&key.0)));
 }
 
@@ -159,14 +159,14 @@ fn skew(all: &[Ran]) -> Reading<f64> {
 }
 
 /// Sums of the counts that replicas told; missing where one of them told none.
-fn told(all: &[Ran]) -> Readings {
+fn reported(all: &[Ran]) -> Readings {
     let is_count = |key: &&MetricKey| key.metric.unit() == Unit::Count && !key.metric.is_gauge();
     let keys: BTreeSet<MetricKey> =
-        all.iter().flat_map(|ran| ran.lines.told.keys()).filter(is_count).copied().collect();
+        all.iter().flat_map(|ran| ran.lines.reported.keys()).filter(is_count).copied().collect();
     let sum = |key: MetricKey| {
         let silent = |ran: &Ran| failed(format!("`{}` told no `{key}`", ran.role()));
         let each =
-            all.iter().map(|ran| ran.lines.told.get(&key).map_or_else(|| silent(ran), |n| Reading::Measured(*n)));
+            all.iter().map(|ran| ran.lines.reported.get(&key).map_or_else(|| silent(ran), |n| Reading::Measured(*n)));
         each.reduce(|sum, one| sum.and(one, |sum, one| sum + one)).unwrap_or(Reading::Missing(Why::NotReached))
     };
     keys.into_iter().map(|key| (MetricKeyText(key), sum(key))).collect()
@@ -175,7 +175,7 @@ fn told(all: &[Ran]) -> Readings {
 /// What replicas say that they answered together: the sum of their rows, and the digest that all of them have. Where
 /// their digests differ none is told, since how work is shared out may differ from trial to trial.
 pub fn answer(all: &[Ran]) -> Option<Answer> {
-    let rows = told(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
+    let rows = reported(all).remove(&MetricKeyText(MetricKey::amount(Metric::Rows)));
     let rows = rows.and_then(|rows| rows.measured().map(|rows| *rows as u64));
     let digests: BTreeSet<Option<&String>> = all.iter().map(|ran| ran.lines.digest.as_ref()).collect();
     let same = if digests.len() == 1 { digests.into_iter().next().flatten() } else { None };
@@ -223,16 +223,16 @@ fn one(ran: &Ran, seen: Inputs<'_>) -> Readings {
     set(&mut readings, Metric::Wall, wall.clone());
     set(&mut readings, Metric::Time, wall);
     readings.insert(MetricKeyText(MetricKey::gauge(Metric::Rss, Stat::Peak)), peak(ran, seen));
-    readings.extend(ran.lines.told.iter().map(|(key, number)| (MetricKeyText(*key), Reading::Measured(*number))));
-    rate_of_told(&mut readings);
+    readings.extend(ran.lines.reported.iter().map(|(key, number)| (MetricKeyText(*key), Reading::Measured(*number))));
+    rate_of_reported(&mut readings);
     readings
 }
 
 /// Memory at the end is that when it last told something: afterwards it is gone.
 fn at_the_end(ran: &Ran, seen: Inputs<'_>, readings: &mut Readings) {
     let alive = |edge: &&Snapshot| edge.processes.iter().any(|process| process.pid == ran.pid);
-    let last = match ran.told.as_ref().filter(alive).filter(|_| !ran.unread) {
-        Some(told) => phase_readings(&seen.edges[ran.first], told, seen.series, &ran.role()),
+    let last = match ran.reported.as_ref().filter(alive).filter(|_| !ran.unread) {
+        Some(reported) => phase_readings(&seen.edges[ran.first], reported, seen.series, &ran.role()),
         None => Readings::new(),
     };
     within(&last, readings);
@@ -312,10 +312,10 @@ fn together(all: &[Ran], seen: Inputs<'_>) -> Readings {
     let spent = spent.unwrap_or(Reading::Missing(Why::NotReached));
     COUNTED.into_iter().for_each(|(metric, count)| set(&mut readings, metric, of(&spent, count)));
     without_schedule(&mut readings);
-    readings.extend(told(all));
+    readings.extend(reported(all));
     let time = makespan(all);
     [Metric::Wall, Metric::Time].into_iter().for_each(|metric| set(&mut readings, metric, time.clone()));
-    rate_of_told(&mut readings);
+    rate_of_reported(&mut readings);
     readings
 }
 
@@ -385,7 +385,7 @@ mod tests {
             fate: ReplicaEnd::Ended(Box::new(end)),
             first: 0,
             until: None,
-            told: None,
+            reported: None,
             unread: false,
             lines: tracker.phases.remove(0),
             marks: 0,
@@ -493,7 +493,7 @@ mod tests {
         let mut own = Readings::new();
         whole(&mut own, &BTreeMap::from([("operations".parse().unwrap(), 5.0)]), &of("12 ops"));
         assert!(!own.contains_key(&MetricKeyText("operations".parse().unwrap())), "its own stays");
-        let silent = told(&of("nothing"));
+        let silent = reported(&of("nothing"));
         assert!(why(get(&silent, "operations")).contains("`replica.2` told no `operations`"));
     }
 
@@ -534,8 +534,8 @@ mod tests {
     fn replica_memory_at_the_end_is_from_its_report() {
         let edges = [edge_of(0, 0, &[]), edge_of(100, 5, &[(1, 30), (2, 40)]), edge_of(300, 9, &[])];
         let mut all = [ran(1, (50, 200), 80, &["5 ops"]), ran(2, (50, 250), 8, &["5 ops"])];
-        all[0].told = Some(edges[1].clone());
-        all[1].told = Some(edges[2].clone());
+        all[0].reported = Some(edges[1].clone());
+        all[1].reported = Some(edges[2].clone());
         let series = [(101, 1, 30), (102, 2, 40)].map(|(pid, number, anon)| {
             let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(anon), ..ProcessSample::default() };
             ProcessSeries { pid, role: format!("replica.{number}"), command: "c".into(), samples: vec![sample] }
@@ -568,7 +568,7 @@ mod tests {
         let sample = ProcessSample { at: ms(100), anon: Bytes::from_bytes(30), ..ProcessSample::default() };
         let role = "replica.1".to_owned();
         let series = [ProcessSeries { pid: 101, role, command: "c".into(), samples: vec![sample] }];
-        let all = |used| [Ran { told: Some(edge_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
+        let all = |used| [Ran { reported: Some(edge_of(150, 5, &[(1, used)])), ..ran(1, (50, 200), 80, &["5 ops"]) }];
         let read = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(900))), replicas: 1 };
         let of = |used, name| {
             let seen = Inputs { edges: &edges, series: &series, pss: &read };
@@ -590,8 +590,8 @@ mod tests {
         let of = |read: &LargestPss| {
             get(&instances(&all, Inputs { edges: &edges, series: &[], pss: read })["replicas"], "pss.max")
         };
-        let told = why(of(&LargestPss::default()));
-        assert!(told.contains("no reading found all 2 replicas at once"), "{told}");
+        let reported = why(of(&LargestPss::default()));
+        assert!(reported.contains("no reading found all 2 replicas at once"), "{reported}");
         let both = LargestPss { sum: Some(Reading::Measured(Bytes::from_bytes(100))), replicas: 2 };
         assert_eq!(of(&both), Reading::Measured(400.0), "the sum of both at any instant was no less than that of one");
     }
@@ -605,11 +605,14 @@ mod tests {
                 "anon.end",
             )
         };
-        let told = |unread| Ran { told: Some(edges[1].clone()), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
+        let reported = |unread| Ran { reported: Some(edges[1].clone()), unread, ..ran(1, (50, 200), 80, &["5 ops"]) };
         let silent = || ran(1, (50, 200), 80, &[]);
-        assert_eq!((end(told(false)), end(cut_off(told(false)))), (Reading::Measured(30.0), Reading::Measured(30.0)));
-        assert!(why(end(told(true))).contains("had ended before its memory could be read"));
-        assert!(why(end(cut_off(told(true)))).contains("cut off before its memory could be read after"));
+        assert_eq!(
+            (end(reported(false)), end(cut_off(reported(false)))),
+            (Reading::Measured(30.0), Reading::Measured(30.0))
+        );
+        assert!(why(end(reported(true))).contains("had ended before its memory could be read"));
+        assert!(why(end(cut_off(reported(true)))).contains("cut off before its memory could be read after"));
         assert!(why(end(cut_off(silent()))).contains("cut off before it told anything"), "it had not ended");
         assert!(why(end(silent())).contains("had ended before"));
     }

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::place::copy::copy_tree;
 
 /// What was not taken for so long is removed when something is added.
-const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Where builds are kept.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Builds {
     fn forget_old(&self) {
         for entry in fs::read_dir(&self.directory).into_iter().flatten().flatten() {
             let age = entry.metadata().and_then(|about| about.modified()).ok().and_then(|at| at.elapsed().ok());
-            if age.is_some_and(|age| age > KEPT) {
+            if age.is_some_and(|age| age > RETENTION) {
                 let _ = fs::remove_dir_all(entry.path());
             }
         }

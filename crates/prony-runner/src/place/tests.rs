@@ -135,11 +135,11 @@ fn holes_stay_holes_and_data_between_them_are_copied() {
     file.sync_all().unwrap();
     let blocks = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
     assert!(blocks(&from) < 1 << 20, "the file system of {} has no holes", top.path().display());
-    let mut told = Vec::new();
+    let mut reports = Vec::new();
     let site = fs::canonicalize(top.path().join("site")).unwrap();
     let plan = Plan::of(&site, &rules(OutwardLinks::Refuse)).unwrap();
     copy_plan(&site, &plan, &top.path().join("copy"), &mut |done, of| {
-        told.push((done, of));
+        reports.push((done, of));
         Ok(())
     })
     .unwrap();
@@ -152,7 +152,7 @@ fn holes_stay_holes_and_data_between_them_are_copied() {
         copy.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"data\0");
     }
-    assert_eq!(told.last(), Some(&(length, length)));
+    assert_eq!(reports.last(), Some(&(length, length)));
 }
 
 #[test]

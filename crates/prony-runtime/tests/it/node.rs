@@ -187,11 +187,11 @@ fn frequent_function_is_counted_without_single_calls() {
     assert_eq!(totals.buckets.iter().map(|b| b.count).sum::<u64>(), 200_000);
     assert!(totals.buckets[0].from <= totals.min && totals.max < totals.buckets.last().unwrap().to);
     assert!(stage.lines().len() < 2_000 + 100);
-    let told = stage.events().into_iter().rev().find_map(|event| match event {
+    let cost = stage.events().into_iter().rev().find_map(|event| match event {
         ProbeEvent::Cost { time, lost, .. } => Some((time, lost)),
         _ => None,
     });
-    assert!(told.is_some_and(|(time, lost)| time.as_nanos() > 0 && lost == 0));
+    assert!(cost.is_some_and(|(time, lost)| time.as_nanos() > 0 && lost == 0));
 }
 
 #[test]
@@ -266,9 +266,9 @@ fn collections_are_those_that_v8_traces_whatever_the_event_loop_does() {
         let early = if stage.version.0 < 16 { 4 } else { 0 };
         assert!(gc.count <= count && count <= gc.count + early, "{gc:?} of {count}: {end}");
         assert!(count > 5 && points == gc.count && gc.major == full, "{points} points, {gc:?}, {full} full: {end}");
-        let seen = gc.time.as_nanos() as f64 / 1e6;
+        let reported = gc.time.as_nanos() as f64 / 1e6;
         // Where others want the processor too, it may be taken away between V8's own clock and the callback.
-        assert!(early > 0 || seen > 0.9 * time, "{seen} of {time} ms: {end}");
+        assert!(early > 0 || reported > 0.9 * time, "{reported} of {time} ms: {end}");
     }
 }
 

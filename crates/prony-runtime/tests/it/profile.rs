@@ -218,9 +218,9 @@ fn perf_ends_where_the_process_does_not() {
 #[test]
 fn perf_says_why_it_cannot_attach() {
     let dir = tempfile::tempdir().unwrap();
-    let mut gone = Command::new("true").spawn().unwrap();
-    gone.wait().unwrap();
-    match Perf::attach(&[gone.id()], &dir.path().join("gone"), Nanos::from_millis(1)) {
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    match Perf::attach(&[ended.id()], &dir.path().join("gone"), Nanos::from_millis(1)) {
         Reading::Measured(_) => panic!("attached to nothing"),
         Reading::Missing(why) => assert!(why.to_string().contains("perf"), "{why}"),
     }

@@ -187,11 +187,11 @@ impl Observed {
             return Err(setup("watch fixtures")(io::Error::other("one is watched at a time")));
         };
         let began = monotonic();
-        let mut told = None;
+        let mut sent = None;
         let tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
-        let mut probe = AfterFirstLook { tree, then: || told = Some(child.tell(step)), looked: false };
+        let mut probe = AfterFirstLook { tree, then: || sent = Some(child.tell(step)), looked: false };
         let result = settle::watch(&mut probe, spec, &SystemClock, || false);
-        told.unwrap_or(Ok(()))?;
+        sent.unwrap_or(Ok(()))?;
         Ok(Watched { began, result, truth: child.done()? })
     }
 

@@ -10,7 +10,7 @@ use prony_os::fixture::Step;
 use prony_os::launch::Scratch;
 use prony_stats::InterimAnalyses;
 use prony_stats::power::POWER;
-use prony_stats::simulation::{ALPHA, Arm, Noise, Rate, Rng, Setting, Simulation};
+use prony_stats::simulation::{ALPHA, Noise, Rate, Rng, Setting, Simulation, Variant};
 
 use super::Ran;
 use super::bench::{Bench, Observed};
@@ -92,7 +92,7 @@ fn rounds(took: Nanos) -> u64 {
 }
 
 fn same_line(simulation: &Simulation<'_>) -> Line {
-    let same = Setting::of(Arm::PLAIN, Arm::PLAIN, 1);
+    let same = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
     let found = simulation.campaigns(&same, CAMPAIGNS, &mut Rng::new(SEED));
     Line::share("the same twice, 2 runs to 1: a difference claimed", Promise::AtMost(ALPHA), all(found.any_difference))
 }
@@ -101,7 +101,7 @@ fn smallest_line(simulation: &Simulation<'_>) -> Line {
     let found = simulation.advertised(1, true, CAMPAIGNS, &mut Rng::new(SEED));
     let by = found.effect.map_or_else(String::new, |share| format!(" ({:.1} %)", 100.0 * share));
     let what = format!("slower by the smallest effect{by}: seen as slower");
-    Line::share(what, Promise::AtLeast(POWER), all(found.seen))
+    Line::share(what, Promise::AtLeast(POWER), all(found.detected))
 }
 
 /// A rate over fewer campaigns than asked for shows nothing.

@@ -2,11 +2,11 @@
 //! `prony_analysis::search`; here it is run, kept and told.
 
 mod base;
+pub mod constraints;
 mod experiments;
 pub mod found;
 pub mod grow;
 mod grow_text;
-pub mod kept;
 mod prober;
 mod source;
 pub mod tune;

@@ -27,7 +27,7 @@ pub fn main(socket: OwnedFd) -> ExitCode {
     let served = Line::new(UnixStream::from(socket)).and_then(|mut line| serve(&mut line));
     match served {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Unserved::Told) => ExitCode::from(1),
+        Err(Unserved::Reported) => ExitCode::from(1),
         Err(Unserved::Link(_)) => ExitCode::from(2),
     }
 }
@@ -37,7 +37,7 @@ pub fn main(socket: OwnedFd) -> ExitCode {
 enum Unserved {
     /// The trial failed; the runner knows.
     #[error("the trial failed")]
-    Told,
+    Reported,
     /// The runner cannot be told.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -110,7 +110,7 @@ impl Machine for ThisMachine {
 
 fn fail(line: &mut Line, message: FromWorker) -> Result<(), Unserved> {
     line.send(message)?;
-    Err(Unserved::Told)
+    Err(Unserved::Reported)
 }
 
 fn failed(index: Option<usize>, message: String) -> FromWorker {

@@ -53,8 +53,12 @@ fn two(blocks: u32) -> Experiment {
 
 /// Concludes a trial as the runner does: one phase, that came so far, of a trial that ended so.
 fn ended(record: &mut TrialRecord, experiment: &Experiment, outcome: Outcome, reached: Reached, time: f64) {
-    let luck = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
-    let figures = [("time", 1e9 * time * luck), ("rate", 10.0 / (time * luck)), ("anon.max", 1e6 * time * luck)];
+    let noise_factor = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
+    let figures = [
+        ("time", 1e9 * time * noise_factor),
+        ("rate", 10.0 / (time * noise_factor)),
+        ("anon.max", 1e6 * time * noise_factor),
+    ];
     let at = (!outcome.is_ok()).then(|| "run".to_owned());
     let evidence = if outcome.is_ok() { vec![] } else { vec!["it failed".to_owned()] };
     let ending = Ending { outcome, phase: at, after: Nanos::from_millis(48), evidence };

@@ -590,8 +590,8 @@ fn command_lines_can_be_omitted_from_the_record() {
     let exec = words("exec -q -r 1 --omit-commands --env PASS=TOPSECRET3 --prepare #TOPSECRET2 -- echo");
     assert_eq!(sound(&place.run(&[exec, words("TOPSECRET1")].concat()), &"exec"), 0);
     // What programs print is not left out.
-    let kept = results(&place);
-    assert!(holds(&kept, "left out of the record") && (2..=6).all(|n| !holds(&kept, &format!("TOPSECRET{n}"))));
+    let results = results(&place);
+    assert!(holds(&results, "left out of the record") && (2..=6).all(|n| !holds(&results, &format!("TOPSECRET{n}"))));
     for line in
         ["show 1", "report 1", "report 1 --html", "report 1 --format json", "report 1 --format csv", "compare 1"]
     {

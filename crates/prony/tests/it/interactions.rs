@@ -27,9 +27,9 @@ fn engines(ways: &[&str]) -> Experiment {
 fn run(experiment: &Experiment, time: impl Fn(usize, usize) -> f64) -> RunData {
     let records = trials(experiment, BLOCKS, |t| {
         let levels = &experiment.variants()[t.trial.variant].levels;
-        let luck = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
-        let weather = 1.0 + f64::from(t.trial.block % 5);
-        t.phases = vec![phase("write", &[("time", 1e9 * time(levels[0], levels[1]) * luck * weather)])];
+        let noise_factor = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+        let drift = 1.0 + f64::from(t.trial.block % 5);
+        t.phases = vec![phase("write", &[("time", 1e9 * time(levels[0], levels[1]) * noise_factor * drift)])];
     });
     run_data(experiment.clone(), records.len() as u32, records)
 }
@@ -79,15 +79,15 @@ fn interaction_fixes_and_names_other_factors() {
         texts("way", &["each", "batch"]),
         numbers("documents", &["10", "1_000"]),
     ];
-    let held = against(&experiment("three", &factors, &[("write", true)], BLOCKS), "engine", "memory");
+    let three = against(&experiment("three", &factors, &[("write", true)], BLOCKS), "engine", "memory");
     // Only with many documents does the way matter, and only to one engine.
-    let records = trials(&held, BLOCKS, |t| {
-        let l = &held.variants()[t.trial.variant].levels;
-        let luck = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
+    let records = trials(&three, BLOCKS, |t| {
+        let l = &three.variants()[t.trial.variant].levels;
+        let noise_factor = 1.0 + 0.01 * (noise(u64::from(t.trial.position)) - 0.5);
         let time = if l.as_slice() == [1, 1, 1] { 0.25 } else { 1.0 };
-        t.phases = vec![phase("write", &[("time", 1e9 * time * luck)])];
+        t.phases = vec![phase("write", &[("time", 1e9 * time * noise_factor)])];
     });
-    let found = found(&run_data(held.clone(), records.len() as u32, records));
+    let found = found(&run_data(three.clone(), records.len() as u32, records));
     let at = |of: &str, on: &str| -> Vec<&str> {
         found.found.iter().filter(|i| i.factor == of && i.on == on).map(|i| i.at.as_str()).collect()
     };
@@ -114,8 +114,8 @@ fn what_an_interaction_rests_on_is_said() {
     }
     assert_eq!(basis(&data), (9, 12, "9 of 12 blocks, those in which all four have a figure)".to_owned()));
     let document = json_document::of(&data, None);
-    let told = &document["interactions"][0];
-    assert_eq!((&told["blocks"], &told["of_blocks"], &told["unimodal"]), (&json!(9), &json!(12), &json!(false)));
+    let found = &document["interactions"][0];
+    assert_eq!((&found["blocks"], &found["of_blocks"], &found["unimodal"]), (&json!(9), &json!(12), &json!(false)));
 }
 
 #[test]
@@ -168,8 +168,8 @@ fn identical_arms_rarely_interact() {
     for seed in 0..60u64 {
         let engines = engines(&["each", "batch", "all"]);
         let records = trials(&engines, BLOCKS, |t| {
-            let luck = 1.0 + noise(seed << 32 | u64::from(t.trial.position));
-            t.phases = vec![phase("write", &[("time", 1e9 * luck)])];
+            let noise_factor = 1.0 + noise(seed << 32 | u64::from(t.trial.position));
+            t.phases = vec![phase("write", &[("time", 1e9 * noise_factor)])];
         });
         hits += usize::from(!found(&run_data(engines, records.len() as u32, records)).found.is_empty());
     }
@@ -190,10 +190,10 @@ fn the_document_holds_the_figures_and_growth_is_marked_as_extrapolated() {
     let reach = memory["line"]["reach"]["x"].as_f64().unwrap();
     assert!((9e6..1.1e7).contains(&reach), "{reach}");
     let sentences: Vec<&String> = report.remarks.iter().flat_map(|r| &r.lines).collect();
-    let told = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
-    assert_eq!(told("extrapolated, not measured: it would meet the limit of 16.00 GB at about "), 2, "{sentences:#?}");
+    let count = |what: &str| sentences.iter().filter(|s| s.contains(what)).count();
+    assert_eq!(count("extrapolated, not measured: it would meet the limit of 16.00 GB at about "), 2, "{sentences:#?}");
     let ran_out = "; at 10,000,000 it did run out of memory; left out for want of a figure: 16 of 80 trials";
-    assert_eq!(told(ran_out), 2, "time and memory: {sentences:#?}");
+    assert_eq!(count(ran_out), 2, "time and memory: {sentences:#?}");
     let first = &document["comparisons"][0];
     assert_eq!((&first["verdict"], &first["metric"]), (&json!("worse"), &json!("source.time")));
     assert!(first["low"].as_f64().unwrap() > 1.2 && first["finished"]["trials"] == 8);
@@ -244,9 +244,9 @@ fn measured_zero_excludes_a_power_law_and_is_reported() {
     let [first, second] = growth.series.as_slice() else { panic!("{growth:?}") };
     assert!(first.fit.is_none() && first.zeros == 1 && second.fit.is_some() && second.zeros == 0);
     assert!(first.points.iter().all(|(.., y)| y.is_none_or(|y| y > 0.0)), "log axes have no nought");
-    let told = "`source.time` of `engine=memory` has no power law with `documents`: in 1 of 80 trials the figure is not \
+    let sentence = "`source.time` of `engine=memory` has no power law with `documents`: in 1 of 80 trials the figure is not \
                 above 0";
-    assert_eq!((sentences.len(), sentences[0].as_str()), (2, told));
+    assert_eq!((sentences.len(), sentences[0].as_str()), (2, sentence));
 }
 
 #[test]
@@ -289,6 +289,6 @@ fn a_search_has_no_interactions_and_growth_only_where_survival_chose() {
     assert_eq!((&document["interactions"], &document["growth"]), (&json!([]), &json!([])));
     let grown = searched("grow");
     assert!(found(&grown).found.is_empty() && growth(&grown) == growth(&planned));
-    let told = remarks(&grown);
-    assert!(told.len() == 1 && told[0].0 == "Growth" && told[0].1.contains(note), "{told:?}");
+    let found = remarks(&grown);
+    assert!(found.len() == 1 && found[0].0 == "Growth" && found[0].1.contains(note), "{found:?}");
 }

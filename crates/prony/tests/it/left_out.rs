@@ -29,8 +29,8 @@ fn plan(pages: &[&str]) -> Experiment {
 fn records(experiment: &Experiment) -> Vec<TrialRecord> {
     trials(experiment, BLOCKS, |t| {
         let levels = &experiment.variants()[t.trial.variant].levels;
-        let luck = 1.0 + 0.005 * (noise(u64::from(t.trial.position)) - 0.5);
-        let time = TIMES[levels[0]] * (1.0 + levels[1] as f64) * luck;
+        let noise_factor = 1.0 + 0.005 * (noise(u64::from(t.trial.position)) - 0.5);
+        let time = TIMES[levels[0]] * (1.0 + levels[1] as f64) * noise_factor;
         t.phases = vec![phase("build", &[("time", 1e9 * time), ("rate", 100.0 / time), ("operations", 10.0 * time)])];
     })
 }

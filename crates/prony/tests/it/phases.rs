@@ -98,12 +98,12 @@ while time.process_time() < until:
 time.sleep(600)
 ";
     let site = Site::new(&[("work.py", "def f():\n    return 1\n"), ("main.py", main)]);
-    let held = "[[phase]]\nname = \"f\"\ncall = \"work:f\"\nat_end = { wait = \"2 s\" }\n";
+    let phase = "[[phase]]\nname = \"f\"\ncall = \"work:f\"\nat_end = { wait = \"2 s\" }\n";
     let settle = settle("800 ms", "60 s").replace("line = '^listening'", "after = \"f\"");
-    let trial = site.trial("python", "python3 main.py", &format!("{held}{settle}"));
+    let trial = site.trial("python", "python3 main.py", &format!("{phase}{settle}"));
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     let of = |metric| amount(&trial, "settle", metric);
-    assert!(of(Metric::Held) >= 2e9 && of(Metric::Cpu) >= 0.45e9, "{} of work", of(Metric::Cpu));
+    assert!(of(Metric::Suspended) >= 2e9 && of(Metric::Cpu) >= 0.45e9, "{} of work", of(Metric::Cpu));
     assert!(of(Metric::SettleTime) >= 0.4e9 && of(Metric::SettleTime) <= of(Metric::Wall));
 }
 
@@ -112,8 +112,8 @@ const WORK: &str = "exports.start = () => 1; exports.unused = () => 1;
 
 /// How each hold went: whether it was let go at once, and what the thread was told last.
 fn holds(trial: &TrialRecord) -> Vec<(bool, &str)> {
-    let went_on = |hold: &SuspensionReport| hold.went_on.map_or("", Because::text);
-    probe(trial).holds.iter().map(|hold| (hold.passed, went_on(hold))).collect()
+    let went_on = |suspension: &SuspensionReport| suspension.went_on.map_or("", Because::text);
+    probe(trial).holds.iter().map(|suspension| (suspension.passed, went_on(suspension))).collect()
 }
 
 #[test]

@@ -494,9 +494,9 @@ fn a_flood_is_bounded_and_counted() {
     let bench = Bench::new();
     let trial = bench.trial(&shell("yes 0123456789abcdef | head -c 67108864"));
     assert_eq!((trial.ending.outcome, guards(&trial)), (Outcome::Ok, vec!["output_flooded"]));
-    let kept = &trial.program().unwrap().output.stdout;
-    assert_eq!(kept.total, 67_108_864);
-    assert!(kept.first.len() + kept.last.len() < 10_000);
+    let stdout = &trial.program().unwrap().output.stdout;
+    assert_eq!(stdout.total, 67_108_864);
+    assert!(stdout.first.len() + stdout.last.len() < 10_000);
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn probe() -> ProbeReport {
             lost: 1,
         }),
     };
-    let hold = SuspensionReport {
+    let suspension = SuspensionReport {
         phase: "load".into(),
         pid: 7,
         thread: 0,
@@ -134,7 +134,7 @@ fn probe() -> ProbeReport {
         cost: Nanos::from_micros(90),
         lines_lost: 1,
         samples_dropped: 2,
-        holds: vec![hold],
+        holds: vec![suspension],
         suspended_inside: BTreeMap::from([("whole".into(), "load".into())]),
         unread: BTreeMap::from([("load".into(), Nanos::from_millis(300))]),
         deaths: vec![death],

@@ -106,22 +106,22 @@ fn a_trial_is_never_rewritten() {
 fn a_deleted_run_leaves_no_row_and_its_number_is_not_used_again() {
     let f = fixture();
     let mut database = Database::create(&f.path).unwrap();
-    let (gone, kept) = (begin(&mut database), begin(&mut database));
+    let (deleted, other) = (begin(&mut database), begin(&mut database));
     for position in 0..30 {
-        database.append_trial(gone, &full_trial(position)).unwrap();
+        database.append_trial(deleted, &full_trial(position)).unwrap();
     }
-    database.append_trial(kept, &full_trial(0)).unwrap();
+    database.append_trial(other, &full_trial(0)).unwrap();
     let pages = count(&f.path, "SELECT page_count FROM pragma_page_count");
-    database.delete_run(gone).unwrap();
+    database.delete_run(deleted).unwrap();
     assert!(count(&f.path, "SELECT page_count FROM pragma_page_count") < pages);
     let small = ["variants", "effective", "trials", "phases", "readings", "absences", "findings"];
     for table in small.into_iter().chain(["histograms", "groups", "series"]) {
         let all = count(&f.path, &format!("SELECT count(*) FROM {table}"));
         assert!(all > 0 && all < 10, "{table} holds {all} rows");
     }
-    assert_eq!(database.load_run(kept).unwrap().trials, [light(full_trial(0))]);
-    assert!(matches!(database.delete_run(gone), Err(Error::NoRun { .. })));
-    database.delete_run(kept).unwrap();
+    assert_eq!(database.load_run(other).unwrap().trials, [light(full_trial(0))]);
+    assert!(matches!(database.delete_run(deleted), Err(Error::NoRun { .. })));
+    database.delete_run(other).unwrap();
     assert_eq!(begin(&mut database), RunId(3));
 }
 

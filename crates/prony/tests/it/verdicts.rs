@@ -22,8 +22,9 @@ fn two_stores(blocks: u32) -> Experiment {
 
 /// A write of `time` seconds with 1 % of noise.
 fn write(record: &mut TrialRecord, time: f64) {
-    let luck = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
-    record.phases = vec![phase("write", &[("time", 1e9 * time * luck), ("rate", 1000.0 / (time * luck))])];
+    let noise_factor = 1.0 + 0.01 * (noise(u64::from(record.trial.position)) - 0.5);
+    record.phases =
+        vec![phase("write", &[("time", 1e9 * time * noise_factor), ("rate", 1000.0 / (time * noise_factor))])];
 }
 
 fn judged(experiment: &Experiment, blocks: u32, fill: impl FnMut(&mut TrialRecord)) -> Verdicts {
@@ -347,8 +348,8 @@ fn without_disturbed_trials_those_that_did_not_finish_still_count() {
     let half = run(8, false);
     assert_eq!(left(&half).estimate, Reading::Missing(Why::NotReached));
     let detail = only(&verdicts::of(&half)).detail.clone();
-    let told = "without disturbed trials (11 of 12 blocks are left): - (in half of them a trial did not finish)";
-    assert!(detail.contains(told), "{detail}");
+    let note = "without disturbed trials (11 of 12 blocks are left): - (in half of them a trial did not finish)";
+    assert!(detail.contains(note), "{detail}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub struct Ran {
     /// Index of the first edge after its end; `None` is the trial's last one.
     pub until: Option<usize>,
     /// Its memory, read when it had told something.
-    pub told: Option<Snapshot>,
+    pub reported: Option<Snapshot>,
     /// It told something after that.
     pub unread: bool,
     /// What its lines told.

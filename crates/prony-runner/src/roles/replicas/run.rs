@@ -84,7 +84,7 @@ struct Replica {
     first: usize,
     until: Option<usize>,
     /// Its memory, read when it had told something.
-    told: Option<Snapshot>,
+    reported: Option<Snapshot>,
     /// It has told something since.
     unread: bool,
 }
@@ -186,7 +186,7 @@ impl Replicas {
         self.memory.note(&edge, thread_cpu().since(before), roles.len());
         self.sum_unread &= roles.len() < under_way;
         for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
-            (replica.told, replica.unread) = (Some(edge.clone()), false);
+            (replica.reported, replica.unread) = (Some(edge.clone()), false);
         }
     }
 
@@ -300,7 +300,7 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         released: Nanos::ZERO,
         first: 0,
         until: None,
-        told: None,
+        reported: None,
         unread: false,
     };
     Ok((held, replica))
@@ -367,15 +367,15 @@ impl Replica {
             None => lines.stranger(text),
         };
         let mut more = marks.take(buffer, mark) == Taken::More;
-        let mut told = false;
+        let mut reported = false;
         for stream in [stdout, stderr] {
             let line = &mut |text: &str, at| {
-                told |= read.as_ref().is_some_and(|read| read.is_match(text));
+                reported |= read.as_ref().is_some_and(|read| read.is_match(text));
                 lines.happened(Happened::Line(text), at, Nanos::ZERO);
             };
             more |= stream.take(buffer, line) == Taken::More;
         }
-        (told, more)
+        (reported, more)
     }
 
     /// Takes what it has written, all that is left over where it has `ended`.
@@ -385,15 +385,15 @@ impl Replica {
 
     /// Takes what is left over after its end.
     fn rest(&mut self, buffer: &mut [u8]) -> bool {
-        let mut told = false;
+        let mut reported = false;
         for _ in 0..LAST_TURNS {
             let (said, more) = self.read(buffer);
-            told |= said;
+            reported |= said;
             if !more {
                 break;
             }
         }
-        told
+        reported
     }
 
     /// Ends it, unless it has ended by itself since anyone looked.
@@ -419,7 +419,7 @@ impl Replica {
             fate,
             first: self.first,
             until: self.until,
-            told: self.told,
+            reported: self.reported,
             unread: self.unread,
             lines,
             marks,
