@@ -56,14 +56,14 @@ fn tables() {
 fn false_verdicts(noises: &[Noise], many: u32) {
     println!("## False verdicts of whole campaigns, 6 to 30 blocks with looks ({many} campaigns a cell)\n");
     println!("| noise | arms | family of 1 | of 5 | of 20 | mean blocks |\n|---|---|---|---|---|---|");
-    let looks = InterimAnalyses::new(6, 30);
+    let analyses = InterimAnalyses::new(6, 30);
     for noise in noises {
         for null in measure::nulls(noise) {
             let mut cells = Vec::new();
             let mut blocks = Vec::new();
             for size in FAMILIES {
                 let mut rng = Rng::new(size as u64);
-                let all = Simulation::new(noise, &looks).campaigns(&null.setting(size), many, &mut rng);
+                let all = Simulation::new(noise, &analyses).campaigns(&null.setting(size), many, &mut rng);
                 cells.push(all.any_difference.to_string());
                 blocks.push(format!("{:.0}", all.mean_blocks()));
             }
@@ -111,12 +111,12 @@ fn injected(noises: &[Noise], many: u32) {
     println!(
         "| noise | family | slower by | seen as slower | beyond the margin | mean blocks |\n|---|---|---|---|---|---|"
     );
-    let looks = InterimAnalyses::new(6, 30);
+    let analyses = InterimAnalyses::new(6, 30);
     for noise in noises {
         for size in FAMILIES {
             for effect in EFFECTS {
                 let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(effect), size);
-                let all = Simulation::new(noise, &looks).campaigns(&setting, many, &mut Rng::new(7));
+                let all = Simulation::new(noise, &analyses).campaigns(&setting, many, &mut Rng::new(7));
                 let (name, percent) = (noise.name, 100.0 * effect);
                 let (worse, beyond, blocks) = (all.worse, all.beyond_margin, all.mean_blocks());
                 println!("| {name} | {size} | {percent:.0} % | {worse} | {beyond} | {blocks:.1} |");
@@ -133,8 +133,8 @@ fn smallest(noises: &[Noise], many: u32) {
     for noise in noises {
         for size in FAMILIES {
             for blocks in [6, 8, 11, 15, 20, 30] {
-                let looks = InterimAnalyses::new(blocks, blocks);
-                let found = |same| Simulation::new(noise, &looks).advertised(size, same, many, &mut Rng::new(11));
+                let analyses = InterimAnalyses::new(blocks, blocks);
+                let found = |same| Simulation::new(noise, &analyses).advertised(size, same, many, &mut Rng::new(11));
                 let (here, anywhere) = (found(true), found(false));
                 let (name, percent) = (noise.name, 100.0 * here.effect.unwrap_or(f64::NAN));
                 println!("| {name} | {size} | {blocks} | {percent:.1} % | {} | {} |", here.detected, anywhere.detected);
@@ -192,11 +192,11 @@ fn recordings(noises: &[Noise], many: u32) {
 /// How long it takes to compare 11,200 trials: 20 variants in 400 blocks of 4 sub-blocks with two baselines each.
 fn speed(noises: &[Noise], _: u32) {
     let setting = Setting::of(Variant::PLAIN, Variant::PLAIN, 5);
-    let looks = InterimAnalyses::new(6, 400);
-    let mut whole = family(&[], &looks);
+    let analyses = InterimAnalyses::new(6, 400);
+    let mut whole = family(&[], &analyses);
     for _ in 0..4 {
         let values = draw(&noises[0], &setting, 400, 0, &mut Rng::new(47));
-        whole.members.extend(family(&values, &looks).members);
+        whole.members.extend(family(&values, &analyses).members);
     }
     let began = Instant::now();
     let found = compare_family(&whole);

@@ -80,11 +80,11 @@ pub const INSIDE: [&str; 5] =
 /// Campaigns in which each of [`INSIDE`] claims a difference, with a fixed number of blocks.
 pub fn inside(noise: &Noise, setting: &Setting, blocks: u32, many: u32, rng: &mut Rng) -> [Rate; 5] {
     let mut rates = [Rate::default(); 5];
-    let looks = InterimAnalyses::new(blocks, blocks);
+    let analyses = InterimAnalyses::new(blocks, blocks);
     for _ in 0..many {
         let start = start(noise, setting, blocks, rng).expect(LONG);
         let values = draw(noise, setting, blocks, start, rng);
-        let found = compare_family(&family(&values, &looks));
+        let found = compare_family(&family(&values, &analyses));
         rates[0].count(found.iter().any(|c| c.verdict.is_difference()));
         // The first step of Holm's correction decides whether anything is claimed at all.
         let size = setting.variants.len();

@@ -41,14 +41,14 @@ const STORAGE: &[MetricKey] =
 
 /// The columns of the derived layout, and what is not shown and why.
 pub(super) fn derived(experiment: &Experiment, trials: &[TrialRecord]) -> (Vec<ColumnPlan>, Vec<String>) {
-    let seen = Seen { trials };
+    let figures = Figures { trials };
     let phases = timed_phases(experiment, trials);
     let mut columns = Vec::new();
     let mut absent = Vec::new();
     for (topic, keys) in [(Topic::Time, TIME), (Topic::Memory, MEMORY), (Topic::Storage, STORAGE)] {
         for phase in &phases {
-            for key in keys.iter().filter(|key| seen.tells(phase, **key, &phases)) {
-                match seen.reason(phase, *key) {
+            for key in keys.iter().filter(|key| figures.tells(phase, **key, &phases)) {
+                match figures.reason(phase, *key) {
                     None => columns.push(plan(phase, *key, topic)),
                     Some(why) => note_absent(&mut absent, *key, &why),
                 }
@@ -137,11 +137,11 @@ pub(super) fn timed_phases(experiment: &Experiment, trials: &[TrialRecord]) -> V
 }
 
 /// What the trials have.
-struct Seen<'a> {
+struct Figures<'a> {
     trials: &'a [TrialRecord],
 }
 
-impl Seen<'_> {
+impl Figures<'_> {
     fn readings(&self, phase: &str, key: MetricKey) -> impl Iterator<Item = &Reading<f64>> {
         let phases = self.trials.iter().flat_map(|t| &t.phases).filter(move |p| p.name == phase);
         phases.filter_map(move |p| p.readings.get("")?.get(&MetricKeyText(key)))

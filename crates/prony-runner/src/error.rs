@@ -126,7 +126,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::Refused { hint, .. } | Self::AmbiguousCall { hint, .. } => Some(hint.clone()),
-            Self::Os(prony_os::Error::SupervisorGone { .. }) => Some(GO_ON.to_owned()),
+            Self::Os(prony_os::Error::SupervisorEnded { .. }) => Some(GO_ON.to_owned()),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::{Builder, JoinHandle};
 
 use prony_experiment::design::Experiment;
-use prony_os::launch::{Kept, Launcher, Scratch};
+use prony_os::launch::{Launcher, ReusableSupervisor, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::{ForeignProcess, GroupFiles, Samplers, SyncCounters, Tracepoints};
 
@@ -55,7 +55,7 @@ pub struct ReusedEnvironment {
     /// The scratch directory, emptied after each trial.
     pub scratch: Scratch,
     /// The supervisor. Last: counters are closed before it goes, which holds them open for us.
-    pub kept: Kept,
+    pub supervisor: ReusableSupervisor,
 }
 
 /// What observes the children of a supervisor that is kept.
@@ -66,7 +66,7 @@ pub struct Common {
     /// Its files, kept open.
     pub files: Option<Arc<GroupFiles>>,
     /// The process that children are born from, which is no part of them.
-    pub stranger: ForeignProcess,
+    pub foreign: ForeignProcess,
     /// Counts their syncs.
     pub syncs: SyncCounters,
 }
@@ -123,11 +123,11 @@ impl ReusedEnvironment {
         let scratch = Scratch::create(near)?;
         let group = Group::for_counting();
         let counting = counting(&group);
-        let kept = launcher.keep(Some(group), &tracepoints.held(), Some(scratch.path()))?;
-        let stranger = ForeignProcess::new(kept.spawner());
-        let syncs = tracepoints.follow(kept.spawner());
+        let supervisor = launcher.keep(Some(group), &tracepoints.open_fds(), Some(scratch.path()))?;
+        let foreign = ForeignProcess::new(supervisor.spawner());
+        let syncs = tracepoints.follow(supervisor.spawner());
         let files = counting.as_deref().and_then(GroupFiles::open).map(Arc::new);
-        Ok(Self { kept, common: Common { counting, files, stranger, syncs }, scratch })
+        Ok(Self { supervisor, common: Common { counting, files, foreign, syncs }, scratch })
     }
 }
 

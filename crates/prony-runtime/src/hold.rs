@@ -10,7 +10,7 @@ use prony_os::shared::{self, Access};
 
 /// What a held thread is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HoldCommand {
+pub enum SuspensionCommand {
     /// To collect garbage now, what only weak references hold included; it answers with `collected`. Inside a job of
     /// JavaScript this breaks what `WeakRef` promises to code that goes on.
     Collect,
@@ -27,7 +27,7 @@ pub enum HoldCommand {
     Stop,
 }
 
-impl HoldCommand {
+impl SuspensionCommand {
     fn line(self) -> &'static str {
         match self {
             Self::Collect => "collect\n",
@@ -43,12 +43,12 @@ impl HoldCommand {
 /// Holds one thread. To be kept until that says `resumed`, or has ended: dropped before, it lets the thread go on,
 /// which then says `gone`, or `unanswered` ten seconds later where it had not come to listen yet.
 #[derive(Debug)]
-pub struct Holder {
+pub struct SuspendedThread {
     path: PathBuf,
     fifo: File,
 }
 
-impl Holder {
+impl SuspendedThread {
     /// Answers a `held` line and its number, within ten seconds, else the thread goes on by itself. `dir` is the
     /// directory `hold` of the spec.
     ///
@@ -68,12 +68,12 @@ impl Holder {
     ///
     /// # Errors
     /// When the command cannot be written.
-    pub fn tell(&mut self, command: HoldCommand) -> Result<(), Error> {
+    pub fn tell(&mut self, command: SuspensionCommand) -> Result<(), Error> {
         self.fifo.write_all(command.line().as_bytes()).map_err(Error::file("write", &self.path))
     }
 }
 
-impl Drop for Holder {
+impl Drop for SuspendedThread {
     fn drop(&mut self) {
         // One that stays goes with the scratch.
         let _ = fs::remove_file(&self.path);
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn commands_arrive_in_order_and_then_end_of_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut holder = Holder::answer(dir.path(), Source { pid: 7, thread: 2 }, 3).unwrap();
+        let mut holder = SuspendedThread::answer(dir.path(), Source { pid: 7, thread: 2 }, 3).unwrap();
         let path = dir.path().join("7-2-3");
         let reader = BufReader::new(File::open(&path).unwrap());
-        for command in [HoldCommand::Collect, HoldCommand::Read, HoldCommand::Release] {
+        for command in [SuspensionCommand::Collect, SuspensionCommand::Read, SuspensionCommand::Release] {
             holder.tell(command).unwrap();
         }
         drop(holder);
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_missing_directory_is_named() {
-        let error = Holder::answer(Path::new("/nowhere"), Source { pid: 7, thread: 0 }, 1).unwrap_err();
+        let error = SuspendedThread::answer(Path::new("/nowhere"), Source { pid: 7, thread: 0 }, 1).unwrap_err();
         assert!(error.to_string().contains("/nowhere/.7-0-1"), "{error}");
     }
 }

@@ -27,7 +27,7 @@ use serde::Serialize;
 
 pub use error::Error;
 pub use figures::{GcFigures, HeapFigures};
-pub use hold::{HoldCommand, Holder};
+pub use hold::{SuspendedThread, SuspensionCommand};
 pub use matches::{matches, names};
 pub use prony_model::program::Runtime;
 pub use prony_model::record::probe::{Because, Role};
@@ -53,7 +53,7 @@ pub struct CallSpec {
     /// Python: `PACKAGE.MODULE:FUNCTION` or `PACKAGE.MODULE:CLASS.METHOD`.
     pub call: String,
     /// Whether the program is held each time when no invocation of it is open any more.
-    pub hold_at_end: bool,
+    pub suspend_at_end: bool,
 }
 
 /// What a probe is to do, and where its files lie. All paths are absolute.
@@ -65,7 +65,7 @@ pub struct ProbeSpec<'a> {
     pub dir: &'a Path,
     /// The file or FIFO that lines are appended to. A FIFO must be open for reading before the program starts.
     pub marks: &'a Path,
-    /// The directory where held processes wait for their [`Holder`]; made where it is missing.
+    /// The directory where held processes wait for their [`SuspendedThread`]; made where it is missing.
     pub hold: &'a Path,
     /// The program's working directory, from which paths and packages of calls are resolved.
     pub directory: &'a Path,
@@ -124,7 +124,7 @@ struct WrittenCall<'a> {
 
 impl<'a> WrittenCall<'a> {
     fn of(spec: &'a CallSpec) -> Self {
-        Self { id: &spec.id, call: &spec.call, hold: u8::from(spec.hold_at_end) }
+        Self { id: &spec.id, call: &spec.call, hold: u8::from(spec.suspend_at_end) }
     }
 }
 
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     fn call(call: &str) -> CallSpec {
-        CallSpec { id: "source".into(), call: call.into(), hold_at_end: true }
+        CallSpec { id: "source".into(), call: call.into(), suspend_at_end: true }
     }
 
     fn prepared(

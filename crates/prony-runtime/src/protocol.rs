@@ -109,13 +109,13 @@ pub enum ProbeEvent {
     /// All invocations of a hot function that were not told one by one, since the thread's start; each such line
     /// replaces the one before. They come at most once a second, and at an orderly end.
     Calls(Tallied),
-    /// The thread waits for a [`super::Holder`].
+    /// The thread waits for a [`super::SuspendedThread`].
     Held {
         /// The call whose end it is.
         call: String,
         /// The number of the invocation.
         n: u64,
-        /// The number of the hold in this thread, from 1; the [`super::Holder`] needs it.
+        /// The number of the hold in this thread, from 1; the [`super::SuspendedThread`] needs it.
         hold: u64,
         /// It went on after an earlier hold, to be collected here: see [`Because::Later`].
         #[serde(default)]

@@ -59,7 +59,7 @@ pub struct Comparison {
 impl Family {
     /// How many comparisons the correction counts: those whose plan has a look.
     pub fn size(&self) -> usize {
-        self.members.iter().filter(|contrast| !contrast.looks.at().is_empty()).count()
+        self.members.iter().filter(|contrast| !contrast.analyses.at().is_empty()).count()
     }
 }
 
@@ -144,7 +144,7 @@ impl Evidence {
 
     fn of_brackets(contrast: &Contrast, brackets: Vec<Bracket>, each: f64, laws: &mut Laws) -> Self {
         let n = brackets.len() as u32;
-        let first = contrast.looks.at_or_after(n).map_or(each, |(_, share)| each * share);
+        let first = contrast.analyses.at_or_after(n).map_or(each, |(_, share)| each * share);
         let test = laws.test(&brackets);
         let mut so_far = Self {
             interval: test.interval(first),
@@ -158,9 +158,9 @@ impl Evidence {
             side: 0.0,
             of_finished: None,
         };
-        for (at, share) in contrast.looks.reached(n) {
+        for (at, share) in contrast.analyses.reached(n) {
             let test = laws.test(&so_far.brackets[..at as usize]);
-            so_far.look(test, share, each * share);
+            so_far.analyse(test, share, each * share);
         }
         so_far.close(contrast, each);
         so_far
@@ -171,13 +171,13 @@ impl Evidence {
     fn close(&mut self, contrast: &Contrast, each: f64) {
         let n = self.brackets.len() as u32;
         let able = |share: &f64| n >= super::MIN_BLOCKS.max(blocks_by_counts(each * share));
-        if let Some(share) = contrast.looks.closing().filter(able) {
+        if let Some(share) = contrast.analyses.closing().filter(able) {
             self.closing = true;
-            self.look(SignTest::by_counts(&self.brackets), share, each * share);
+            self.analyse(SignTest::by_counts(&self.brackets), share, each * share);
         }
     }
 
-    fn look(&mut self, test: SignTest, share: f64, spent: f64) {
+    fn analyse(&mut self, test: SignTest, share: f64, spent: f64) {
         let now = test.interval(spent);
         let both = (now.0.max(self.interval.0), now.1.min(self.interval.1));
         // Interim analyses that contradict each other happen with the probability that was spent; the later one counts.
@@ -240,7 +240,7 @@ impl Evidence {
 
     fn verdict(&self, contrast: &Contrast, interval: (f64, f64), differs: bool, margin: f64) -> Verdict {
         if self.at == 0 {
-            let first = contrast.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+            let first = contrast.analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
             let more = first.saturating_sub(self.brackets.len() as u32).max(1);
             let more_blocks = match self.brackets.len() {
                 // No block of those that ran says anything; more of the kind would not either.
@@ -271,19 +271,19 @@ impl Evidence {
     }
 
     fn too_few(&self, contrast: &Contrast) -> Why {
-        let need = contrast.looks.at().first().copied().unwrap_or(super::MIN_BLOCKS);
+        let need = contrast.analyses.at().first().copied().unwrap_or(super::MIN_BLOCKS);
         Why::TooFew { have: self.brackets.len() as u64, need: need.into() }
     }
 
     fn method(&self, contrast: &Contrast, family: &Family) -> String {
-        let looks = contrast.looks.at();
-        let analysis = match looks.iter().position(|at| *at == self.at) {
+        let analyses = contrast.analyses.at();
+        let analysis = match analyses.iter().position(|at| *at == self.at) {
             _ if self.closing => "the closing analysis of a time budget,".to_owned(),
-            Some(look) if contrast.looks.is_timed() => format!("look {} before the time budget ends,", look + 1),
-            Some(look) => format!("look {} of {}", look + 1, looks.len()),
+            Some(number) if contrast.analyses.is_timed() => format!("look {} before the time budget ends,", number + 1),
+            Some(number) => format!("look {} of {}", number + 1, analyses.len()),
             None => {
                 let first =
-                    looks.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
+                    analyses.first().map_or("no look is planned".to_owned(), |at| format!("the first look is at {at}"));
                 return format!("none: {} complete blocks, {first}", self.brackets.len());
             }
         };
@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn contrast(blocks: Vec<Block>) -> Contrast {
-        Contrast { looks: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
+        Contrast { analyses: InterimAnalyses::new(6, 30), ..Contrast::described(Better::Lower, blocks) }
     }
 
     /// The same blocks with these trials in place of the variant's and the baselines'; `None` keeps them.
@@ -539,7 +539,7 @@ mod tests {
 
     #[test]
     fn comparisons_without_interim_analyses_are_outside_the_family() {
-        let shown = Contrast { looks: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
+        let shown = Contrast { analyses: InterimAnalyses::new(1, 1), ..contrast(blocks(1, 2.0)) };
         let family = family(vec![contrast(blocks(30, 2.0)), shown]);
         assert_eq!(family.size(), 1);
         let found = compare_family(&family);
@@ -560,9 +560,9 @@ mod tests {
     #[test]
     fn holm_cuts_an_interval_that_still_holds_one() {
         // Nine comparisons beyond doubt leave nearly the whole error to the tenth.
-        let one_look = |blocks| Contrast { looks: InterimAnalyses::new(12, 12), ..contrast(blocks) };
-        let mut members = vec![one_look(mostly_above(12, 1.0)); 9];
-        members.push(one_look(mostly_above(8, 0.2)));
+        let one_analysis = |blocks| Contrast { analyses: InterimAnalyses::new(12, 12), ..contrast(blocks) };
+        let mut members = vec![one_analysis(mostly_above(12, 1.0)); 9];
+        members.push(one_analysis(mostly_above(8, 0.2)));
         let found = compare_family(&family(members));
         let last = &found[9];
         assert!(*last.p_adjusted.measured().unwrap() <= 0.05, "{last:?}");
@@ -570,7 +570,7 @@ mod tests {
         assert_eq!(last.interval.measured().unwrap().low, 1.0);
         assert_eq!(last.verdict, Verdict::WorseUncertain);
         // Alone among undecided ones it is not claimed.
-        let members = vec![one_look(mostly_above(8, 0.2)); 10];
+        let members = vec![one_analysis(mostly_above(8, 0.2)); 10];
         assert!(compare_family(&family(members)).iter().all(|c| matches!(c.verdict, Verdict::CantTell { .. })));
     }
 

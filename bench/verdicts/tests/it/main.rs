@@ -16,12 +16,12 @@ fn bounds(rate: Rate) -> (f64, f64) {
 
 #[test]
 fn whole_campaigns_on_equal_arms_keep_the_promised_error() {
-    let looks = InterimAnalyses::new(6, 30);
+    let analyses = InterimAnalyses::new(6, 30);
     let mut all = Vec::new();
     for noise in recorded() {
         for null in measure::nulls(&noise) {
             for size in [1, 5, 20] {
-                let found = Simulation::new(&noise, &looks).campaigns(&null.setting(size), 60, &mut Rng::new(23));
+                let found = Simulation::new(&noise, &analyses).campaigns(&null.setting(size), 60, &mut Rng::new(23));
                 let (low, _) = bounds(found.any_difference);
                 assert!(low <= ALPHA, "{}, {}, family of {size}: {}", noise.name, null.name, found.any_difference);
                 all.push(found.any_difference);
@@ -63,8 +63,8 @@ fn minimum_detectable_effect_is_found_in_four_of_five() {
     let mut all = Vec::new();
     for noise in recorded() {
         for (size, blocks) in [(1, 6), (1, 11), (1, 30), (5, 11), (20, 11), (20, 30)] {
-            let looks = InterimAnalyses::new(blocks, blocks);
-            let detected = Simulation::new(&noise, &looks).advertised(size, true, 60, &mut Rng::new(29)).detected;
+            let analyses = InterimAnalyses::new(blocks, blocks);
+            let detected = Simulation::new(&noise, &analyses).advertised(size, true, 60, &mut Rng::new(29)).detected;
             let (_, high) = bounds(detected);
             assert!(high >= 0.8, "{}, family of {size}, {blocks} blocks: {detected}", noise.name);
             all.push(detected);

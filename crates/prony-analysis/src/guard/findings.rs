@@ -59,9 +59,9 @@ fn of_baselines(
         let mut own: Vec<&TrialRecord> = trials.iter().filter(|t| t.trial.variant == baseline.id).collect();
         own.sort_by_key(|t| t.trial.position);
         let blocks: BTreeSet<u32> = own.iter().map(|t| t.trial.block).collect();
-        let looks = experiment.compare().looks(baseline.blocks);
-        let needed = blocks_before_any_verdict(family, alpha, &looks).unwrap_or(MIN_BLOCKS);
-        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &looks, needed, done);
+        let analyses = experiment.compare().analyses(baseline.blocks);
+        let needed = blocks_before_any_verdict(family, alpha, &analyses).unwrap_or(MIN_BLOCKS);
+        let few = run::too_few_blocks(blocks.len() as u32, baseline.blocks.max, &analyses, needed, done);
         found.extend(few.filter(|finding| !found.contains(finding)));
         let values = |metric| own.iter().filter_map(|t| t.figure(metric).measured().copied()).collect::<Vec<f64>>();
         let drift = primary.and_then(|metric| run::drifting(&values(metric), experiment.compare().margin.get()));

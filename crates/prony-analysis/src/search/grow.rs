@@ -137,21 +137,21 @@ impl Grow {
     }
 
     /// How a trial with this value ended.
-    pub fn tell(&mut self, value: f64, fate: TrialEnd) {
+    pub fn tell(&mut self, value: f64, end: TrialEnd) {
         let at = self.tried.partition_point(|tried| tried.value < value);
         if self.tried.get(at).is_none_or(|tried| tried.value != value) {
             self.tried.insert(at, Tried { value, lived: 0, died: 0, disturbed: 0 });
         }
         let tried = &mut self.tried[at];
-        match fate {
+        match end {
             TrialEnd::Lived => tried.lived += 1,
             TrialEnd::Died => tried.died += 1,
             TrialEnd::Disturbed => tried.disturbed += 1,
         }
         let before = self.row.filter(|(last, _)| *last == value).map_or(0, |(_, times)| times);
-        self.row = (fate == TrialEnd::Disturbed).then_some((value, before + 1));
+        self.row = (end == TrialEnd::Disturbed).then_some((value, before + 1));
         self.tried_above |= self.first_death.is_some_and(|first| value > first);
-        if fate == TrialEnd::Died && self.first_death.is_none() {
+        if end == TrialEnd::Died && self.first_death.is_none() {
             self.first_death = Some(value);
         }
     }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// Runs to the end; `fate(value, how many trials of it before)`.
-    fn grown(settings: Settings, mut fate: impl FnMut(f64, u32) -> TrialEnd) -> (Growth, Vec<f64>) {
+    fn grown(settings: Settings, mut end: impl FnMut(f64, u32) -> TrialEnd) -> (Growth, Vec<f64>) {
         let (mut grow, mut asked) = (Grow::new(settings), Vec::new());
         loop {
             match grow.ask() {
@@ -241,7 +241,7 @@ mod tests {
                 Ask::Try(value) => {
                     let before = grow.trials_of(value);
                     asked.push(value);
-                    grow.tell(value, fate(value, before));
+                    grow.tell(value, end(value, before));
                 }
             }
             assert!(asked.len() < 300, "it never ends: {asked:?}");
@@ -314,12 +314,12 @@ mod tests {
 
     #[test]
     fn disturbed_trial_above_the_boundary_costs_only_itself() {
-        let fate = |value: f64, _| match value {
+        let end = |value: f64, _| match value {
             value if value <= 11.0 => TrialEnd::Lived,
             value if value <= 16.0 => TrialEnd::Died,
             _ => TrialEnd::Disturbed,
         };
-        let (growth, asked) = grown(settings("n=1.."), fate);
+        let (growth, asked) = grown(settings("n=1.."), end);
         assert_eq!((growth.end, growth.given_up), (End::Edge, Some(32.0)));
         assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().died), (3, 3));
         assert_eq!(asked[asked.len() - 3..], [32.0; 3]);
@@ -328,10 +328,10 @@ mod tests {
     #[test]
     fn value_that_fails_on_confirmation_is_not_the_limit() {
         // 8 lives once and dies at the second trial.
-        let fate = |value: f64, before: u32| {
+        let end = |value: f64, before: u32| {
             if value < 8.0 || (value < 8.5 && before == 0) { TrialEnd::Lived } else { TrialEnd::Died }
         };
-        let (growth, _) = grown(settings("n=1.."), fate);
+        let (growth, _) = grown(settings("n=1.."), end);
         assert_eq!((growth.lives.unwrap().value, growth.lives.unwrap().lived), (7.0, 3));
         let dies = growth.dies.unwrap();
         assert!(dies.value == 8.0 && dies.is_mixed(), "{dies:?}");

@@ -26,7 +26,7 @@ pub struct Interactions {
     /// How certain all of these intervals are together, where the run was looked at once.
     pub confidence: f64,
     /// How often the run may have looked at its verdicts, and so may have ended because of what it saw.
-    pub looks: usize,
+    pub analyses: usize,
 }
 
 /// The effect of one factor at several levels of another.
@@ -99,13 +99,13 @@ impl Interactions {
     pub fn note(&self) -> String {
         let pairs =
             if self.looked_at == 1 { "the one pair".to_owned() } else { format!("all {} pairs", self.looked_at) };
-        let (verb, looks) = match self.looks {
+        let (verb, analyses) = match self.analyses {
             0 | 1 => ("hold", String::new()),
             n => ("would at one look hold", format!(" (this run looked up to {n} times)")),
         };
         format!(
             "no verdicts: interactions are not declared and do not count in the family; the intervals of the changes \
-             {verb} together with probability {:.0} % over {pairs} of effects looked at{looks}, those of single effects \
+             {verb} together with probability {:.0} % over {pairs} of effects looked at{analyses}, those of single effects \
              with 95 % each",
             100.0 * self.confidence
         )
@@ -131,7 +131,7 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     let confidence = 1.0 - verdicts.alpha;
     if data.experiment.explores() {
         // A search keeps on asking what did well: its figures are biased, and differently at each level.
-        return Interactions { confidence, looks: looks(data, verdicts), ..Interactions::default() };
+        return Interactions { confidence, analyses: analyses(data, verdicts), ..Interactions::default() };
     }
     let metrics = declared(&data.experiment);
     let cells: Vec<Cells<'_>> = metrics.iter().map(|m| Cells::of(data, m, &refused(verdicts, m))).collect();
@@ -148,17 +148,17 @@ pub fn of(data: &RunData, verdicts: &Verdicts) -> Interactions {
     }
     let tell = |(c, change): (Candidate<'_>, Estimate)| interaction(data, &cells[c.cells], &c, (change, error));
     let found = strongest(found).into_iter().map(tell).collect();
-    Interactions { found, looked_at, confidence, looks: looks(data, verdicts) }
+    Interactions { found, looked_at, confidence, analyses: analyses(data, verdicts) }
 }
 
 /// The most looks of any comparison; where there is none, nothing ends a run but its plan.
-fn looks(data: &RunData, verdicts: &Verdicts) -> usize {
-    let looks = verdicts.lines.iter().map(|line| {
-        let (planned, blocks) = (super::observe::looks(&data.experiment, &line.pair), line.comparison.blocks);
+fn analyses(data: &RunData, verdicts: &Verdicts) -> usize {
+    let analyses = verdicts.lines.iter().map(|line| {
+        let (planned, blocks) = (super::observe::analyses(&data.experiment, &line.pair), line.comparison.blocks);
         // A time budget has more than it will ever reach, and the closing one.
         if planned.is_timed() { planned.reached(blocks).count() + 1 } else { planned.at().len() }
     });
-    looks.max().unwrap_or_default().max(1)
+    analyses.max().unwrap_or_default().max(1)
 }
 
 /// Variants whose comparison in the metric is refused.

@@ -61,9 +61,9 @@ impl<'a> Pairing<'a> {
 }
 
 /// The looks of the plan for a pair: of the one of the two that runs in fewer blocks.
-pub(super) fn looks(experiment: &Experiment, pair: &Pair) -> InterimAnalyses {
+pub(super) fn analyses(experiment: &Experiment, pair: &Pair) -> InterimAnalyses {
     let (a, b) = (experiment.variants()[pair.variant].blocks, experiment.variants()[pair.baseline].blocks);
-    experiment.compare().looks(Blocks { min: a.min.min(b.min), max: a.max.min(b.max) })
+    experiment.compare().analyses(Blocks { min: a.min.min(b.min), max: a.max.min(b.max) })
 }
 
 impl<'a> Index<'a> {
@@ -88,7 +88,7 @@ impl<'a> Index<'a> {
             Within::Block => self.anywhere(pair),
         };
         Contrast {
-            looks: looks(self.experiment, pair),
+            analyses: analyses(self.experiment, pair),
             refused: self.refusal(pair, &blocks),
             ..described(pair, &blocks)
         }

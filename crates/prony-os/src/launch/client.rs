@@ -36,7 +36,7 @@ impl SpawnerClient {
     /// Has a subject made that executes its program at once.
     pub(super) fn launch(&mut self, texts: &Texts, fds: &[(Option<OwnedFd>, u8)]) -> io::Result<()> {
         let given = fds.iter().map(|(fd, target)| (fd.as_ref().unwrap_or(&self.null).as_fd(), *target)).collect();
-        spawner::launch(&self.socket, texts, &Fds { held: None, given })?;
+        spawner::launch(&self.socket, texts, &Fds { suspended: None, given })?;
         self.launched += 1;
         Ok(())
     }

@@ -51,7 +51,7 @@ impl Launcher {
     ///
     /// # Errors
     /// When no supervisor can be started or it cannot prepare the subject.
-    pub fn start(&self, spec: LaunchSpec) -> Result<Held, Error> {
+    pub fn start(&self, spec: LaunchSpec) -> Result<Suspended, Error> {
         let mut link = self.connect(spec.command.to_string_lossy().into_owned(), spec.group.clone())?;
         link.directory.clone_from(&spec.directory);
         let unprepared = |what| prepare(&link, what);
@@ -61,7 +61,7 @@ impl Launcher {
         let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
         link.send(&ToSupervisor::Start { spec: Box::new(wire) }, &borrowed)?;
         match link.receive(None)? {
-            Some(FromSupervisor::Held { pid }) => Ok(Held { link, pid: pid.unsigned_abs(), texts }),
+            Some(FromSupervisor::Suspended { pid }) => Ok(Suspended { link, pid: pid.unsigned_abs(), texts }),
             other => Err(link.unexpected(other)),
         }
     }
@@ -74,18 +74,23 @@ impl Launcher {
     ///
     /// # Errors
     /// When no supervisor can be started or the group takes none.
-    pub fn keep(&self, group: Option<Group>, open: &[BorrowedFd<'_>], scratch: Option<&Path>) -> Result<Kept, Error> {
+    pub fn keep(
+        &self,
+        group: Option<Group>,
+        open: &[BorrowedFd<'_>],
+        scratch: Option<&Path>,
+    ) -> Result<ReusableSupervisor, Error> {
         let failed = |source| Error::Supervisor { program: self.program.clone(), source };
         let mut link = self.connect("a subject".to_owned(), group.clone())?;
         link.lingers = !open.is_empty();
         link.send(&ToSupervisor::Keep { group, scratch: scratch.into_iter().map(Text::new).collect() }, open)?;
         match link.receive(None)? {
-            Some(FromSupervisor::Kept { spawner }) => {
+            Some(FromSupervisor::Reusable { spawner }) => {
                 let socket = link.channel.take_fd().ok_or_else(|| failed(io::ErrorKind::NotFound.into()))?;
                 let client = SpawnerClient::new(spawner.unsigned_abs(), socket).map_err(failed)?;
-                Ok(Kept { link, client })
+                Ok(ReusableSupervisor { link, client })
             }
-            Some(FromSupervisor::NotKept { why }) => Err(failed(io::Error::other(why))),
+            Some(FromSupervisor::NotReusable { why }) => Err(failed(io::Error::other(why))),
             other => Err(link.unexpected(other)),
         }
     }
@@ -108,12 +113,12 @@ fn prepare(link: &Link, what: String) -> Error {
 
 /// A supervisor that waits for another subject.
 #[derive(Debug)]
-pub struct Kept {
+pub struct ReusableSupervisor {
     link: Link,
     client: SpawnerClient,
 }
 
-impl Kept {
+impl ReusableSupervisor {
     /// The process that spawns the subjects, in their group: counters attached to it count them all.
     pub const fn spawner(&self) -> u32 {
         self.client.spawner()
@@ -125,7 +130,7 @@ impl Kept {
     /// a subject that fills a pipe stands still until then.
     ///
     /// # Errors
-    /// As [`Launcher::start`] and [`Held::release`]; the supervisor is gone then.
+    /// As [`Launcher::start`] and [`Suspended::release`]; the supervisor is gone then.
     pub fn launch(mut self, spec: LaunchSpec, ends: &[BorrowedFd<'_>]) -> Result<Running, Error> {
         self.link.program = spec.command.to_string_lossy().into_owned();
         self.link.directory.clone_from(&spec.directory);
@@ -158,13 +163,13 @@ impl Kept {
 
 /// A subject before its first instruction: limits and counters can be attached to its process.
 #[derive(Debug)]
-pub struct Held {
+pub struct Suspended {
     link: Link,
     pid: u32,
     texts: Option<Texts>,
 }
 
-impl Held {
+impl Suspended {
     /// The process that will execute the program.
     pub const fn pid(&self) -> u32 {
         self.pid
@@ -180,7 +185,7 @@ impl Held {
         self.running()
     }
 
-    /// Lets several programs begin, as close together as can be, and waits until each is executed. As [`Held::release`]
+    /// Lets several programs begin, as close together as can be, and waits until each is executed. As [`Suspended::release`]
     /// of each.
     pub fn release_all(all: Vec<Self>) -> Vec<Result<Running, Error>> {
         all.iter().for_each(Self::let_go);
@@ -217,20 +222,20 @@ impl Running {
     /// From what a supervisor says when the program is to be executed.
     fn new(
         mut link: Link,
-        held: u32,
+        suspended: u32,
         said: Result<Option<FromSupervisor>, Error>,
         texts: Option<Texts>,
         client: Option<SpawnerClient>,
     ) -> Result<Self, Error> {
         let said = match said {
-            Err(Error::SupervisorGone { .. }) => {
+            Err(Error::SupervisorEnded { .. }) => {
                 Some(FromSupervisor::Ended { end: Box::new(link.lost()), ready: false })
             }
             said => said?,
         };
         let (since, released) = (Nanos::ZERO, Nanos::ZERO);
         let (executable, before, end, ready) = (None, None, None, false);
-        let running = |link| Self { link, pid: held, client, executable, before, since, released, end, ready };
+        let running = |link| Self { link, pid: suspended, client, executable, before, since, released, end, ready };
         match said {
             Some(FromSupervisor::Running { pid, at, released, before, candidate }) => {
                 let executable = texts.and_then(|texts| Some(texts.candidate(candidate?)?.to_owned()));
@@ -285,7 +290,7 @@ impl Running {
                 Ok(Some(FromSupervisor::Ended { end, ready })) => (self.end, self.ready) = (Some(*end), ready),
                 Ok(Some(other)) => return Err(self.link.unexpected(Some(other))),
                 Ok(None) => return Ok(None),
-                Err(Error::SupervisorGone { .. }) => self.end = Some(self.link.lost()),
+                Err(Error::SupervisorEnded { .. }) => self.end = Some(self.link.lost()),
                 Err(error) => return Err(error),
             }
         }
@@ -307,7 +312,7 @@ impl Running {
     /// When the supervisor is gone, or the subject cannot be ended.
     pub fn kill_tree(&mut self) -> Result<End, Error> {
         self.tell(&ToSupervisor::Kill { nth: self.nth() })?;
-        self.wait(None)?.ok_or_else(|| self.link.gone())
+        self.wait(None)?.ok_or_else(|| self.link.supervisor_ended())
     }
 
     /// Which of a kept supervisor's subjects it is: what is said of it must not reach the next.
@@ -318,7 +323,7 @@ impl Running {
     /// Says something that a supervisor who is gone need not hear: that shows when the end is waited for.
     fn tell(&self, message: &ToSupervisor) -> Result<(), Error> {
         match self.link.send(message, &[]) {
-            Err(Error::SupervisorGone { .. }) => Ok(()),
+            Err(Error::SupervisorEnded { .. }) => Ok(()),
             said => said,
         }
     }
@@ -346,7 +351,7 @@ impl Running {
             return Ok(Finished::default());
         }
         match self.link.finish() {
-            Err(Error::SupervisorGone { .. }) if self.end.is_some() => {
+            Err(Error::SupervisorEnded { .. }) if self.end.is_some() => {
                 let how = self.link.lost().lost.unwrap_or_default();
                 let problem = format!("its supervisor was ended from outside after it had ended ({how})");
                 Ok(Finished { killed: 0, problems: vec![problem] })
@@ -360,10 +365,10 @@ impl Running {
     ///
     /// # Errors
     /// When the supervisor is gone.
-    pub fn next(self) -> Result<(Finished, Option<Kept>), Error> {
+    pub fn next(self) -> Result<(Finished, Option<ReusableSupervisor>), Error> {
         match self {
             Self { link, client: Some(client), ready: true, .. } => {
-                Ok((Finished::default(), Some(Kept { link, client })))
+                Ok((Finished::default(), Some(ReusableSupervisor { link, client })))
             }
             other => other.finish().map(|finished| (finished, None)),
         }
@@ -411,7 +416,7 @@ mod tests {
         let launcher = Launcher::this_program(args).env(ROLE, "");
         let mut link = launcher.connect("subject".to_owned(), None).unwrap();
         link.send(&ToSupervisor::Keep { group: None, scratch: Vec::new() }, &[]).unwrap();
-        let Some(FromSupervisor::Kept { spawner }) = link.receive(None).unwrap() else { panic!("no spawner") };
+        let Some(FromSupervisor::Reusable { spawner }) = link.receive(None).unwrap() else { panic!("no spawner") };
         let signal = |signal| kill_process(Pid::from_raw(spawner).unwrap(), signal).unwrap();
         let ask = |link: &Link| {
             let (spec, _) = LaunchSpec::new("/bin/true", "/").into_wire().unwrap();
@@ -440,7 +445,7 @@ mod tests {
     fn spawner_that_has_ended_is_no_fault_of_the_subject() {
         for asked in [false, true] {
             let error = suspended_without_spawner(asked);
-            assert!(matches!(error, Error::SupervisorGone { .. }), "{asked}: {error:?}");
+            assert!(matches!(error, Error::SupervisorEnded { .. }), "{asked}: {error:?}");
         }
     }
 }

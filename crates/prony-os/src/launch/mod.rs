@@ -21,12 +21,12 @@ mod spawner;
 mod spec;
 mod supervise;
 mod texts;
-mod travel;
+mod transfer;
 mod tree;
 mod wire;
 
 pub use capture::Capture;
-pub use handle::{Held, Kept, Launcher, Running};
+pub use handle::{Launcher, ReusableSupervisor, Running, Suspended};
 pub use prony_model::record::{Captured, Status};
 pub use scratch::{Scratch, Swept};
 pub use spec::{Input, LaunchSpec, Output};

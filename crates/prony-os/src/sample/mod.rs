@@ -141,14 +141,14 @@ impl Sampler {
     }
 
     /// Reads everything now. Not cheap (PSS, the store's files): for the borders of phases.
-    pub fn edge(&self) -> Snapshot {
-        self.shared.lock().edge()
+    pub fn snapshot(&self) -> Snapshot {
+        self.shared.lock().snapshot()
     }
 
     /// Reads processes of these roles now, PSS among it, and nothing of the store: for what is read while a phase goes on. It
     /// leaves no trace in the series.
-    pub fn look(&self, roles: &[String]) -> Snapshot {
-        self.shared.lock().look(roles)
+    pub fn partial_snapshot(&self, roles: &[String]) -> Snapshot {
+        self.shared.lock().partial_snapshot(roles)
     }
 
     /// Counters of each role now and, under `""`, of the whole tree, ended processes included. Cheap, and leaves no trace in the
@@ -169,7 +169,7 @@ impl Sampler {
         let store = std::mem::replace(&mut state.store, series::Store::new(2));
         let Ran { cpu, rounds, missed } = state.ran;
         let cpu = if sound {
-            Reading::Measured(cpu + state.edges_cpu)
+            Reading::Measured(cpu + state.snapshots_cpu)
         } else {
             Reading::Missing(prony_model::reading::Why::Failed("the sampler's thread panicked".into()))
         };

@@ -74,7 +74,7 @@ impl Processes<'_> {
     }
 
     fn waited_for_children(&self) -> bool {
-        let faults = |edge: &Snapshot| edge.totals.get("").map_or(0, |total| total.child_faults);
+        let faults = |snapshot: &Snapshot| snapshot.totals.get("").map_or(0, |total| total.child_faults);
         faults(self.end) > faults(self.begin)
     }
 
@@ -101,10 +101,11 @@ impl Processes<'_> {
         let (from, to) = self.between;
         let before = || series.samples.iter().rfind(|sample| sample.at <= from).map(cpu);
         let until = || series.samples.iter().rfind(|sample| sample.at <= to).map(cpu);
-        let edge = |edge: &Snapshot, by| self.of(at, &edge.processes, by).map(|process| cpu(&process.sample));
-        let begin = edge(self.begin, from).or_else(before).unwrap_or_default();
-        let end = edge(self.end, to).or_else(until).unwrap_or_default();
-        let left_out = self.left_out.iter().filter_map(|(begin, end)| Some((edge(begin, to)?, edge(end, to)?)));
+        let snapshot =
+            |snapshot: &Snapshot, by| self.of(at, &snapshot.processes, by).map(|process| cpu(&process.sample));
+        let begin = snapshot(self.begin, from).or_else(before).unwrap_or_default();
+        let end = snapshot(self.end, to).or_else(until).unwrap_or_default();
+        let left_out = self.left_out.iter().filter_map(|(begin, end)| Some((snapshot(begin, to)?, snapshot(end, to)?)));
         let left_out: u64 = left_out.map(|(begin, end)| end.saturating_sub(begin)).sum();
         end.saturating_sub(begin).saturating_sub(left_out)
     }
@@ -165,7 +166,7 @@ mod tests {
         ProcessSample { at: ms(at), on_cpu: Some(ms(cpu)), anon, file: Bytes::from_mib(1), ..ProcessSample::default() }
     }
 
-    fn edge(at: u64, processes: &[(u32, u64, u64)]) -> Snapshot {
+    fn snapshot(at: u64, processes: &[(u32, u64, u64)]) -> Snapshot {
         let process = |(pid, cpu, mb): &(u32, u64, u64)| ProcessSnapshot {
             pid: *pid,
             role: "site".into(),
@@ -211,7 +212,7 @@ mod tests {
 
     #[test]
     fn each_process_has_its_own_figures_and_the_rest_is_not_attributed() {
-        let (begin, end) = (edge(100, &[(1, 50, 10)]), edge(1_000, &[(1, 350, 12), (2, 400, 30)]));
+        let (begin, end) = (snapshot(100, &[(1, 50, 10)]), snapshot(1_000, &[(1, 350, 12), (2, 400, 30)]));
         let sampled = [
             series(1, "node", &[(100, 50, 10), (500, 200, 40), (1_000, 350, 12)]),
             series(2, "node", &[(300, 20, 20), (500, 100, 25), (1_000, 400, 30)]),
@@ -232,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_pid_that_was_given_out_again_is_another_process() {
-        let (begin, end) = (edge(100, &[(1, 0, 1), (7, 300, 1)]), edge(1_000, &[(1, 0, 1), (7, 40, 1)]));
+        let (begin, end) = (snapshot(100, &[(1, 0, 1), (7, 300, 1)]), snapshot(1_000, &[(1, 0, 1), (7, 40, 1)]));
         let sampled = [
             series(1, "sh", &[(100, 0, 1), (1_000, 0, 1)]),
             series(7, "a", &[(50, 200, 1), (100, 300, 1), (200, 350, 1)]),
@@ -245,8 +246,8 @@ mod tests {
 
     #[test]
     fn suspension_usage_is_deducted_from_processes() {
-        let (begin, end) = (edge(100, &[(1, 0, 1), (2, 0, 1)]), edge(1_000, &[(1, 500, 1), (2, 300, 1)]));
-        let (from, to) = (edge(300, &[(1, 100, 1), (2, 100, 1)]), edge(400, &[(1, 350, 1), (2, 100, 1)]));
+        let (begin, end) = (snapshot(100, &[(1, 0, 1), (2, 0, 1)]), snapshot(1_000, &[(1, 500, 1), (2, 300, 1)]));
+        let (from, to) = (snapshot(300, &[(1, 100, 1), (2, 100, 1)]), snapshot(400, &[(1, 350, 1), (2, 100, 1)]));
         let sampled = [series(1, "node", &[(100, 0, 1)]), series(2, "node", &[(100, 0, 1)])];
         let (cpu, between, left_out) = (&Reading::Measured(550e6), (begin.at, end.at), &[(&from, &to)]);
         let (begin, end, at_rest) = (&begin, &end, &end.processes[..]);
@@ -258,14 +259,14 @@ mod tests {
 
     #[test]
     fn one_process_is_the_whole_tree() {
-        let (begin, end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, 900, 1)]));
+        let (begin, end) = (snapshot(100, &[(1, 0, 1)]), snapshot(1_000, &[(1, 900, 1)]));
         assert_eq!(readings(&begin, &end, &[series(1, "worker", &[(100, 0, 1)])]), BTreeMap::new());
     }
 
     #[test]
     fn children_that_no_sample_saw_are_not_attributed_where_they_used_much() {
         let of = |own: u64, child_faults: u64| {
-            let (begin, mut end) = (edge(100, &[(1, 0, 1)]), edge(1_000, &[(1, own, 1)]));
+            let (begin, mut end) = (snapshot(100, &[(1, 0, 1)]), snapshot(1_000, &[(1, own, 1)]));
             end.totals.insert(String::new(), Counters { child_faults, ..Counters::default() });
             readings(&begin, &end, &[series(1, "sh", &[(100, 0, 1)])])
         };

@@ -39,7 +39,7 @@ pub struct Settings {
     /// Whether each edge makes the kernel's peaks of resident memory begin anew.
     pub reset_peaks: bool,
     /// A process in the group that is no part of the trial: what it uses is taken off the group's CPU time.
-    pub stranger: Option<ForeignProcess>,
+    pub foreign: Option<ForeignProcess>,
     /// After how long the first round is taken, counted from the begin of sampling or, by [`super::Samplers::begin`], of the
     /// subject.
     pub first: Nanos,
@@ -79,7 +79,7 @@ impl Default for Settings {
             store: Reading::Missing(Why::NotApplicable),
             device: Reading::Missing(Why::NotApplicable),
             reset_peaks: true,
-            stranger: None,
+            foreign: None,
             first: Nanos::ZERO,
             lean: false,
         }
@@ -106,7 +106,7 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     pub(crate) store: Store,
     /// CPU time that edges cost their callers.
-    pub(crate) edges_cpu: Nanos,
+    pub(crate) snapshots_cpu: Nanos,
     roots: Vec<Root>,
     processes: BTreeMap<u32, Process>,
     finder: Finder,
@@ -141,7 +141,7 @@ impl State {
             bare: settings.lean,
             ran: Ran::default(),
             settings,
-            edges_cpu: Nanos::ZERO,
+            snapshots_cpu: Nanos::ZERO,
             roots,
             processes: BTreeMap::new(),
             finder: Finder::default(),
@@ -223,21 +223,21 @@ impl State {
 
     /// A round and all that is read at edges only. Counters come first, the dear figures after them,
     /// and the peaks begin anew at the very end.
-    pub(crate) fn edge(&mut self) -> Snapshot {
-        self.edge_of(None)
+    pub(crate) fn snapshot(&mut self) -> Snapshot {
+        self.take_snapshot(None)
     }
 
     /// An edge with the processes of these roles alone and nothing of the store: while they work, dear figures of the others
     /// are not read. It leaves no trace in the series, and peaks go on.
-    pub(crate) fn look(&mut self, roles: &[String]) -> Snapshot {
-        self.edge_of(Some(roles))
+    pub(crate) fn partial_snapshot(&mut self, roles: &[String]) -> Snapshot {
+        self.take_snapshot(Some(roles))
     }
 
-    fn edge_of(&mut self, roles: Option<&[String]>) -> Snapshot {
+    fn take_snapshot(&mut self, roles: Option<&[String]>) -> Snapshot {
         let cpu = thread_cpu();
         let at = match roles {
             Some(_) => self.round(RoundKind::Closely),
-            None if self.is_bare() => self.nothing_seen(),
+            None if self.is_bare() => self.empty_round(),
             None => self.round(RoundKind::Snapshot),
         };
         let group = self.group();
@@ -247,13 +247,13 @@ impl State {
             Reading::Measured(device) => device.read(),
             Reading::Missing(why) => Reading::Missing(why.clone()),
         };
-        let processes = self.processes_at_edge(at, roles);
+        let processes = self.snapshot_processes(at, roles);
         let unread = (Reading::Missing(Why::NotApplicable), Reading::Missing(Why::NotApplicable));
         let began_store = monotonic();
-        let (disk, cached) = if roles.is_some() { unread } else { self.store_at_edge() };
+        let (disk, cached) = if roles.is_some() { unread } else { self.read_store() };
         let store_took = monotonic().since(began_store);
         let totals = self.totals();
-        self.edges_cpu += thread_cpu().since(cpu);
+        self.snapshots_cpu += thread_cpu().since(cpu);
         let took = monotonic().since(at);
         Snapshot { at, took, store_took, processes, totals, group, syncs, pressure, device, disk, cached }
     }
@@ -265,7 +265,7 @@ impl State {
         first || (self.settings.lean && self.processes.is_empty() && self.roots.iter().all(vanished))
     }
 
-    fn nothing_seen(&mut self) -> Nanos {
+    fn empty_round(&mut self) -> Nanos {
         self.ledgers.entry(String::new()).or_default();
         monotonic()
     }
@@ -276,9 +276,9 @@ impl State {
             (None, Some(directory)) => group_cpu(directory),
             (None, None) => return Reading::Missing(Why::NotApplicable),
         };
-        match self.settings.stranger {
+        match self.settings.foreign {
             None => all,
-            Some(stranger) => all.and(stranger.since_entry(), GroupCpu::without),
+            Some(foreign) => all.and(foreign.since_entry(), GroupCpu::without),
         }
     }
 
@@ -297,7 +297,7 @@ impl State {
         self.ledgers.iter().map(|(scope, ledger)| (scope.clone(), ledger.total().clone())).collect()
     }
 
-    fn processes_at_edge(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<ProcessSnapshot> {
+    fn snapshot_processes(&mut self, at: Nanos, roles: Option<&[String]>) -> Vec<ProcessSnapshot> {
         let reset = self.settings.reset_peaks && roles.is_none();
         let asked = |role: &String| roles.is_none_or(|roles| roles.contains(role));
         let alive = self.processes.values_mut().filter(|process| process.itself && asked(&process.role));
@@ -316,7 +316,7 @@ impl State {
         self.settings.store.measured().cloned()
     }
 
-    fn store_at_edge(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
+    fn read_store(&self) -> (Reading<cache::DiskUsage>, Reading<f64>) {
         let store = match &self.settings.store {
             Reading::Measured(store) => store,
             Reading::Missing(why) => return (Reading::Missing(why.clone()), Reading::Missing(why.clone())),

@@ -73,7 +73,7 @@ impl SyncCounts {
 pub struct Tracepoints {
     ids: [Reading<u64>; 4],
     /// One idle counter of each, for being open.
-    held: Vec<Counter>,
+    open_fds: Vec<Counter>,
 }
 
 impl Tracepoints {
@@ -84,28 +84,28 @@ impl Tracepoints {
             Ok(place) => CALLS.map(|call| tracepoint(&place, call)),
             Err(why) => CALLS.map(|_| Reading::Missing(why.clone())),
         };
-        let mut held = Vec::new();
+        let mut open_fds = Vec::new();
         let ids = ids.map(|id| match id {
             Reading::Measured(id) => match Counter::open(id) {
                 Ok(counter) => {
-                    held.push(counter);
+                    open_fds.push(counter);
                     Reading::Measured(id)
                 }
                 Err(error) => Reading::Missing(refused(&error)),
             },
             missing => missing,
         });
-        Self { ids, held }
+        Self { ids, open_fds }
     }
 
     /// None: nothing is counted, and no system call is slowed.
     pub fn unused() -> Self {
-        Self { ids: CALLS.map(|_| Reading::Missing(Why::NotApplicable)), held: Vec::new() }
+        Self { ids: CALLS.map(|_| Reading::Missing(Why::NotApplicable)), open_fds: Vec::new() }
     }
 
     /// What keeps them registered: whoever has a copy of these pays the cost of closing the last.
-    pub fn held(&self) -> Vec<BorrowedFd<'_>> {
-        self.held.iter().map(AsFd::as_fd).collect()
+    pub fn open_fds(&self) -> Vec<BorrowedFd<'_>> {
+        self.open_fds.iter().map(AsFd::as_fd).collect()
     }
 
     /// Whether calls can be counted, or why not: the reason of the first that cannot.

@@ -250,7 +250,7 @@ pub(crate) struct ChildPlan<'a> {
     /// Descriptors as (source, target); every source lies above every target.
     pub(crate) fds: &'a [(RawFd, RawFd)],
     /// `None` where it executes its program at once, and tells of failures on the page alone.
-    pub(crate) held: Option<Hold>,
+    pub(crate) suspended: Option<SuspendPipes>,
     /// Where the child reports its spawn.
     pub(crate) spawn: &'a SpawnPage,
     /// The parent that it must have, or it is an orphan already.
@@ -261,9 +261,9 @@ pub(crate) struct ChildPlan<'a> {
 
 /// Descriptors of a child that waits for a word before exec.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
+pub(crate) struct SuspendPipes {
     /// Read one byte here before exec; end of file means that nobody wants the child any more.
-    pub(crate) hold: RawFd,
+    pub(crate) wait: RawFd,
     /// Where readiness and failures are reported; closes on exec.
     pub(crate) report: RawFd,
 }
@@ -322,10 +322,10 @@ unsafe fn run_child(plan: &ChildPlan<'_>) -> ! {
         if !arrange_descriptors(plan) {
             fail(plan, Step::Descriptors, errno());
         }
-        if let Some(Hold { hold, report: pipe }) = plan.held {
+        if let Some(SuspendPipes { wait, report: pipe }) = plan.suspended {
             let ready = report(Step::Ready, libc::getpid());
             libc::write(pipe, ready.as_ptr().cast(), ready.len());
-            wait_for_release(hold);
+            wait_for_release(wait);
         }
         let first = absent(plan.candidates);
         plan.spawn.tell();
@@ -397,12 +397,12 @@ unsafe fn arrange_descriptors(plan: &ChildPlan<'_>) -> bool {
 }
 
 /// SAFETY: in a forked child only, as it may exit.
-unsafe fn wait_for_release(hold: RawFd) {
+unsafe fn wait_for_release(wait: RawFd) {
     let mut byte = 0u8;
     // SAFETY: one byte into a local.
     unsafe {
         loop {
-            match libc::read(hold, ptr::from_mut(&mut byte).cast(), 1) {
+            match libc::read(wait, ptr::from_mut(&mut byte).cast(), 1) {
                 1 => return,
                 -1 if errno() == libc::EINTR => {}
                 _ => libc::_exit(127),
@@ -450,8 +450,8 @@ unsafe fn fail(plan: &ChildPlan<'_>, step: Step, errno: c_int) -> ! {
     let message = report(step, errno);
     // SAFETY: five bytes of a local array; a pipe takes them whole.
     unsafe {
-        if let Some(held) = plan.held {
-            libc::write(held.report, message.as_ptr().cast(), message.len());
+        if let Some(suspended) = plan.suspended {
+            libc::write(suspended.report, message.as_ptr().cast(), message.len());
         }
         libc::_exit(127)
     }

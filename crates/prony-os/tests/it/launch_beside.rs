@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test that cannot go on must say where")]
 
 use prony_model::spec::Limits;
-use prony_os::launch::{Held, Running, Status};
+use prony_os::launch::{Running, Status, Suspended};
 use prony_os::limits::Group;
 
 use crate::launch_roles::{launcher, left_pid, runs, subject};
@@ -20,7 +20,7 @@ fn concurrent_subjects_end_separately_and_with_the_first() {
         }
         launcher().start(spec).unwrap()
     });
-    let suspended: Vec<Held> = suspended.collect();
+    let suspended: Vec<Suspended> = suspended.collect();
     let grouped = !group.directories().is_empty();
     if grouped {
         let members = group.members();
@@ -32,7 +32,7 @@ fn concurrent_subjects_end_separately_and_with_the_first() {
         assert_ne!(std::env::var("PRONY_REQUIRE_ALL").as_deref(), Ok("1"), "a control group: {:?}", group.notes());
         eprintln!("SKIPPED: a control group: {:?}", group.notes());
     }
-    let running: Vec<Running> = Held::release_all(suspended).into_iter().map(Result::unwrap).collect();
+    let running: Vec<Running> = Suspended::release_all(suspended).into_iter().map(Result::unwrap).collect();
     let pids = dirs.each_ref().map(|dir| left_pid(dir.path(), "sleep"));
     let [mut first, mut second, mut third] = <[Running; 3]>::try_from(running).unwrap();
 
@@ -56,7 +56,7 @@ fn subject_that_cannot_be_executed_does_not_stop_its_siblings() {
     let mut nowhere = subject("code", dirs[0].path());
     nowhere.command = "/nowhere/at/all".into();
     let suspended = [nowhere, subject("code", dirs[1].path())].map(|spec| launcher().start(spec).unwrap());
-    let mut all = Held::release_all(suspended.into()).into_iter();
+    let mut all = Suspended::release_all(suspended.into()).into_iter();
     assert!(matches!(all.next().unwrap(), Err(prony_os::Error::Exec { .. })));
     let mut other = all.next().unwrap().unwrap();
     assert_eq!(other.wait(None).unwrap().unwrap().status, Status::Exited(3));

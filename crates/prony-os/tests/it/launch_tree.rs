@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use prony_model::reading::Reading;
 use prony_os::Error;
-use prony_os::launch::{Input, Kept, LaunchSpec, Output, Scratch, Status};
+use prony_os::launch::{Input, LaunchSpec, Output, ReusableSupervisor, Scratch, Status};
 use prony_os::limits::Group;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
@@ -122,7 +122,7 @@ fn in_time<T: Send + 'static>(what: &str, does: impl FnOnce() -> T + Send + 'sta
 }
 
 /// A supervisor for one subject after another, which has a descriptor to hold open.
-fn keep() -> Kept {
+fn keep() -> ReusableSupervisor {
     launcher().keep(None, &[File::open("/dev/null").unwrap().as_fd()], None).unwrap()
 }
 
@@ -293,18 +293,18 @@ fn impossible_launch_by_a_reused_supervisor_names_the_cause() {
 
 #[test]
 fn killed_spawner_is_reported_and_blocks_nothing() {
-    let launch_error = |reused: Kept| {
+    let launch_error = |reused: ReusableSupervisor| {
         in_time("a launch without a spawner", move || reused.launch(unread("code", Path::new("/")), &[]))
     };
     let reused = keep();
     kill(reused.spawner());
     // At once, while it may still be there, and when it is not.
-    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorGone { .. }));
+    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorEnded { .. }));
     let reused = keep();
     let spawner = reused.spawner();
     kill(spawner);
     eventually("the spawner is gone", || !Path::new(&format!("/proc/{spawner}")).exists());
-    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorGone { .. }));
+    assert!(matches!(launch_error(reused).unwrap_err(), Error::SupervisorEnded { .. }));
     let stopped = keep();
     let pid = Pid::from_raw(stopped.spawner().cast_signed()).unwrap();
     kill_process(pid, Signal::STOP).unwrap();
@@ -312,7 +312,10 @@ fn killed_spawner_is_reported_and_blocks_nothing() {
         std::thread::sleep(Duration::from_millis(20));
         kill_process(pid, Signal::KILL)
     });
-    assert!(matches!(launch_error(stopped).unwrap_err(), Error::SupervisorGone { .. }), "it never read what was asked");
+    assert!(
+        matches!(launch_error(stopped).unwrap_err(), Error::SupervisorEnded { .. }),
+        "it never read what was asked"
+    );
     killer.join().unwrap().unwrap();
 }
 

@@ -57,7 +57,7 @@ fn store_polls_are_timed_and_tree_polls_are_not() {
     let dir = tempfile::tempdir().unwrap();
     let took = |store| {
         let mut probe = TreeProbe::new(&sampler, store);
-        probe.look();
+        probe.poll();
         probe.store_took
     };
     assert!(took(Some(dir.path().to_path_buf())) > Nanos::ZERO);

@@ -267,7 +267,7 @@ pub(super) fn interactions(data: &RunData, verdicts: &Verdicts) -> Vec<Interacti
         of_blocks: i.of,
         unimodal: i.unimodal,
         looked_at: all.looked_at,
-        looks: all.looks,
+        looks: all.analyses,
     };
     all.found.into_iter().map(one).collect()
 }

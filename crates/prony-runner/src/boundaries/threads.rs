@@ -21,7 +21,7 @@ pub struct Sample {
     /// The figures.
     pub heap: HeapFigures,
     /// Whether the thread was held then, past the end of its call.
-    pub held: bool,
+    pub suspended: bool,
 }
 
 /// A process of the runtime, or a thread with a heap of its own.
@@ -51,7 +51,7 @@ pub struct Thread {
     pub orderly: bool,
     last: Nanos,
     /// Whether it is held, and whether its next delay is that of a hold.
-    held: bool,
+    suspended: bool,
     after_suspension: bool,
 }
 
@@ -104,7 +104,11 @@ impl Threads {
             return;
         }
         self.recorded += 1;
-        thread.samples.push(Sample { at: line.at, heap: heap.clone(), held: thread.held && !line.is_suspended() });
+        thread.samples.push(Sample {
+            at: line.at,
+            heap: heap.clone(),
+            suspended: thread.suspended && !line.is_suspended(),
+        });
     }
 
     fn hello(&mut self, line: &ProbeLine, hello: &Hello) {
@@ -130,23 +134,23 @@ impl Threads {
             bye: None,
             orderly: false,
             last: line.at,
-            held: false,
+            suspended: false,
             after_suspension: false,
         });
     }
 
     /// The program has ended: `seen` is when each process was last seen alive.
-    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], seen: &BTreeMap<u32, Nanos>) {
+    pub fn finish(&mut self, at: Nanos, deaths: &[ProbeLine], last_sampled: &BTreeMap<u32, Nanos>) {
         for death in deaths {
             let thread = self.current.get(&death.source).map(|index| &mut self.list[*index]);
             if let (Some(thread), ProbeEvent::Dying { heap, .. }) = (thread, &death.event) {
                 thread.bye = Some(death.at.max(thread.last));
-                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), held: false });
+                thread.samples.push(Sample { at: death.at.max(thread.last), heap: heap.clone(), suspended: false });
             }
         }
         let main = |thread: &Thread| thread.role == Role::Main;
         for thread in &mut self.list {
-            let alive = if main(thread) { Some(at) } else { seen.get(&thread.source.pid).copied() };
+            let alive = if main(thread) { Some(at) } else { last_sampled.get(&thread.source.pid).copied() };
             thread.ended = thread.bye.unwrap_or_else(|| alive.unwrap_or(thread.last).max(thread.last));
         }
         // A worker goes with its process, though it may find no time to say so.
@@ -218,12 +222,12 @@ impl Thread {
                 return Some(heap);
             }
             ProbeEvent::Held { heap, .. } => {
-                (self.held, self.after_suspension) = (true, true);
+                (self.suspended, self.after_suspension) = (true, true);
                 return Some(heap);
             }
             ProbeEvent::Collected { heap, .. } => return Some(heap),
             ProbeEvent::Resumed { because } => {
-                self.held = false;
+                self.suspended = false;
                 self.orderly |= *because == Because::Stop;
             }
             ProbeEvent::Cost { time, heap, blocks, lines, lost } => {
@@ -336,14 +340,14 @@ pub(crate) mod tests {
 
     #[test]
     fn samples_during_a_suspension_are_marked() {
-        let held = line(1, 0, 20, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let suspended = line(1, 0, 20, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
         let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
         let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
         let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);
-        let lines = [hello(1, 0, 0), held, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
+        let lines = [hello(1, 0, 0), suspended, collected, heap(1, 0, 22, "read", 4), resumed, late(30), late(130)];
         let threads = threads(&lines);
         let thread = &threads.all()[0];
-        assert_eq!(thread.samples.iter().map(|s| s.held).collect::<Vec<_>>(), [false, true, true, false, false]);
+        assert_eq!(thread.samples.iter().map(|s| s.suspended).collect::<Vec<_>>(), [false, true, true, false, false]);
         assert_eq!(thread.delays, [(ms(130), Nanos::from_nanos(7))], "the first delay was that of the hold");
     }
 

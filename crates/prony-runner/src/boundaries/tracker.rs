@@ -34,7 +34,7 @@ pub struct Tracker {
     /// Marks that belong to no phase or are not what they should be, the first few.
     pub strange: Vec<String>,
     /// How many there were.
-    pub strangers: u64,
+    pub unknown_marks: u64,
 }
 
 /// Strange marks that are kept.
@@ -44,7 +44,7 @@ impl Tracker {
     /// Nothing has begun.
     pub fn new(specs: &[PhaseSpec]) -> Self {
         let tracked = |spec| observed(spec).map_or_else(Tracked::led, |observe| Tracked::new(observe, specs));
-        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), strangers: 0 }
+        Self { phases: specs.iter().map(tracked).collect(), strange: Vec::new(), unknown_marks: 0 }
     }
 
     /// Whether any phase begins or ends with what is read: a line, or a mark, which need not have its own time.
@@ -97,7 +97,7 @@ impl Tracker {
         }
         self.follow(&mut change);
         if let (Happened::Mark(mark), false) = (happened, known) {
-            self.stranger(&format!("{} {}", mark.name, mark.edge.name()));
+            self.unknown_mark(&format!("{} {}", mark.name, mark.edge.name()));
         }
         change
     }
@@ -172,8 +172,8 @@ impl Tracker {
     }
 
     /// A mark that means nothing here.
-    pub fn stranger(&mut self, text: &str) {
-        self.strangers += 1;
+    pub fn unknown_mark(&mut self, text: &str) {
+        self.unknown_marks += 1;
         if self.strange.len() < MOST_STRANGE {
             self.strange.push(text.chars().take(200).collect());
         }
@@ -350,8 +350,8 @@ mod tests {
     #[test]
     fn unknown_marks_are_counted_beyond_those_recorded() {
         let mut tracker = Tracker::new(&[]);
-        (0..50).for_each(|n| tracker.stranger(&format!("mark {n}")));
-        assert_eq!((tracker.strange.len(), tracker.strangers), (MOST_STRANGE, 50));
+        (0..50).for_each(|n| tracker.unknown_mark(&format!("mark {n}")));
+        assert_eq!((tracker.strange.len(), tracker.unknown_marks), (MOST_STRANGE, 50));
     }
 
     #[test]

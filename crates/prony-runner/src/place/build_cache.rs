@@ -43,23 +43,23 @@ impl Builds {
     /// # Errors
     /// [`Error::Copy`] with the path at fault.
     pub fn take(&self, key: &str, copy: &Path) -> Result<bool, Error> {
-        let kept = self.directory.join(key);
+        let cached = self.directory.join(key);
         // Others may remove it meanwhile: only what could be opened is there.
-        let Ok(there) = File::open(&kept) else { return Ok(false) };
+        let Ok(there) = File::open(&cached) else { return Ok(false) };
         let _ = there.set_modified(SystemTime::now());
         let fault = |source| Error::Copy { path: copy.to_path_buf(), source };
         fs::remove_dir_all(copy).map_err(fault)?;
-        copy_tree(&kept, copy)?;
+        copy_tree(&cached, copy)?;
         Ok(true)
     }
 
     /// Keeps what a build made. That it cannot be kept hurts nobody: it is built again.
     pub fn put(&self, key: &str, copy: &Path) {
         let new = self.directory.join(format!("{key}.{}", std::process::id()));
-        let kept = private(&self.directory).is_ok()
+        let stored = private(&self.directory).is_ok()
             && copy_tree(copy, &new).is_ok()
             && fs::rename(&new, self.directory.join(key)).is_ok();
-        if !kept {
+        if !stored {
             let _ = fs::remove_dir_all(&new);
         }
         self.forget_old();

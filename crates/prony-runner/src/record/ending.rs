@@ -67,7 +67,7 @@ struct Failure {
 /// How a replica failed by itself, if it did.
 fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
     let who = ran.role();
-    let end = match &ran.fate {
+    let end = match &ran.end {
         ReplicaEnd::Ended(end) => end,
         ReplicaEnd::CutOff(_) => return None,
         ReplicaEnd::NotBegun(why) => {
@@ -89,7 +89,7 @@ fn failure(success: &[i32], ran: &Ran) -> Option<Failure> {
 
 /// Replicas that were under way when everything ended.
 fn still_there(all: &[Ran]) -> Option<String> {
-    let under_way = all.iter().filter(|ran| matches!(ran.fate, ReplicaEnd::CutOff(_)));
+    let under_way = all.iter().filter(|ran| matches!(ran.end, ReplicaEnd::CutOff(_)));
     let names: Vec<String> = under_way.map(|ran| format!("`{}`", ran.role())).collect();
     (!names.is_empty()).then(|| format!("under way then: {}", names.join(", ")))
 }

@@ -15,7 +15,7 @@ pub fn report(setting: &Setting<'_>, replicated: &Replicated, commands: bool) ->
     let one = |ran: &Ran| {
         let own = program.replica(spec, ran.number);
         let own_env = own.env.iter().filter(|(name, _)| spec.env.contains_key(*name));
-        let (fate, why) = match &ran.fate {
+        let (fate, why) = match &ran.end {
             ReplicaEnd::NotBegun(why) => (effective::ReplicaEnd::NotBegun, Some(why.clone())),
             ReplicaEnd::Ended(_) => (effective::ReplicaEnd::Ended, None),
             ReplicaEnd::CutOff(_) => (effective::ReplicaEnd::CutOff, None),

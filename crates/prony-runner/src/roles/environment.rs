@@ -15,7 +15,7 @@ use prony_model::reading::{Reading, Why};
 use prony_model::record::ProcessSample;
 use prony_model::spec::{Limits, TrialSpec};
 use prony_model::units::Nanos;
-use prony_os::launch::{Finished, Kept, LaunchSpec, Running, Scratch};
+use prony_os::launch::{Finished, LaunchSpec, ReusableSupervisor, Running, Scratch};
 use prony_os::limits::Group;
 use prony_os::sample::counters::Counters;
 use prony_os::sample::snapshot::ProcessSnapshot;
@@ -34,12 +34,12 @@ const FIRST: Nanos = Nanos::from_millis(2);
 pub struct Environment {
     scratch: Scratch,
     /// The supervisor that it takes over, until the program is held.
-    kept: Option<Kept>,
+    supervisor: Option<ReusableSupervisor>,
     common: Option<Common>,
     /// The program's control group, where it is the trial's own.
     group: Option<Group>,
     /// The program's process, where it is held.
-    held: Option<u32>,
+    suspended: Option<u32>,
 }
 
 impl Environment {
@@ -54,11 +54,11 @@ impl Environment {
         let light = lab.experiment.observe().care == Care::Light && !starts_replicas(lab.experiment);
         if !reusable || !light || is_confined(&spec.limits) {
             let scratch = Scratch::create(&lab.near)?;
-            return Ok(Self { scratch, kept: None, common: None, group: None, held: None });
+            return Ok(Self { scratch, supervisor: None, common: None, group: None, suspended: None });
         }
-        let ReusedEnvironment { kept, common, scratch } =
-            lab.stages.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
-        Ok(Self { scratch, kept: Some(kept), common: Some(common), group: None, held: None })
+        let ReusedEnvironment { supervisor, common, scratch } =
+            lab.environments.take(&lab.near, &lab.launcher, &lab.tracepoints)?;
+        Ok(Self { scratch, supervisor: Some(supervisor), common: Some(common), group: None, suspended: None })
     }
 
     /// The trial's scratch directory.
@@ -72,8 +72,8 @@ impl Environment {
     }
 
     /// The process that is held; `None` where it is made when it is let go.
-    pub const fn held(&self) -> Option<u32> {
-        self.held
+    pub const fn suspended(&self) -> Option<u32> {
+        self.suspended
     }
 
     /// Attaches everything that observes a role's processes: to the first of them, suspended before its first instruction, or
@@ -81,7 +81,7 @@ impl Environment {
     ///
     /// # Errors
     /// Where it cannot be prepared, or the machine refuses what observes it.
-    pub fn hold(
+    pub fn suspend(
         &mut self,
         lab: &Lab<'_>,
         spec: &TrialSpec,
@@ -90,39 +90,39 @@ impl Environment {
         mut launch: LaunchSpec,
     ) -> Result<(Release, Sampler), Error> {
         let settings = Settings { hertz: lab.experiment.observe().hertz, store, device, ..Settings::default() };
-        let (Some(kept), Some(common)) = (self.kept.take(), &self.common) else {
+        let (Some(supervisor), Some(common)) = (self.supervisor.take(), &self.common) else {
             let group = Group::create(&spec.limits)?;
             let settings = Settings { group: counting(&group), ..settings };
             self.group = Some(group.clone());
             launch.group = Some(group);
-            let held = lab.launcher.start(launch)?;
-            self.held = Some(held.pid());
-            let root = Root::subject(held.pid(), role);
+            let suspended = lab.launcher.start(launch)?;
+            self.suspended = Some(suspended.pid());
+            let root = Root::subject(suspended.pid(), role);
             let failed = |source| Error::Setup { doing: "start the sampler", source };
             let sampler = Sampler::start(vec![root], settings).map_err(failed)?;
-            sampler.count_syncs(role, lab.tracepoints.follow(held.pid()));
-            let release = |_: &Sampler, _: &Ends, edge: &mut Snapshot| {
-                let running = held.release()?;
-                tell_held(edge, &running);
+            sampler.count_syncs(role, lab.tracepoints.follow(suspended.pid()));
+            let release = |_: &Sampler, _: &Ends, snapshot: &mut Snapshot| {
+                let running = suspended.release()?;
+                note_suspended(snapshot, &running);
                 Ok(running)
             };
             return Ok((Box::new(release), sampler));
         };
         let (group, group_files) = (common.counting.clone(), common.files.clone());
-        let stranger = Some(common.stranger);
-        let settings = Settings { group, group_files, stranger, first: FIRST, lean: true, ..settings };
+        let foreign = Some(common.foreign);
+        let settings = Settings { group, group_files, foreign, first: FIRST, lean: true, ..settings };
         let sampler = Sampler::idle(Vec::new(), settings);
         sampler.count_syncs(role, common.syncs.clone());
-        let (role, samplers) = (role.to_owned(), lab.stages.samplers()?);
-        let release = move |sampler: &Sampler, ends: &Ends, edge: &mut Snapshot| {
-            let mut running = kept.launch(launch, &ends.open().collect::<Vec<_>>())?;
+        let (role, samplers) = (role.to_owned(), lab.environments.samplers()?);
+        let release = move |sampler: &Sampler, ends: &Ends, snapshot: &mut Snapshot| {
+            let mut running = supervisor.launch(launch, &ends.open().collect::<Vec<_>>())?;
             // What has ended already is not looked at: its number may be another's by now.
             if running.wait(Some(Duration::ZERO))?.is_none() {
                 sampler.watch(Root::subject(running.pid(), role));
                 samplers.begin(sampler, running.released());
             }
-            tell_held(edge, &running);
-            tell_preparation(edge, &running);
+            note_suspended(snapshot, &running);
+            tell_preparation(snapshot, &running);
             Ok(running)
         };
         Ok((Box::new(release), sampler))
@@ -138,13 +138,14 @@ impl Environment {
             self.scratch.remove()?;
             return Ok(finished);
         };
-        let (finished, kept) = running.next()?;
-        match kept {
-            Some(kept) if empty(self.scratch.path()).is_ok() => {
-                *lab.stages.left.borrow_mut() = Some(ReusedEnvironment { kept, common, scratch: self.scratch });
+        let (finished, supervisor) = running.next()?;
+        match supervisor {
+            Some(supervisor) if empty(self.scratch.path()).is_ok() => {
+                *lab.environments.left.borrow_mut() =
+                    Some(ReusedEnvironment { supervisor, common, scratch: self.scratch });
             }
-            kept => {
-                drop(kept);
+            supervisor => {
+                drop(supervisor);
                 self.scratch.remove()?;
             }
         }
@@ -186,18 +187,18 @@ fn remove(path: &Path) -> io::Result<()> {
 pub type Release = Box<dyn FnOnce(&Sampler, &Ends, &mut Snapshot) -> Result<Running, prony_os::Error>>;
 
 /// A program that was made after the edge has its preparation in the group's count.
-fn tell_preparation(edge: &mut Snapshot, running: &Running) {
-    if let (Reading::Measured(group), Some((cpu, _))) = (&mut edge.group, running.before()) {
+fn tell_preparation(snapshot: &mut Snapshot, running: &Running) {
+    if let (Reading::Measured(group), Some((cpu, _))) = (&mut snapshot.group, running.before()) {
         group.total += cpu.user + cpu.system;
     }
 }
 
 /// Puts into the edge at which a program was held what its process told when it began to execute: figures up to the
 /// last instruction before, instead of those seen some time earlier.
-fn tell_held(edge: &mut Snapshot, running: &Running) {
+fn note_suspended(snapshot: &mut Snapshot, running: &Running) {
     let Some((cpu, usage)) = running.before() else { return };
     let sample = ProcessSample {
-        at: edge.at,
+        at: snapshot.at,
         cpu_user: cpu.user,
         cpu_system: cpu.system,
         minor_faults: usage.minor_faults,
@@ -208,7 +209,7 @@ fn tell_held(edge: &mut Snapshot, running: &Running) {
         written: Some(usage.written),
         ..ProcessSample::default()
     };
-    let before = edge.totals.get("").cloned().unwrap_or_default();
+    let before = snapshot.totals.get("").cloned().unwrap_or_default();
     let total = Counters {
         cpu_user: cpu.user,
         cpu_system: cpu.system,
@@ -220,11 +221,11 @@ fn tell_held(edge: &mut Snapshot, running: &Running) {
         written: Reading::Measured(usage.written),
         ..before
     };
-    edge.totals.insert(String::new(), total);
+    snapshot.totals.insert(String::new(), total);
     let pss = Reading::Missing(Why::NotApplicable);
     let process =
         ProcessSnapshot { pid: running.pid(), role: String::new(), sample, pss, peak: usage.peak, peak_reset: false };
-    edge.processes = vec![process];
+    snapshot.processes = vec![process];
 }
 
 #[cfg(test)]
@@ -232,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_trial_left_is_gone_before_the_next() {
+    fn leftovers_of_a_trial_are_removed_before_the_next() {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir_all(top.path().join("tmp/deep/er")).unwrap();
         fs::write(top.path().join("tmp/deep/er/file"), "x").unwrap();

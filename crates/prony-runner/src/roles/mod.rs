@@ -95,7 +95,7 @@ impl<'a> Prepared<'a> {
         recorder: Option<&Recorder>,
     ) -> Result<Replicas, Error> {
         let ground = Ground { lab, setting: &self.setting, group: environment.group(), sampler, recorder };
-        Replicas::hold(&ground, &spec.phases)
+        Replicas::suspend(&ground, &spec.phases)
     }
 
     /// A call that fitted functions of several files: none of them is the one that was meant, and no figure is that call's.

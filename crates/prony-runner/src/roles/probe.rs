@@ -42,7 +42,7 @@ pub fn install(
     let marks = env.get(OsStr::new(MARKS)).map_or_else(|| scratch.join("marks"), PathBuf::from);
     // The last one is the outermost around a function: where a thread is held, all else that ends there has ended.
     let mut calls: Vec<CallSpec> = phases.iter().flat_map(functions::specs).collect();
-    calls.sort_by_key(|call| call.hold_at_end);
+    calls.sort_by_key(|call| call.suspend_at_end);
     let spec = ProbeSpec {
         calls: &calls,
         dir: &scratch.join("probe"),

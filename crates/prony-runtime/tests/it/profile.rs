@@ -16,7 +16,7 @@ use prony_os::profile::perf::{Perf, usable};
 use prony_runtime::Runtime;
 use prony_runtime::profile as node;
 
-use crate::stage::program;
+use crate::environment::program;
 
 const BURN: &str = "function burn(ms) { const end = Date.now() + ms; while (Date.now() < end) Math.sqrt(2); }\n";
 

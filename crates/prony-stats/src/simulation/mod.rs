@@ -72,11 +72,11 @@ pub fn draw(noise: &Noise, setting: &Setting, blocks: u32, start: usize, rng: &m
 }
 
 /// The family that prony compares after some blocks of a campaign.
-pub fn family(values: &[Vec<f64>], looks: &InterimAnalyses) -> Family {
+pub fn family(values: &[Vec<f64>], analyses: &InterimAnalyses) -> Family {
     let of = |ln: f64| Observation::Value(ln.exp());
     let contrast = |k: usize| Contrast {
         better: Better::Lower,
-        looks: looks.clone(),
+        analyses: analyses.clone(),
         blocks: values.iter().map(|v| Block::pair(of(v[k]), &[of(v[0]), of(v[1])])).collect(),
         refused: None,
     };
@@ -93,7 +93,7 @@ pub struct Simulation<'a> {
     /// The recording.
     pub noise: &'a Noise,
     /// When each campaign is looked at; the last look is its end.
-    pub looks: &'a InterimAnalyses,
+    pub analyses: &'a InterimAnalyses,
     /// What gives the verdicts.
     pub rule: Rule,
     /// A time budget, in blocks of plain arms at the recording's median: the values are the durations too.
@@ -111,8 +111,8 @@ pub struct Detection {
 
 impl<'a> Simulation<'a> {
     /// With the rule that gives prony's verdicts.
-    pub fn new(noise: &'a Noise, looks: &'a InterimAnalyses) -> Self {
-        Self { noise, looks, rule: compare_family, lasting: None }
+    pub fn new(noise: &'a Noise, analyses: &'a InterimAnalyses) -> Self {
+        Self { noise, analyses, rule: compare_family, lasting: None }
     }
 
     /// With a time budget that holds about so many blocks; `looks` are those of such a run. Trials take what they are
@@ -160,14 +160,14 @@ impl<'a> Simulation<'a> {
         let values = draw(self.noise, setting, self.blocks(), start, rng);
         let blocks = self.within_time(&values, setting);
         let mut found = Vec::new();
-        for at in self.looks.at().iter().filter(|at| **at as usize <= blocks) {
-            found = (self.rule)(&family(&values[..*at as usize], self.looks));
+        for at in self.analyses.at().iter().filter(|at| **at as usize <= blocks) {
+            found = (self.rule)(&family(&values[..*at as usize], self.analyses));
             if settled(&found) {
                 return found;
             }
         }
         match self.lasting {
-            Some(_) => (self.rule)(&family(&values[..blocks], &self.looks.clone().ended())),
+            Some(_) => (self.rule)(&family(&values[..blocks], &self.analyses.clone().ended())),
             None => found,
         }
     }
@@ -193,7 +193,7 @@ impl<'a> Simulation<'a> {
         match self.lasting {
             // Where the level is far below the recording's median, the plan ends before the time does.
             Some(lasting) => ((2.0 * lasting) as u32).max(super::MIN_BLOCKS),
-            None => self.looks.at().last().copied().unwrap_or(0),
+            None => self.analyses.at().last().copied().unwrap_or(0),
         }
     }
 }
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn a_recording_that_is_too_short_gives_no_campaign() {
-        let (noise, looks) = (noise(90), InterimAnalyses::new(6, 30));
-        let simulation = Simulation::new(&noise, &looks);
+        let (noise, analyses) = (noise(90), InterimAnalyses::new(6, 30));
+        let simulation = Simulation::new(&noise, &analyses);
         let setting = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
         assert_eq!(simulation.run(&setting, &mut Rng::new(1)), None);
         assert_eq!(simulation.campaigns(&setting, 10, &mut Rng::new(1)).any_difference.of, 0);
@@ -247,8 +247,8 @@ mod tests {
 
     #[test]
     fn campaign_stops_at_the_interim_analysis_that_decides_all() {
-        let (noise, looks) = (noise(200), InterimAnalyses::new(6, 30));
-        let simulation = Simulation::new(&noise, &looks);
+        let (noise, analyses) = (noise(200), InterimAnalyses::new(6, 30));
+        let simulation = Simulation::new(&noise, &analyses);
         let slower = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(10.0), 1);
         let all = simulation.campaigns(&slower, 5, &mut Rng::new(1));
         assert_eq!((all.mean_blocks(), all.beyond_margin.hits, all.any_difference.hits), (6.0, 5, 5));
@@ -258,8 +258,8 @@ mod tests {
 
     #[test]
     fn a_campaign_with_a_time_budget_uses_it_and_judges_what_ran() {
-        let (noise, looks) = (noise(400), InterimAnalyses::timed(6, 10_000));
-        let simulation = Simulation::new(&noise, &looks).lasting(20.0);
+        let (noise, analyses) = (noise(400), InterimAnalyses::timed(6, 10_000));
+        let simulation = Simulation::new(&noise, &analyses).lasting(20.0);
         let same = Setting::of(Variant::PLAIN, Variant::PLAIN, 1);
         let all = simulation.campaigns(&same, 20, &mut Rng::new(1));
         assert!(all.mean_blocks() > 17.0 && all.mean_blocks() <= 20.0, "{}", all.mean_blocks());
@@ -276,8 +276,8 @@ mod tests {
         fn nothing(family: &Family) -> Vec<Comparison> {
             compare_family(&Family { alpha: 1e-12, ..family.clone() })
         }
-        let (noise, looks) = (noise(200), InterimAnalyses::new(6, 6));
-        let honest = Simulation::new(&noise, &looks);
+        let (noise, analyses) = (noise(200), InterimAnalyses::new(6, 6));
+        let honest = Simulation::new(&noise, &analyses);
         let blind = Simulation { rule: nothing, ..honest };
         let setting = Setting::of(Variant::PLAIN, Variant::PLAIN.slower(0.5), 1);
         let worse = |simulation: Simulation<'_>| simulation.campaigns(&setting, 10, &mut Rng::new(1)).worse.hits;

@@ -76,10 +76,10 @@ impl Bench {
     fn child(&self, sampler: &Sampler, dir: &Path, group: Group) -> Result<Child, Error> {
         let (ours, theirs) = UnixStream::pair().map_err(setup("make a socket"))?;
         ours.set_read_timeout(Some(SILENCE)).map_err(setup("make a socket"))?;
-        let held = self.launcher.start(spec(theirs, dir, group).map_err(setup("make a socket"))?)?;
-        sampler.watch(Root::subject(held.pid(), ROLE));
-        sampler.count_syncs(ROLE, self.tracepoints.follow(held.pid()));
-        Ok(Child { running: held.release()?, said: BufReader::new(ours) })
+        let suspended = self.launcher.start(spec(theirs, dir, group).map_err(setup("make a socket"))?)?;
+        sampler.watch(Root::subject(suspended.pid(), ROLE));
+        sampler.count_syncs(ROLE, self.tracepoints.follow(suspended.pid()));
+        Ok(Child { running: suspended.release()?, said: BufReader::new(ours) })
     }
 }
 
@@ -163,8 +163,8 @@ pub struct Watched {
 
 impl Observed {
     /// Reads everything now.
-    pub fn edge(&self) -> Snapshot {
-        self.sampler.edge()
+    pub fn snapshot(&self) -> Snapshot {
+        self.sampler.snapshot()
     }
 
     /// Has every fixture do the step, all at once, and waits until all have.
@@ -189,7 +189,7 @@ impl Observed {
         let began = monotonic();
         let mut sent = None;
         let tree = TreeProbe::new(sampler, Some(store.to_path_buf()));
-        let mut probe = AfterFirstLook { tree, then: || sent = Some(child.tell(step)), looked: false };
+        let mut probe = AfterFirstPoll { tree, then: || sent = Some(child.tell(step)), polled: false };
         let result = settle::watch(&mut probe, spec, &SystemClock, || false);
         sent.unwrap_or(Ok(()))?;
         Ok(Watched { began, result, truth: child.done()? })
@@ -213,16 +213,16 @@ impl Observed {
 }
 
 /// A probe whose subject begins to work when the first look has been taken, so that all of it is seen.
-struct AfterFirstLook<'a, F> {
+struct AfterFirstPoll<'a, F> {
     tree: TreeProbe<'a>,
     then: F,
-    looked: bool,
+    polled: bool,
 }
 
-impl<F: FnMut()> Probe for AfterFirstLook<'_, F> {
-    fn look(&mut self) -> Activity {
-        let activity = self.tree.look();
-        if !std::mem::replace(&mut self.looked, true) {
+impl<F: FnMut()> Probe for AfterFirstPoll<'_, F> {
+    fn poll(&mut self) -> Activity {
+        let activity = self.tree.poll();
+        if !std::mem::replace(&mut self.polled, true) {
             (self.then)();
         }
         activity

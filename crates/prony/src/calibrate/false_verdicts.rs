@@ -63,8 +63,8 @@ fn with_noise(bench: &Bench, lines: impl Fn(&Simulation<'_>) -> Vec<Line>) -> Re
     let Some(noise) = Noise::new("this machine", times) else {
         return Ok(Ran::NotRun("the clock is too coarse: a run took no time".to_owned()));
     };
-    let looks = InterimAnalyses::new(BLOCKS.0, BLOCKS.1);
-    Ok(Ran::Lines(lines(&Simulation::new(&noise, &looks))))
+    let analyses = InterimAnalyses::new(BLOCKS.0, BLOCKS.1);
+    Ok(Ran::Lines(lines(&Simulation::new(&noise, &analyses))))
 }
 
 /// Wall times of the runs in nanoseconds, in their order, as whoever waits for each sees them.
@@ -134,8 +134,8 @@ mod tests {
     }
 
     fn judged(line: fn(&Simulation<'_>) -> Line, rule: Rule) -> Line {
-        let (noise, looks) = (noise(RUNS), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
-        line(&Simulation { rule, ..Simulation::new(&noise, &looks) })
+        let (noise, analyses) = (noise(RUNS), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
+        line(&Simulation { rule, ..Simulation::new(&noise, &analyses) })
     }
 
     fn rate(line: &Line) -> Rate {
@@ -200,8 +200,8 @@ mod tests {
 
     #[test]
     fn a_recording_too_short_for_a_campaign_shows_nothing_and_fails() {
-        let (noise, looks) = (noise(80), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
-        let simulation = Simulation::new(&noise, &looks);
+        let (noise, analyses) = (noise(80), InterimAnalyses::new(BLOCKS.0, BLOCKS.1));
+        let simulation = Simulation::new(&noise, &analyses);
         assert_eq!(
             [same_line(&simulation), smallest_line(&simulation)].map(|l| l.judge()),
             [const { Judgement::Fail }; 2]

@@ -37,9 +37,9 @@ impl Phases {
     fn of(bench: &Bench, count: usize, scratch: &Scratch, like: &Step, step: &Step) -> Result<Self, Error> {
         let mut observed = bench.observe(count, scratch)?;
         observed.step(like)?;
-        let (start, begin) = (observed.edge(), observed.edge());
+        let (start, begin) = (observed.snapshot(), observed.snapshot());
         observed.step(step)?;
-        let end = observed.edge();
+        let end = observed.snapshot();
         let series = observed.end()?;
         Ok(Self {
             before: phase_readings(&start, &begin, &series, ""),

@@ -154,11 +154,11 @@ fn one(
         let variant = same(experiment, &other_levels, &settings.range.name)?;
         let variant = prober.admit(experiment, variant)?;
         let Some(record) = prober.probe(variant, grow.trials_of(value))? else { return Ok(None) };
-        let Some(fate) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
-        grow.tell(value, fate);
+        let Some(end) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
+        grow.tell(value, end);
         prober.note(&json!({
             "trial": record.trial.position, "value": settings.range.text(value), "others": levels_json(&other_levels),
-            "fate": fate, "ending": record.ending,
+            "fate": end, "ending": record.ending,
         }))?;
         records.push((value, record));
     };

@@ -129,7 +129,7 @@ fn joint_confidence_is_stated_for_one_analysis() {
         json["variants"].as_array_mut().unwrap().iter_mut().for_each(|v| v["blocks"] = blocks.clone());
     });
     let found_often = found(&run(&often, time));
-    assert_eq!(found_often.looks, 4);
+    assert_eq!(found_often.analyses, 4);
     let note = found_often.note();
     assert!(note.contains("would at one look hold together") && note.contains("looked up to 4 times"), "{note}");
 }
@@ -159,7 +159,7 @@ fn few_blocks_stars_and_refused_comparisons_say_nothing() {
     let answer = |digest: &str| Some(Answer { rows: Some(1), digest: digest.to_owned(), comparable: true });
     let lmdb = |t: &TrialRecord| t.trial.variant >= 2;
     wrong.trials.iter_mut().for_each(|t| t.phases[0].answer = answer(if lmdb(t) { "b" } else { "a" }));
-    assert_eq!(found(&wrong), Interactions { confidence: 0.95, looks: 1, ..Interactions::default() });
+    assert_eq!(found(&wrong), Interactions { confidence: 0.95, analyses: 1, ..Interactions::default() });
 }
 
 #[test]

@@ -4,8 +4,8 @@ use prony_model::metric::MetricName;
 
 use super::Canvas;
 use super::format::Format;
-use super::look::{Look, looks};
 use super::scale::Scale;
+use super::style::{Style, styles};
 use super::svg::{Anchor, BAD, GRID, SOFT, Svg, TEXT, Type, fitted};
 use crate::plot::data::effects::{Effects, Row, effects, name, ratios, unfinished, values};
 use prony_analysis::verdicts::{Comparisons, Verdicts};
@@ -19,7 +19,7 @@ struct Lane {
     name: String,
     dots: Vec<f64>,
     unfinished: usize,
-    look: Look,
+    style: Style,
 }
 
 /// The picture; `None` where no trial has the figure.
@@ -40,8 +40,8 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>, verdicts: &Verdicts, metric: &Me
     let x = |value: f64| 28.0 + (canvas.width - 56.0) * scale.share(value).clamp(0.0, 1.0);
     for tick in scale.ticks((canvas.width / 80.0) as usize) {
         svg.line((x(tick), TOP - 6.0), (x(tick), bottom), GRID, 1.0);
-        let look = Type { anchor: Anchor::Middle, size: 11.5, ..Type::default() };
-        svg.text((x(tick), bottom + 18.0), look, &format.text(tick));
+        let style = Type { anchor: Anchor::Middle, size: 11.5, ..Type::default() };
+        svg.text((x(tick), bottom + 18.0), style, &format.text(tick));
     }
     if effects.relative {
         let (low, high) = (x(1.0 / (1.0 + verdicts.margin)), x(1.0 + verdicts.margin));
@@ -52,8 +52,8 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>, verdicts: &Verdicts, metric: &Me
         draw_lane(&mut svg, lane, TOP + LANE * at as f64, canvas.width, scale, x);
     }
     let label = if effects.relative { "times the baseline" } else { "" };
-    let look = Type { anchor: Anchor::End, size: 11.5, fill: SOFT, ..Type::default() };
-    svg.text((canvas.width - 18.0, bottom + 34.0), look, label);
+    let style = Type { anchor: Anchor::End, size: 11.5, fill: SOFT, ..Type::default() };
+    svg.text((canvas.width - 18.0, bottom + 34.0), style, label);
     let words: Vec<String> = lanes.iter().map(|lane| in_words(lane, format)).collect();
     Some(svg.finish(canvas.width, bottom + 44.0, &title, &words.join("; ")))
 }
@@ -68,8 +68,8 @@ const fn explanation(effects: &Effects) -> &'static str {
 
 fn lanes(canvas: Canvas<'_>, effects: &Effects, metric: &MetricName) -> Vec<Lane> {
     let variants: Vec<usize> = effects.rows.iter().map(|row| row.variant).collect();
-    let looks = looks(canvas.source, &variants);
-    let lane = |(row, look): (&Row, Look)| Lane {
+    let styles = styles(canvas.source, &variants);
+    let lane = |(row, style): (&Row, Style)| Lane {
         name: name(canvas.source, row.variant),
         dots: match row.baseline {
             Some(baseline) => ratios(canvas.source, metric, row.variant, baseline),
@@ -77,9 +77,9 @@ fn lanes(canvas: Canvas<'_>, effects: &Effects, metric: &MetricName) -> Vec<Lane
         },
         unfinished: unfinished(canvas.source, metric, row.variant),
         row: row.clone(),
-        look,
+        style,
     };
-    let mut lanes: Vec<Lane> = effects.rows.iter().zip(looks).map(lane).collect();
+    let mut lanes: Vec<Lane> = effects.rows.iter().zip(styles).map(lane).collect();
     // What equal arms look like stands below the effects.
     let key = |lane: &Lane| lane.row.center.unwrap_or(f64::INFINITY);
     lanes.sort_by(|a, b| a.row.itself.cmp(&b.row.itself).then(key(a).total_cmp(&key(b))));
@@ -102,19 +102,19 @@ fn draw_lane(svg: &mut Svg, lane: &Lane, top: f64, width: f64, scale: Scale, x: 
     for (at, value) in lane.dots.iter().enumerate() {
         // Heights by turns, so that equal trials do not hide each other.
         let y = top + 22.0 + 3.4 * ((at % 5) as f64 - 2.0);
-        svg.mark((x(*value), y), lane.look.mark, 3.2, lane.look.colour, 0.55);
+        svg.mark((x(*value), y), lane.style.mark, 3.2, lane.style.colour, 0.55);
     }
     let y = top + 38.0;
     if lane.row.low.is_some() || lane.row.high.is_some() {
         let (low, high) = (lane.row.low.unwrap_or(scale.domain.0), lane.row.high.unwrap_or(scale.domain.1));
-        svg.line((x(low), y), (x(high), y), lane.look.colour, 5.0);
+        svg.line((x(low), y), (x(high), y), lane.style.colour, 5.0);
     }
     if let Some(center) = lane.row.center {
-        svg.ring((x(center), y), 5.0, lane.look.colour);
+        svg.ring((x(center), y), 5.0, lane.style.colour);
     }
     if lane.unfinished > 0 {
-        let look = Type { anchor: Anchor::End, bold: true, fill: BAD, ..Type::default() };
-        svg.text((width - 18.0, top + 26.0), look, &format!("\u{2715} {} did not finish", lane.unfinished));
+        let style = Type { anchor: Anchor::End, bold: true, fill: BAD, ..Type::default() };
+        svg.text((width - 18.0, top + 26.0), style, &format!("\u{2715} {} did not finish", lane.unfinished));
     }
 }
 

@@ -8,7 +8,7 @@ use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines}
 use prony_analysis::profile::{Selection, folded};
 
 use super::Canvas;
-use super::look::nth;
+use super::style::nth;
 use super::svg::{SOFT, shown};
 use crate::error::Error;
 use crate::profiles::load;

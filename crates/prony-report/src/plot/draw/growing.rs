@@ -7,9 +7,9 @@ use prony_model::units::Unit;
 
 use super::Canvas;
 use super::format::Format;
-use super::look::{Look, nth};
 use super::panel::{ENDED, Line, Panel, Picture};
 use super::scale::Scale;
+use super::style::{Style, nth};
 use crate::plot::data::Source;
 use crate::plot::data::growth::{Growth, Series, factors, of};
 
@@ -48,14 +48,14 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>, metric: &MetricName) -> Option<S
     picture.draw(canvas.width)
 }
 
-fn add(panel: &mut Panel, source: Source<'_>, series: &Series, look: Look, several: bool) {
+fn add(panel: &mut Panel, source: Source<'_>, series: &Series, style: Style, several: bool) {
     let mut levels: BTreeMap<u64, (f64, Vec<f64>)> = BTreeMap::new();
     let mut ended: BTreeMap<u64, (f64, BTreeMap<String, usize>)> = BTreeMap::new();
     for (x, trial, y) in &series.points {
         let outcome = source.data.trials[*trial].ending.outcome;
         match y {
             Some(y) => {
-                panel.marks.push((*x, *y, look));
+                panel.marks.push((*x, *y, style));
                 levels.entry(x.to_bits()).or_insert((*x, Vec::new())).1.push(*y);
             }
             None if !outcome.is_ok() => {
@@ -69,26 +69,26 @@ fn add(panel: &mut Panel, source: Source<'_>, series: &Series, look: Look, sever
         ys.sort_by(f64::total_cmp);
         (x, (ys[(ys.len() - 1) / 2] + ys[ys.len() / 2]) / 2.0)
     });
-    panel.lines.push(Line { points: medians.collect(), look, width: 2.0 });
-    add_fit(panel, series, look);
+    panel.lines.push(Line { points: medians.collect(), style, width: 2.0 });
+    add_fit(panel, series, style);
     for (x, outcomes) in ended.into_values() {
         let text: Vec<String> = outcomes.iter().map(|(outcome, n)| format!("{n} {outcome}")).collect();
-        panel.ends.push((x, text.join(", "), if several { look.colour } else { ENDED }));
+        panel.ends.push((x, text.join(", "), if several { style.colour } else { ENDED }));
     }
 }
 
 /// The fitted line dashed over what was measured, and dotted on to where it would meet the limit.
-fn add_fit(panel: &mut Panel, series: &Series, look: Look) {
+fn add_fit(panel: &mut Panel, series: &Series, style: Style) {
     let Some(fit) = &series.fit else { return };
     let low = series.points.iter().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let points = vec![(low, fit.at(low)), (fit.largest, fit.at(fit.largest))];
-    panel.lines.push(Line { points, look: Look { dash: "5 4", ..look }, width: 1.2 });
+    panel.lines.push(Line { points, style: Style { dash: "5 4", ..style }, width: 1.2 });
     let Some(limit) = series.limit.filter(|limit| panel.y.0.share(*limit) <= 1.0) else { return };
     panel.levels.push((limit, format!("limit {}", Format::Unit(Unit::Bytes).text(limit))));
     if let Some(reach) = series.reach {
         let points = vec![(fit.largest, fit.at(fit.largest)), (reach.x, limit)];
-        panel.lines.push(Line { points, look: Look { dash: "1 5", ..look }, width: 2.0 });
-        panel.labels.push((reach.x, limit, "extrapolated".to_owned(), look.colour));
+        panel.lines.push(Line { points, style: Style { dash: "1 5", ..style }, width: 2.0 });
+        panel.labels.push((reach.x, limit, "extrapolated".to_owned(), style.colour));
     }
 }
 

@@ -4,9 +4,9 @@ use prony_model::record::LatencyKind;
 use prony_model::units::Unit;
 
 use super::format::Format;
-use super::look::{Look, looks};
 use super::panel::{Line, Panel, Picture};
 use super::scale::Scale;
+use super::style::{Style, styles};
 use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
 use crate::plot::data::latency::{Curve, curves, shares};
@@ -29,8 +29,8 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     all.retain(|curve| curve.nanos.len() > 1);
     let variants = shown(source, |v| all.iter().any(|c| c.variant == v));
     all.retain(|curve| variants.contains(&curve.variant));
-    let looks = looks(source, &variants);
-    let look = |c: &Curve| looks[variants.iter().position(|v| *v == c.variant).unwrap_or_default()];
+    let styles = styles(source, &variants);
+    let style = |c: &Curve| styles[variants.iter().position(|v| *v == c.variant).unwrap_or_default()];
     let mut keys: Vec<(&str, &str)> = Vec::new();
     for curve in &all {
         let key = (curve.phase.as_str(), curve.operation.as_str());
@@ -42,14 +42,14 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
         .iter()
         .filter_map(|key| {
             let of_key: Vec<&Curve> = all.iter().filter(|c| (c.phase.as_str(), c.operation.as_str()) == *key).collect();
-            panel(&format!("{}: {}", key.0, key.1), &of_key, look)
+            panel(&format!("{}: {}", key.0, key.1), &of_key, style)
         })
         .collect();
     let both = all.iter().any(|c| c.kind == LatencyKind::Intended);
     let at = shared(source, &variants);
     let picture = Picture {
         title: source.data.head.title.clone(),
-        legend: legend(source, &variants, &looks),
+        legend: legend(source, &variants, &styles),
         panels,
         note: format!(
             "All trials of a variant pooled{}: the shape, not a test. Curves end where fewer than ten operations lie \
@@ -61,7 +61,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     Ok(picture.draw(canvas.width))
 }
 
-fn panel(title: &str, curves: &[&Curve], look: impl Fn(&Curve) -> Look) -> Option<Panel> {
+fn panel(title: &str, curves: &[&Curve], style: impl Fn(&Curve) -> Style) -> Option<Panel> {
     let beyond: Vec<f64> = shares().into_iter().map(|q| 1.0 / (1.0 - q)).collect();
     let longest = curves.iter().map(|c| c.nanos.len()).max()?;
     let all = || curves.iter().flat_map(|c| c.nanos.iter().map(|n| (*n).max(1) as f64));
@@ -75,7 +75,7 @@ fn panel(title: &str, curves: &[&Curve], look: impl Fn(&Curve) -> Look) -> Optio
     panel.x_ticks = Some(marks.collect());
     let several = curves.iter().any(|c| c.kind != curves[0].kind);
     let line = |c: &&Curve| {
-        let own = look(c);
+        let own = style(c);
         let dash = match (several, c.kind) {
             (true, LatencyKind::Actual) => "4 4",
             (true, _) => "",
@@ -83,7 +83,7 @@ fn panel(title: &str, curves: &[&Curve], look: impl Fn(&Curve) -> Look) -> Optio
         };
         Line {
             points: c.nanos.iter().zip(&beyond).map(|(n, x)| (*x, (*n).max(1) as f64)).collect(),
-            look: Look { dash, ..own },
+            style: Style { dash, ..own },
             width: 2.0,
         }
     };

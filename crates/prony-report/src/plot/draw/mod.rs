@@ -5,10 +5,10 @@ pub(super) mod flame;
 mod format;
 pub(super) mod growing;
 pub(super) mod latency;
-mod look;
 mod panel;
 pub(super) mod samples;
 mod scale;
+mod style;
 mod svg;
 pub(super) mod throughput;
 pub(super) mod timeline;
@@ -45,7 +45,7 @@ fn shown(source: Source<'_>, has: impl Fn(usize) -> bool) -> Vec<usize> {
 }
 
 /// The legend of the variants shown: by what tells them apart.
-fn legend(source: Source<'_>, shown: &[usize], looks: &[look::Look]) -> Vec<(String, look::Look)> {
+fn legend(source: Source<'_>, shown: &[usize], styles: &[style::Style]) -> Vec<(String, style::Style)> {
     let experiment = &source.data.experiment;
     let variants = experiment.variants();
     let differs = |f: &usize| shown.iter().any(|v| variants[*v].levels[*f] != variants[shown[0]].levels[*f]);
@@ -58,7 +58,7 @@ fn legend(source: Source<'_>, shown: &[usize], looks: &[look::Look]) -> Vec<(Str
         };
         if variants[v].baseline { format!("{name} (baseline)") } else { name }
     };
-    shown.iter().map(|v| name(*v)).zip(looks.iter().copied()).collect()
+    shown.iter().map(|v| name(*v)).zip(styles.iter().copied()).collect()
 }
 
 /// What the shown variants share and others do not: `documents=1_000`; empty where that is nothing.

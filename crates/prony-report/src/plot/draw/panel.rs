@@ -1,8 +1,8 @@
 //! A plot with axes, lines and marks; pictures are panels below each other.
 
 use super::format::Format;
-use super::look::Look;
 use super::scale::Scale;
+use super::style::Style;
 use super::svg::{Anchor, BAD, GRID, SOFT, Svg, Type, fitted};
 
 const LEFT: f64 = 66.0;
@@ -17,7 +17,7 @@ pub(super) struct Line {
     /// x and y; not a number breaks it.
     pub(super) points: Vec<(f64, f64)>,
     /// Colour and dashes.
-    pub(super) look: Look,
+    pub(super) style: Style,
     /// Stroke in pixels.
     pub(super) width: f64,
 }
@@ -39,7 +39,7 @@ pub(super) struct Panel {
     /// Lines.
     pub(super) lines: Vec<Line>,
     /// Single marks: x, y, look.
-    pub(super) marks: Vec<(f64, f64, Look)>,
+    pub(super) marks: Vec<(f64, f64, Style)>,
     /// What did not finish: x and what to say, along the top.
     pub(super) ends: Vec<(f64, String, &'static str)>,
     /// Horizontal lines across the plot, with what they are.
@@ -82,16 +82,16 @@ impl Panel {
         self.axes(svg, &frame);
         for line in &self.lines {
             let points: Vec<(f64, f64)> = line.points.iter().map(|p| frame.at(self, *p)).collect();
-            svg.path(&points, line.look.colour, line.width, line.look.dash);
+            svg.path(&points, line.style.colour, line.width, line.style.dash);
         }
-        for (x, y, look) in &self.marks {
-            svg.mark(frame.at(self, (*x, *y)), look.mark, 3.6, look.colour, 0.6);
+        for (x, y, style) in &self.marks {
+            svg.mark(frame.at(self, (*x, *y)), style.mark, 3.6, style.colour, 0.6);
         }
         self.words(svg, &frame);
         for (at, (x, text, colour)) in self.ends.iter().enumerate() {
             let place = (frame.x(self, *x) + 6.0, frame.top + 14.0 + 16.0 * at as f64);
-            let look = Type { anchor: Anchor::End, bold: true, fill: colour, ..Type::default() };
-            svg.text(place, look, &format!("\u{2715} {text}"));
+            let style = Type { anchor: Anchor::End, bold: true, fill: colour, ..Type::default() };
+            svg.text(place, style, &format!("\u{2715} {text}"));
         }
     }
 
@@ -121,8 +121,8 @@ impl Panel {
             let opacity = if at % 2 == 0 { 0.07 } else { 0.16 };
             svg.rect((left, frame.top), (right - left, frame.height), SOFT, opacity);
             if right - left > name.chars().count() as f64 * 6.5 {
-                let look = Type { anchor: Anchor::Middle, size: 11.0, fill: SOFT, ..Type::default() };
-                svg.text(((left + right) / 2.0, frame.top - 4.0), look, name);
+                let style = Type { anchor: Anchor::Middle, size: 11.0, fill: SOFT, ..Type::default() };
+                svg.text(((left + right) / 2.0, frame.top - 4.0), style, name);
             }
         }
     }
@@ -132,8 +132,8 @@ impl Panel {
         for tick in self.y.0.ticks(5) {
             let y = frame.y(self, tick);
             svg.line((frame.left, y), (frame.left + frame.width, y), GRID, 1.0);
-            let look = Type { anchor: Anchor::End, size: 11.5, ..Type::default() };
-            svg.text((frame.left - 7.0, y + 4.0), look, &self.y.1.text(tick));
+            let style = Type { anchor: Anchor::End, size: 11.5, ..Type::default() };
+            svg.text((frame.left - 7.0, y + 4.0), style, &self.y.1.text(tick));
         }
         let ticks = self.x_ticks.clone().unwrap_or_else(|| {
             let most = (frame.width / 84.0) as usize;
@@ -146,8 +146,8 @@ impl Panel {
             svg.text((x, bottom + 18.0), Type { anchor: Anchor::Middle, size: 11.5, ..Type::default() }, &text);
         }
         svg.line((frame.left, bottom), (frame.left + frame.width, bottom), SOFT, 1.0);
-        let look = Type { anchor: Anchor::End, size: 11.5, fill: SOFT, ..Type::default() };
-        svg.text((frame.left + frame.width, bottom + 34.0), look, &self.x_label);
+        let style = Type { anchor: Anchor::End, size: 11.5, fill: SOFT, ..Type::default() };
+        svg.text((frame.left + frame.width, bottom + 34.0), style, &self.x_label);
     }
 }
 
@@ -177,7 +177,7 @@ impl Frame {
 pub(super) struct Picture {
     pub(super) title: String,
     /// Names with their looks.
-    pub(super) legend: Vec<(String, Look)>,
+    pub(super) legend: Vec<(String, Style)>,
     pub(super) panels: Vec<Panel>,
     /// Below everything.
     pub(super) note: String,
@@ -211,14 +211,14 @@ impl Picture {
     /// Draws the legend in as many lines as it takes and says where it ends.
     fn legend(&self, svg: &mut Svg, width: f64) -> f64 {
         let (mut x, mut y) = (16.0, 52.0);
-        for (name, look) in &self.legend {
+        for (name, style) in &self.legend {
             let name = fitted(name, width - 80.0, 12.0);
             let needs = 52.0 + name.chars().count() as f64 * 7.3;
             if x > 16.0 && x + needs > width - 10.0 {
                 (x, y) = (16.0, y + 19.0);
             }
-            svg.path(&[(x, y - 4.0), (x + 28.0, y - 4.0)], look.colour, 2.5, look.dash);
-            svg.mark((x + 14.0, y - 4.0), look.mark, 3.6, look.colour, 1.0);
+            svg.path(&[(x, y - 4.0), (x + 28.0, y - 4.0)], style.colour, 2.5, style.dash);
+            svg.mark((x + 14.0, y - 4.0), style.mark, 3.6, style.colour, 1.0);
             svg.text((x + 34.0, y), Type::default(), &name);
             x += needs;
         }

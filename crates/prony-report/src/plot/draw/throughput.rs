@@ -3,9 +3,9 @@
 use prony_model::units::Unit;
 
 use super::format::Format;
-use super::look::looks;
 use super::panel::{Line, Panel, Picture};
 use super::scale::Scale;
+use super::style::styles;
 use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
 use crate::plot::data::representatives;
@@ -23,7 +23,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     all.retain(|t| t.rates.iter().any(|r| *r > 0.0));
     let variants = shown(source, |v| all.iter().any(|t| t.variant == v));
     all.retain(|t| variants.contains(&t.variant));
-    let looks = looks(source, &variants);
+    let styles = styles(source, &variants);
     let mut phases: Vec<&str> = Vec::new();
     for series in &all {
         if !phases.contains(&series.phase.as_str()) {
@@ -40,7 +40,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
         panel.lines = of_phase()
             .map(|t| Line {
                 points: t.rates.iter().enumerate().map(|(i, r)| ((i as f64 + 0.5) * t.step, *r)).collect(),
-                look: looks[variants.iter().position(|v| *v == t.variant).unwrap_or_default()],
+                style: styles[variants.iter().position(|v| *v == t.variant).unwrap_or_default()],
                 width: 1.6,
             })
             .collect();
@@ -49,7 +49,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     let at = shared(source, &variants);
     let picture = Picture {
         title: source.data.head.title.clone(),
-        legend: legend(source, &variants, &looks),
+        legend: legend(source, &variants, &styles),
         panels: phases.iter().map(panel).collect(),
         note: format!(
             "One trial of each variant, the one nearest to its median{}.",

@@ -3,9 +3,9 @@
 use prony_model::units::Unit;
 
 use super::format::Format;
-use super::look::{Look, looks};
 use super::panel::{Line, Panel, Picture};
 use super::scale::Scale;
+use super::style::{Style, styles};
 use super::{Canvas, legend, shared, shown};
 use crate::error::Error;
 use crate::plot::data::representatives;
@@ -25,13 +25,13 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     }
     let variants = shown(source, |v| timelines.iter().any(|t| t.variant == v));
     timelines.retain(|t| variants.contains(&t.variant));
-    let looks = looks(source, &variants);
-    let look = |t: &Timeline| looks[variants.iter().position(|v| *v == t.variant).unwrap_or_default()];
-    let panels = (0..QUANTITIES.len()).filter_map(|at| panel(&timelines, at, look)).collect();
+    let styles = styles(source, &variants);
+    let style = |t: &Timeline| styles[variants.iter().position(|v| *v == t.variant).unwrap_or_default()];
+    let panels = (0..QUANTITIES.len()).filter_map(|at| panel(&timelines, at, style)).collect();
     let at = shared(source, &variants);
     let picture = Picture {
         title: source.data.head.title.clone(),
-        legend: legend(source, &variants, &looks),
+        legend: legend(source, &variants, &styles),
         panels,
         note: format!(
             "One trial of each variant, the one nearest to its median{}. Memory: the largest sample of each step; the \
@@ -42,7 +42,7 @@ pub(in crate::plot) fn draw(canvas: Canvas<'_>) -> Result<Option<String>, Error>
     Ok(picture.draw(canvas.width))
 }
 
-fn panel(timelines: &[Timeline], quantity: usize, look: impl Fn(&Timeline) -> Look) -> Option<Panel> {
+fn panel(timelines: &[Timeline], quantity: usize, style: impl Fn(&Timeline) -> Style) -> Option<Panel> {
     let (_, title, unit) = QUANTITIES[quantity];
     let all = || timelines.iter().flat_map(|t| t.values[quantity].iter().flatten().copied());
     let most = all().reduce(f64::max)?;
@@ -64,7 +64,7 @@ fn panel(timelines: &[Timeline], quantity: usize, look: impl Fn(&Timeline) -> Lo
             .enumerate()
             .map(|(i, v)| ((i as f64 + 0.5) * t.step, v.unwrap_or(f64::NAN)))
             .collect(),
-        look: look(t),
+        style: style(t),
         width: 1.6,
     };
     panel.lines = timelines.iter().map(line).collect();

@@ -10,7 +10,7 @@ use prony_model::spec::{Action, PhaseSpec};
 use prony_model::units::Nanos;
 use prony_os::Error::{Directory as NotEntered, Exec as NotExecuted};
 use prony_os::clock::{monotonic, thread_cpu};
-use prony_os::launch::{CpuTime, End, Finished, Held, Running, Status, Usage};
+use prony_os::launch::{CpuTime, End, Finished, Running, Status, Suspended, Usage};
 use prony_os::limits::Group;
 use prony_os::sample::{Root, Sampler, Snapshot};
 use regex::Regex;
@@ -57,7 +57,7 @@ pub struct Ground<'a> {
 pub struct Replicas {
     /// Index of the phase with which they start.
     phase: usize,
-    held: Vec<(Held, Replica)>,
+    suspended: Vec<(Suspended, Replica)>,
     /// Those that were released.
     begun: Vec<Replica>,
     /// All of them have ended, which was told.
@@ -73,7 +73,7 @@ struct Replica {
     /// Whether its command may be recorded.
     commands: bool,
     running: Option<Running>,
-    fate: Option<ReplicaEnd>,
+    end: Option<ReplicaEnd>,
     streams: [Stream; 3],
     read: Option<Regex>,
     lines: Tracker,
@@ -94,24 +94,24 @@ impl Replicas {
     ///
     /// # Errors
     /// Where one cannot be prepared.
-    pub fn hold(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
+    pub fn suspend(ground: &Ground<'_>, phases: &[PhaseSpec]) -> Result<Self, Error> {
         let Some(spec) = &ground.setting.program.replicas else { return Ok(Self::default()) };
         // The checker has found it among them.
         let phase = phases.iter().position(|phase| phase.name == spec.phase).unwrap_or_default();
         let of_phase = || phases.get(phase).and_then(observed).and_then(|observe| observe.read.clone());
         let read = spec.read.clone().or_else(of_phase);
-        let held = (1..=spec.count).map(|number| hold(ground, spec, read.as_deref(), number));
-        Ok(Self { phase, held: held.collect::<Result<_, _>>()?, ..Self::default() })
+        let suspended = (1..=spec.count).map(|number| suspend(ground, spec, read.as_deref(), number));
+        Ok(Self { phase, suspended: suspended.collect::<Result<_, _>>()?, ..Self::default() })
     }
 
     /// The processes that are held.
     pub fn pids(&self) -> impl Iterator<Item = u32> {
-        self.held.iter().map(|(held, _)| held.pid())
+        self.suspended.iter().map(|(suspended, _)| suspended.pid())
     }
 
     /// What to wait for.
     pub fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.begun.iter().filter(|replica| replica.fate.is_none()).flat_map(|replica| {
+        self.begun.iter().filter(|replica| replica.end.is_none()).flat_map(|replica| {
             let streams = replica.streams.iter().filter_map(Stream::source).map(File::as_fd);
             replica.running.iter().map(Running::as_fd).chain(streams)
         })
@@ -121,13 +121,14 @@ impl Replicas {
     ///
     /// # Errors
     /// Where a supervisor is gone or cannot be understood; a replica that cannot be executed is a result.
-    pub fn begin(&mut self, seen: &Observation<'_>) -> Result<(), Error> {
-        if self.held.is_empty() || seen.tracker.phases[self.phase].began.is_none() {
+    pub fn begin(&mut self, observation: &Observation<'_>) -> Result<(), Error> {
+        if self.suspended.is_empty() || observation.tracker.phases[self.phase].began.is_none() {
             return Ok(());
         }
-        let (held, replicas): (Vec<Held>, Vec<Replica>) = std::mem::take(&mut self.held).into_iter().unzip();
-        for (running, replica) in Held::release_all(held).into_iter().zip(replicas) {
-            self.begun.push(replica.begin(running, seen)?);
+        let (suspended, replicas): (Vec<Suspended>, Vec<Replica>) =
+            std::mem::take(&mut self.suspended).into_iter().unzip();
+        for (running, replica) in Suspended::release_all(suspended).into_iter().zip(replicas) {
+            self.begun.push(replica.begin(running, observation)?);
         }
         self.memory =
             MemoryReadings::since(self.begun.iter().map(|replica| replica.released).min().unwrap_or_default());
@@ -138,18 +139,18 @@ impl Replicas {
     ///
     /// # Errors
     /// As [`Replicas::begin`].
-    pub fn turn(&mut self, seen: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
-        self.begin(seen)?;
+    pub fn turn(&mut self, observation: &mut Observation<'_>, buffer: &mut [u8]) -> Result<(), Error> {
+        self.begin(observation)?;
         if self.over || self.begun.is_empty() {
             return Ok(());
         }
         for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
             // The end first, so that all of the output is there when it is found.
-            let ended = replica.look()?;
+            let ended = replica.poll()?;
             replica.take(ended, buffer);
         }
-        self.read_memory(seen.sampler);
-        self.note_ends(seen);
+        self.read_memory(observation.sampler);
+        self.note_ends(observation);
         Ok(())
     }
 
@@ -182,31 +183,31 @@ impl Replicas {
         let read = self.begun.iter().filter(|replica| replica.is_unread() || (whole && replica.is_under_way()));
         let roles: Vec<String> = read.map(Replica::role).collect();
         let before = thread_cpu();
-        let edge = sampler.look(&roles);
-        self.memory.note(&edge, thread_cpu().since(before), roles.len());
+        let snapshot = sampler.partial_snapshot(&roles);
+        self.memory.note(&snapshot, thread_cpu().since(before), roles.len());
         self.sum_unread &= roles.len() < under_way;
         for replica in self.begun.iter_mut().filter(|replica| replica.is_unread()) {
-            (replica.reported, replica.unread) = (Some(edge.clone()), false);
+            (replica.reported, replica.unread) = (Some(snapshot.clone()), false);
         }
     }
 
     /// Takes an edge where any has ended, and tells the end of the last.
-    fn note_ends(&mut self, seen: &mut Observation<'_>) {
-        let ended = |replica: &&Replica| replica.fate.is_some();
-        let edge = if self.begun.iter().all(|replica| replica.fate.is_some()) {
+    fn note_ends(&mut self, observation: &mut Observation<'_>) {
+        let ended = |replica: &&Replica| replica.end.is_some();
+        let snapshot = if self.begun.iter().all(|replica| replica.end.is_some()) {
             self.over = true;
             let ends = self.begun.iter().filter_map(|replica| replica.end()).map(|end| end.at);
-            seen.replicas_ended(ends.max().unwrap_or_else(monotonic))
+            observation.replicas_ended(ends.max().unwrap_or_else(monotonic))
         } else if self.begun.iter().filter(ended).any(|replica| replica.until.is_none()) {
-            match seen.look_unless_dear() {
-                Some(edge) => edge,
+            match observation.snapshot_unless_costly() {
+                Some(snapshot) => snapshot,
                 None => return,
             }
         } else {
             return;
         };
-        for replica in self.begun.iter_mut().filter(|replica| replica.fate.is_some()) {
-            replica.until.get_or_insert(edge);
+        for replica in self.begun.iter_mut().filter(|replica| replica.end.is_some()) {
+            replica.until.get_or_insert(snapshot);
         }
     }
 
@@ -219,7 +220,7 @@ impl Replicas {
         let until = Instant::now() + WINDING_UP;
         loop {
             for replica in self.begun.iter_mut().filter(|replica| replica.is_under_way()) {
-                let ended = replica.look()?;
+                let ended = replica.poll()?;
                 replica.take(ended, buffer);
             }
             let sources: Vec<BorrowedFd<'_>> = self.sources().collect();
@@ -242,11 +243,11 @@ impl Replicas {
     pub fn finish(self, buffer: &mut [u8]) -> Result<Replicated, Error> {
         let mut replicated = Replicated { phase: self.phase, memory: self.memory, ..Replicated::default() };
         let mut begun = self.begun;
-        for replica in begun.iter_mut().filter(|replica| replica.fate.is_none()) {
+        for replica in begun.iter_mut().filter(|replica| replica.end.is_none()) {
             replica.cut_off()?;
             replica.take(true, buffer);
         }
-        let fates = begun.iter().filter_map(|replica| replica.fate.as_ref());
+        let fates = begun.iter().filter_map(|replica| replica.end.as_ref());
         replicated.ended = last_end(fates).filter(|_| !self.over);
         for mut replica in begun {
             if let Some(running) = replica.running.take() {
@@ -265,7 +266,12 @@ impl Replicas {
 }
 
 /// Has one made and held.
-fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u32) -> Result<(Held, Replica), Error> {
+fn suspend(
+    ground: &Ground<'_>,
+    spec: &ReplicasSpec,
+    read: Option<&str>,
+    number: u32,
+) -> Result<(Suspended, Replica), Error> {
     let (lab, outer) = (ground.lab, ground.setting);
     let program = outer.program.replica(spec, number);
     let scratch = outer.scratch.join(&program.name);
@@ -280,8 +286,8 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         recorder.environment(&mut launch.env)?;
     }
     let probing = probe::install(&mut launch, &program, &[], &scratch)?;
-    let held = lab.launcher.start(launch)?;
-    ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(held.pid()));
+    let suspended = lab.launcher.start(launch)?;
+    ground.sampler.count_syncs(&program.name, lab.tracepoints.follow(suspended.pid()));
     let listens = read.is_some();
     let streams = [Stream::new(stdout, listens), Stream::new(stderr, listens), Stream::new(marks, true)];
     let observe = ObserveSpec { read: read.map(str::to_owned), ..ObserveSpec::WHOLE };
@@ -290,7 +296,7 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         number,
         commands: lab.experiment.records_commands(),
         running: None,
-        fate: None,
+        end: None,
         streams,
         // The checker has compiled it before.
         read: read.and_then(|pattern| Regex::new(pattern).ok()),
@@ -303,7 +309,7 @@ fn hold(ground: &Ground<'_>, spec: &ReplicasSpec, read: Option<&str>, number: u3
         reported: None,
         unread: false,
     };
-    Ok((held, replica))
+    Ok((suspended, replica))
 }
 
 impl Replica {
@@ -312,7 +318,7 @@ impl Replica {
     }
 
     const fn is_under_way(&self) -> bool {
-        self.fate.is_none()
+        self.end.is_none()
     }
 
     /// Whether its memory is to be read: it has told something, and lives.
@@ -322,27 +328,31 @@ impl Replica {
 
     /// Its end, where it had begun and is known.
     fn end(&self) -> Option<&End> {
-        match self.fate.as_ref()? {
+        match self.end.as_ref()? {
             ReplicaEnd::NotBegun(_) => None,
             ReplicaEnd::Ended(end) | ReplicaEnd::CutOff(end) => Some(end),
         }
     }
 
-    fn begin(mut self, running: Result<Running, prony_os::Error>, seen: &Observation<'_>) -> Result<Self, Error> {
-        self.first = seen.edges.len().saturating_sub(1);
+    fn begin(
+        mut self,
+        running: Result<Running, prony_os::Error>,
+        observation: &Observation<'_>,
+    ) -> Result<Self, Error> {
+        self.first = observation.snapshots.len().saturating_sub(1);
         match running {
             Ok(mut running) => {
                 self.released = running.released();
                 // Not before it is its own program: what was held is a copy of its supervisor's. Nor after its end, as one
                 // that was killed while it was held: its number may be another's by now.
                 if running.wait(Some(Duration::ZERO))?.is_none() {
-                    seen.sampler.watch(Root::subject(running.pid(), self.role()));
+                    observation.sampler.watch(Root::subject(running.pid(), self.role()));
                 }
                 self.running = Some(running);
             }
             Err(error @ (NotExecuted { .. } | NotEntered { .. })) => {
                 self.released = monotonic();
-                self.fate = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
+                self.end = Some(ReplicaEnd::NotBegun(why_not_executed(&error, self.commands)));
             }
             Err(error) => return Err(error.into()),
         }
@@ -351,11 +361,11 @@ impl Replica {
     }
 
     /// Whether it has ended by now.
-    fn look(&mut self) -> Result<bool, Error> {
+    fn poll(&mut self) -> Result<bool, Error> {
         let Some(running) = &mut self.running else { return Ok(true) };
         let end = running.wait(Some(Duration::ZERO))?;
-        self.fate = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
-        Ok(self.fate.is_some())
+        self.end = end.map(|end| ReplicaEnd::Ended(Box::new(end)));
+        Ok(self.end.is_some())
     }
 
     /// Reads its streams once: whether a line told something, and whether there may be more.
@@ -364,7 +374,7 @@ impl Replica {
         // Its marks are of no phase: those of the program alone are.
         let mark = &mut |text: &str, _| match probed(text) {
             Some(line) => threads.take(&line),
-            None => lines.stranger(text),
+            None => lines.unknown_mark(text),
         };
         let mut more = marks.take(buffer, mark) == Taken::More;
         let mut reported = false;
@@ -401,7 +411,7 @@ impl Replica {
         let Some(running) = &mut self.running else { return Ok(()) };
         let end = Box::new(running.kill_tree()?);
         let by_itself = end.killed.is_none() && end.status != Status::Signalled(Signal::KILL.as_raw());
-        self.fate = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
+        self.end = Some(if by_itself { ReplicaEnd::Ended(end) } else { ReplicaEnd::CutOff(end) });
         Ok(())
     }
 
@@ -409,14 +419,14 @@ impl Replica {
     fn ran(self, pid: u32, before: Option<(CpuTime, Usage)>) -> Result<Option<Ran>, Error> {
         let deaths = self.probing.deaths()?;
         let [stdout, stderr, _] = self.streams;
-        let marks = self.lines.strangers;
-        let (Some(fate), Some(lines)) = (self.fate, self.lines.phases.into_iter().next()) else { return Ok(None) };
+        let marks = self.lines.unknown_marks;
+        let (Some(end), Some(lines)) = (self.end, self.lines.phases.into_iter().next()) else { return Ok(None) };
         Ok(Some(Ran {
             number: self.number,
             pid,
             released: self.released,
             before,
-            fate,
+            end,
             first: self.first,
             until: self.until,
             reported: self.reported,

@@ -264,9 +264,9 @@ mod tests {
         let mut two = typed(&[&["true"], &["false"]]);
         two.budget = Some("4 min".into());
         let experiment = checked(&two);
-        let looks = experiment.compare().looks(experiment.variants()[1].blocks);
+        let analyses = experiment.compare().analyses(experiment.variants()[1].blocks);
         assert_eq!(experiment.compare().budget, Some(Nanos::from_secs(240)));
-        assert_eq!(looks.at()[..3], [6, 10, 17], "interim analyses that depend on no estimate");
+        assert_eq!(analyses.at()[..3], [6, 10, 17], "interim analyses that depend on no estimate");
         assert!(!two.to_toml().contains("blocks"));
     }
 

@@ -8,7 +8,7 @@ const DASHES: [&str; 4] = ["", "9 4", "3 3", "12 3 3 3"];
 
 /// How one of several variants looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Look {
+pub(super) struct Style {
     /// Stroke and fill.
     pub(super) colour: &'static str,
     /// Dashes, empty for a solid line.
@@ -18,20 +18,20 @@ pub(super) struct Look {
 }
 
 /// The look of the `nth` of things that have no baseline among them.
-pub(super) fn nth(nth: usize) -> Look {
-    Look { colour: COLOURS[nth % COLOURS.len()], dash: DASHES[nth / COLOURS.len() % DASHES.len()], mark: nth + 1 }
+pub(super) fn nth(nth: usize) -> Style {
+    Style { colour: COLOURS[nth % COLOURS.len()], dash: DASHES[nth / COLOURS.len() % DASHES.len()], mark: nth + 1 }
 }
 
 /// The looks of the variants shown, in their order: baselines in black.
-pub(super) fn looks(source: Source<'_>, shown: &[usize]) -> Vec<Look> {
-    let (mut others, mut baselines) = (0, 0);
-    let look = |variant: &usize| {
+pub(super) fn styles(source: Source<'_>, shown: &[usize]) -> Vec<Style> {
+    let (mut rest, mut baselines) = (0, 0);
+    let style = |variant: &usize| {
         if source.data.experiment.variants()[*variant].baseline {
             baselines += 1;
-            return Look { colour: BASE, dash: DASHES[(baselines - 1) % DASHES.len()], mark: 0 };
+            return Style { colour: BASE, dash: DASHES[(baselines - 1) % DASHES.len()], mark: 0 };
         }
-        others += 1;
-        nth(others - 1)
+        rest += 1;
+        nth(rest - 1)
     };
-    shown.iter().map(look).collect()
+    shown.iter().map(style).collect()
 }
