@@ -263,7 +263,7 @@ pub struct Answer {
     /// Rows returned; `None` where a program tells a digest and no number.
     pub rows: Option<u64>,
     /// Order-independent digest of the rows, hexadecimal, after what was digested: `lines:` for number, length and
-    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything, `told:` for what a
+    /// eight bytes of each cache line, `lengths:` for number and length, `bytes:` for everything, `reported:` for what a
     /// program says of itself, `rows:` and nothing for one that tells no more than the number. Only digests of one kind
     /// can be compared.
     pub digest: String,

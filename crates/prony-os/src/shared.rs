@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn shared_files_grant_other_users_only_their_direction() {
         let top = tempfile::tempdir().unwrap();
-        let (dir, marks, commands) = (top.path().join("tmp"), top.path().join("marks"), top.path().join("hold"));
+        let (dir, marks, commands) = (top.path().join("tmp"), top.path().join("marks"), top.path().join("commands"));
         directory(&dir).unwrap();
         fifo(&marks, Access::Write).unwrap();
         fifo(&commands, Access::Read).unwrap();

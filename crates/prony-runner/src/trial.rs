@@ -97,7 +97,7 @@ fn attempt(
     if let Some(recorder) = recorder.as_deref_mut() {
         recorder.attach(&environment.suspended().into_iter().chain(replicas.pids()).collect::<Vec<_>>());
     }
-    let observation = Observation::new(spec, &sampler, probing.hold.clone(), trial.position, observer);
+    let observation = Observation::new(spec, &sampler, probing.commands.clone(), trial.position, observer);
     let watched = watch(release, ends, observation, replicas, worker, spec.limits.trial, &lab.interrupt);
     let sampled = sampler.finish();
     let mut record = blank(trial, started_unix_ms);

@@ -294,7 +294,7 @@ impl Turn<'_> {
         let line = &mut |line: &str, at| texts.push((line.to_owned(), at));
         let more = self.streams[2].take(&mut self.buffer, line) == Taken::More;
         let is_begin = |(text, _): &Line| {
-            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.edge == marks::Boundary::Begin)
+            begins_phase(text) || Mark::parse(text).is_some_and(|mark| mark.boundary == marks::Boundary::Begin)
         };
         let (begins, rest) = texts.into_iter().partition(is_begin);
         (begins, rest, more)

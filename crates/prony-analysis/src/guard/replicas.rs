@@ -32,7 +32,7 @@ fn names(copies: &[Replica], is: impl Fn(&Replica) -> bool) -> Option<String> {
 
 /// Replicas were still at work when the program ended, and were ended with it.
 pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
-    let names = names(copies, |copy| copy.fate == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
+    let names = names(copies, |copy| copy.end == ReplicaEnd::CutOff).filter(|_| record.ending.outcome.is_ok())?;
     let message = format!("the program ended while replicas were at work, and they were ended with it: {names}");
     let hint = "let the program wait for them, and end the phase by `end = { replicas = \"ended\" }`";
     Some(Finding::of("replicas_cut_off", Severity::Warning, message, hint))
@@ -40,7 +40,7 @@ pub fn cut_off(record: &TrialRecord, copies: &[Replica]) -> Option<Finding> {
 
 /// Lines of replicas were to be read, and none of them matched.
 pub fn without_report(copies: &[Replica]) -> Option<Finding> {
-    let names = names(copies, |copy| copy.fate == ReplicaEnd::Ended && copy.heard_nothing)?;
+    let names = names(copies, |copy| copy.end == ReplicaEnd::Ended && copy.heard_nothing)?;
     let message = format!("no line of {names} matched `read`: what it was to tell is in no figure");
     let hint = "compare the pattern with what they write; their output is in the record";
     Some(Finding::of("replicas_told_nothing", Severity::Warning, message, hint))
@@ -119,9 +119,9 @@ mod tests {
         findings.into_iter().map(|finding| (finding.guard, finding.message)).collect()
     }
 
-    fn copy(number: u32, fate: ReplicaEnd, heard_nothing: bool, left: u64) -> Replica {
+    fn copy(number: u32, end: ReplicaEnd, heard_nothing: bool, left: u64) -> Replica {
         let instance = format!("replica.{number}");
-        Replica { instance, fate, heard_nothing, left_behind: Some(left), ..Replica::default() }
+        Replica { instance, end, heard_nothing, left_behind: Some(left), ..Replica::default() }
     }
 
     #[test]

@@ -72,7 +72,7 @@ pub fn too_few_blocks(
     needed: u32,
     done: bool,
 ) -> Option<Finding> {
-    let data = json!({ "complete": complete, "planned": planned, "looks": analyses.at() });
+    let data = json!({ "complete": complete, "planned": planned, "analyses": analyses.at() });
     let resume = "go on with `prony run --resume`";
     let (message, hint) = match analyses.at().first() {
         None => (

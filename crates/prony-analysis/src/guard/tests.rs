@@ -313,19 +313,19 @@ fn answers_that_differ_refuse_the_comparison() {
 
 #[test]
 fn answers_that_programs_tell_must_agree_too() {
-    assert_eq!(answers(&answered("told:aa", None), &answered("told:aa", None)), []);
+    assert_eq!(answers(&answered("reported:aa", None), &answered("reported:aa", None)), []);
     assert_eq!(
-        answers(&answered("told:aa", None), &answered("told:aa", 7)),
+        answers(&answered("reported:aa", None), &answered("reported:aa", 7)),
         [],
         "one has no number, the digests agree"
     );
-    let zero = answers(&answered("told:aa", 0), &answered("told:aa", 7));
+    let zero = answers(&answered("reported:aa", 0), &answered("reported:aa", 7));
     assert_eq!(zero[0].message, "`lmdb` returned 0 rows and `redb` 7", "no rows is a number");
-    let found = answers(&answered("told:aa", None), &answered("told:ab", 7));
+    let found = answers(&answered("reported:aa", None), &answered("reported:ab", 7));
     assert_eq!(found[0].severity, Severity::Refusal);
     assert_eq!(found[0].message, "`lmdb` and `redb` say that they answered differently: `aa` and `ab`");
-    assert_eq!(answers(&answered("rows:", 5), &answered("told:aa", 5)), [], "one tells more than the other");
-    let nothing_shared = answers(&answered("rows:", 5), &answered("told:aa", None));
+    assert_eq!(answers(&answered("rows:", 5), &answered("reported:aa", 5)), [], "one tells more than the other");
+    let nothing_shared = answers(&answered("rows:", 5), &answered("reported:aa", None));
     assert_eq!(nothing_shared[0].severity, Severity::Refusal);
     assert!(nothing_shared[0].message.contains("nothing shows whether they agree"), "{}", nothing_shared[0].message);
     let rows = answers(&answered("rows:", 5), &answered("rows:", 4));

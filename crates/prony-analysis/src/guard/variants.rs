@@ -156,7 +156,7 @@ fn disagreement(
     b: &Answer,
 ) -> Finding {
     let (left, right) = (&baseline.name, &variant.name);
-    let reported = |answer: &'_ Answer| answer.digest.strip_prefix("told:").map(str::to_owned);
+    let reported = |answer: &'_ Answer| answer.digest.strip_prefix("reported:").map(str::to_owned);
     let message = match (a.rows.zip(b.rows), reported(a).zip(reported(b))) {
         (Some((rows, other_rows)), _) if rows != other_rows => {
             format!("`{left}` returned {rows} rows and `{right}` {other_rows}")
@@ -167,7 +167,7 @@ fn disagreement(
             "one of `{left}` and `{right}` tells its rows and the other a digest, so that nothing shows whether they agree"
         ),
     };
-    let hint = if a.digest.starts_with("told:") || a.digest.starts_with("rows:") {
+    let hint = if a.digest.starts_with("reported:") || a.digest.starts_with("rows:") {
         "one of them is wrong or they do different work: compare no speeds until their `digest` and `rows` agree"
     } else {
         "one of them is wrong or they do different work: add a `verify` phase, and compare no speeds until they agree"

@@ -82,7 +82,7 @@ pub struct Growth {
 #[serde(rename_all = "snake_case")]
 pub enum End {
     /// Both sides of the edge are known, as narrowly as asked.
-    Edge,
+    Bracketed,
     /// The first value dies already.
     NothingLives,
     /// Even the last value of the range lives.
@@ -121,7 +121,7 @@ impl Grow {
         if let Some(value) = self.given_up() {
             // The look above the first death comes last, when both sides of the edge are known: no more than it is lost.
             let above = self.first_death.is_some_and(|first| value > first);
-            return self.done(if above { End::Edge } else { End::Disturbed });
+            return self.done(if above { End::Bracketed } else { End::Disturbed });
         }
         // A disturbed trial is repeated before anything is concluded.
         if let Some(tried) = self.tried.iter().find(|tried| tried.concluded() == 0) {
@@ -194,7 +194,7 @@ impl Grow {
         }
         match self.above() {
             Some(value) => Ask::Try(value),
-            None => self.done(End::Edge),
+            None => self.done(End::Bracketed),
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!(asked[..4], [1000.0, 2000.0, 4000.0, 8000.0]);
         let (lives, dies) = (growth.lives.unwrap(), growth.dies.unwrap());
         assert!(lives.value <= 5300.0 && dies.value > 5300.0 && dies.value <= lives.value * 1.05, "{growth:?}");
-        assert_eq!((growth.end, lives.lived, dies.died), (End::Edge, 3, 3));
+        assert_eq!((growth.end, lives.lived, dies.died), (End::Bracketed, 3, 3));
         assert_eq!(asked.last(), Some(&16_000.0), "one look above");
         assert!(growth.lives_above.is_empty() && asked.len() <= 14, "{asked:?}");
     }
@@ -281,7 +281,7 @@ mod tests {
             _ => TrialEnd::Died,
         };
         let (growth, asked) = grown(settings("n=1.."), flaky);
-        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies.unwrap().value), (End::Edge, 11.0, 12.0));
+        assert_eq!((growth.end, growth.lives.unwrap().value, growth.dies.unwrap().value), (End::Bracketed, 11.0, 12.0));
         assert_eq!(asked.iter().filter(|value| **value == 4.0).count(), 3);
         let (growth, asked) =
             grown(settings("n=1.."), |value, _| if value < 8.0 { TrialEnd::Lived } else { TrialEnd::Disturbed });
@@ -309,7 +309,7 @@ mod tests {
         };
         let (growth, _) = grown(Settings { confirm: 5, ..settings("n=1..") }, now_and_then);
         let lives = growth.lives.unwrap();
-        assert_eq!((growth.end, lives.lived, lives.disturbed, growth.given_up), (End::Edge, 5, 4, None));
+        assert_eq!((growth.end, lives.lived, lives.disturbed, growth.given_up), (End::Bracketed, 5, 4, None));
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
             _ => TrialEnd::Disturbed,
         };
         let (growth, asked) = grown(settings("n=1.."), end);
-        assert_eq!((growth.end, growth.given_up), (End::Edge, Some(32.0)));
+        assert_eq!((growth.end, growth.given_up), (End::Bracketed, Some(32.0)));
         assert_eq!((growth.lives.unwrap().lived, growth.dies.unwrap().died), (3, 3));
         assert_eq!(asked[asked.len() - 3..], [32.0; 3]);
     }
@@ -388,7 +388,7 @@ mod tests {
                 prop_assert!(lives.died == 0);
                 prop_assert!(growth.tried.iter().filter(|tried| tried.value < lives.value).all(|tried| tried.died == 0));
             }
-            prop_assert_eq!(growth.end == End::Edge, growth.lives.is_some() && growth.dies.is_some() && growth.end != End::Disturbed);
+            prop_assert_eq!(growth.end == End::Bracketed, growth.lives.is_some() && growth.dies.is_some() && growth.end != End::Disturbed);
         }
     }
 }

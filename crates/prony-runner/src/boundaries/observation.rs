@@ -75,7 +75,7 @@ impl<'a> Observation<'a> {
     pub fn new(
         spec: &'a TrialSpec,
         sampler: &'a Sampler,
-        hold: PathBuf,
+        commands: PathBuf,
         position: u32,
         observer: &'a mut dyn Observer,
     ) -> Self {
@@ -90,7 +90,7 @@ impl<'a> Observation<'a> {
             begin: vec![None; phases],
             end: vec![None; phases],
             threads: Threads::default(),
-            suspensions: SuspensionControl::new(hold),
+            suspensions: SuspensionControl::new(commands),
             settling: Settling::default(),
             polls_took: Nanos::ZERO,
             released: Nanos::ZERO,
@@ -233,8 +233,8 @@ impl<'a> Observation<'a> {
         match &line.event {
             ProbeEvent::Begin { call, .. } | ProbeEvent::End { call, .. } => self.called(call, line, now),
             ProbeEvent::Calls(tallied) => self.called(&tallied.call, line, now),
-            ProbeEvent::Held { hold, later: true, .. } => self.suspended_again(*hold, line),
-            ProbeEvent::Held { call, hold, .. } => self.suspended(call, *hold, line),
+            ProbeEvent::Suspended { suspension, later: true, .. } => self.suspended_again(*suspension, line),
+            ProbeEvent::Suspended { call, suspension, .. } => self.suspended(call, *suspension, line),
             _ => self.heard(line),
         }
     }

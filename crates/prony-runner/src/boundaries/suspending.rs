@@ -101,7 +101,7 @@ impl Suspension {
             pid: self.source.pid,
             thread: self.source.thread,
             from: self.from,
-            held: self.until.map(|until| until.since(self.from)),
+            suspended: self.until.map(|until| until.since(self.from)),
             late: self.late,
             collected: self.collected,
             settled: self.settled.clone(),
@@ -123,7 +123,7 @@ enum Step {
 
 struct Active {
     index: usize,
-    holder: SuspendedThread,
+    thread: SuspendedThread,
     plan: AtEndSpec,
     stop: bool,
     step: Step,
@@ -232,8 +232,8 @@ impl SuspensionControl {
     fn answer(&mut self, number: u64, mut suspension: Suspension, plan: AtEndSpec, stop: bool) -> bool {
         let (source, index) = (suspension.source, self.all.len());
         let answered = match SuspendedThread::answer(&self.dir, source, number) {
-            Ok(holder) => {
-                self.active.insert(source, Active { index, holder, plan, stop, step: Step::Leaving, vanished: false });
+            Ok(thread) => {
+                self.active.insert(source, Active { index, thread, plan, stop, step: Step::Leaving, vanished: false });
                 true
             }
             // It goes on by itself ten seconds later, and says so.
@@ -380,7 +380,7 @@ impl SuspensionControl {
 
     fn tell(&mut self, source: Source, command: SuspensionCommand) {
         let Some(active) = self.active.get_mut(&source) else { return };
-        if let Err(error) = active.holder.tell(command) {
+        if let Err(error) = active.thread.tell(command) {
             self.all[active.index].fault = Some(error.to_string());
             // Let go, it goes on by itself and says so.
             self.active.remove(&source);
@@ -430,8 +430,12 @@ mod tests {
         }
 
         fn stands_in(&mut self, phase: usize, number: u64, plan: AtEndSpec, stop: bool) {
-            let suspended =
-                line(7, 0, 11, &format!(r#""probe":"held","call":"p","n":1,"hold":{number},"heap":{{"used":9}}"#));
+            let suspended = line(
+                7,
+                0,
+                11,
+                &format!(r#""probe":"suspended","call":"p","n":1,"suspension":{number},"heap":{{"used":9}}"#),
+            );
             let asked = Asked { phase, ended: Nanos::from_millis(10), snapshot: 3, plan, stop };
             self.suspensions.begin(&suspended, number, asked, &mut Idle);
         }
@@ -469,7 +473,7 @@ mod tests {
         assert_eq!((suspension.from, suspension.until), (Nanos::from_millis(10), Some(Nanos::from_millis(40))));
         assert!(!scene.suspensions.any());
         let report = suspension.report("p");
-        assert_eq!((report.held, report.collected), (Some(Nanos::from_millis(30)), Some(Nanos::from_nanos(5))));
+        assert_eq!((report.suspended, report.collected), (Some(Nanos::from_millis(30)), Some(Nanos::from_nanos(5))));
         assert!(!report.by_itself());
     }
 
@@ -484,7 +488,8 @@ mod tests {
         }
         let faults: Vec<bool> = scene.suspensions.all.iter().map(|suspension| suspension.fault.is_some()).collect();
         assert_eq!(faults, [false, true], "only the last one's memory is to be read, and is not yet");
-        let suspended = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        let suspended =
+            line(7, 0, 60, r#""probe":"suspended","call":"p","n":2,"suspension":3,"later":true,"heap":{"used":9}"#);
         scene.suspensions.again(&suspended, 3, 9, &mut Idle);
         assert_eq!(scene.commands_of(3), "collect\n");
         scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
@@ -510,7 +515,8 @@ mod tests {
         let unread = |scene: &Scene, at: usize| scene.suspensions.all[at].unread().unwrap();
         assert!(unread(&scene, 0).contains("same turn of the event loop"), "{}", unread(&scene, 0));
         assert!(unread(&scene, 1).contains("ended before its event loop turned"), "{}", unread(&scene, 1));
-        let suspended = line(7, 0, 60, r#""probe":"held","call":"p","n":2,"hold":3,"later":true,"heap":{"used":9}"#);
+        let suspended =
+            line(7, 0, 60, r#""probe":"suspended","call":"p","n":2,"suspension":3,"later":true,"heap":{"used":9}"#);
         scene.suspensions.again(&suspended, 3, 9, &mut Idle);
         assert!(unread(&scene, 0).contains("same turn of the event loop"), "it was not read since");
     }
@@ -520,11 +526,12 @@ mod tests {
         let mut scene = Scene::new();
         scene.stands(1, AtEndSpec { collect: true, weak: Weak::Clear, ..AtEndSpec::default() }, true);
         assert_eq!(scene.commands_of(1), "collect\n");
-        scene.says(&resumed("gone"));
+        scene.says(&resumed("runner_ended"));
         scene.stands(2, AtEndSpec { collect: true, ..AtEndSpec::default() }, true);
         assert_eq!(scene.commands_of(2), "collect later\n");
         scene.says(&resumed("later"));
-        let suspended = line(7, 0, 60, r#""probe":"held","call":"p","n":1,"hold":3,"later":true,"heap":{"used":9}"#);
+        let suspended =
+            line(7, 0, 60, r#""probe":"suspended","call":"p","n":1,"suspension":3,"later":true,"heap":{"used":9}"#);
         scene.suspensions.again(&suspended, 3, 9, &mut Idle);
         scene.says(&line(7, 0, 65, r#""probe":"collected","took":5,"heap":{"used":4}"#));
         scene.says(&heap(7, 0, 70, "read", 5));
@@ -537,7 +544,7 @@ mod tests {
         scene.stands(1, AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() }, false);
         assert!(scene.suspensions.next().is_some_and(|at| at > Instant::now()));
         scene.suspensions.due(&mut Idle);
-        scene.says(&resumed("gone"));
+        scene.says(&resumed("runner_ended"));
         assert!(scene.suspensions.all[0].report("p").by_itself());
         let quiet = Nanos::from_nanos(1);
         let settle = SettleSpec { quiet, cpu: Fraction::default(), bytes: Bytes::default(), ..SettleSpec::default() };
@@ -567,7 +574,8 @@ mod tests {
 
     /// A thread of process 7 that stands from `from` on.
     fn stands_too(scene: &mut Scene, thread: u32, from: u64) {
-        let suspended = line(7, thread, from, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let suspended =
+            line(7, thread, from, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
         let wait = AtEndSpec { wait: Some(Nanos::from_secs(600)), ..AtEndSpec::default() };
         let asked = Asked { phase: 0, ended: Nanos::from_millis(from), snapshot: 3, plan: wait, stop: false };
         scene.suspensions.begin(&suspended, 1, asked, &mut Idle);
@@ -595,7 +603,8 @@ mod tests {
     fn one_that_ends_no_phase_is_let_go() {
         let mut scene = Scene::new();
         for (number, again, commands_of) in [(1, true, "go\n"), (2, false, "release\n")] {
-            let suspended = line(7, 0, 11, r#""probe":"held","call":"p/end","n":1,"hold":1,"heap":{"used":9}"#);
+            let suspended =
+                line(7, 0, 11, r#""probe":"suspended","call":"p/end","n":1,"suspension":1,"heap":{"used":9}"#);
             scene.suspensions.pass(&suspended, number, 0, 3, again);
             assert_eq!(scene.commands_of(number), commands_of);
             scene.says(&resumed(commands_of.trim()));

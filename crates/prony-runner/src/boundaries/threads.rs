@@ -205,7 +205,7 @@ trait IsSuspended {
 
 impl IsSuspended for ProbeLine {
     fn is_suspended(&self) -> bool {
-        matches!(self.event, ProbeEvent::Held { .. })
+        matches!(self.event, ProbeEvent::Suspended { .. })
     }
 }
 
@@ -221,7 +221,7 @@ impl Thread {
                 self.after_suspension &= !of_suspension;
                 return Some(heap);
             }
-            ProbeEvent::Held { heap, .. } => {
+            ProbeEvent::Suspended { heap, .. } => {
                 (self.suspended, self.after_suspension) = (true, true);
                 return Some(heap);
             }
@@ -340,7 +340,7 @@ pub(crate) mod tests {
 
     #[test]
     fn samples_during_a_suspension_are_marked() {
-        let suspended = line(1, 0, 20, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":9}"#);
+        let suspended = line(1, 0, 20, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":9}"#);
         let collected = line(1, 0, 21, r#""probe":"collected","took":5,"heap":{"used":4}"#);
         let resumed = line(1, 0, 22, r#""probe":"resumed","because":"go""#);
         let late = |at| line(1, 0, at, r#""probe":"heap","why":"sample","heap":{"used":4},"loop_delay_max":7"#);

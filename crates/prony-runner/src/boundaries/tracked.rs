@@ -103,10 +103,10 @@ impl Event {
     }
 
     /// Whether this is it, for a begin or for an end.
-    pub(super) fn is(&self, happened: Happened<'_>, edge: Boundary) -> bool {
+    pub(super) fn is(&self, happened: Happened<'_>, boundary: Boundary) -> bool {
         match (self, happened) {
             (Self::Line(pattern), Happened::Line(line)) => pattern.is_match(line),
-            (Self::Mark(name), Happened::Mark(mark)) => mark.edge == edge && mark.name == *name,
+            (Self::Mark(name), Happened::Mark(mark)) => mark.boundary == boundary && mark.name == *name,
             (Self::Replicas, Happened::ReplicasEnded) => true,
             _ => false,
         }

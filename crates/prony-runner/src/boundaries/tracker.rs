@@ -97,7 +97,7 @@ impl Tracker {
         }
         self.follow(&mut change);
         if let (Happened::Mark(mark), false) = (happened, known) {
-            self.unknown_mark(&format!("{} {}", mark.name, mark.edge.name()));
+            self.unknown_mark(&format!("{} {}", mark.name, mark.boundary.name()));
         }
         change
     }

@@ -458,7 +458,8 @@ mod tests {
 
     #[test]
     fn before_and_after_what_was_asked_for_at_the_end() {
-        let suspended = line(1, 0, 101, r#""probe":"held","call":"p","n":1,"hold":1,"heap":{"used":90,"total":99}"#);
+        let suspended =
+            line(1, 0, 101, r#""probe":"suspended","call":"p","n":1,"suspension":1,"heap":{"used":90,"total":99}"#);
         let collected = line(1, 0, 150, r#""probe":"collected","took":5,"heap":{"used":20,"total":98}"#);
         let lines = [hello(1, 0, 0), heap(1, 0, 50, "sample", 10), suspended, collected, heap(1, 0, 300, "read", 21)];
         let all = read(&finished(&lines, 400), 40, 100, Some((101, 300)));

@@ -370,7 +370,7 @@ fn called(
 fn answer(tracked: &Tracked) -> Option<Answer> {
     let rows = tracked.reported.get(&MetricKey::amount(Metric::Rows)).map(|rows| *rows as u64);
     let digest = match (&tracked.digest, rows) {
-        (Some(digest), _) => format!("told:{digest}"),
+        (Some(digest), _) => format!("reported:{digest}"),
         (None, Some(_)) => "rows:".to_owned(),
         (None, None) => return None,
     };
@@ -566,8 +566,8 @@ mod tests {
             tracked.digest = digest.map(str::to_owned);
             answer(tracked).map(|answer| (answer.rows, answer.digest))
         };
-        assert_eq!(reported(None, Some("ab")), Some((None, "told:ab".into())));
-        assert_eq!(reported(Some(0.0), Some("ab")), Some((Some(0), "told:ab".into())), "none is a number");
+        assert_eq!(reported(None, Some("ab")), Some((None, "reported:ab".into())));
+        assert_eq!(reported(Some(0.0), Some("ab")), Some((Some(0), "reported:ab".into())), "none is a number");
         assert_eq!(reported(Some(3.0), None), Some((Some(3), "rows:".into())));
         assert_eq!(reported(None, None), None);
     }

@@ -181,7 +181,7 @@ pub fn answer(all: &[Ran]) -> Option<Answer> {
     let rows = rows.and_then(|rows| rows.measured().map(|rows| *rows as u64));
     let digests: BTreeSet<Option<&String>> = all.iter().map(|ran| ran.lines.digest.as_ref()).collect();
     let same = if digests.len() == 1 { digests.into_iter().next().flatten() } else { None };
-    let digest = same.map(|digest| format!("told:{digest}")).or_else(|| rows.map(|_| "rows:".to_owned()))?;
+    let digest = same.map(|digest| format!("reported:{digest}")).or_else(|| rows.map(|_| "rows:".to_owned()))?;
     Some(Answer { rows, digest, comparable: true })
 }
 
@@ -637,7 +637,7 @@ mod tests {
     fn an_answer_is_that_of_all_of_them() {
         let of = |lines: [&'static str; 2]| answer(&[ran(1, (0, 9), 5, &[lines[0]]), ran(2, (0, 9), 5, &[lines[1]])]);
         let same = of(["1 ops, 4 rows, digest a", "1 ops, 5 rows, digest a"]).unwrap();
-        assert_eq!((same.rows, same.digest.as_str()), (Some(9), "told:a"));
+        assert_eq!((same.rows, same.digest.as_str()), (Some(9), "reported:a"));
         let shared_out = of(["1 ops, 4 rows, digest a", "1 ops, 5 rows, digest b"]).unwrap();
         assert_eq!((shared_out.rows, shared_out.digest.as_str()), (Some(9), "rows:"), "how it is shared out is chance");
         assert_eq!(of(["1 ops, 4 rows", "1 ops"]), None);

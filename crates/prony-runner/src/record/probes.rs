@@ -80,7 +80,7 @@ pub fn probe(
         Some((phase.name.clone(), longest_gap(&watched.threads, tracked.began?, end, &suspended)?))
     });
     Some(ProbeReport {
-        holds: watched.suspensions.iter().map(|suspension| suspension.report(name(suspension.phase))).collect(),
+        suspensions: watched.suspensions.iter().map(|suspension| suspension.report(name(suspension.phase))).collect(),
         suspended_inside: (0..phases.len()).filter_map(inside).collect(),
         unread: unread.collect(),
         deaths: deaths.iter().filter_map(death).collect(),

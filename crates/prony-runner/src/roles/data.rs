@@ -84,7 +84,7 @@ pub fn describe(store: &mut ProgramStore, snapshots: &[Snapshot], polls_took: Na
     // The program is held at the first edge and gone at the last.
     let running = snapshots.get(1..snapshots.len().saturating_sub(1)).unwrap_or_default();
     store.reading = running.iter().fold(polls_took, |sum, snapshot| sum + snapshot.store_took);
-    store.looks = polls_took;
+    store.settling = polls_took;
     store.at_begin = snapshots.first().and_then(|snapshot| snapshot.disk.measured().copied());
     store.found = snapshots.iter().any(|snapshot| snapshot.disk.measured().is_some());
 }
@@ -181,7 +181,7 @@ mod tests {
         // Of it alone, and what is read of no running program disturbs nothing.
         assert_eq!(described(&snapshots, Nanos::ZERO), ProgramStore { found: true, reading: ms(3), ..place.clone() });
         let watched = described(&snapshots, ms(40));
-        assert_eq!((watched.reading, watched.looks), (ms(43), ms(40)));
+        assert_eq!((watched.reading, watched.settling), (ms(43), ms(40)));
         snapshots[0].disk = size(2);
         assert_eq!(described(&snapshots, Nanos::ZERO).at_begin.unwrap().files, 2);
         snapshots.iter_mut().for_each(|snapshot| snapshot.disk = Reading::Missing(Why::NotApplicable));

@@ -18,7 +18,7 @@ use crate::error::Error;
 pub struct Probing {
     prepared: Option<Prepared>,
     /// Where held threads wait.
-    pub hold: PathBuf,
+    pub commands: PathBuf,
     /// Why no probe will speak, as far as that is known beforehand.
     unprobed: Option<Why>,
 }
@@ -33,7 +33,7 @@ pub fn install(
     phases: &[PhaseSpec],
     scratch: &Path,
 ) -> Result<Probing, Error> {
-    let hold = scratch.join("hold");
+    let commands = scratch.join("commands");
     let Some(runtime) = program.runtime else {
         let why = Why::NotSupported("the program names no `runtime`".to_owned());
         return Ok(Probing { unprobed: Some(why), ..Probing::default() });
@@ -47,14 +47,14 @@ pub fn install(
         calls: &calls,
         dir: &scratch.join("probe"),
         marks: &marks,
-        hold: &hold,
+        commands: &commands,
         directory: &launch.directory,
         detail: DETAIL,
     };
     let prepared = prepare(runtime, &spec, &mut env)?;
     launch.env = env.into_iter().collect();
     let why = is_the_runtime(runtime, &launch.command).then(|| unprobed(runtime, &launch.args)).flatten();
-    Ok(Probing { prepared: Some(prepared), hold, unprobed: why.map(Why::NotSupported) })
+    Ok(Probing { prepared: Some(prepared), commands, unprobed: why.map(Why::NotSupported) })
 }
 
 /// Whether the command is the runtime itself, so that what follows are the runtime's arguments.

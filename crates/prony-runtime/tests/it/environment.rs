@@ -78,7 +78,8 @@ impl Environment {
         let root = fs::canonicalize(dir.path()).unwrap();
         // Before version 12 Node reads no quotes in NODE_OPTIONS, so that no path with a blank can stand there.
         let name = if runtime == Runtime::Node && version.0 < 12 { "probe" } else { "a probe" };
-        let (app, marks, probe, hold) = (root.join("app"), root.join("marks"), root.join(name), root.join("hold"));
+        let (app, marks, probe, commands) =
+            (root.join("app"), root.join("marks"), root.join(name), root.join("commands"));
         for (name, text) in files {
             let path = app.join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -87,7 +88,7 @@ impl Environment {
         fs::write(&marks, "").unwrap();
         env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
         env.insert("PYTHONDONTWRITEBYTECODE".into(), "1".into());
-        let spec = ProbeSpec { calls, dir: &probe, marks: &marks, hold: &hold, directory: &app, detail };
+        let spec = ProbeSpec { calls, dir: &probe, marks: &marks, commands: &commands, directory: &app, detail };
         let prepared = prepare(runtime, &spec, &mut env).unwrap();
         let mut environment = Self { dir, program, version, env, prepared, files: Vec::new() };
         environment.files = environment.listing();
@@ -170,19 +171,19 @@ impl Environment {
     }
 
     /// Waits until a thread is held for the `n`-th time, and answers it.
-    pub(crate) fn holder(&self, n: usize) -> SuspendedThread {
-        let (source, hold) = self.wait(n, "held", |line| match line.event {
-            ProbeEvent::Held { hold, .. } => Some((line.source, hold)),
+    pub(crate) fn thread(&self, n: usize) -> SuspendedThread {
+        let (source, suspension) = self.wait(n, "suspended", |line| match line.event {
+            ProbeEvent::Suspended { suspension, .. } => Some((line.source, suspension)),
             _ => None,
         });
-        SuspendedThread::answer(&self.path("hold"), source, hold).unwrap()
+        SuspendedThread::answer(&self.path("commands"), source, suspension).unwrap()
     }
 
     /// Tells a thread that is held for the `n`-th time.
     pub(crate) fn tell(&self, n: usize, command: SuspensionCommand) -> SuspendedThread {
-        let mut holder = self.holder(n);
-        holder.tell(command).unwrap();
-        holder
+        let mut thread = self.thread(n);
+        thread.tell(command).unwrap();
+        thread
     }
 }
 

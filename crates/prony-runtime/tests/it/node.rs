@@ -306,24 +306,24 @@ fn suspended_node_program_collects_reads_and_resumes() {
         return;
     };
     let child = environment.start(&["main.js"]);
-    let mut holder = environment.holder(0);
-    holder.tell(SuspensionCommand::Collect).unwrap();
+    let mut thread = environment.thread(0);
+    thread.tell(SuspensionCommand::Collect).unwrap();
     let collected = environment.wait(0, "collected", |line| match &line.event {
         ProbeEvent::Collected { heap, took } => Some((*heap.used.measured().unwrap(), *took)),
         _ => None,
     });
-    let was = environment.wait(0, "held", |line| match &line.event {
-        ProbeEvent::Held { heap, .. } => heap.used.measured().copied(),
+    let was = environment.wait(0, "suspended", |line| match &line.event {
+        ProbeEvent::Suspended { heap, .. } => heap.used.measured().copied(),
         _ => None,
     });
     assert!(collected.0.as_bytes() + 2_000_000 < was.as_bytes(), "{was} -> {}", collected.0);
-    holder.tell(SuspensionCommand::Read).unwrap();
+    thread.tell(SuspensionCommand::Read).unwrap();
     environment.wait(0, "read", |line| is_read(&line.event).then_some(()));
-    holder.tell(SuspensionCommand::Go).unwrap();
+    thread.tell(SuspensionCommand::Go).unwrap();
     // Held once more, by someone who goes away without a last word.
-    let holder = environment.tell(1, SuspensionCommand::Read);
+    let thread = environment.tell(1, SuspensionCommand::Read);
     environment.wait(1, "read again", |line| is_read(&line.event).then_some(()));
-    drop(holder);
+    drop(thread);
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "after undefined\n");
     let resumed: Vec<_> = environment
@@ -334,7 +334,7 @@ fn suspended_node_program_collects_reads_and_resumes() {
             _ => None,
         })
         .collect();
-    assert_eq!(resumed, [Because::Go, Because::Gone]);
+    assert_eq!(resumed, [Because::Go, Because::RunnerEnded]);
 }
 
 #[test]
@@ -346,7 +346,7 @@ fn suspended_node_program_can_be_stopped() {
         return;
     };
     let child = environment.start(&["main.js"]);
-    let _holder = environment.tell(0, SuspensionCommand::Stop);
+    let _thread = environment.tell(0, SuspensionCommand::Stop);
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout.len()), (Some(0), 0));
     assert!(all_said_bye(&environment.lines()));

@@ -208,16 +208,16 @@ print('never', flush=True)
     let calls = ["pkg.lib:Store.put", "pkg.lib:fib"].map(suspended_at);
     let Some(environment) = Environment::new(Runtime::Python, &calls, &files) else { return };
     let child = environment.start(&["main.py"]);
-    let mut holder = environment.holder(0);
-    holder.tell(SuspensionCommand::Collect).unwrap();
+    let mut thread = environment.thread(0);
+    thread.tell(SuspensionCommand::Collect).unwrap();
     let blocks = |event: &ProbeEvent| match event {
-        ProbeEvent::Held { heap, .. } | ProbeEvent::Collected { heap, .. } => heap.blocks.measured().copied(),
+        ProbeEvent::Suspended { heap, .. } | ProbeEvent::Collected { heap, .. } => heap.blocks.measured().copied(),
         _ => None,
     };
-    let was = environment.wait(0, "held", |line| blocks(&line.event));
+    let was = environment.wait(0, "suspended", |line| blocks(&line.event));
     let is = environment.wait(1, "collected", |line| blocks(&line.event));
     assert!(is + 1000 < was, "{was} -> {is}");
-    holder.tell(SuspensionCommand::Go).unwrap();
+    thread.tell(SuspensionCommand::Go).unwrap();
     let _second = environment.tell(1, SuspensionCommand::Release);
     let _third = environment.tell(2, SuspensionCommand::Stop);
     let output = child.wait_with_output().unwrap();

@@ -157,12 +157,12 @@ fn one(
         let Some(end) = TrialEnd::of(record.ending.outcome) else { return Ok(None) };
         grow.tell(value, end);
         prober.note(&json!({
-            "trial": record.trial.position, "value": settings.range.text(value), "others": levels_json(&other_levels),
-            "fate": end, "ending": record.ending,
+            "trial": record.trial.position, "value": settings.range.text(value), "levels": levels_json(&other_levels),
+            "end": end, "ending": record.ending,
         }))?;
         records.push((value, record));
     };
-    prober.note(&json!({ "others": levels_json(&other_levels), "grown": growth }))?;
+    prober.note(&json!({ "levels": levels_json(&other_levels), "grown": growth }))?;
     let of = |value: Option<f64>, ok: bool| {
         let wanted = |(tried, record): &&(f64, TrialRecord)| {
             Some(*tried) == value

@@ -61,7 +61,7 @@ fn notes(settings: &GrowSettings, growth: &Growth) -> Vec<String> {
     let text = |value: f64| settings.range.text(value);
     let mut notes = Vec::new();
     match growth.end {
-        End::Edge => {}
+        End::Bracketed => {}
         End::NothingLives => notes.push(format!("nothing lives: {} dies already", text(settings.range.low))),
         End::AllLive => notes.push("it lives to the end of the range; what would end it is not known".to_owned()),
         End::Disturbed => {}

@@ -258,9 +258,9 @@ impl Search<'_> {
         let (result, figures) = self.result(&record);
         self.tune.tell(candidate, result, spent.max(record.took));
         self.prober.note(&json!({
-            "trial": record.trial.position, "stage": block.stage, "block": block.number, "candidate": candidate,
+            "trial": record.trial.position, "round": block.round, "block": block.number, "candidate": candidate,
             "setting": self.base.setting(&point), "outcome": record.ending.outcome, "figures": figures,
-            "seen": name_of(result),
+            "result": name_of(result),
         }))?;
         Ok(true)
     }

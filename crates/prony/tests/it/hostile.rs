@@ -644,7 +644,7 @@ fn omitted_commands_are_in_no_evidence_and_no_probe_script() {
         "{:?}",
         replica.ending
     );
-    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].fate, ReplicaEnd::NotBegun);
+    assert_eq!(replica.program().unwrap().replicas.as_ref().unwrap().copies[0].end, ReplicaEnd::NotBegun);
     if version("python3").is_some() {
         let python = record("[program.x]\ncommand = [\"python3\", \"-c\", \"TOPSECRET = 1\"]\nruntime = \"python\"\n");
         let threads = &probe(&python).threads;

@@ -111,9 +111,9 @@ const WORK: &str = "exports.start = () => 1; exports.unused = () => 1;
     exports.finish = (ms) => { const until = Date.now() + ms; while (Date.now() < until); return ms; };";
 
 /// How each hold went: whether it was let go at once, and what the thread was told last.
-fn holds(trial: &TrialRecord) -> Vec<(bool, &str)> {
+fn suspensions(trial: &TrialRecord) -> Vec<(bool, &str)> {
     let went_on = |suspension: &SuspensionReport| suspension.went_on.map_or("", Because::text);
-    probe(trial).holds.iter().map(|suspension| (suspension.passed, went_on(suspension))).collect()
+    probe(trial).suspensions.iter().map(|suspension| (suspension.passed, went_on(suspension))).collect()
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_phase_goes_from_one_function_to_another() {
         (true, "told to go on, not to be held again"),
         (false, "told to go on"),
     ];
-    assert_eq!(holds(&trial), expected);
+    assert_eq!(suspensions(&trial), expected);
     assert!(gauge(&trial, "span", Metric::HeapUsed, Stat::Before) > 0.0, "it was held and collected at the end");
     assert!(trial.program().unwrap().calls["span"].file.as_ref().unwrap().ends_with("/work.js"));
 }
@@ -167,7 +167,7 @@ fn a_program_ends_where_the_second_function_returned() {
     let trial = site.trial("python", "python3 main.py", phases);
     assert_eq!((trial.ending.outcome, said(&trial), guards(&trial)), (Outcome::Ok, "", vec![]));
     assert_eq!(phase(&trial, "span").completion, Completion::Complete);
-    assert_eq!(holds(&trial), [(false, "told to stop")]);
+    assert_eq!(suspensions(&trial), [(false, "told to stop")]);
 }
 
 #[test]

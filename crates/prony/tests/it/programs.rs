@@ -321,7 +321,8 @@ fn what_is_written_lies_within_the_lag_before_its_boundary_however_busy_the_mach
 #[test]
 fn a_mark_of_another_clock_has_the_time_at_which_it_was_read() {
     let bench = Bench::new();
-    let mark = |edge: &str, at: u64| format!(r#"echo '{{"mark":"p","edge":"{edge}","at":{at}}}' >> $PRONY_MARKS"#);
+    let mark =
+        |boundary: &str, at: u64| format!(r#"echo '{{"mark":"p","boundary":"{boundary}","at":{at}}}' >> $PRONY_MARKS"#);
     let script = format!("{}; sleep 0.05; {}; sleep 0.05", mark("begin", 5), mark("end", u64::MAX / 2));
     let trial = bench.trial(&format!("{}[[phase]]\nname = \"p\"\n", shell(&script)));
     let (wall, lag) = (amount(&trial, "p", Metric::Wall), amount(&trial, "p", Metric::Lag));
@@ -350,13 +351,13 @@ fn what_programs_answer_must_agree() {
     };
     let (data, text) = shown("hits 5 digest ab", pattern);
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
-    assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "told:ab"));
+    assert_eq!((answer.rows, answer.digest.as_str()), (Some(5), "reported:ab"));
     assert!(!text.contains("answered differently"), "{text}");
     let (_, text) = shown("hits 5 digest cd", pattern);
     assert!(text.contains("say that they answered differently: `ab` and `cd`"), "{text}");
     let (data, text) = shown("hits 5 digest ab", "digest (?<digest>[0-9a-f]+)");
     let answer = data.trials[0].phases[0].answer.clone().unwrap();
-    assert_eq!((answer.rows, answer.digest.as_str()), (None, "told:ab"), "it told no number, and has none");
+    assert_eq!((answer.rows, answer.digest.as_str()), (None, "reported:ab"), "it told no number, and has none");
     assert!(!text.contains("answered differently"), "{text}");
     let (data, _) = shown("hits 5 digest ab", "hits: (?<rows>[0-9]+)");
     assert_eq!((guards(&data.trials[0]), data.trials[0].phases[0].answer.clone()), (vec!["read_nothing"], None));

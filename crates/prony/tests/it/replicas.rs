@@ -57,7 +57,7 @@ fn copies(trial: &TrialRecord) -> &[Replica] {
 }
 
 fn fates(trial: &TrialRecord) -> Vec<ReplicaEnd> {
-    copies(trial).iter().map(|copy| copy.fate).collect()
+    copies(trial).iter().map(|copy| copy.end).collect()
 }
 
 fn pids(trial: &TrialRecord) -> Vec<String> {

@@ -211,9 +211,9 @@ fn suspended_and_collected(trial: &TrialRecord) {
     let (suspended, wall) = (amount(trial, "load it", Metric::Suspended), amount(trial, "load it", Metric::Wall));
     assert!(suspended >= 50e6, "{suspended}");
     // Where there are weak references it was held once to end the call, and once more at the next turn to be collected.
-    let suspension = probe(trial).holds.last().unwrap();
+    let suspension = probe(trial).suspensions.last().unwrap();
     assert!(
-        suspension.held >= Some(Nanos::from_millis(50)) && suspension.collected > Some(Nanos::ZERO),
+        suspension.suspended >= Some(Nanos::from_millis(50)) && suspension.collected > Some(Nanos::ZERO),
         "{suspension:?}"
     );
     assert_eq!((suspension.went_on, suspension.phase.as_str()), (Some(Because::Go), "load it"));
@@ -244,7 +244,7 @@ fn functions_of_es_modules_are_phases() {
     let trial = site.trial("node", "node main.mjs", phases);
     assert_eq!(said(&trial), "8 7\n");
     assert_eq!(["a", "b"].map(|name| amount(&trial, name, Metric::Operations)), [1.0, 1.0]);
-    assert_eq!(probe(&trial).holds.iter().filter(|suspension| suspension.collected.is_some()).count(), 1);
+    assert_eq!(probe(&trial).suspensions.iter().filter(|suspension| suspension.collected.is_some()).count(), 1);
     assert!(trial.program().unwrap().calls["a"].file.as_ref().unwrap().ends_with("/work.mjs"));
 }
 
@@ -282,7 +282,7 @@ print(sum(work.Store().put(1) for _ in range(3)))
     assert!(amount(&trial, "slow", Metric::Time) >= 5.0 * 3.9e6, "the waits belong to the calls");
     assert!(gauge(&trial, "load", Metric::HeapBlocks, Stat::Before) > 1e5);
     assert!(why(&trial, "load", USED).contains("does not tell"));
-    let settled = probe(&trial).holds[0].settled.as_ref().unwrap();
+    let settled = probe(&trial).suspensions[0].settled.as_ref().unwrap();
     assert!(settled.watched >= Nanos::from_millis(100), "{settled:?}");
 }
 
@@ -451,7 +451,7 @@ fn a_program_ends_where_its_function_returned() {
     let phase = |more: &str| format!("[[phase]]\nname = \"load\"\ncall = \"work.js#load\"\nthen = \"stop\"\n{more}");
     let trial = site.trial("node", "node main.js", &phase("at_end = { collect = true }\n"));
     assert_eq!((trial.ending.outcome, said(&trial)), (Outcome::Ok, ""));
-    assert_eq!(probe(&trial).holds[0].went_on, Some(Because::Stop));
+    assert_eq!(probe(&trial).suspensions[0].went_on, Some(Because::Stop));
     assert!(
         gauge(&trial, "load", Metric::HeapUsed, Stat::End) > 0.0 && gauge(&trial, "load", Metric::Rss, Stat::End) > 0.0
     );
@@ -612,11 +612,11 @@ fn collection_at_the_next_turn_leaves_the_boundary_and_the_time_in_place() {
                   [[phase]]\nname = \"rest\"\nbegin = { after = \"fill\" }\nend = { line = 'done' }\n";
     let site = Site::new(&[("cache.js", CACHE), ("main.js", main)]);
     let trial = site.trial("node", "node main.js", phases);
-    let holds = &probe(&trial).holds;
-    let [first, second] = holds.as_slice() else { panic!("{holds:?}") };
+    let suspensions = &probe(&trial).suspensions;
+    let [first, second] = suspensions.as_slice() else { panic!("{suspensions:?}") };
     assert_eq!(first.went_on, Some(Because::Later));
     assert!(second.late >= Some(Nanos::from_millis(100)) && second.collected > Some(Nanos::ZERO));
-    let suspended: f64 = holds.iter().map(|suspension| suspension.held.unwrap().as_nanos() as f64).sum();
+    let suspended: f64 = suspensions.iter().map(|suspension| suspension.suspended.unwrap().as_nanos() as f64).sum();
     assert!(suspended >= 300e6 && (amount(&trial, "fill", Metric::Suspended) - suspended).abs() < 1e6, "{suspended}");
     // The second phase has the 100 ms in which the program ran, and none of the wait.
     let (fill, rest) = (phase(&trial, "fill"), phase(&trial, "rest"));
@@ -690,7 +690,7 @@ def fill(kind):
         let trial = site.trial("python", "python3 main.py", phases);
         let of = |stat| gauge(&trial, "fill", Metric::HeapBlocks, stat);
         assert!(of(Stat::Before) > 100_000.0);
-        assert_eq!(probe(&trial).holds.len(), 1, "nothing is put off");
+        assert_eq!(probe(&trial).suspensions.len(), 1, "nothing is put off");
         of(Stat::End)
     };
     let (strong, weak, frozen) = (blocks("strong"), blocks("weak"), blocks("frozen"));
@@ -728,7 +728,7 @@ fn phase_limit_excludes_suspensions() {
     let trial = site.trial("node", "node main.js", phases);
     assert_eq!(trial.ending.outcome, Outcome::Ok, "{:?}", trial.ending);
     assert!(amount(&trial, "load", Metric::Suspended) >= 2.4e9 && amount(&trial, "load", Metric::Wall) < 1.2e9);
-    assert_eq!(probe(&trial).holds.len(), 2);
+    assert_eq!(probe(&trial).suspensions.len(), 2);
 }
 
 #[test]
@@ -766,7 +766,7 @@ fn killed_suspended_process_leaves_limits_in_force() {
     let trial = site.trial("node", "node parent.js", phases);
     assert_eq!(trial.ending.outcome, Outcome::TimedOut, "{:?}", trial.ending);
     assert!(guards(&trial).contains(&"hold_failed"), "{:?}", trial.findings);
-    let suspension = &probe(&trial).holds[0];
+    let suspension = &probe(&trial).suspensions[0];
     assert!(suspension.fault.as_ref().unwrap().contains("ended while prony had suspended it"), "{suspension:?}");
 }
 
@@ -779,13 +779,13 @@ fn suspended_for_long(site: &Site) -> (Child, String) {
     let mut run = Command::new(PRONY);
     run.args(["run", "e.toml", "--quiet"]).current_dir(site.bench.path("")).env("PIDFILE", site.bench.path("pid"));
     let child = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    eventually("held", || !holds(site).is_empty());
+    eventually("suspended", || !suspensions(site).is_empty());
     (child, fs::read_to_string(site.bench.path("pid")).unwrap())
 }
 
 /// FIFOs at which threads wait, in the scratch of trials.
-fn holds(site: &Site) -> Vec<PathBuf> {
-    let scratch = fs::read_dir(site.bench.path("")).unwrap().flatten().map(|entry| entry.path().join("hold"));
+fn suspensions(site: &Site) -> Vec<PathBuf> {
+    let scratch = fs::read_dir(site.bench.path("")).unwrap().flatten().map(|entry| entry.path().join("commands"));
     let inside = scratch.filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten().map(|entry| entry.path());
     inside.filter(|path| !path.file_name().unwrap().to_string_lossy().starts_with('.')).collect()
 }
@@ -809,6 +809,6 @@ fn suspended_program_ends_with_its_runner() {
         kill_process(Pid::from_raw(i32::try_from(runner.id()).unwrap()).unwrap(), signal).unwrap();
         assert_eq!(runner.wait().unwrap().code(), code);
         eventually("the program is gone", || !alive(&pid));
-        eventually("no scratch is left", || holds(&site).is_empty());
+        eventually("no scratch is left", || suspensions(&site).is_empty());
     }
 }

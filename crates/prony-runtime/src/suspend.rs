@@ -1,4 +1,4 @@
-//! The other end of a hold: a program stands still at the end of a call, and is told what to do next.
+//! The runner's side of a suspension: a thread is suspended at the end of a call and receives commands through a FIFO.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -8,22 +8,22 @@ use super::protocol::Source;
 use crate::error::Error;
 use prony_os::shared::{self, Access};
 
-/// What a held thread is told.
+/// A command to a suspended thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SuspensionCommand {
-    /// To collect garbage now, what only weak references hold included; it answers with `collected`. Inside a job of
-    /// JavaScript this breaks what `WeakRef` promises to code that goes on.
+    /// Collect garbage now, weakly referenced objects included; the thread answers with `collected`. Inside a job of
+    /// JavaScript this breaks what `WeakRef` guarantees to code that continues.
     Collect,
     /// The same where the runtime frees such objects at any time. Where it keeps them until the job ends, the thread
-    /// goes on ([`super::Because::Later`]) and is held again at the next turn of its event loop, or at its exit.
+    /// continues ([`super::Because::Later`]) and is suspended again at the next turn of its event loop, or at its exit.
     CollectLater,
-    /// To read its heap; it answers with `heap`.
+    /// Read the heap; the thread answers with `heap`.
     Read,
-    /// To go on, and to be held again at the next end of the call.
+    /// Continue, and suspend again at the next end of the call.
     Go,
-    /// To go on, and not to be held at this call any more.
+    /// Continue, and do not suspend at this call any more.
     Release,
-    /// To end its process at once, without the program's exit handlers; status 0 (a worker thread of Node kills it).
+    /// End the process at once, without the program's exit handlers; status 0 (a worker thread of Node kills it).
     Stop,
 }
 
@@ -40,8 +40,8 @@ impl SuspensionCommand {
     }
 }
 
-/// Holds one thread. To be kept until that says `resumed`, or has ended: dropped before, it lets the thread go on,
-/// which then says `gone`, or `unanswered` ten seconds later where it had not come to listen yet.
+/// One suspended thread. Keep this until the thread has reported `resumed` or has ended. If it is dropped before, the
+/// thread continues and reports `runner_ended`, or `unanswered` ten seconds later if it had not opened the FIFO yet.
 #[derive(Debug)]
 pub struct SuspendedThread {
     path: PathBuf,
@@ -49,13 +49,13 @@ pub struct SuspendedThread {
 }
 
 impl SuspendedThread {
-    /// Answers a `held` line and its number, within ten seconds, else the thread goes on by itself. `dir` is the
-    /// directory `hold` of the spec.
+    /// Answers a `suspended` line and its number. After ten seconds without an answer the thread continues by itself.
+    /// `dir` is the directory `commands` of the spec.
     ///
     /// # Errors
     /// When the FIFO cannot be made or opened.
-    pub fn answer(dir: &Path, source: Source, hold: u64) -> Result<Self, Error> {
-        let name = format!("{}-{}-{hold}", source.pid, source.thread);
+    pub fn answer(dir: &Path, source: Source, suspension: u64) -> Result<Self, Error> {
+        let name = format!("{}-{}-{suspension}", source.pid, source.thread);
         let (path, making) = (dir.join(&name), dir.join(format!(".{name}")));
         shared::fifo(&making, Access::Read).map_err(Error::file("create", &making))?;
         // Open for both ways before it has its name: neither side can wait for the other to open it.
@@ -64,7 +64,7 @@ impl SuspendedThread {
         Ok(Self { path, fifo })
     }
 
-    /// Tells the thread what to do. Commands are obeyed in their order, answers come over the channel.
+    /// Sends a command. The thread executes commands in their order; answers come over the channel.
     ///
     /// # Errors
     /// When the command cannot be written.
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn commands_arrive_in_order_and_then_end_of_file() {
         let dir = tempfile::tempdir().unwrap();
-        let mut holder = SuspendedThread::answer(dir.path(), Source { pid: 7, thread: 2 }, 3).unwrap();
+        let mut thread = SuspendedThread::answer(dir.path(), Source { pid: 7, thread: 2 }, 3).unwrap();
         let path = dir.path().join("7-2-3");
         let reader = BufReader::new(File::open(&path).unwrap());
         for command in [SuspensionCommand::Collect, SuspensionCommand::Read, SuspensionCommand::Release] {
-            holder.tell(command).unwrap();
+            thread.tell(command).unwrap();
         }
-        drop(holder);
+        drop(thread);
         let lines: Vec<_> = reader.lines().map(Result::unwrap).collect();
         assert_eq!(lines, ["collect", "read", "release"]);
         assert!(!path.exists());
